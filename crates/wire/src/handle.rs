@@ -1,0 +1,155 @@
+//! File handles are capabilities: what a handle names is sealed with a keyed tag, so that a guessed or altered handle
+//! is refused before anything is looked up.
+//!
+//! ```text
+//! at a metaserver   │kind 1│vol 4│inode 8│gen 4│               tag 16│   33 bytes
+//! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│tag 16│   45 bytes
+//! ```
+//!
+//! The tag is the first 16 bytes of BLAKE3, keyed with the cluster's handle key, over the bytes before it. Whoever
+//! holds the key can mint; metaservers mint both kinds, data servers only open theirs. All numbers are big-endian.
+
+use bytes::Bytes;
+
+const KIND_FILE: u8 = 1;
+const KIND_OBJECT: u8 = 2;
+const TAG_BYTES: usize = 16;
+const FILE_BYTES: usize = 17;
+const OBJECT_BYTES: usize = 29;
+
+/// The key that seals handles. Every server of a cluster holds it; nobody else may.
+#[derive(Clone)]
+pub struct HandleKey([u8; 32]);
+
+impl HandleKey {
+    /// From 32 secret bytes.
+    #[must_use]
+    pub fn new(secret: [u8; 32]) -> Self {
+        Self(secret)
+    }
+
+    fn tag(&self, body: &[u8]) -> [u8; TAG_BYTES] {
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(&blake3::keyed_hash(&self.0, body).as_bytes()[..TAG_BYTES]);
+        tag
+    }
+
+    fn seal(&self, body: &[u8]) -> Bytes {
+        [body, &self.tag(body)].concat().into()
+    }
+
+    fn open<'a>(&self, handle: &'a [u8], kind: u8, body_bytes: usize) -> Option<&'a [u8]> {
+        if handle.len() != body_bytes + TAG_BYTES || handle[0] != kind {
+            return None;
+        }
+        let (body, tag) = handle.split_at(body_bytes);
+        // In constant time, so that an attacker cannot learn a tag byte by byte.
+        let differs = self.tag(body).iter().zip(tag).fold(0, |acc, (a, b)| acc | (a ^ b));
+        (differs == 0).then_some(body)
+    }
+}
+
+impl std::fmt::Debug for HandleKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HandleKey(secret)")
+    }
+}
+
+/// Names a file, directory or other inode at a metaserver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileHandle {
+    /// Volume.
+    pub volume: u32,
+    /// Inode of the volume.
+    pub inode: u64,
+    /// Generation of the inode.
+    pub generation: u32,
+}
+
+impl FileHandle {
+    /// The sealed handle.
+    #[must_use]
+    pub fn seal(&self, key: &HandleKey) -> Bytes {
+        key.seal(&self.body(KIND_FILE))
+    }
+
+    fn body(&self, kind: u8) -> Vec<u8> {
+        let mut body = Vec::with_capacity(OBJECT_BYTES);
+        body.push(kind);
+        body.extend_from_slice(&self.volume.to_be_bytes());
+        body.extend_from_slice(&self.inode.to_be_bytes());
+        body.extend_from_slice(&self.generation.to_be_bytes());
+        body
+    }
+
+    fn from_body(body: &[u8]) -> Option<Self> {
+        Some(Self {
+            volume: u32::from_be_bytes(body.get(1..5)?.try_into().ok()?),
+            inode: u64::from_be_bytes(body.get(5..13)?.try_into().ok()?),
+            generation: u32::from_be_bytes(body.get(13..17)?.try_into().ok()?),
+        })
+    }
+
+    /// What a handle names, or nothing when we did not mint it.
+    #[must_use]
+    pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
+        Self::from_body(key.open(handle, KIND_FILE, FILE_BYTES)?)
+    }
+}
+
+/// Names one object at a data server: one column of one file on one storage target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ObjectHandle {
+    /// The file.
+    pub file: FileHandle,
+    /// Column of the file, from 0.
+    pub column: u32,
+    /// Storage target that keeps the column.
+    pub target: u64,
+}
+
+impl ObjectHandle {
+    /// The sealed handle.
+    #[must_use]
+    pub fn seal(&self, key: &HandleKey) -> Bytes {
+        let mut body = self.file.body(KIND_OBJECT);
+        body.extend_from_slice(&self.column.to_be_bytes());
+        body.extend_from_slice(&self.target.to_be_bytes());
+        key.seal(&body)
+    }
+
+    /// What a handle names, or nothing when it was not minted with this key.
+    #[must_use]
+    pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
+        let body = key.open(handle, KIND_OBJECT, OBJECT_BYTES)?;
+        Some(Self {
+            file: FileHandle::from_body(body)?,
+            column: u32::from_be_bytes(body.get(17..21)?.try_into().ok()?),
+            target: u64::from_be_bytes(body.get(21..29)?.try_into().ok()?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_with_any_bit_changed_is_refused() {
+        let key = HandleKey::new([7; 32]);
+        let file = FileHandle { volume: 1, inode: 42, generation: 3 };
+        let object = ObjectHandle { file, column: 2, target: 9 };
+        let (f, o) = (file.seal(&key), object.seal(&key));
+        assert_eq!(FileHandle::open(&f, &key), Some(file));
+        assert_eq!(ObjectHandle::open(&o, &key), Some(object));
+        assert_eq!(FileHandle::open(&o, &key), None);
+        assert_eq!(ObjectHandle::open(&o, &HandleKey::new([8; 32])), None);
+        for bit in 0..o.len() * 8 {
+            let mut altered = o.to_vec();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(ObjectHandle::open(&altered, &key), None, "bit {bit}");
+        }
+        assert_eq!(FileHandle::open(&f[..f.len() - 1], &key), None);
+        assert_eq!(FileHandle::open(&[], &key), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! Writing values as a list of segments.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::Payload;
+
+/// Payloads below this are copied: a segment of their own costs more than the copy.
+const SEGMENT_BYTES_MIN: usize = 2048;
+
+/// A value that can be written as XDR.
+pub trait Encode {
+    /// Appends the value.
+    fn encode(&self, e: &mut Encoder);
+}
+
+/// Collects one message: short values in a buffer of its own, large payloads by reference.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    done: Vec<Bytes>,
+    done_bytes: usize,
+    tail: BytesMut,
+}
+
+/// One encoded message: its segments in order, ready for a vectored write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The bytes of the message, in order.
+    pub segments: Vec<Bytes>,
+    /// The sum of the segments' lengths.
+    pub len: usize,
+}
+
+impl Message {
+    /// The message in one piece: no copy when it has only one segment.
+    #[must_use]
+    pub fn into_bytes(mut self) -> Bytes {
+        if self.segments.len() == 1 {
+            return self.segments.remove(0);
+        }
+        let mut all = BytesMut::with_capacity(self.len);
+        for segment in self.segments {
+            all.extend_from_slice(&segment);
+        }
+        all.freeze()
+    }
+}
+
+impl Encoder {
+    /// An empty message.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { done: Vec::new(), done_bytes: 0, tail: BytesMut::with_capacity(512) }
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.done_bytes + self.tail.len()
+    }
+
+    /// An unsigned 32-bit integer.
+    pub fn u32(&mut self, value: u32) {
+        self.tail.put_u32(value);
+    }
+
+    /// Fixed-length opaque data, padded to four bytes.
+    pub fn fixed(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        self.pad(bytes.len());
+    }
+
+    /// Variable-length opaque data or a string, copied.
+    pub fn opaque(&mut self, bytes: &[u8]) {
+        self.u32(length(bytes.len()));
+        self.fixed(bytes);
+    }
+
+    /// Variable-length opaque data by reference: large segments are not copied.
+    pub fn payload(&mut self, payload: &Payload) {
+        self.u32(length(payload.len()));
+        for segment in payload.segments() {
+            self.segment(segment);
+        }
+        self.pad(payload.len());
+    }
+
+    /// An already encoded message, appended by reference.
+    pub fn message(&mut self, message: &Message) {
+        for segment in &message.segments {
+            self.segment(segment);
+        }
+    }
+
+    fn segment(&mut self, segment: &Bytes) {
+        if segment.len() < SEGMENT_BYTES_MIN {
+            self.tail.extend_from_slice(segment);
+            return;
+        }
+        if !self.tail.is_empty() {
+            let head = self.tail.split().freeze();
+            self.done_bytes += head.len();
+            self.done.push(head);
+        }
+        self.done_bytes += segment.len();
+        self.done.push(segment.clone());
+    }
+
+    /// A variable-length array.
+    pub fn array<T: Encode>(&mut self, items: &[T]) {
+        self.u32(length(items.len()));
+        for item in items {
+            item.encode(self);
+        }
+    }
+
+    fn pad(&mut self, len: usize) {
+        const ZERO: [u8; 3] = [0; 3];
+        self.tail.extend_from_slice(&ZERO[..len.next_multiple_of(4) - len]);
+    }
+
+    /// Ends the message.
+    #[must_use]
+    pub fn finish(mut self) -> Message {
+        let len = self.len();
+        if !self.tail.is_empty() || self.done.is_empty() {
+            self.done.push(self.tail.freeze());
+        }
+        Message { segments: self.done, len }
+    }
+}
+
+/// A length that we made ourselves: everything we encode is bounded far below 2^32.
+fn length(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or_else(|_| unreachable!("encoded value of {n} bytes"))
+}
+
+impl Encode for u32 {
+    fn encode(&self, e: &mut Encoder) {
+        e.u32(*self);
+    }
+}
+
+impl Encode for i32 {
+    fn encode(&self, e: &mut Encoder) {
+        e.tail.put_i32(*self);
+    }
+}
+
+impl Encode for u64 {
+    fn encode(&self, e: &mut Encoder) {
+        e.tail.put_u64(*self);
+    }
+}
+
+impl Encode for i64 {
+    fn encode(&self, e: &mut Encoder) {
+        e.tail.put_i64(*self);
+    }
+}
+
+impl Encode for bool {
+    fn encode(&self, e: &mut Encoder) {
+        e.u32(u32::from(*self));
+    }
+}
+
+impl<const N: usize> Encode for [u8; N] {
+    fn encode(&self, e: &mut Encoder) {
+        e.fixed(self);
+    }
+}
+
+impl Encode for Bytes {
+    fn encode(&self, e: &mut Encoder) {
+        e.opaque(self);
+    }
+}
+
+impl<T: Encode> Encode for Vec<T> {
+    fn encode(&self, e: &mut Encoder) {
+        e.array(self);
+    }
+}
+
+impl<T: Encode> Encode for Option<T> {
+    fn encode(&self, e: &mut Encoder) {
+        self.is_some().encode(e);
+        if let Some(value) = self {
+            value.encode(e);
+        }
+    }
+}
+
+impl Encode for () {
+    fn encode(&self, _: &mut Encoder) {}
+}

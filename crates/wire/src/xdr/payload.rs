@@ -1,0 +1,92 @@
+//! File data on its way through: a list of reference-counted pieces, never joined.
+
+use bytes::Bytes;
+
+use super::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// The data of a READ or WRITE. Decoded, it is one slice of the record that it came in; a READ that a metaserver
+/// gathers from several data servers keeps one piece for each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Payload {
+    segments: Vec<Bytes>,
+    len: usize,
+}
+
+impl Payload {
+    /// Bytes in all pieces.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The pieces, in order.
+    #[must_use]
+    pub fn segments(&self) -> &[Bytes] {
+        &self.segments
+    }
+
+    /// Adds a piece at the end, by reference.
+    pub fn push(&mut self, piece: Bytes) {
+        self.len += piece.len();
+        self.segments.push(piece);
+    }
+
+    /// Adds the pieces of `other` at the end, by reference.
+    pub fn append(&mut self, other: Payload) {
+        self.len += other.len;
+        self.segments.extend(other.segments);
+    }
+
+    /// Bytes `start..end` of the data, by reference.
+    ///
+    /// # Panics
+    /// When the range is not inside the data: a fault of the caller, not of the wire.
+    #[must_use]
+    pub fn slice(&self, start: usize, end: usize) -> Payload {
+        assert!(start <= end && end <= self.len, "slice {start}..{end} of {} bytes", self.len);
+        let mut out = Payload::default();
+        let mut at = 0;
+        for segment in &self.segments {
+            let from = start.max(at);
+            let to = end.min(at + segment.len());
+            if from < to {
+                out.push(segment.slice(from - at..to - at));
+            }
+            at += segment.len();
+        }
+        out
+    }
+
+    /// The data in one piece; copies when there are several.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        match self.segments.as_slice() {
+            [one] => one.clone(),
+            many => many.concat().into(),
+        }
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        Self { len: bytes.len(), segments: vec![bytes] }
+    }
+}
+
+impl Decode for Payload {
+    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(d.opaque(usize::MAX)?.into())
+    }
+}
+
+impl Encode for Payload {
+    fn encode(&self, e: &mut Encoder) {
+        e.payload(self);
+    }
+}
