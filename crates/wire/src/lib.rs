@@ -9,6 +9,7 @@
 pub mod cluster;
 pub mod data;
 pub mod handle;
+pub mod mount3;
 pub mod nfs3;
 pub mod nfs4;
 pub mod rpc;

@@ -1,1 +1,29 @@
-//! .
+//! From metaservers to data servers: file data for clients without pNFS, and the care of objects.
+//!
+//! A connection begins with HELLO and PROVE of [`crate::cluster::hello`]; until then everything but NULL is answered
+//! [`Status::NotProven`]. Handles are those of [`crate::handle::ObjectHandle`]: the same that clients hold.
+
+pub mod commit;
+pub mod list;
+pub mod procedure;
+pub mod read;
+pub mod remove;
+pub mod status;
+#[cfg(test)]
+mod tests;
+pub mod truncate;
+pub mod write;
+
+pub use list::{ObjectEntry, ObjectName};
+pub use procedure::{Call, Procedure, Reply};
+pub use status::TargetSpace;
+
+pub use crate::cluster::{Status, hello, null, prove};
+
+/// The RPC program number: "HEA" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
+pub const PROGRAM: u32 = 0x2048_4541;
+/// The version of the program that these modules speak.
+pub const VERSION: u32 = 1;
+
+/// Changes when a data server may have lost unstable writes.
+pub type WriteVerifier = [u8; 8];

@@ -1,1 +1,48 @@
-//! .
+//! NFS version 3 (RFC 1813): one file for each procedure, with its `Args`, `ResOk`, `ResFail` and `Res`.
+//!
+//! Text and names are bytes, bounded by the record that they came in: a server answers a name that is too long with
+//! [`Status::NameTooLong`], not with a decode error. Only a file handle has a bound in the protocol.
+
+pub mod access;
+pub mod commit;
+pub mod create;
+pub mod fsinfo;
+pub mod fsstat;
+pub mod getattr;
+pub mod link;
+pub mod lookup;
+pub mod mkdir;
+pub mod mknod;
+pub mod null;
+pub mod pathconf;
+pub mod procedure;
+mod program;
+pub mod read;
+pub mod readdir;
+pub mod readdirplus;
+pub mod readlink;
+pub mod remove;
+pub mod rename;
+pub mod rmdir;
+pub mod setattr;
+pub mod status;
+pub mod symlink;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+pub mod types;
+pub mod write;
+
+pub use procedure::{Call, Procedure, Reply};
+pub(crate) use program::{program, status_union};
+pub use status::{Failure, Status};
+pub use types::{
+    CookieVerf, CreateVerf, DirOpArgs, Fattr, FileHandle, FileType, HANDLE_BYTES_MAX, List, PostOpAttr,
+    PostOpFh, SetAttr, SetTime, SpecData, StableHow, Time, WccAttr, WccData, WriteVerf,
+};
+
+/// The RPC program number of NFS.
+pub const PROGRAM: u32 = 100_003;
+/// The version of the program that these modules speak.
+pub const VERSION: u32 = 3;

@@ -1,1 +1,114 @@
-//! .
+//! NFS version 4, minor versions 1 and 2 (RFC 8881, RFC 7862, RFC 8276): one file for each operation.
+//!
+//! ```text
+//! COMPOUND call   CompoundHeader │ ArgOp │ ArgOp │ …      each op decoded when its turn comes
+//! COMPOUND reply  status, tag    │ ResOp │ ResOp │ …      each op a message of its own, joined by reference
+//! ```
+//!
+//! A server reads the header, then one [`ArgOp`] at a time: arguments behind an operation that fails are never looked
+//! at, as RFC 8881, section 15.1 wants. Every type goes both ways, because tests and the back channel need the other
+//! side. Names, link texts and layout bodies are bytes bounded by the record alone; whether they are UTF-8, too long
+//! or empty is the server's question. What has a bound in the protocol (handles, owners, tags) is refused beyond it.
+
+pub mod access;
+pub mod allocate;
+pub mod backchannel_ctl;
+pub mod bind_conn_to_session;
+pub mod callback;
+pub mod clone;
+pub mod close;
+pub mod commit;
+pub mod compound;
+pub mod copy;
+pub mod copy_notify;
+pub mod create;
+pub mod create_session;
+pub mod deallocate;
+pub mod delegpurge;
+pub mod delegreturn;
+pub mod destroy_clientid;
+pub mod destroy_session;
+pub mod exchange_id;
+pub mod fattr;
+pub mod free_stateid;
+pub mod get_dir_delegation;
+pub mod getattr;
+pub mod getdeviceinfo;
+pub mod getfh;
+pub mod getxattr;
+pub mod io_advise;
+pub mod layout_files;
+pub mod layoutcommit;
+pub mod layouterror;
+pub mod layoutget;
+pub mod layoutreturn;
+pub mod layoutstats;
+pub mod link;
+pub mod listxattrs;
+pub mod lock;
+pub mod lockt;
+pub mod locku;
+pub mod lookup;
+pub mod lookupp;
+pub mod nverify;
+pub mod offload_cancel;
+pub mod offload_status;
+pub mod op;
+pub mod open;
+pub mod open_downgrade;
+pub mod openattr;
+pub mod putfh;
+pub mod putpubfh;
+pub mod putrootfh;
+pub mod read;
+pub mod read_plus;
+pub mod readdir;
+pub mod readlink;
+pub mod reclaim_complete;
+pub mod remove;
+pub mod removexattr;
+pub mod rename;
+pub mod restorefh;
+pub mod result;
+pub mod savefh;
+pub mod secinfo;
+pub mod secinfo_no_name;
+pub mod seek;
+pub mod sequence;
+pub mod set_ssv;
+pub mod setattr;
+pub mod setxattr;
+pub mod status;
+pub mod test_stateid;
+#[cfg(test)]
+mod tests;
+pub mod types;
+pub mod verify;
+pub mod want_delegation;
+pub mod write;
+
+pub use compound::CompoundHeader;
+pub use fattr::{AttrReply, Fattr, attr};
+pub use op::{ArgOp, BadOp, OpNum, ResOp};
+pub use result::{OpError, OpResult};
+pub use status::Status;
+pub use types::*;
+
+/// The RPC program number of NFS.
+pub const PROGRAM: u32 = 100_003;
+/// The version of the program that these modules speak.
+pub const VERSION: u32 = 4;
+/// Does nothing (RFC 8881, section 16.1).
+pub const PROC_NULL: u32 = 0;
+/// A list of operations (RFC 8881, section 16.2).
+pub const PROC_COMPOUND: u32 = 1;
+/// The version of a client's call-back program; its number is the client's choice (RFC 8881, section 18.36).
+pub const CB_VERSION: u32 = 1;
+/// Does nothing, at a client (RFC 8881, section 20).
+pub const CB_PROC_NULL: u32 = 0;
+/// A list of call-back operations (RFC 8881, section 20.2).
+pub const CB_PROC_COMPOUND: u32 = 1;
+/// What a result is numbered when the operation's own number has no meaning (RFC 8881, section 18.52).
+pub const OP_ILLEGAL: u32 = 10_044;
+/// The highest minor version that these modules know.
+pub const MINOR_VERSION_MAX: u32 = 2;

@@ -1,0 +1,85 @@
+//! Every procedure there and back, bytes that nobody should send, and who can prove what.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{Call, Procedure, Reply, Status, TargetSpace};
+use super::{client_proof, hello, null, proof_matches, prove, register, server_proof, size};
+use crate::nfs3::testing::{hostile, round_trip};
+
+fn calls() -> Vec<Call> {
+    let path = Bytes::from_static(b"/data/sda");
+    let target = TargetSpace { file_system: 5, target: 4, path, total: 100, free: 60, objects: 7, failed: false };
+    vec![
+        Call::Null(null::Args {}),
+        Call::Hello(hello::Args { cluster: [1; 16], nonce: [2; 32] }),
+        Call::Prove(prove::Args { proof: [3; 32] }),
+        Call::Register(register::Args {
+            server: 5,
+            name: Bytes::from_static(b"ds5"),
+            addresses: vec![Bytes::from_static(b"10.0.0.5:2050"), Bytes::from_static(b"[fd00::5]:2050")],
+            targets: vec![target; 2],
+        }),
+        Call::Size(size::Args { handle: Bytes::from_static(&[4; 45]) }),
+    ]
+}
+
+fn replies() -> Vec<Reply> {
+    vec![
+        Reply::Null(null::Res {}),
+        Reply::Hello(Ok(hello::ResOk { nonce: [2; 32], proof: [3; 32] })),
+        Reply::Prove(Ok(())),
+        Reply::Register(Ok(register::ResOk { heartbeat_ms: 1000 })),
+        Reply::Register(Err(Status::Delay)),
+        Reply::Size(Ok(size::ResOk { len: 1 << 40 })),
+        Reply::Size(Err(Status::Stale)),
+    ]
+}
+
+#[test]
+fn every_procedure_goes_there_and_back() {
+    for call in calls() {
+        round_trip(&call, |d| Call::decode(call.procedure(), d));
+    }
+    for reply in replies() {
+        round_trip(&reply, |d| Reply::decode(reply.procedure(), d));
+    }
+    for (number, procedure) in (0..).zip(Procedure::ALL) {
+        assert_eq!(Procedure::from_u32(number), Some(*procedure));
+        assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
+        assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
+    }
+    assert_eq!(Procedure::ALL.len(), 5);
+}
+
+#[test]
+fn a_proof_holds_for_one_key_one_side_and_one_pair_of_nonces() {
+    let (key, client, server) = ([1; 32], [2; 32], [3; 32]);
+    let proof = server_proof(&key, &client, &server);
+    assert!(proof_matches(&server_proof(&key, &client, &server), &proof));
+    for other in [
+        client_proof(&key, &client, &server),
+        server_proof(&[9; 32], &client, &server),
+        server_proof(&key, &[9; 32], &server),
+        server_proof(&key, &client, &[9; 32]),
+        server_proof(&key, &server, &client),
+    ] {
+        assert!(!proof_matches(&other, &proof));
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        small in prop::collection::vec(0u32..6, 0..60),
+    ) {
+        let small: Vec<u8> = small.iter().flat_map(|w| w.to_be_bytes()).collect();
+        for procedure in Procedure::ALL {
+            for bytes in [&bytes, &small] {
+                hostile(bytes, |d| Call::decode(*procedure, d));
+                hostile(bytes, |d| Reply::decode(*procedure, d));
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The ten procedures.
+
+use super::{commit, hello, list, null, prove, read, remove, status, truncate, write};
+
+crate::nfs3::program! {
+    /// Does nothing: to see whether the server lives.
+    0 Null null "NULL";
+    /// First half of the handshake.
+    1 Hello hello "HELLO";
+    /// Second half of the handshake.
+    2 Prove prove "PROVE";
+    /// Reads from an object.
+    3 Read read "READ";
+    /// Writes to an object.
+    4 Write write "WRITE";
+    /// Makes unstable writes to an object durable.
+    5 Commit commit "COMMIT";
+    /// Sets the length of an object.
+    6 Truncate truncate "TRUNCATE";
+    /// Removes objects.
+    7 Remove remove "REMOVE";
+    /// Names the objects of a target.
+    8 List list "LIST";
+    /// How full and how well the targets are.
+    9 Status status "STATUS";
+}

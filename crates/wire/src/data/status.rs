@@ -1,0 +1,39 @@
+//! STATUS: how full and how well the targets are.
+
+use bytes::Bytes;
+
+use super::Status;
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// One storage target.
+    pub struct TargetSpace {
+        /// Which file system of which machine (a hash): targets on one file system share its room, which counts once.
+        pub file_system: u64,
+        /// Its id.
+        pub target: u64,
+        /// Its directory, for people.
+        pub path: Bytes,
+        /// Bytes it can hold.
+        pub total: u64,
+        /// Bytes free.
+        pub free: u64,
+        /// Objects on it.
+        pub objects: u64,
+        /// Whether a sync failed: it stays failed until the server starts again.
+        pub failed: bool,
+    }
+
+    /// No arguments.
+    #[derive(Copy, Default)]
+    pub struct Args {}
+
+    /// The results.
+    pub struct ResOk {
+        /// All targets of the server.
+        pub targets: Vec<TargetSpace>,
+    }
+}
+
+/// How it ended.
+pub type Res = Result<ResOk, Status>;

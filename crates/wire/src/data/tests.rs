@@ -1,0 +1,102 @@
+//! Every procedure there and back, and bytes that nobody should send.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{Call, ObjectEntry, ObjectName, Procedure, Reply, Status, TargetSpace};
+use super::{commit, hello, list, null, prove, read, remove, status, truncate, write};
+use crate::nfs3::testing::{bytes_of, hostile, round_trip};
+use crate::xdr::{Decoder, Payload};
+
+fn handle() -> Bytes {
+    Bytes::from_static(&[7; 45])
+}
+
+fn data() -> Payload {
+    Bytes::from_static(b"hwaet!!").into()
+}
+
+fn calls() -> Vec<Call> {
+    let after = Some(ObjectName { inode: 3, column: 1 });
+    vec![
+        Call::Null(null::Args {}),
+        Call::Hello(hello::Args { cluster: [1; 16], nonce: [2; 32] }),
+        Call::Prove(prove::Args { proof: [3; 32] }),
+        Call::Read(read::Args { handle: handle(), offset: 1 << 40, count: 65536 }),
+        Call::Write(write::Args { handle: handle(), offset: 9, stable: true, data: data() }),
+        Call::Commit(commit::Args { handle: handle() }),
+        Call::Truncate(truncate::Args { handle: handle(), len: 5 }),
+        Call::Remove(remove::Args { handles: vec![handle(), Bytes::new()] }),
+        Call::List(list::Args { target: 4, after, max: 100 }),
+        Call::List(list::Args { target: 4, after: None, max: 100 }),
+        Call::Status(status::Args {}),
+    ]
+}
+
+fn replies() -> Vec<Reply> {
+    let entry = ObjectEntry { volume: 1, inode: 2, generation: 3, column: 4 };
+    let path = Bytes::from_static(b"/data/sda");
+    let target = TargetSpace { file_system: 5, target: 4, path, total: 100, free: 60, objects: 7, failed: true };
+    vec![
+        Reply::Null(null::Res {}),
+        Reply::Hello(Ok(hello::ResOk { nonce: [2; 32], proof: [3; 32] })),
+        Reply::Hello(Err(Status::WrongCluster)),
+        Reply::Prove(Ok(())),
+        Reply::Prove(Err(Status::NotProven)),
+        Reply::Read(Ok(read::ResOk { payload: data(), eof: true })),
+        Reply::Read(Err(Status::BadHandle)),
+        Reply::Write(Ok(write::ResOk { count: 7, verifier: [9; 8] })),
+        Reply::Write(Err(Status::NoSpace)),
+        Reply::Commit(Ok(commit::ResOk { verifier: [9; 8] })),
+        Reply::Truncate(Ok(())),
+        Reply::Remove(Err(Status::Io)),
+        Reply::List(Ok(list::ResOk { objects: vec![entry; 3], done: false })),
+        Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),
+    ]
+}
+
+#[test]
+fn every_procedure_goes_there_and_back() {
+    for call in calls() {
+        round_trip(&call, |d| Call::decode(call.procedure(), d));
+    }
+    for reply in replies() {
+        round_trip(&reply, |d| Reply::decode(reply.procedure(), d));
+    }
+    for (number, procedure) in (0..).zip(Procedure::ALL) {
+        assert_eq!(Procedure::from_u32(number), Some(*procedure));
+        assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
+        assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
+    }
+    assert_eq!(Procedure::ALL.len(), 10);
+}
+
+#[test]
+fn the_data_of_a_write_stay_where_they_were_read() {
+    let bytes = bytes_of(&write::Args { handle: handle(), offset: 0, stable: false, data: data() });
+    let call = Call::decode(Procedure::Write, &mut Decoder::new(bytes.clone()));
+    let Ok(Call::Write(args)) = call else { panic!("{call:?}") };
+    let at = bytes.len() - 8; // seven bytes and one of padding
+    assert_eq!(args.data.segments()[0].as_ptr(), bytes[at..].as_ptr());
+}
+
+#[test]
+fn a_failure_that_says_ok_is_sent_as_invalid() {
+    assert_eq!(bytes_of(&commit::Res::Err(Status::Ok)), bytes_of(&Status::Invalid));
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        small in prop::collection::vec(0u32..6, 0..60),
+    ) {
+        let small: Vec<u8> = small.iter().flat_map(|w| w.to_be_bytes()).collect();
+        for procedure in Procedure::ALL {
+            for bytes in [&bytes, &small] {
+                hostile(bytes, |d| Call::decode(*procedure, d));
+                hostile(bytes, |d| Reply::decode(*procedure, d));
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! COMMIT (RFC 1813, section 3.3.21): makes unstable writes durable.
+
+use super::{Failure, FileHandle, WccData, WriteVerf};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments.
+    pub struct Args {
+        /// The file.
+        pub file: FileHandle,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes; 0 means to the end of the file.
+        pub count: u32,
+    }
+
+    /// The results.
+    pub struct ResOk {
+        /// Attributes of the file, before and after.
+        pub file_wcc: WccData,
+        /// Must be that of the writes; else they are to be sent again.
+        pub verf: WriteVerf,
+    }
+
+    /// What a failure returns.
+    #[derive(Default)]
+    pub struct ResFail {
+        /// Attributes of the file, before and after.
+        pub file_wcc: WccData,
+    }
+}
+
+/// How it ended.
+pub type Res = Result<ResOk, Failure<ResFail>>;

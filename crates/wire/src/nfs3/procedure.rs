@@ -1,0 +1,53 @@
+//! The 22 procedures (RFC 1813, section 3.3).
+
+use super::{
+    access, commit, create, fsinfo, fsstat, getattr, link, lookup, mkdir, mknod, null, pathconf, read,
+    readdir, readdirplus, readlink, remove, rename, rmdir, setattr, symlink, write,
+};
+
+super::program! {
+    /// Does nothing: to see whether the server lives.
+    0 Null null "NULL";
+    /// Attributes of an object.
+    1 GetAttr getattr "GETATTR";
+    /// Changes attributes of an object.
+    2 SetAttr setattr "SETATTR";
+    /// Finds a name in a directory.
+    3 Lookup lookup "LOOKUP";
+    /// Which kinds of access the caller has.
+    4 Access access "ACCESS";
+    /// The text of a symbolic link.
+    5 ReadLink readlink "READLINK";
+    /// Reads from a file.
+    6 Read read "READ";
+    /// Writes to a file.
+    7 Write write "WRITE";
+    /// Creates a regular file.
+    8 Create create "CREATE";
+    /// Creates a directory.
+    9 MkDir mkdir "MKDIR";
+    /// Creates a symbolic link.
+    10 SymLink symlink "SYMLINK";
+    /// Creates a device, socket or pipe.
+    11 MkNod mknod "MKNOD";
+    /// Removes a name that is not a directory.
+    12 Remove remove "REMOVE";
+    /// Removes an empty directory.
+    13 RmDir rmdir "RMDIR";
+    /// Gives an object another name.
+    14 Rename rename "RENAME";
+    /// Gives a file one more name.
+    15 Link link "LINK";
+    /// Names in a directory.
+    16 ReadDir readdir "READDIR";
+    /// Names in a directory, with attributes and handles.
+    17 ReadDirPlus readdirplus "READDIRPLUS";
+    /// Space and files, used and free.
+    18 FsStat fsstat "FSSTAT";
+    /// What the server can do, and the sizes it likes.
+    19 FsInfo fsinfo "FSINFO";
+    /// POSIX pathconf values.
+    20 PathConf pathconf "PATHCONF";
+    /// Makes unstable writes durable.
+    21 Commit commit "COMMIT";
+}

@@ -1,0 +1,38 @@
+//! SYMLINK (RFC 1813, section 3.3.10): creates a symbolic link.
+
+use bytes::Bytes;
+
+use super::{DirOpArgs, Failure, PostOpAttr, PostOpFh, SetAttr, WccData};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments.
+    pub struct Args {
+        /// Directory and name (`where` in the RFC).
+        pub at: DirOpArgs,
+        /// Attributes of the link.
+        pub attributes: SetAttr,
+        /// Its text.
+        pub data: Bytes,
+    }
+
+    /// The results.
+    pub struct ResOk {
+        /// The new object.
+        pub obj: PostOpFh,
+        /// Its attributes.
+        pub obj_attributes: PostOpAttr,
+        /// Attributes of the directory, before and after.
+        pub dir_wcc: WccData,
+    }
+
+    /// What a failure returns.
+    #[derive(Default)]
+    pub struct ResFail {
+        /// Attributes of the directory, before and after.
+        pub dir_wcc: WccData,
+    }
+}
+
+/// How it ended.
+pub type Res = Result<ResOk, Failure<ResFail>>;

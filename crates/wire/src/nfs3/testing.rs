@@ -1,0 +1,42 @@
+//! Checks that the tests of every program share.
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+
+use crate::xdr::{DecodeError, Decoder, Encode, Encoder};
+
+/// The value in one piece.
+pub(crate) fn bytes_of(value: &impl Encode) -> Bytes {
+    let mut e = Encoder::new();
+    value.encode(&mut e);
+    let len = e.len();
+    let bytes = e.finish().into_bytes();
+    assert_eq!(bytes.len(), len);
+    bytes
+}
+
+/// Encodes, decodes, and compares; and every strict prefix is refused.
+pub(crate) fn round_trip<T: Encode + PartialEq + Debug>(
+    value: &T,
+    decode: impl Fn(&mut Decoder) -> Result<T, DecodeError>,
+) {
+    let bytes = bytes_of(value);
+    assert_eq!(bytes.len() % 4, 0, "{value:?}");
+    let mut d = Decoder::new(bytes.clone());
+    assert_eq!(decode(&mut d).as_ref(), Ok(value));
+    assert_eq!(d.remaining(), 0, "{value:?}");
+    for len in 0..bytes.len() {
+        assert!(decode(&mut Decoder::new(bytes.slice(..len))).is_err(), "{len} bytes of {value:?}");
+    }
+}
+
+/// Whatever `bytes` are, decoding them ends in an error or in a value that survives a round trip.
+pub(crate) fn hostile<T: Encode + PartialEq + Debug>(
+    bytes: &[u8],
+    decode: impl Fn(&mut Decoder) -> Result<T, DecodeError>,
+) {
+    if let Ok(value) = decode(&mut Decoder::new(Bytes::copy_from_slice(bytes))) {
+        assert_eq!(decode(&mut Decoder::new(bytes_of(&value))), Ok(value));
+    }
+}

@@ -1,0 +1,447 @@
+//! Call-backs (RFC 8881, sections 19 and 20; RFC 7862, section 16): a server calls its client over the session's back
+//! channel. Here the server encodes calls and decodes replies; the reverse is for tests and for our own clients.
+
+use bytes::Bytes;
+
+use super::result::{OpResult, failure};
+use super::{
+    AttrReply, Bitmap, FileHandle, FsId, LayoutIoMode, LayoutType, OP_ILLEGAL, OwnerName, SessionId,
+    StateOwner, Stateid, Status, WriteResponse,
+};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+use crate::{xdr_enum, xdr_struct, xdr_union};
+
+/// CB_RECALL_ANY: read delegations.
+pub const RECALL_ANY_READ_DELEG: u32 = 0;
+/// CB_RECALL_ANY: write delegations.
+pub const RECALL_ANY_WRITE_DELEG: u32 = 1;
+/// CB_RECALL_ANY: directory delegations.
+pub const RECALL_ANY_DIR_DELEG: u32 = 2;
+/// CB_RECALL_ANY: layouts of the files type.
+pub const RECALL_ANY_FILE_LAYOUTS: u32 = 3;
+
+xdr_struct! {
+    /// CB_GETATTR (section 20.1): asks the holder of a write delegation for size and change.
+    pub struct GetAttrArgs {
+        /// The file.
+        pub fh: FileHandle,
+        /// Attributes wanted.
+        pub attr_request: Bitmap,
+    }
+
+    /// CB_RECALL (section 20.2): wants a delegation back.
+    pub struct RecallArgs {
+        /// The delegation.
+        pub stateid: Stateid,
+        /// Whether the file is about to be cut to nothing, so that its data need not be written.
+        pub truncate: bool,
+        /// The file.
+        pub fh: FileHandle,
+    }
+
+    /// layoutrecall_file4: a range of one file.
+    pub struct RecallFile {
+        /// The file.
+        pub fh: FileHandle,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes; `u64::MAX` is to the end, however far that is.
+        pub length: u64,
+        /// The layout.
+        pub stateid: Stateid,
+    }
+
+    /// CB_LAYOUTRECALL (section 20.3): wants layouts back.
+    pub struct LayoutRecallArgs {
+        /// The type.
+        pub layout_type: LayoutType,
+        /// Those to read, those to write, or both.
+        pub iomode: LayoutIoMode,
+        /// Whether the data will be elsewhere, so that the client should write by the metaserver what it still has.
+        pub changed: bool,
+        /// What is recalled.
+        pub recall: LayoutRecall,
+    }
+
+    /// CB_RECALL_ANY (section 20.6) and CB_RECALLABLE_OBJ_AVAIL (section 20.7).
+    #[derive(Copy)]
+    pub struct RecallAnyArgs {
+        /// How many the client may keep.
+        pub objects_to_keep: u32,
+        /// Kinds meant: [`RECALL_ANY_FILE_LAYOUTS`] and so on.
+        pub type_mask: Bitmap,
+    }
+
+    /// CB_RECALL_SLOT (section 20.8): wants slots of the session back.
+    #[derive(Copy)]
+    pub struct RecallSlotArgs {
+        /// The highest slot that the client may use.
+        pub target_highest_slotid: u32,
+    }
+
+    /// referring_call4: a call of the client on which this call-back depends.
+    #[derive(Copy, Hash)]
+    pub struct ReferringCall {
+        /// Its sequence.
+        pub sequenceid: u32,
+        /// Its slot.
+        pub slotid: u32,
+    }
+
+    /// referring_call_list4.
+    pub struct ReferringCalls {
+        /// The session.
+        pub sessionid: SessionId,
+        /// Calls in it.
+        pub calls: Vec<ReferringCall>,
+    }
+
+    /// CB_SEQUENCE (section 20.9): the first of every call-back.
+    pub struct SequenceArgs {
+        /// The session.
+        pub sessionid: SessionId,
+        /// One more than the slot's last, or the same in a retry.
+        pub sequenceid: u32,
+        /// The slot of the back channel.
+        pub slotid: u32,
+        /// The highest slot that the server has in use.
+        pub highest_slotid: u32,
+        /// Whether the reply must be kept for a retry.
+        pub cachethis: bool,
+        /// Calls whose replies the client should wait for first.
+        pub referring_call_lists: Vec<ReferringCalls>,
+    }
+
+    /// The results of CB_SEQUENCE.
+    #[derive(Copy)]
+    pub struct SequenceOk {
+        /// As in the arguments.
+        pub sessionid: SessionId,
+        /// As in the arguments.
+        pub sequenceid: u32,
+        /// As in the arguments.
+        pub slotid: u32,
+        /// The highest slot that the client has.
+        pub highest_slotid: u32,
+        /// The highest slot that the client would like the server to use.
+        pub target_highest_slotid: u32,
+    }
+
+    /// CB_NOTIFY_LOCK (section 20.11): a lock that was denied may be free now.
+    pub struct NotifyLockArgs {
+        /// The file.
+        pub fh: FileHandle,
+        /// Who waits.
+        pub lock_owner: StateOwner,
+    }
+
+    /// notify4: a bit for each kind, and the values of all.
+    pub struct Notify {
+        /// Kinds: see [`super::getdeviceinfo::NOTIFY_CHANGE`].
+        pub mask: Bitmap,
+        /// A value for each kind, in order.
+        pub values: Bytes,
+    }
+
+    /// CB_NOTIFY_DEVICEID (section 20.12): device ids changed or were deleted.
+    pub struct NotifyDeviceidArgs {
+        /// The changes.
+        pub changes: Vec<Notify>,
+    }
+
+    /// CB_OFFLOAD (RFC 7862, section 16.1): a copy has ended.
+    pub struct OffloadArgs {
+        /// The target.
+        pub fh: FileHandle,
+        /// The copy.
+        pub stateid: Stateid,
+        /// How it ended.
+        pub info: OffloadInfo,
+    }
+}
+
+xdr_union! {
+    /// layoutrecall4: which layouts.
+    pub enum LayoutRecall {
+        /// A range of one file.
+        1 => File(RecallFile),
+        /// All files of one file system.
+        2 => FsId(FsId),
+        /// All files.
+        3 => All,
+    }
+}
+
+impl LayoutRecall {
+    /// Recalls all layouts of the files type that a client has of one file, data in place.
+    #[must_use]
+    pub fn whole_file(fh: FileHandle, stateid: Stateid) -> LayoutRecallArgs {
+        LayoutRecallArgs {
+            layout_type: LayoutType::FILES,
+            iomode: LayoutIoMode::Any,
+            changed: false,
+            recall: Self::File(RecallFile { fh, offset: 0, length: u64::MAX, stateid }),
+        }
+    }
+}
+
+/// offload_info4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffloadInfo {
+    /// The copy is done.
+    Done(WriteResponse),
+    /// The copy failed.
+    Failed {
+        /// Why; not [`Status::Ok`].
+        status: Status,
+        /// Bytes copied until then.
+        bytes_copied: u64,
+    },
+}
+
+impl Encode for OffloadInfo {
+    fn encode(&self, e: &mut Encoder) {
+        match self {
+            Self::Done(response) => {
+                Status::Ok.encode(e);
+                response.encode(e);
+            }
+            Self::Failed { status, bytes_copied } => {
+                status.encode(e);
+                bytes_copied.encode(e);
+            }
+        }
+    }
+}
+
+impl Decode for OffloadInfo {
+    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+        match Status::decode(d)? {
+            Status::Ok => Ok(Self::Done(Decode::decode(d)?)),
+            status => Ok(Self::Failed { status, bytes_copied: Decode::decode(d)? }),
+        }
+    }
+}
+
+macro_rules! callbacks {
+    ($($number:literal $name:literal $variant:ident $args:ty => $res:ty,)+
+     ; known, but never parsed: $($other_number:literal $other_name:literal $other:ident,)+) => {
+        xdr_enum! {
+            /// nfs_cb_opnum4.
+            pub enum CbOpNum {
+                $(#[doc = $name] $variant = $number,)+
+                $(#[doc = concat!($other_name, ", which is never parsed.")] $other = $other_number,)+
+                /// OP_CB_ILLEGAL.
+                Illegal = 10044,
+            }
+        }
+
+        impl CbOpNum {
+            /// The name in the RFC, without `OP_`.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                    $(Self::$other => $other_name,)+
+                    Self::Illegal => "CB_ILLEGAL",
+                }
+            }
+        }
+
+        /// One operation of a call-back.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum CbArgOp {
+            $(#[doc = $name] $variant($args),)+
+            /// Known, but its arguments are not read; nothing after it can be.
+            Unsupported(u32),
+            /// A number that the protocol does not have.
+            Illegal(u32),
+        }
+
+        /// The result of one operation of a call-back.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum CbResOp {
+            $(#[doc = $name] $variant(Result<$res, Status>),)+
+            /// Of [`CbArgOp::Unsupported`]: the number, and a status that is not [`Status::Ok`].
+            Unsupported(u32, Status),
+            /// Of [`CbArgOp::Illegal`].
+            Illegal,
+        }
+
+        impl CbArgOp {
+            /// The number on the wire.
+            #[must_use]
+            pub fn number(&self) -> u32 {
+                match self {
+                    $(Self::$variant(_) => $number,)+
+                    Self::Unsupported(number) | Self::Illegal(number) => *number,
+                }
+            }
+        }
+
+        impl Encode for CbArgOp {
+            fn encode(&self, e: &mut Encoder) {
+                e.u32(self.number());
+                match self {
+                    $(Self::$variant(args) => args.encode(e),)+
+                    Self::Unsupported(_) | Self::Illegal(_) => {}
+                }
+            }
+        }
+
+        impl Decode for CbArgOp {
+            fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+                match d.u32()? {
+                    $($number => Decode::decode(d).map(Self::$variant),)+
+                    number @ ($($other_number)|+) => Ok(Self::Unsupported(number)),
+                    number => Ok(Self::Illegal(number)),
+                }
+            }
+        }
+
+        impl CbResOp {
+            /// The result of operation `number` when it failed.
+            #[must_use]
+            pub fn refused(number: u32, status: Status) -> Self {
+                match number {
+                    $($number => Self::$variant(Err(failure(status))),)+
+                    $($other_number => Self::Unsupported(number, failure(status)),)+
+                    _ => Self::Illegal,
+                }
+            }
+
+            /// How it ended.
+            #[must_use]
+            pub fn status(&self) -> Status {
+                match self {
+                    $(Self::$variant(res) => res.status(),)+
+                    Self::Unsupported(_, status) => failure(*status),
+                    Self::Illegal => Status::OpIllegal,
+                }
+            }
+        }
+
+        impl Encode for CbResOp {
+            fn encode(&self, e: &mut Encoder) {
+                match self {
+                    $(Self::$variant(res) => {
+                        e.u32($number);
+                        res.encode_result(e);
+                    })+
+                    Self::Unsupported(number, status) => {
+                        e.u32(*number);
+                        failure(*status).encode(e);
+                    }
+                    Self::Illegal => {
+                        e.u32(OP_ILLEGAL);
+                        Status::OpIllegal.encode(e);
+                    }
+                }
+            }
+        }
+
+        impl Decode for CbResOp {
+            fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+                match d.u32()? {
+                    $($number => OpResult::decode_result(d).map(Self::$variant),)+
+                    number @ ($($other_number)|+ | OP_ILLEGAL) => match Status::decode(d)? {
+                        Status::Ok => Err(DecodeError::Enum(number)),
+                        _ if number == OP_ILLEGAL => Ok(Self::Illegal),
+                        status => Ok(Self::Unsupported(number, status)),
+                    },
+                    other => Err(DecodeError::Enum(other)),
+                }
+            }
+        }
+    };
+}
+
+callbacks! {
+    3 "CB_GETATTR" GetAttr GetAttrArgs => AttrReply,
+    4 "CB_RECALL" Recall RecallArgs => (),
+    5 "CB_LAYOUTRECALL" LayoutRecall LayoutRecallArgs => (),
+    8 "CB_RECALL_ANY" RecallAny RecallAnyArgs => (),
+    9 "CB_RECALLABLE_OBJ_AVAIL" RecallableObjAvail RecallAnyArgs => (),
+    10 "CB_RECALL_SLOT" RecallSlot RecallSlotArgs => (),
+    11 "CB_SEQUENCE" Sequence SequenceArgs => SequenceOk,
+    13 "CB_NOTIFY_LOCK" NotifyLock NotifyLockArgs => (),
+    14 "CB_NOTIFY_DEVICEID" NotifyDeviceid NotifyDeviceidArgs => (),
+    15 "CB_OFFLOAD" Offload OffloadArgs => (),
+    ; known, but never parsed:
+    6 "CB_NOTIFY" Notify,
+    7 "CB_PUSH_DELEG" PushDeleg,
+    12 "CB_WANTS_CANCELLED" WantsCancelled,
+}
+
+/// CB_COMPOUND (section 20.1): a whole call-back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CbCompound {
+    /// Repeated in the reply.
+    pub tag: OwnerName,
+    /// That of the session.
+    pub minor_version: u32,
+    /// Unused since minor version 1.
+    pub callback_ident: u32,
+    /// The operations, CB_SEQUENCE first.
+    pub ops: Vec<CbArgOp>,
+}
+
+impl CbCompound {
+    /// A call-back without tag.
+    #[must_use]
+    pub fn new(minor_version: u32, ops: Vec<CbArgOp>) -> Self {
+        Self { tag: OwnerName::default(), minor_version, callback_ident: 0, ops }
+    }
+}
+
+impl Encode for CbCompound {
+    fn encode(&self, e: &mut Encoder) {
+        self.tag.encode(e);
+        e.u32(self.minor_version);
+        e.u32(self.callback_ident);
+        e.array(&self.ops);
+    }
+}
+
+impl Decode for CbCompound {
+    /// All operations, up to the first whose arguments are not read.
+    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+        let (tag, minor_version) = (OwnerName::decode(d)?, d.u32()?);
+        let (callback_ident, count) = (d.u32()?, d.u32()?);
+        let mut ops = Vec::new();
+        for _ in 0..count {
+            let op = CbArgOp::decode(d)?;
+            let last = matches!(op, CbArgOp::Unsupported(_) | CbArgOp::Illegal(_));
+            ops.push(op);
+            if last {
+                break;
+            }
+        }
+        Ok(Self { tag, minor_version, callback_ident, ops })
+    }
+}
+
+/// The reply to a call-back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CbReply {
+    /// The status of the last operation.
+    pub status: Status,
+    /// As in the call.
+    pub tag: OwnerName,
+    /// Results up to the first that failed.
+    pub ops: Vec<CbResOp>,
+}
+
+impl Encode for CbReply {
+    fn encode(&self, e: &mut Encoder) {
+        self.status.encode(e);
+        self.tag.encode(e);
+        e.array(&self.ops);
+    }
+}
+
+impl Decode for CbReply {
+    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Self { status: Decode::decode(d)?, tag: OwnerName::decode(d)?, ops: Decode::decode(d)? })
+    }
+}

@@ -1,0 +1,19 @@
+//! DESTROY_CLIENTID (RFC 8881, section 18.50): forgets a client that has no sessions and no state.
+
+use super::{ClientId, Status};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments.
+    #[derive(Copy)]
+    pub struct Args {
+        /// The client.
+        pub clientid: ClientId,
+    }
+}
+
+/// No results.
+pub type ResOk = ();
+
+/// How it ended.
+pub type Res = Result<ResOk, Status>;

@@ -1,0 +1,278 @@
+//! fattr4: attributes, asked for by number and sent as a bitmap and the values in order (RFC 8881, section 5).
+//!
+//! ```text
+//! │ bitmap: size 4, mode 33 │ length 12 │ size 8 bytes │ mode 4 bytes │
+//! ```
+//!
+//! Values have no length of their own, so a number that is not known ends the decoding: nobody can tell where the
+//! next value begins. [`Fattr::unknown`] then says what the peer asked for, so that a server can answer
+//! NFS4ERR_ATTRNOTSUPP.
+
+use bytes::Bytes;
+
+use super::{Bitmap, FileHandle, FileType, FsId, LayoutType, SpecData, Status, Time};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+use crate::{xdr_enum, xdr_struct, xdr_union};
+
+/// The table of attributes: number, constant, field, type, in the order of their numbers.
+macro_rules! attributes {
+    ($($(#[$meta:meta])* $number:literal $constant:ident $field:ident: $ty:ty,)+) => {
+        /// Attribute numbers, for [`Bitmap`]s.
+        pub mod attr {
+            $($(#[$meta])* pub const $constant: u32 = $number;)+
+        }
+
+        /// The attributes of one object, as far as known.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct Fattr {
+            $($(#[$meta])* pub $field: Option<$ty>,)+
+            /// Attributes that the peer sent and we do not know. Decoding of values stopped at the first of them.
+            pub unknown: Bitmap,
+        }
+
+        impl Fattr {
+            /// Every attribute that has a field here.
+            pub const KNOWN: Bitmap = Bitmap::of(&[$($number),+]);
+
+            /// The attributes that have a value.
+            #[must_use]
+            pub fn mask(&self) -> Bitmap {
+                let mut mask = Bitmap::EMPTY;
+                $(if self.$field.is_some() { mask.set($number); })+
+                mask
+            }
+
+            fn encode_values(&self, wanted: &Bitmap, e: &mut Encoder) {
+                $(if let Some(value) = &self.$field && wanted.contains($number) { value.encode(e); })+
+            }
+
+            /// False when `number` is not known; then nothing was read.
+            fn decode_value(&mut self, number: u32, d: &mut Decoder) -> Result<bool, DecodeError> {
+                match number {
+                    $($number => self.$field = Some(<$ty as Decode>::decode(d)?),)+
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+        }
+    };
+}
+
+attributes! {
+    /// What the server supports for this object.
+    0 SUPPORTED_ATTRS supported_attrs: Bitmap,
+    /// What kind of object.
+    1 TYPE file_type: FileType,
+    /// How handles expire: FH4_PERSISTENT is 0 (RFC 8881, section 4.2).
+    2 FH_EXPIRE_TYPE fh_expire_type: u32,
+    /// Changes whenever data or attributes do.
+    3 CHANGE change: u64,
+    /// Bytes.
+    4 SIZE size: u64,
+    /// Whether hard links are supported.
+    5 LINK_SUPPORT link_support: bool,
+    /// Whether symbolic links are supported.
+    6 SYMLINK_SUPPORT symlink_support: bool,
+    /// Whether the object has named attributes.
+    7 NAMED_ATTR named_attr: bool,
+    /// The file system.
+    8 FSID fsid: FsId,
+    /// Whether two handles always mean two objects.
+    9 UNIQUE_HANDLES unique_handles: bool,
+    /// Seconds of a lease.
+    10 LEASE_TIME lease_time: u32,
+    /// READDIR: why this entry's attributes are missing.
+    11 RDATTR_ERROR rdattr_error: Status,
+    /// ACL4_SUPPORT_* bits: which kinds of entries are supported.
+    13 ACLSUPPORT aclsupport: u32,
+    /// Whether times can be set.
+    15 CANSETTIME cansettime: bool,
+    /// Whether names are compared without case.
+    16 CASE_INSENSITIVE case_insensitive: bool,
+    /// Whether names keep their case.
+    17 CASE_PRESERVING case_preserving: bool,
+    /// Whether only the superuser changes owners.
+    18 CHOWN_RESTRICTED chown_restricted: bool,
+    /// The handle.
+    19 FILEHANDLE filehandle: FileHandle,
+    /// The inode number.
+    20 FILEID fileid: u64,
+    /// Files that this user can still create.
+    21 FILES_AVAIL files_avail: u64,
+    /// Files that can still be created.
+    22 FILES_FREE files_free: u64,
+    /// Files that there can be.
+    23 FILES_TOTAL files_total: u64,
+    /// Whether all objects of the file system answer the same for per-file-system attributes.
+    26 HOMOGENEOUS homogeneous: bool,
+    /// Bytes in the largest file.
+    27 MAXFILESIZE maxfilesize: u64,
+    /// Hard links of one object.
+    28 MAXLINK maxlink: u32,
+    /// Bytes in a name.
+    29 MAXNAME maxname: u32,
+    /// Bytes in a READ.
+    30 MAXREAD maxread: u64,
+    /// Bytes in a WRITE.
+    31 MAXWRITE maxwrite: u64,
+    /// Permission bits, 12 of them.
+    33 MODE mode: u32,
+    /// Whether names that are too long are refused and not cut.
+    34 NO_TRUNC no_trunc: bool,
+    /// Hard links.
+    35 NUMLINKS numlinks: u32,
+    /// The user: `name@domain`, or a number.
+    36 OWNER owner: Bytes,
+    /// The group: `name@domain`, or a number.
+    37 OWNER_GROUP owner_group: Bytes,
+    /// The device that a special file names.
+    41 RAWDEV rawdev: SpecData,
+    /// Bytes that this user can still use.
+    42 SPACE_AVAIL space_avail: u64,
+    /// Bytes that are free.
+    43 SPACE_FREE space_free: u64,
+    /// Bytes of the file system.
+    44 SPACE_TOTAL space_total: u64,
+    /// Bytes that the object uses.
+    45 SPACE_USED space_used: u64,
+    /// Last read.
+    47 TIME_ACCESS time_access: Time,
+    /// Sets the last read.
+    48 TIME_ACCESS_SET time_access_set: SetTime,
+    /// Creation.
+    50 TIME_CREATE time_create: Time,
+    /// The resolution of times.
+    51 TIME_DELTA time_delta: Time,
+    /// Last change of attributes (ctime).
+    52 TIME_METADATA time_metadata: Time,
+    /// Last write.
+    53 TIME_MODIFY time_modify: Time,
+    /// Sets the last write.
+    54 TIME_MODIFY_SET time_modify_set: SetTime,
+    /// The fileid of the directory that a mounted root covers.
+    55 MOUNTED_ON_FILEID mounted_on_fileid: u64,
+    /// Layout types of the file system; an empty list means no pNFS.
+    62 FS_LAYOUT_TYPES fs_layout_types: Vec<LayoutType>,
+    /// Layout types of this file.
+    64 LAYOUT_TYPE layout_type: Vec<LayoutType>,
+    /// Preferred bytes of one I/O in a layout.
+    65 LAYOUT_BLKSIZE layout_blksize: u32,
+    /// Preferred alignment in a layout, in bytes.
+    66 LAYOUT_ALIGNMENT layout_alignment: u32,
+    /// Sets some of the mode bits.
+    74 MODE_SET_MASKED mode_set_masked: ModeMasked,
+    /// What may be set in an EXCLUSIVE4_1 create.
+    75 SUPPATTR_EXCLCREAT suppattr_exclcreat: Bitmap,
+    /// Alignment of CLONE, in bytes (RFC 7862, section 12.2.1).
+    77 CLONE_BLKSIZE clone_blksize: u32,
+    /// How the change attribute changes (RFC 7862, section 12.2.3).
+    79 CHANGE_ATTR_TYPE change_attr_type: ChangeAttrType,
+    /// Mode and umask of a create (RFC 8275).
+    81 MODE_UMASK mode_umask: ModeUmask,
+    /// Whether extended attributes are supported (RFC 8276).
+    82 XATTR_SUPPORT xattr_support: bool,
+}
+
+xdr_union! {
+    /// settime4: whose clock a time is set from.
+    #[derive(Copy)]
+    pub enum SetTime {
+        /// The server's.
+        0 => Server,
+        /// This time, from the client.
+        1 => Client(Time),
+    }
+}
+
+xdr_struct! {
+    /// mode_masked4: sets the bits of `mask` to those of `value`.
+    #[derive(Copy, Hash)]
+    pub struct ModeMasked {
+        /// The new bits.
+        pub value: u32,
+        /// Which bits are set.
+        pub mask: u32,
+    }
+
+    /// mode_umask4: the server applies the umask only when no default ACL is inherited.
+    #[derive(Copy, Hash)]
+    pub struct ModeUmask {
+        /// Permission bits before the umask.
+        pub mode: u32,
+        /// Bits that the umask takes away.
+        pub umask: u32,
+    }
+}
+
+xdr_enum! {
+    /// change_attr_type4 (RFC 7862, section 12.2.3).
+    pub enum ChangeAttrType {
+        /// Only ever goes up.
+        MonotonicIncr = 0,
+        /// Goes up by one with each change.
+        VersionCounter = 1,
+        /// As VersionCounter, but not over pNFS.
+        VersionCounterNoPnfs = 2,
+        /// Derived from the ctime.
+        TimeMetadata = 3,
+        /// Says only "the same" or "not the same".
+        Undefined = 4,
+    }
+}
+
+impl Fattr {
+    /// Writes a fattr4 of the attributes that were asked for and that have a value.
+    pub fn encode(&self, requested: &Bitmap, e: &mut Encoder) {
+        let wanted = self.mask().intersection(requested);
+        let mut values = Encoder::new();
+        self.encode_values(&wanted, &mut values);
+        wanted.encode(e);
+        e.opaque(&values.finish().into_bytes());
+    }
+}
+
+/// All attributes that have a value.
+impl Encode for Box<Fattr> {
+    fn encode(&self, e: &mut Encoder) {
+        Fattr::encode(self, &Fattr::KNOWN, e);
+    }
+}
+
+impl Decode for Box<Fattr> {
+    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+        let sent = Bitmap::decode(d)?;
+        let mut values = Decoder::new(Bytes::decode(d)?);
+        let mut attrs = Box::new(Fattr { unknown: sent.difference(&Fattr::KNOWN), ..Fattr::default() });
+        for number in sent.iter() {
+            if !attrs.decode_value(number, &mut values)? {
+                return Ok(attrs);
+            }
+        }
+        match values.remaining() {
+            0 => Ok(attrs),
+            _ => Err(DecodeError::Range),
+        }
+    }
+}
+
+/// What GETATTR and READDIR return: of `attrs`, what was `requested`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AttrReply {
+    /// What the client asked for; decoded, what the server sent.
+    pub requested: Bitmap,
+    /// The values, possibly of more than was asked for.
+    pub attrs: Box<Fattr>,
+}
+
+impl Encode for AttrReply {
+    fn encode(&self, e: &mut Encoder) {
+        Fattr::encode(&self.attrs, &self.requested, e);
+    }
+}
+
+impl Decode for AttrReply {
+    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+        let attrs: Box<Fattr> = Decode::decode(d)?;
+        Ok(Self { requested: attrs.mask(), attrs })
+    }
+}

@@ -1,0 +1,91 @@
+//! GETDEVICEINFO (RFC 8881, section 18.40): what a device id stands for.
+
+use bytes::Bytes;
+
+use super::{Bitmap, DeviceId, LayoutType, OpError, Status};
+use crate::xdr::{DecodeError, Decoder, Encoder};
+use crate::xdr_struct;
+
+/// notify_types: the device id changed.
+pub const NOTIFY_CHANGE: u32 = 1;
+/// notify_types: the device id was deleted.
+pub const NOTIFY_DELETE: u32 = 2;
+
+xdr_struct! {
+    /// The arguments.
+    #[derive(Copy)]
+    pub struct Args {
+        /// The device.
+        pub device_id: DeviceId,
+        /// The layout type that named it.
+        pub layout_type: LayoutType,
+        /// Bytes of [`ResOk`] at most; 0 asks for notifications alone.
+        pub maxcount: u32,
+        /// Bits [`NOTIFY_CHANGE`] and [`NOTIFY_DELETE`].
+        pub notify_types: Bitmap,
+    }
+
+    /// device_addr4.
+    pub struct DeviceAddr {
+        /// How to read the body.
+        pub layout_type: LayoutType,
+        /// For the files type an encoded [`super::layout_files::DsAddr`].
+        pub body: Bytes,
+    }
+
+    /// The results.
+    pub struct ResOk {
+        /// Where the data servers are.
+        pub device_addr: DeviceAddr,
+        /// Notifications that will come.
+        pub notification: Bitmap,
+    }
+}
+
+/// Why there is no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Error {
+    /// NFS4ERR_TOOSMALL.
+    TooSmall {
+        /// Bytes that `maxcount` must allow.
+        mincount: u32,
+    },
+    /// Another reason.
+    Status(Status),
+}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::TooSmall => Self::TooSmall { mincount: 0 },
+            other => Self::Status(other),
+        }
+    }
+}
+
+impl OpError for Error {
+    fn status(&self) -> Status {
+        match self {
+            Self::TooSmall { .. } => Status::TooSmall,
+            Self::Status(status) => *status,
+        }
+    }
+
+    fn encode_body(&self, e: &mut Encoder) {
+        match self {
+            Self::TooSmall { mincount } => e.u32(*mincount),
+            Self::Status(Status::TooSmall) => e.u32(0),
+            Self::Status(_) => {}
+        }
+    }
+
+    fn decode_body(status: Status, d: &mut Decoder) -> Result<Self, DecodeError> {
+        match status {
+            Status::TooSmall => Ok(Self::TooSmall { mincount: d.u32()? }),
+            other => Ok(Self::Status(other)),
+        }
+    }
+}
+
+/// How it ended.
+pub type Res = Result<ResOk, Error>;

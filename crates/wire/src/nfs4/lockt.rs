@@ -1,0 +1,25 @@
+//! LOCKT (RFC 8881, section 18.11): asks whether a byte-range lock would be granted.
+
+use super::lock::Error;
+use super::{LockType, StateOwner};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments. Current handle: the file.
+    pub struct Args {
+        /// Shared or exclusive.
+        pub locktype: LockType,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes; `u64::MAX` is to the end, however far that is.
+        pub length: u64,
+        /// Who would lock.
+        pub owner: StateOwner,
+    }
+}
+
+/// No results.
+pub type ResOk = ();
+
+/// How it ended.
+pub type Res = Result<ResOk, Error>;

@@ -1,0 +1,31 @@
+//! LOCKU (RFC 8881, section 18.12): releases a byte range.
+
+use super::{LockType, Stateid, Status};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments. Current handle: the file.
+    #[derive(Copy)]
+    pub struct Args {
+        /// Ignored by the server.
+        pub locktype: LockType,
+        /// Ignored since minor version 1.
+        pub seqid: u32,
+        /// The owner's locks on this file.
+        pub lock_stateid: Stateid,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes; `u64::MAX` is to the end, however far that is.
+        pub length: u64,
+    }
+
+    /// The results.
+    #[derive(Copy)]
+    pub struct ResOk {
+        /// The owner's locks on this file.
+        pub lock_stateid: Stateid,
+    }
+}
+
+/// How it ended.
+pub type Res = Result<ResOk, Status>;

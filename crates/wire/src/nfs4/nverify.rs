@@ -1,0 +1,18 @@
+//! NVERIFY (RFC 8881, section 18.15): goes on only if some attribute differs.
+
+use super::{Fattr, Status};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments. Current handle: the object.
+    pub struct Args {
+        /// The values to compare with.
+        pub obj_attributes: Box<Fattr>,
+    }
+}
+
+/// No results.
+pub type ResOk = ();
+
+/// How it ended.
+pub type Res = Result<ResOk, Status>;

@@ -1,0 +1,19 @@
+//! OFFLOAD_CANCEL (RFC 7862, section 15.8): stops a copy that goes on by itself.
+
+use super::{Stateid, Status};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments. Current handle: the target.
+    #[derive(Copy)]
+    pub struct Args {
+        /// The copy.
+        pub stateid: Stateid,
+    }
+}
+
+/// No results.
+pub type ResOk = ();
+
+/// How it ended.
+pub type Res = Result<ResOk, Status>;

@@ -1,0 +1,29 @@
+//! OPEN_DOWNGRADE (RFC 8881, section 18.18): gives up a part of an open's access.
+
+use super::{Stateid, Status};
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments. Current handle: the file.
+    #[derive(Copy)]
+    pub struct Args {
+        /// The open.
+        pub open_stateid: Stateid,
+        /// Ignored since minor version 1.
+        pub seqid: u32,
+        /// The access that remains; see [`super::open::SHARE_ACCESS_READ`].
+        pub share_access: u32,
+        /// The denial that remains.
+        pub share_deny: u32,
+    }
+
+    /// The results.
+    #[derive(Copy)]
+    pub struct ResOk {
+        /// The open.
+        pub open_stateid: Stateid,
+    }
+}
+
+/// How it ended.
+pub type Res = Result<ResOk, Status>;

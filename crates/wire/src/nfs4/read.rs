@@ -1,0 +1,29 @@
+//! READ (RFC 8881, section 18.22): reads from a file.
+
+use super::{Stateid, Status};
+use crate::xdr::Payload;
+use crate::xdr_struct;
+
+xdr_struct! {
+    /// The arguments. Current handle: the file.
+    #[derive(Copy)]
+    pub struct Args {
+        /// By what right.
+        pub stateid: Stateid,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes wanted at most.
+        pub count: u32,
+    }
+
+    /// The results.
+    pub struct ResOk {
+        /// Whether the file ends at the end of `data`.
+        pub eof: bool,
+        /// The data.
+        pub data: Payload,
+    }
+}
+
+/// How it ended.
+pub type Res = Result<ResOk, Status>;

@@ -1,0 +1,40 @@
+//! SETXATTR (RFC 8276, section 8.4.2): sets an extended attribute.
+
+use bytes::Bytes;
+
+use super::{ChangeInfo, Status};
+use crate::{xdr_enum, xdr_struct};
+
+xdr_enum! {
+    /// setxattr_option4.
+    pub enum SetOption {
+        /// Whether it exists or not.
+        Either = 0,
+        /// It must not exist.
+        Create = 1,
+        /// It must exist.
+        Replace = 2,
+    }
+}
+
+xdr_struct! {
+    /// The arguments. Current handle: the object.
+    pub struct Args {
+        /// Whether it must exist.
+        pub option: SetOption,
+        /// Its name, without the prefix `user.`.
+        pub name: Bytes,
+        /// Its value.
+        pub value: Bytes,
+    }
+
+    /// The results.
+    #[derive(Copy)]
+    pub struct ResOk {
+        /// The object's change.
+        pub cinfo: ChangeInfo,
+    }
+}
+
+/// How it ended.
+pub type Res = Result<ResOk, Status>;
