@@ -1,1 +1,23 @@
-//! .
+//! End to end: real Linux kernels as clients, real `heorot` processes as servers.
+//!
+//! ```text
+//!   client "ash"   client "elm"      linux.uml processes: Linux 6.1 with its own NFS client
+//!        │ tap          │ tap
+//!   ═════╧══════════════╧═════════   a bridge, 10.77.X.0/24
+//!        │ 10.77.X.1
+//!   heorot mds, heorot ds ...        processes of this machine
+//! ```
+//!
+//! A [`Lab`] is the network and a folder; [`Client`]s and the cluster live in it, and all of it goes when they are
+//! dropped, also by a panic. These are tools for tests, so what fails here panics, with all that is known about why.
+
+mod client;
+mod cluster;
+mod lab;
+mod metrics;
+pub mod scripts;
+
+pub use client::{Client, Output, Running};
+pub use cluster::{Cluster, MOUNT_POINT, Server};
+pub use lab::Lab;
+pub use metrics::{FileBytes, Metrics, Traffic};

@@ -1,1 +1,25 @@
-//! .
+//! A data server: keeps columns of files, as objects, on its storage targets.
+//!
+//! In: READ, WRITE and COMMIT of clients with a layout (NFSv4.1 and 4.2), and the private `data` program of our
+//! metaservers. Out: bytes, and a promise about which of them are on the disk. It never learns a path, nor what a file
+//! is called, nor who may read it: the handle that a client shows was minted by a metaserver, and is the permission.
+
+mod clients;
+mod data_program;
+mod disk;
+mod identity;
+mod list;
+mod object;
+mod objects;
+mod open_files;
+mod ops;
+mod removed;
+mod server;
+mod target;
+
+pub use disk::{Disk, SystemDisk};
+pub use identity::IdentityError;
+pub use object::ObjectName;
+pub use objects::{ObjectError, Objects, ReadOutcome, Space};
+pub use server::{DataServer, DataServerConfig, ObjectLengths};
+pub use target::{OPEN_FILES_MAX, Target, TargetError};

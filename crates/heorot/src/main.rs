@@ -1,1 +1,53 @@
-fn main() {}
+//! The binary: runs a metaserver, a data server, or a whole cluster on one machine, and asks them things.
+//!
+//! In: a command line and configuration files. Out: the servers of the other crates, started with their real clock,
+//! disks and sockets, and stopped in order. It holds no logic of its own about files.
+
+mod admin_client;
+mod admin_http;
+mod api;
+mod check_config;
+mod clean;
+mod cli;
+mod config;
+mod data_dir;
+mod ds;
+mod failure;
+mod heartbeat;
+mod listen;
+mod logging;
+mod mds;
+mod metrics;
+mod secret;
+mod signals;
+mod size;
+mod status;
+mod stripe;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logging::start(cli.log_json);
+    let outcome = match cli.command {
+        Command::Up(args) => signals::run(up::up(args)),
+        Command::Mds(args) => signals::run(mds::mds(args)),
+        Command::Ds(args) => signals::run(ds::ds(args)),
+        Command::Status(args) => status::status(&args),
+        Command::Stripe(command) => stripe::stripe(&command),
+        Command::Clean(args) => clean::clean(&args),
+        Command::CheckConfig(args) => check_config::check_config(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("heorot: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,35 @@
-//! .
+//! A metaserver: the name space over NFS, layouts, and the data of clients without them.
+//!
+//! In: NFSv3, MOUNT and NFSv4 calls, and the registrations of data servers. Each operation looks up what it needs,
+//! turns a change into one [`namespace::Command`] with every choice made (time, placement), has it carried out by the
+//! replica, and turns the [`namespace::Reply`] into the protocol's words.
+//!
+//! It never learns how commands become durable (the replica's), nor what an object looks like on a disk (the data
+//! server's).
+
+mod admin;
+mod attributes;
+mod attributes3;
+mod cluster_program;
+mod data_servers;
+mod errors;
+mod lease;
+mod metaserver;
+mod mount3;
+mod names;
+mod nfs3;
+mod nfs4;
+mod ops;
+mod ops3;
+mod orphans;
+mod placement;
+mod proxy;
+mod recall;
+mod sessions;
+mod setattr;
+mod user;
+mod work;
+
+pub use data_servers::TargetReport;
+pub use metaserver::{Export, Metaserver, MetaserverConfig};
+pub use placement::{COLUMNS_MAX, DefaultStripe};

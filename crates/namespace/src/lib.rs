@@ -1,1 +1,48 @@
-//! .
+//! The metadata state machine: name space, clients, sessions, opens, locks and layouts in one deterministic whole.
+//!
+//! In: a [`Proposal`], that is a [`Command`] with the [`Stamp`] that the leader gave it. Out: a [`Reply`]; the change is
+//! in the store. The same proposals in the same order give the same replies and the same store on every replica, forever:
+//! there is no clock here, no randomness, no hash order, and no I/O but the store's.
+//!
+//! Reads do not pass through the log: [`read`] answers them from any view of the store.
+
+// What would make replicas differ: see clippy.toml.
+#![deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::float_arithmetic)]
+
+mod apply;
+mod check;
+mod cluster;
+mod command;
+mod files;
+mod keys;
+mod layout;
+pub mod read;
+mod record;
+mod reply;
+mod states;
+mod step;
+mod types;
+mod work;
+
+pub use apply::{apply, format};
+pub use check::check;
+pub use command::*;
+pub use layout::*;
+pub use record::{ClientRecord, Held, LayoutState, LockState, OpenState, SessionRecord, State};
+pub use reply::*;
+pub use types::*;
+
+/// Names of one inode: ext4's limit, which tests of link counts know.
+pub const LINKS_MAX: u32 = 65_000;
+
+/// Bytes of a file: the largest offset that clients can express.
+pub const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// The cookie of a directory's first entry: NFS reserves 0 to 2 (RFC 8881, section 18.23.3).
+const FIRST_COOKIE: u64 = 3;
+
+/// The bits of a mode that are stored.
+const MODE_BITS: u32 = 0o7777;
+
+/// Set-user-id and set-group-id.
+const SET_ID_BITS: u32 = 0o6000;

@@ -63,8 +63,8 @@ fn the_minor_version_decides_what_is_an_operation() {
     assert_eq!(decode(2, 1), Ok(ArgOp::Illegal(2)));
     assert_eq!(decode(20, 1), Ok(ArgOp::Unsupported(20)));
     assert_eq!(decode(59, 1), Ok(ArgOp::Illegal(59)));
-    assert_eq!(decode(59, 2), Ok(ArgOp::Unsupported(59)));
-    assert_eq!(decode(75, 2), Ok(ArgOp::Unsupported(75)));
+    assert_eq!(decode(70, 2), Ok(ArgOp::Unsupported(70)));
+    assert_eq!(decode(72, 1), Ok(ArgOp::Illegal(72)));
     assert_eq!(decode(76, 2), Ok(ArgOp::Illegal(76)));
     assert_eq!(decode(22, 1), Err(BadOp { number: 22, error: DecodeError::Short }));
     let empty = ArgOp::decode(&mut Decoder::new(Bytes::new()), 1);
@@ -141,7 +141,7 @@ fn a_compound_goes_to_the_server_and_back() {
     let call = CompoundCall {
         tag: Bytes::from_static(b"tag").into(),
         minor_version: 2,
-        ops: samples::args().into_iter().chain([ArgOp::Unsupported(7)]).collect(),
+        ops: samples::args().into_iter().chain([ArgOp::Unsupported(70)]).collect(),
     };
     let bytes = bytes_of(&call);
     let mut d = Decoder::new(bytes.clone());

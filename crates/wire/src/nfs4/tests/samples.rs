@@ -309,8 +309,8 @@ pub fn args() -> Vec<ArgOp> {
             use_conn_in_rdma_mode: false,
         }),
         exchange_id(StateProtectArgs::None),
-        exchange_id(StateProtectArgs::MachCred(Box::new(ssv_ops()))),
-        exchange_id(StateProtectArgs::Ssv(Box::new(ssv))),
+        exchange_id(StateProtectArgs::MachCred(ssv_ops())),
+        exchange_id(StateProtectArgs::Ssv(ssv)),
         ArgOp::CreateSession(create_session::Args {
             clientid: ClientId(9),
             sequence: 1,
@@ -364,7 +364,142 @@ pub fn args() -> Vec<ArgOp> {
         ArgOp::ReclaimComplete(reclaim_complete::Args { one_fs: false }),
     ];
     all.extend(opens());
+    all.extend(rare_args());
     all
+}
+
+/// Delegations, and what minor version 2 added.
+fn rare_args() -> Vec<ArgOp> {
+    let (stateid, offset, length) = (STATEID, 4096, 8192);
+    let want = |claim| ArgOp::WantDelegation(want_delegation::Args { want: WANT_ANY_DELEG, claim });
+    let at = NetLoc::Addr(NetAddr { netid: name("tcp"), uaddr: name("10.0.0.1.8.1") });
+    vec![
+        ArgOp::DelegPurge(delegpurge::Args { clientid: ClientId(9) }),
+        ArgOp::DelegReturn(delegreturn::Args { stateid }),
+        ArgOp::OpenAttr(openattr::Args { createdir: true }),
+        ArgOp::GetDirDelegation(get_dir_delegation::Args {
+            signal_deleg_avail: true,
+            notification_types: Bitmap::of(&[1, 3]),
+            child_attr_delay: TIME,
+            dir_attr_delay: TIME,
+            child_attributes: Bitmap::of(&[attr::SIZE]),
+            dir_attributes: Bitmap::of(&[attr::CHANGE]),
+        }),
+        ArgOp::SetSsv(set_ssv::Args { ssv: name("secret"), digest: name("digest") }),
+        want(want_delegation::DelegClaim::Previous(DelegationType::Write)),
+        want(want_delegation::DelegClaim::Fh),
+        want(want_delegation::DelegClaim::DelegPrevFh),
+        ArgOp::Allocate(allocate::Args { stateid, offset, length }),
+        ArgOp::Copy(copy::Args {
+            src_stateid: stateid,
+            dst_stateid: stateid,
+            src_offset: 1,
+            dst_offset: 2,
+            count: 0,
+            consecutive: true,
+            synchronous: false,
+            source_server: vec![NetLoc::Name(name("host")), NetLoc::Url(name("nfs://host/"))],
+        }),
+        ArgOp::CopyNotify(copy_notify::Args { src_stateid: stateid, destination_server: at }),
+        ArgOp::Deallocate(deallocate::Args { stateid, offset, length }),
+        ArgOp::IoAdvise(io_advise::Args {
+            stateid,
+            offset,
+            count: length,
+            hints: Bitmap::of(&[io_advise::RANDOM]),
+        }),
+        ArgOp::LayoutError(layouterror::Args {
+            offset,
+            length,
+            stateid,
+            errors: vec![layouterror::DeviceError {
+                deviceid: DeviceId([6; 16]),
+                status: Status::NxIo,
+                opnum: OpNum::Write as u32,
+            }],
+        }),
+        ArgOp::LayoutStats(layoutstats::Args {
+            offset,
+            length,
+            stateid,
+            read: IoInfo { count: 1, bytes: 2 },
+            write: IoInfo { count: 3, bytes: 4 },
+            deviceid: DeviceId([6; 16]),
+            layout_type: LayoutType::FILES,
+            body: Bytes::new(),
+        }),
+        ArgOp::OffloadCancel(offload_cancel::Args { stateid }),
+        ArgOp::OffloadStatus(offload_status::Args { stateid }),
+        ArgOp::ReadPlus(read_plus::Args { stateid, offset, count: 9 }),
+        ArgOp::Seek(seek::Args { stateid, offset, what: seek::HOLE }),
+        ArgOp::Clone(clone::Args {
+            src_stateid: stateid,
+            dst_stateid: stateid,
+            src_offset: 1,
+            dst_offset: 2,
+            count: 3,
+        }),
+        ArgOp::GetXattr(getxattr::Args { name: name("colour") }),
+        ArgOp::SetXattr(setxattr::Args {
+            option: setxattr::SetOption::Replace,
+            name: name("colour"),
+            value: name("red"),
+        }),
+        ArgOp::ListXattrs(listxattrs::Args { cookie: 0, maxcount: 4096 }),
+        ArgOp::RemoveXattr(removexattr::Args { name: name("colour") }),
+    ]
+}
+
+fn rare_results() -> Vec<ResOp> {
+    let requirements = copy::Requirements { consecutive: true, synchronous: true };
+    let written = |callback_id| WriteResponse {
+        callback_id,
+        count: 5,
+        committed: StableHow::Unstable,
+        writeverf: [3; 8],
+    };
+    let granted = get_dir_delegation::Granted {
+        cookieverf: [1; 8],
+        stateid: STATEID,
+        notification: Bitmap::of(&[1]),
+        child_attributes: Bitmap::EMPTY,
+        dir_attributes: Bitmap::of(&[attr::CHANGE]),
+    };
+    let pieces = vec![
+        read_plus::Content::Hole(read_plus::Hole { offset: 0, length: 4096 }),
+        read_plus::Content::Data(read_plus::Data { offset: 4096, data: name("hello").into() }),
+    ];
+    vec![
+        ResOp::DelegPurge(Ok(())),
+        ResOp::DelegReturn(Ok(())),
+        ResOp::OpenAttr(Err(Status::NotSupp)),
+        ResOp::GetDirDelegation(Ok(get_dir_delegation::ResOk::Granted(granted))),
+        ResOp::GetDirDelegation(Ok(get_dir_delegation::ResOk::Unavailable(false))),
+        ResOp::SetSsv(Ok(set_ssv::ResOk { digest: name("digest") })),
+        ResOp::WantDelegation(Ok(Delegation::None)),
+        ResOp::Allocate(Ok(())),
+        ResOp::Copy(Ok(copy::ResOk { response: written(Some(STATEID)), requirements })),
+        ResOp::Copy(Ok(copy::ResOk { response: written(None), requirements })),
+        ResOp::Copy(Err(copy::CopyError::NoReqs(requirements))),
+        ResOp::CopyNotify(Ok(copy_notify::ResOk {
+            lease_time: TIME,
+            stateid: STATEID,
+            source_server: vec![NetLoc::Name(name("host"))],
+        })),
+        ResOp::Deallocate(Ok(())),
+        ResOp::IoAdvise(Ok(io_advise::ResOk { hints: Bitmap::EMPTY })),
+        ResOp::LayoutError(Ok(())),
+        ResOp::LayoutStats(Ok(())),
+        ResOp::OffloadCancel(Ok(())),
+        ResOp::OffloadStatus(Ok(offload_status::ResOk { count: 1, complete: Some(Status::Ok) })),
+        ResOp::ReadPlus(Ok(read_plus::ResOk { eof: true, contents: pieces })),
+        ResOp::Seek(Ok(seek::ResOk { eof: false, offset: 4096 })),
+        ResOp::Clone(Ok(())),
+        ResOp::GetXattr(Ok(getxattr::ResOk { value: name("red") })),
+        ResOp::SetXattr(Ok(setxattr::ResOk { cinfo: CINFO })),
+        ResOp::ListXattrs(Ok(listxattrs::ResOk { cookie: 1, names: vec![name("a"), name("b")], eof: true })),
+        ResOp::RemoveXattr(Err(Status::NoXattr)),
+    ]
 }
 
 pub fn results() -> Vec<ResOp> {
@@ -442,8 +577,8 @@ pub fn results() -> Vec<ResOp> {
             use_conn_in_rdma_mode: false,
         })),
         exchange_id(StateProtectRes::None),
-        exchange_id(StateProtectRes::MachCred(Box::new(ssv_ops()))),
-        exchange_id(StateProtectRes::Ssv(Box::new(ssv))),
+        exchange_id(StateProtectRes::MachCred(ssv_ops())),
+        exchange_id(StateProtectRes::Ssv(ssv)),
         ResOp::CreateSession(Ok(create_session::ResOk {
             sessionid: SESSION,
             sequence: 1,
@@ -479,6 +614,7 @@ pub fn results() -> Vec<ResOp> {
         ResOp::ReclaimComplete(Err(Status::CompleteAlready)),
     ];
     all.extend(opened());
+    all.extend(rare_results());
     all
 }
 
@@ -519,7 +655,21 @@ pub fn cb_compound() -> CbCompound {
                 type_mask: Bitmap::of(&[RECALL_ANY_FILE_LAYOUTS]),
             }),
             CbArgOp::NotifyLock(NotifyLockArgs { fh: handle(), lock_owner: owner() }),
-            CbArgOp::Unsupported(10),
+            CbArgOp::GetAttr(GetAttrArgs { fh: handle(), attr_request: Bitmap::of(&[attr::SIZE]) }),
+            CbArgOp::RecallableObjAvail(RecallAnyArgs { objects_to_keep: 0, type_mask: Bitmap::EMPTY }),
+            CbArgOp::RecallSlot(RecallSlotArgs { target_highest_slot: 7 }),
+            CbArgOp::NotifyDeviceid(NotifyDeviceidArgs {
+                changes: vec![Notify {
+                    mask: Bitmap::of(&[getdeviceinfo::NOTIFY_DELETE]),
+                    values: name("type and id"),
+                }],
+            }),
+            CbArgOp::Offload(OffloadArgs {
+                fh: handle(),
+                stateid: STATEID,
+                info: OffloadInfo::Failed { status: Status::Io, bytes_copied: 1 },
+            }),
+            CbArgOp::Unsupported(12),
         ],
     }
 }
@@ -540,7 +690,9 @@ pub fn cb_reply() -> CbReply {
             CbResOp::Recall(Ok(())),
             CbResOp::RecallAny(Ok(())),
             CbResOp::NotifyLock(Ok(())),
-            CbResOp::Unsupported(10, Status::NotSupp),
+            CbResOp::GetAttr(Ok(AttrReply { requested: Fattr::KNOWN, attrs: fattr() })),
+            CbResOp::Offload(Ok(())),
+            CbResOp::Unsupported(12, Status::NotSupp),
             CbResOp::Illegal,
         ],
     }

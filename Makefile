@@ -1,0 +1,36 @@
+# Two commands do everything on a fresh Debian machine with a Rust toolchain: `make demo` and `make test`.
+
+HEOROT := $(CURDIR)/target/release/heorot
+
+.PHONY: help setup build test lint demo soak fix
+help:
+	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
+	@echo 'make test    every check and test, as CI runs them'
+	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
+	@echo 'make build   target/release/heorot'
+	@echo 'make setup   only what the others do first: install what they need from Debian'
+	@echo 'make fix     format the code and apply what clippy can repair'
+
+setup:
+	@scripts/setup.sh
+
+build:
+	cargo build --release --bin heorot
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+# The end-to-end tests start the release binary: a debug build is too slow to be timed by a kernel.
+test: setup lint build
+	HEOROT_BIN=$(HEOROT) cargo test --workspace
+
+demo: setup build
+	HEOROT_BIN=$(HEOROT) cargo run --release --quiet -p tests --bin demo
+
+soak: setup build
+	HEOROT_BIN=$(HEOROT) HEOROT_SOAK_HOURS=$(or $(HOURS),8) cargo test -p tests --test kill_rounds -- --ignored --nocapture
+
+fix:
+	cargo fmt --all
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged

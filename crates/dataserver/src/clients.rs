@@ -1,0 +1,317 @@
+//! NFS clients of a data server, and their sessions. All of it is in memory: after a restart a client's session is
+//! unknown, it makes a new one, and nothing is lost, for a data server keeps no opens, locks or layouts.
+//!
+//! ```text
+//! EXCHANGE_ID ─▶ client, unconfirmed ─CREATE_SESSION─▶ confirmed, with sessions ─idle too long─▶ forgotten
+//! ```
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::{Clock, Entropy};
+use nfs::{Backchannel, Session, SessionLimits};
+use wire::nfs4::create_session::{self, ChannelAttrs};
+use wire::nfs4::exchange_id::{self, ServerOwner, StateProtectArgs, StateProtectRes};
+use wire::nfs4::{ClientId, OwnerName, SessionId, Status, Verifier};
+
+/// A client that is silent for so long may be forgotten when its place is needed. Told to clients as lease_time.
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
+/// A client that is silent for so long is forgotten anyway. Coming back costs it two round trips.
+const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
+/// Clients at one time: the design's "thousands of nodes" with room for their restarts.
+const CLIENTS_MAX: usize = 16_384;
+/// Sessions of one client: Linux makes one.
+const SESSIONS_MAX: usize = 16;
+/// Slots of a session: Linux asks for 64, and each may hold a call of a megabyte.
+const SLOTS_MAX: u32 = 64;
+/// One megabyte of payload and what stands around it, as [`nfs::Limits`] has it.
+const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (64 << 10);
+/// Below this not even a COMMIT fits.
+const MESSAGE_BYTES_MIN: u32 = 512;
+/// A kept reply: those of WRITE and COMMIT take 200 bytes; replies of READ need not be kept.
+const CACHED_BYTES_MAX: u32 = 4096;
+/// SEQUENCE, PUTFH, WRITE and GETATTR are four; Linux insists on getting the eight that it asks for.
+const OPERATIONS_MAX: u32 = 16;
+
+/// Who a client's calls come from: the user id of AUTH_SYS.
+pub(crate) type Principal = Option<u32>;
+
+struct Client {
+    owner: OwnerName,
+    verifier: Verifier,
+    principal: Principal,
+    confirmed: bool,
+    /// Of the last CREATE_SESSION that succeeded.
+    sequence: u32,
+    /// Its answer, for a repetition.
+    created: Option<create_session::ResOk>,
+    sessions: Vec<SessionId>,
+    /// When it was last heard of, in milliseconds of the monotonic clock.
+    heard_ms: Arc<AtomicU64>,
+}
+
+struct Held {
+    session: Arc<Session>,
+    heard_ms: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Records {
+    by_id: HashMap<u64, Client>,
+    next: u32,
+    swept: Duration,
+}
+
+/// The clients of one data server.
+pub(crate) struct Clients {
+    owner: OwnerName,
+    /// High half of client ids: another one after each start, so that an id of the last life is not taken for ours.
+    start: u32,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    records: Mutex<Records>,
+    /// Apart from the records, because every request looks here.
+    sessions: RwLock<HashMap<SessionId, Held>>,
+}
+
+impl Clients {
+    pub(crate) fn new(server: u64, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        // Clients must never take two of our servers for one: they would use a session of the one at the other.
+        let owner = OwnerName::from(Bytes::from(format!("heorot-ds-{server:016x}")));
+        let start = (entropy.u64() >> 32) as u32;
+        Self { owner, start, clock, entropy, records: Mutex::default(), sessions: RwLock::default() }
+    }
+
+    /// EXCHANGE_ID (RFC 8881, section 18.35).
+    pub(crate) fn exchange_id(
+        &self,
+        args: exchange_id::Args,
+        principal: Principal,
+    ) -> Result<exchange_id::ResOk, Status> {
+        if args.flags & !exchange_id::FLAGS_FROM_CLIENT != 0 {
+            return Err(Status::Inval);
+        }
+        match args.state_protect {
+            StateProtectArgs::None => {}
+            // Both need RPCSEC_GSS, which a data server does not speak yet.
+            StateProtectArgs::MachCred(_) => return Err(Status::Inval),
+            StateProtectArgs::Ssv(_) => return Err(Status::EncrAlgUnsupp),
+        }
+        let update = args.flags & exchange_id::UPD_CONFIRMED_REC_A != 0;
+        let (owner, verifier) = (args.clientowner.ownerid, args.clientowner.verifier);
+        let mut records = self.records();
+        self.sweep(&mut records);
+        let confirmed = records.by_id.iter().find(|(_, c)| c.owner == owner && c.confirmed);
+        match confirmed.map(|(id, client)| (*id, client)) {
+            // Section 18.35.4: cases 6 to 9, an update of the record.
+            Some((_, client)) if update && client.verifier != verifier => return Err(Status::NotSame),
+            Some((_, client)) if update && client.principal != principal => return Err(Status::Perm),
+            None if update => return Err(Status::NoEnt),
+            // Case 3: another user has the name, and is alive.
+            Some((_, client)) if client.principal != principal && self.is_alive(client) => {
+                return Err(Status::ClidInUse);
+            }
+            // Case 2: the client asks again.
+            Some((id, client)) if client.verifier == verifier => return Ok(self.known(id, client)),
+            // Cases 1, 4 and 5: new, never confirmed, or restarted. What it had goes when it confirms.
+            _ => {}
+        }
+        records.by_id.retain(|_, c| c.confirmed || c.owner != owner);
+        if records.by_id.len() >= CLIENTS_MAX {
+            return Err(Status::Delay);
+        }
+        records.next = records.next.wrapping_add(1);
+        let id = u64::from(self.start) << 32 | u64::from(records.next);
+        let client = Client {
+            owner,
+            verifier,
+            principal,
+            confirmed: false,
+            sequence: 0,
+            created: None,
+            sessions: Vec::new(),
+            heard_ms: Arc::new(AtomicU64::new(self.now_ms())),
+        };
+        let answer = self.known(id, &client);
+        records.by_id.insert(id, client);
+        Ok(answer)
+    }
+
+    fn known(&self, id: u64, client: &Client) -> exchange_id::ResOk {
+        let confirmed = if client.confirmed { exchange_id::CONFIRMED_R } else { 0 };
+        exchange_id::ResOk {
+            clientid: ClientId(id),
+            sequenceid: client.sequence.wrapping_add(1),
+            flags: exchange_id::USE_PNFS_DS | confirmed,
+            state_protect: StateProtectRes::None,
+            server_owner: ServerOwner { minor_id: 0, major_id: self.owner.clone() },
+            server_scope: self.owner.clone(),
+            server_impl_id: None,
+        }
+    }
+
+    /// CREATE_SESSION (RFC 8881, section 18.36).
+    pub(crate) fn create_session(
+        &self,
+        args: &create_session::Args,
+        principal: Principal,
+    ) -> Result<create_session::ResOk, Status> {
+        let mut records = self.records();
+        let id = args.clientid.0;
+        let client = records.by_id.get_mut(&id).ok_or(Status::StaleClientid)?;
+        if args.sequence == client.sequence
+            && let Some(created) = client.created
+        {
+            return Ok(created);
+        }
+        if args.sequence != client.sequence.wrapping_add(1) {
+            return Err(Status::SeqMisordered);
+        }
+        if !client.confirmed && client.principal != principal {
+            return Err(Status::ClidInUse);
+        }
+        if client.sessions.len() >= SESSIONS_MAX {
+            return Err(Status::Delay);
+        }
+        let fore = fore_channel(&args.fore_chan_attrs)?;
+        let session = self.new_session(id, &fore);
+        let created = create_session::ResOk {
+            sessionid: session.id(),
+            sequence: args.sequence,
+            // No reply outlives us, and we never call back.
+            flags: 0,
+            fore_chan_attrs: fore,
+            back_chan_attrs: back_channel(&args.back_chan_attrs),
+        };
+        client.confirmed = true;
+        client.sequence = args.sequence;
+        client.created = Some(created);
+        client.sessions.push(session.id());
+        client.heard_ms.store(self.now_ms(), Ordering::Relaxed);
+        let heard_ms = Arc::clone(&client.heard_ms);
+        let owner = client.owner.clone();
+        self.sessions_mut().insert(session.id(), Held { session, heard_ms });
+        // The client's earlier life is over.
+        self.forget(&mut records, |other, c| other != id && c.owner == owner);
+        Ok(created)
+    }
+
+    fn new_session(&self, client: u64, fore: &ChannelAttrs) -> Arc<Session> {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&client.to_be_bytes());
+        id[8..].copy_from_slice(&self.entropy.u64().to_be_bytes());
+        let id = SessionId(id);
+        let limits = SessionLimits {
+            request_bytes_max: fore.max_request_size,
+            response_bytes_max: fore.max_response_size,
+            cached_bytes_max: fore.max_response_size_cached,
+            operations_max: fore.max_operations,
+            slots: fore.max_requests,
+        };
+        Arc::new(Session::new(id, client, limits, Backchannel::new(id, 0, 1), false))
+    }
+
+    /// The session that SEQUENCE names; its client has been heard of.
+    pub(crate) fn session(&self, id: SessionId) -> Option<Arc<Session>> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let held = sessions.get(&id)?;
+        held.heard_ms.store(self.now_ms(), Ordering::Relaxed);
+        Some(Arc::clone(&held.session))
+    }
+
+    /// DESTROY_SESSION (RFC 8881, section 18.37).
+    pub(crate) fn destroy_session(&self, id: SessionId) -> Result<(), Status> {
+        let mut records = self.records();
+        let held = self.sessions_mut().remove(&id).ok_or(Status::BadSession)?;
+        if let Some(client) = records.by_id.get_mut(&held.session.client()) {
+            client.sessions.retain(|s| *s != id);
+        }
+        Ok(())
+    }
+
+    /// DESTROY_CLIENTID (RFC 8881, section 18.50).
+    pub(crate) fn destroy_client(&self, id: ClientId) -> Result<(), Status> {
+        let mut records = self.records();
+        let client = records.by_id.get(&id.0).ok_or(Status::StaleClientid)?;
+        if !client.sessions.is_empty() {
+            return Err(Status::ClientidBusy);
+        }
+        records.by_id.remove(&id.0);
+        Ok(())
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.monotonic().as_millis() as u64
+    }
+
+    fn idle(&self, client: &Client) -> Duration {
+        Duration::from_millis(self.now_ms().saturating_sub(client.heard_ms.load(Ordering::Relaxed)))
+    }
+
+    fn is_alive(&self, client: &Client) -> bool {
+        !client.sessions.is_empty() && self.idle(client) <= LEASE
+    }
+
+    /// Forgets who has been silent: at most once in a lease, or when there is no room.
+    fn sweep(&self, records: &mut Records) {
+        let now = self.clock.monotonic();
+        let full = records.by_id.len() >= CLIENTS_MAX;
+        if full || now.saturating_sub(records.swept) > LEASE {
+            records.swept = now;
+            let limit = if full { LEASE } else { IDLE_MAX };
+            self.forget(records, |_, client| self.idle(client) > limit);
+        }
+    }
+
+    fn forget(&self, records: &mut Records, which: impl Fn(u64, &Client) -> bool) {
+        let gone: Vec<_> = records.by_id.extract_if(|id, client| which(*id, client)).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let mut sessions = self.sessions_mut();
+        for session in gone.iter().flat_map(|(_, client)| &client.sessions) {
+            sessions.remove(session);
+        }
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sessions_mut(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<SessionId, Held>> {
+        self.sessions.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is granted: never more than was asked for.
+fn fore_channel(asked: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
+    let smallest = asked.max_request_size.min(asked.max_response_size);
+    if smallest < MESSAGE_BYTES_MIN || asked.max_operations < 2 || asked.max_requests < 1 {
+        return Err(Status::TooSmall);
+    }
+    Ok(ChannelAttrs {
+        header_pad_size: 0,
+        max_request_size: asked.max_request_size.min(MESSAGE_BYTES_MAX),
+        max_response_size: asked.max_response_size.min(MESSAGE_BYTES_MAX),
+        max_response_size_cached: asked.max_response_size_cached.min(CACHED_BYTES_MAX),
+        max_operations: asked.max_operations.min(OPERATIONS_MAX),
+        max_requests: asked.max_requests.min(SLOTS_MAX),
+        rdma_ird: None,
+    })
+}
+
+/// We never use it: whatever the client likes, within reason.
+fn back_channel(asked: &ChannelAttrs) -> ChannelAttrs {
+    ChannelAttrs {
+        header_pad_size: 0,
+        max_request_size: asked.max_request_size.min(MESSAGE_BYTES_MAX),
+        max_response_size: asked.max_response_size.min(MESSAGE_BYTES_MAX),
+        max_response_size_cached: asked.max_response_size_cached.min(CACHED_BYTES_MAX),
+        max_operations: asked.max_operations.min(OPERATIONS_MAX),
+        max_requests: asked.max_requests.min(1),
+        rdma_ird: None,
+    }
+}

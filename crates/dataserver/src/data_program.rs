@@ -1,0 +1,178 @@
+//! The private `data` program: metaservers read and write for clients without pNFS, and care for objects.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use nfs::{Answer, Connection, Gatekeeper, Metrics, OperationLabels, Program};
+use wire::data::{self, Call, Procedure, Reply, Status, commit, list, null, read, remove, status, truncate, write};
+use wire::rpc::Rejection;
+use wire::xdr::{Encode, Encoder};
+
+use crate::objects::ObjectError;
+use crate::server::{BadHandle, Found, Targets};
+
+/// Bytes of one READ at most: what fits a record, see [`nfs::Limits`].
+const READ_BYTES_MAX: u32 = 1 << 20;
+
+/// The program.
+pub(crate) struct DataProgram {
+    targets: Arc<Targets>,
+    gatekeeper: Gatekeeper,
+    metrics: Arc<Metrics>,
+}
+
+impl Program for DataProgram {
+    fn number(&self) -> u32 {
+        data::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        data::VERSION..=data::VERSION
+    }
+
+    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+        Box::pin(async move {
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments =
+                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let start = Instant::now();
+            let reply = self.answer(&call.connection, arguments).await;
+            let labels = OperationLabels { protocol: "data", operation: procedure.name() };
+            self.metrics.operation(labels, start.elapsed(), failed(&reply));
+            let mut e = Encoder::new();
+            reply.encode(&mut e);
+            Ok(e.finish())
+        })
+    }
+}
+
+impl DataProgram {
+    pub(crate) fn new(targets: Arc<Targets>, gatekeeper: Gatekeeper) -> Self {
+        Self { targets, gatekeeper, metrics: Arc::default() }
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    async fn answer(&self, connection: &Arc<Connection>, call: Call) -> Reply {
+        let proven = self.gatekeeper.is_proven(connection.id());
+        let gate = if proven { Ok(()) } else { Err(Status::NotProven) };
+        match call {
+            Call::Null(_) => Reply::Null(null::Res {}),
+            Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(connection, &args)),
+            Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(connection, &args)),
+            Call::Read(args) => Reply::Read(and(gate, self.read(args)).await),
+            Call::Write(args) => Reply::Write(and(gate, self.write(args)).await),
+            Call::Commit(args) => Reply::Commit(and(gate, self.commit(args)).await),
+            Call::Truncate(args) => Reply::Truncate(and(gate, self.truncate(args)).await),
+            Call::Remove(args) => Reply::Remove(and(gate, self.remove(args)).await),
+            Call::List(args) => Reply::List(and(gate, self.list(args)).await),
+            Call::Status(_) => Reply::Status(and(gate, self.status()).await),
+        }
+    }
+
+    async fn read(&self, args: read::Args) -> read::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        let count = args.count.min(READ_BYTES_MAX) as usize;
+        let found = target.run(move |o| o.read(name, args.offset, count)).await.map_err(refusal)?;
+        self.metrics.file_bytes_read.inc_by(found.data.len() as u64);
+        Ok(read::ResOk { payload: found.data.into(), eof: found.at_end })
+    }
+
+    async fn write(&self, args: write::Args) -> write::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        let write::Args { offset, stable, data, .. } = args;
+        let count = data.len();
+        let written = target.run(move |o| {
+            o.write(name, offset, &data)?;
+            if stable { o.commit(name) } else { Ok(()) }
+        });
+        written.await.map_err(refusal)?;
+        self.metrics.file_bytes_written.inc_by(count as u64);
+        // What came in one record is shorter than 4 GiB.
+        Ok(write::ResOk { count: count as u32, verifier: target.objects().verifier() })
+    }
+
+    async fn commit(&self, args: commit::Args) -> commit::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        target.run(move |o| o.commit(name)).await.map_err(refusal)?;
+        Ok(commit::ResOk { verifier: target.objects().verifier() })
+    }
+
+    async fn truncate(&self, args: truncate::Args) -> truncate::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        target.run(move |o| o.truncate(name, args.len)).await.map_err(refusal)
+    }
+
+    async fn remove(&self, args: remove::Args) -> remove::Res {
+        // All handles are looked at before anything is removed.
+        let found: Vec<Found> = args.handles.iter().map(|h| self.find(h)).collect::<Result<_, _>>()?;
+        let mut by_target = BTreeMap::new();
+        for Found { target, name, .. } in found {
+            let (_, names) = by_target.entry(target.id()).or_insert_with(|| (target, Vec::new()));
+            names.push(name);
+        }
+        for (target, names) in by_target.into_values() {
+            target.run(move |o| o.remove(&names)).await.map_err(refusal)?;
+        }
+        Ok(())
+    }
+
+    async fn list(&self, args: list::Args) -> list::Res {
+        let target = self.targets.get(args.target).ok_or(Status::NotFound)?;
+        target.run(move |o| o.list(args.after, args.max)).await.map_err(refusal)
+    }
+
+    async fn status(&self) -> status::Res {
+        let targets = Arc::clone(&self.targets);
+        let space = tokio::task::spawn_blocking(move || targets.space()).await;
+        space.map(|targets| status::ResOk { targets }).map_err(|_| Status::Io)
+    }
+
+    fn find(&self, handle: &Bytes) -> Result<Found, Status> {
+        self.targets.find(handle).map_err(|e| match e {
+            BadHandle::Forged => Status::BadHandle,
+            BadHandle::Elsewhere => Status::NotFound,
+        })
+    }
+}
+
+/// Does the work only for callers that may ask for it.
+async fn and<T>(
+    gate: Result<(), Status>,
+    work: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    gate?;
+    work.await
+}
+
+fn refusal(error: ObjectError) -> Status {
+    match error {
+        ObjectError::NoSpace => Status::NoSpace,
+        ObjectError::Io => Status::Io,
+        ObjectError::Stale => Status::Stale,
+        ObjectError::TooLarge => Status::Invalid,
+        ObjectError::ReadOnly => Status::ReadOnly,
+        ObjectError::Busy => Status::Delay,
+    }
+}
+
+fn failed(reply: &Reply) -> bool {
+    match reply {
+        Reply::Null(_) => false,
+        Reply::Hello(res) => res.is_err(),
+        Reply::Prove(res) => res.is_err(),
+        Reply::Read(res) => res.is_err(),
+        Reply::Write(res) => res.is_err(),
+        Reply::Commit(res) => res.is_err(),
+        Reply::Truncate(res) => res.is_err(),
+        Reply::Remove(res) => res.is_err(),
+        Reply::List(res) => res.is_err(),
+        Reply::Status(res) => res.is_err(),
+    }
+}

@@ -1,0 +1,128 @@
+//! The small text files that say what a directory is: of which format, which cluster, and with which id.
+//!
+//! ```text
+//! format = 1
+//! kind = "storage target"
+//! cluster = "00112233445566778899aabbccddeeff"
+//! id = "0123456789abcdef"
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use host::Entropy;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// The only format there is.
+const FORMAT: u32 = 1;
+/// What a creation that was cut short leaves.
+pub(crate) const UNFINISHED: &str = "target.toml.new";
+/// How the names of a data server's own files begin.
+pub(crate) const SERVER_PREFIX: &str = "server.";
+
+/// Why an identity file cannot be used, and what to do about it. One line.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// Not readable or not writable.
+    #[error("{0}: {1}; the server needs to read and write here")]
+    Io(PathBuf, io::Error),
+    /// Not what we wrote.
+    #[error("{0}: {1}; bring it back from a copy")]
+    Malformed(PathBuf, String),
+    /// A later version wrote it.
+    #[error("{0}: format {1} is not known to this version, which knows 1; run the version that wrote it")]
+    Format(PathBuf, u32),
+    /// Another kind of directory.
+    #[error("{0}: is the identity of a {1}, not of a {2}; name another directory")]
+    Kind(PathBuf, String, &'static str),
+    /// Of another cluster.
+    #[error("{0}: belongs to cluster {1}, not to {2}; name a directory of this cluster or an empty one")]
+    OtherCluster(PathBuf, String, String),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Text {
+    format: u32,
+    kind: String,
+    cluster: String,
+    id: String,
+}
+
+/// What the file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub id: u64,
+}
+
+/// Takes the lock file, for as long as the file stays open. None: another process has it.
+pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The identity in `path`; made, durably, if there is none.
+pub(crate) fn read_or_create(
+    path: &Path,
+    kind: &'static str,
+    cluster: [u8; 16],
+    entropy: &dyn Entropy,
+) -> Result<Identity, IdentityError> {
+    let cluster = hex(&cluster);
+    match std::fs::read_to_string(path) {
+        Ok(text) => read(path, &text, kind, &cluster),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let id = entropy.u64();
+            let text = Text { format: FORMAT, kind: kind.into(), cluster, id: hex(&id.to_be_bytes()) };
+            write(path, &text).map_err(|e| IdentityError::Io(path.into(), e))?;
+            Ok(Identity { id })
+        }
+        Err(e) => Err(IdentityError::Io(path.into(), e)),
+    }
+}
+
+fn read(path: &Path, text: &str, kind: &'static str, cluster: &str) -> Result<Identity, IdentityError> {
+    let malformed = |why: String| IdentityError::Malformed(path.into(), why);
+    // The format first: another one may have other keys.
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| malformed(e.message().into()))?;
+    match table.get("format").and_then(toml::Value::as_integer) {
+        None => return Err(malformed("no `format` in it".into())),
+        Some(format) if format == i64::from(FORMAT) => {}
+        Some(format) => {
+            return Err(IdentityError::Format(path.into(), u32::try_from(format).unwrap_or(u32::MAX)));
+        }
+    }
+    let text: Text = table.try_into().map_err(|e: toml::de::Error| malformed(e.message().into()))?;
+    if text.kind != kind {
+        return Err(IdentityError::Kind(path.into(), text.kind, kind));
+    }
+    if text.cluster != cluster {
+        return Err(IdentityError::OtherCluster(path.into(), text.cluster, cluster.into()));
+    }
+    let id = Some(&text.id).filter(|id| id.len() == 16).and_then(|id| u64::from_str_radix(id, 16).ok());
+    Ok(Identity { id: id.ok_or_else(|| malformed("`id` is not 16 hexadecimal digits".into()))? })
+}
+
+/// Written beside, synced, and renamed: there is never half a file of this name.
+fn write(path: &Path, text: &Text) -> io::Result<()> {
+    let new = path.with_extension("toml.new");
+    let text = toml::to_string(text).map_err(io::Error::other)?;
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

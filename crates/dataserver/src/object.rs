@@ -1,0 +1,141 @@
+//! What an object is called on its target, and the file that holds it.
+//!
+//! ```text
+//! objects/2a/00000001.000000000000002a.00000003.00000000
+//!         │  volume   inode            generation column      all in hexadecimal
+//!         └─ low byte of the inode: 256 directories
+//! ```
+
+use std::fs::File;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use wire::handle::ObjectHandle;
+
+/// Directories that objects are spread over: with ten million objects each holds 40,000, which any file system likes.
+pub(crate) const DIRECTORIES: u16 = 256;
+
+/// One column of one file on the target whose name space this is. The order is that of LIST: within a directory by
+/// inode, then column; volume and generation last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// Inode of the volume.
+    pub inode: u64,
+    /// Column of the file.
+    pub column: u32,
+    /// Volume.
+    pub volume: u32,
+    /// Generation of the inode.
+    pub generation: u32,
+}
+
+impl From<&ObjectHandle> for ObjectName {
+    fn from(handle: &ObjectHandle) -> Self {
+        let file = handle.file;
+        Self { inode: file.inode, column: handle.column, volume: file.volume, generation: file.generation }
+    }
+}
+
+impl std::fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { inode, column, volume, generation } = self;
+        write!(f, "{volume:08x}.{inode:016x}.{generation:08x}.{column:08x}")
+    }
+}
+
+impl ObjectName {
+    /// Which of the directories holds it.
+    #[must_use]
+    pub fn directory(&self) -> u8 {
+        self.inode.to_be_bytes()[7]
+    }
+
+    /// The name that is written so, and no other: `Display` gives the same text again.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let mut part = |digits: usize| {
+            let part = parts.next().filter(|p| p.len() == digits)?;
+            // from_str_radix would also take a sign and capitals.
+            let plain = part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            plain.then(|| u64::from_str_radix(part, 16).ok())?
+        };
+        let volume = u32::try_from(part(8)?).ok()?;
+        let inode = part(16)?;
+        let generation = u32::try_from(part(8)?).ok()?;
+        let column = u32::try_from(part(8)?).ok()?;
+        parts.next().is_none().then_some(Self { inode, column, volume, generation })
+    }
+}
+
+/// An object's file while it is open, and what of it is not durable yet.
+#[derive(Debug)]
+pub(crate) struct OpenObject {
+    pub file: File,
+    /// Written or shortened since the last sync. Set after the write, before it is answered.
+    dirty: AtomicBool,
+    /// Created since its directory was last synced.
+    created: AtomicBool,
+    /// Held during a sync: who finds nothing left to do must also know that it is done.
+    syncing: Mutex<()>,
+}
+
+impl OpenObject {
+    pub(crate) fn new(file: File, created: bool) -> Self {
+        Self {
+            file,
+            dirty: AtomicBool::new(created),
+            created: AtomicBool::new(created),
+            syncing: Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn touch(&self) {
+        self.dirty.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Acquire)
+    }
+
+    /// Makes it durable: `file` syncs data and length, `directory` its entry. Each is called only if there is need.
+    pub(crate) fn sync<E>(
+        &self,
+        file: impl FnOnce(&File) -> Result<(), E>,
+        directory: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        // A poisoned lock only says that another sync panicked; the flags are what counts.
+        let _one = self.syncing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if self.dirty.swap(false, Ordering::AcqRel) {
+            file(&self.file)?;
+        }
+        if self.created.swap(false, Ordering::AcqRel) {
+            directory()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_written_in_one_way_only() {
+        let name = ObjectName { inode: 0x12ab, column: 3, volume: 1, generation: 0xdead_beef };
+        assert_eq!(name.to_string(), "00000001.00000000000012ab.deadbeef.00000003");
+        assert_eq!(ObjectName::parse(&name.to_string()), Some(name));
+        assert_eq!(name.directory(), 0xab);
+        for not in [
+            "",
+            "00000001.00000000000012ab.deadbeef",
+            "00000001.00000000000012AB.deadbeef.00000003",
+            "+0000001.00000000000012ab.deadbeef.00000003",
+            "00000001.00000000000012ab.deadbeef.00000003.0",
+            "0000001.00000000000012ab.deadbeef.00000003",
+            "lost+found",
+        ] {
+            assert_eq!(ObjectName::parse(not), None, "{not}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a data server does with each NFS operation (RFC 8881, section 13.1): data, and the sessions around them.
+//! Everything else is a metaserver's, and answered NFS4ERR_NOTSUPP.
+
+mod commit;
+mod getattr;
+mod putfh;
+mod read;
+mod session;
+mod write;
+
+use std::sync::Arc;
+
+use nfs::{CompoundContext, Metrics, Nfs4, Session};
+use wire::nfs4::{ArgOp, ResOp, SessionId, Status, secinfo, test_stateid};
+use wire::rpc::Credential;
+
+use crate::ObjectLengths;
+use crate::clients::{Clients, Principal};
+use crate::objects::ObjectError;
+use crate::server::{Found, Targets};
+
+/// What the operations of one compound share.
+#[derive(Default)]
+pub(crate) struct State {
+    current: Option<Found>,
+}
+
+impl State {
+    fn current(&self) -> Result<&Found, Status> {
+        self.current.as_ref().ok_or(Status::NoFileHandle)
+    }
+}
+
+/// The NFS side of a data server.
+pub(crate) struct NfsServer {
+    targets: Arc<Targets>,
+    clients: Clients,
+    lengths: Arc<dyn ObjectLengths>,
+    metrics: Arc<Metrics>,
+}
+
+impl NfsServer {
+    pub(crate) fn new(targets: Arc<Targets>, clients: Clients, lengths: Arc<dyn ObjectLengths>) -> Self {
+        Self { targets, clients, lengths, metrics: Arc::default() }
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+}
+
+impl Nfs4 for NfsServer {
+    type State = State;
+
+    async fn session(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.clients.session(id)
+    }
+
+    fn sequenced(&self, _: &Session) -> u32 {
+        0
+    }
+
+    async fn operation(&self, context: &mut CompoundContext<State>, op: ArgOp) -> ResOp {
+        match op {
+            ArgOp::PutFh(args) => ResOp::PutFh(self.putfh(&mut context.state, &args)),
+            ArgOp::Read(args) => ResOp::Read(self.read(context, args).await),
+            ArgOp::Write(args) => ResOp::Write(self.write(&context.state, args).await),
+            ArgOp::Commit(_) => ResOp::Commit(self.commit(&context.state).await),
+            ArgOp::GetAttr(args) => ResOp::GetAttr(self.getattr(&context.state, &args)),
+            ArgOp::ExchangeId(args) => {
+                ResOp::ExchangeId(self.clients.exchange_id(args, principal(&context.credential)))
+            }
+            ArgOp::CreateSession(args) => {
+                ResOp::CreateSession(self.clients.create_session(&args, principal(&context.credential)))
+            }
+            ArgOp::DestroySession(args) => {
+                ResOp::DestroySession(self.clients.destroy_session(args.sessionid))
+            }
+            ArgOp::DestroyClientid(args) => {
+                ResOp::DestroyClientid(self.clients.destroy_client(args.clientid))
+            }
+            ArgOp::BindConnToSession(args) => ResOp::BindConnToSession(self.bind_conn_to_session(&args)),
+            // There is no state here that could be reclaimed, tested or freed.
+            ArgOp::ReclaimComplete(_) => ResOp::ReclaimComplete(Ok(())),
+            ArgOp::TestStateid(args) => {
+                let status_codes = vec![Status::BadStateid; args.stateids.len()];
+                ResOp::TestStateid(Ok(test_stateid::ResOk { status_codes }))
+            }
+            ArgOp::FreeStateid(_) => ResOp::FreeStateid(Err(Status::BadStateid)),
+            ArgOp::SecInfoNoName(_) => {
+                context.state.current = None;
+                ResOp::SecInfoNoName(Ok(vec![secinfo::SecInfo::Flavor(secinfo::AUTH_SYS)]))
+            }
+            ArgOp::Illegal(_) => ResOp::Illegal,
+            other => other.refused(Status::NotSupp),
+        }
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}
+
+fn principal(credential: &Credential) -> Principal {
+    match credential {
+        Credential::Sys(sys) => Some(sys.uid),
+        Credential::None | Credential::Unknown(_) => None,
+    }
+}
+
+/// Linux takes NFS4ERR_IO for a dead data server and leaves it alone for two minutes: right for a failed target. After
+/// any other error it asks a metaserver, and tells its user what that one answers; only after NFS4ERR_DELAY it waits,
+/// for 15 seconds (filelayout_async_handle_error).
+fn refusal(error: ObjectError) -> Status {
+    match error {
+        ObjectError::NoSpace => Status::NoSpc,
+        ObjectError::Io => Status::Io,
+        ObjectError::Stale => Status::Stale,
+        ObjectError::TooLarge => Status::FBig,
+        ObjectError::ReadOnly => Status::RoFs,
+        ObjectError::Busy => Status::ServerFault,
+    }
+}

@@ -1,0 +1,100 @@
+//! READ at a data server.
+//!
+//! An object may be shorter than its column: after a write beyond the end, the columns between hold nothing. So a read
+//! that the object does not satisfy asks a metaserver how long the column is, and fills the hole with zeros. Reads that
+//! are satisfied, which are nearly all, ask nobody.
+//!
+//! ```text
+//! column at the metaserver  ├──────────────────────────┤ told
+//! object                    ├──────────┤
+//! read                            ├──────────────┤        data, then zeros: whole, not the end
+//! read                                  ├──────────────────────┤   data, zeros, end
+//! ```
+
+use bytes::Bytes;
+use nfs::CompoundContext;
+use wire::nfs4::{Status, read};
+use wire::xdr::Payload;
+
+use super::{NfsServer, State, refusal};
+use crate::server::Found;
+
+/// Bytes of one READ at most, whatever the session allows.
+const READ_BYTES_MAX: usize = 1 << 20;
+/// Operation, status, eof, length and padding around the data.
+const OVERHEAD_BYTES: usize = 20;
+/// What holes are made of: pieces that all refer to these.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+impl NfsServer {
+    // The stateid is not looked at, here and in WRITE: the handle is a capability that only a metaserver can mint, and
+    // a data server knows nothing of opens and locks (RFC 8881, section 13.9.1, leaves the check to the control
+    // protocol).
+    pub(super) async fn read(
+        &self,
+        context: &CompoundContext<State>,
+        args: read::Args,
+    ) -> Result<read::ResOk, Status> {
+        let Found { target, name, handle } = context.state.current()?.clone();
+        let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES);
+        let (offset, count) = (args.offset, (args.count as usize).min(READ_BYTES_MAX).min(room));
+        let found = target.run(move |o| o.read(name, offset, count)).await.map_err(refusal)?;
+        let read = found.data.len();
+        let mut data = Payload::from(found.data);
+        // A whole read says nothing of the end, even if it is there: Linux computes with the offset in the object
+        // where the offset in the file is meant (nfs_readpage_result), and could cut good data short.
+        let mut eof = false;
+        if read < count {
+            // Nobody to ask: a new layout, or the read through a metaserver, is quicker than NFS4ERR_DELAY.
+            let told = self.lengths.length(handle).await.ok_or(Status::PnfsNoLayout)?;
+            let hole = hole_bytes(told, offset, read, count);
+            append_zeros(&mut data, hole);
+            eof = read + hole < count;
+        }
+        self.metrics.file_bytes_read.inc_by(data.len() as u64);
+        Ok(read::ResOk { eof, data })
+    }
+}
+
+/// Zeros between the `read` bytes that the object has and the end of the read or of the column.
+fn hole_bytes(told: u64, offset: u64, read: usize, count: usize) -> usize {
+    // An object that is longer than told was written and not yet reported (LAYOUTCOMMIT): it ends where it ends.
+    let column = told.saturating_sub(offset).min(count as u64) as usize;
+    column.saturating_sub(read)
+}
+
+fn append_zeros(data: &mut Payload, mut count: usize) {
+    while count > 0 {
+        let n = count.min(ZEROS.len());
+        data.push(Bytes::from_static(&ZEROS[..n]));
+        count -= n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_ends_with_the_read_or_the_column() {
+        // told, offset, read, count -> zeros
+        let table = [
+            ((100, 0, 10, 50), 40),
+            ((100, 80, 10, 50), 10),
+            ((100, 80, 0, 50), 20),
+            ((100, 100, 0, 50), 0),
+            ((100, 200, 0, 50), 0),
+            ((85, 80, 10, 50), 0),
+            ((0, 0, 0, 50), 0),
+            ((u64::MAX, u64::MAX, 0, 50), 0),
+            ((u64::MAX, u64::MAX - 10, 0, 50), 10),
+        ];
+        for ((told, offset, read, count), zeros) in table {
+            assert_eq!(hole_bytes(told, offset, read, count), zeros, "{told} {offset} {read} {count}");
+        }
+        let mut data = Payload::from(Bytes::from_static(b"ab"));
+        append_zeros(&mut data, 200_000);
+        assert_eq!(data.len(), 200_002);
+        assert_eq!(data.segments().len(), 5);
+    }
+}

@@ -1,0 +1,28 @@
+//! WRITE at a data server.
+
+use wire::nfs4::{StableHow, Status, write};
+
+use super::{NfsServer, State, refusal};
+use crate::server::Found;
+
+impl NfsServer {
+    pub(super) async fn write(&self, state: &State, args: write::Args) -> Result<write::ResOk, Status> {
+        let Found { target, name, .. } = state.current()?.clone();
+        let write::Args { offset, stable, data, .. } = args;
+        let count = data.len();
+        let written = target.run(move |o| {
+            o.write(name, offset, &data)?;
+            match stable {
+                StableHow::Unstable => Ok(StableHow::Unstable),
+                // Never FileSync, also when that was asked for: the file's size is a metaserver's, which learns it
+                // from LAYOUTCOMMIT; and after FileSync, a client sends none (RFC 8881, section 12.5.4; Linux:
+                // filelayout_set_layoutcommit). Linux takes DataSync from a data server as done, without COMMIT.
+                StableHow::DataSync | StableHow::FileSync => o.commit(name).map(|()| StableHow::DataSync),
+            }
+        });
+        let committed = written.await.map_err(refusal)?;
+        self.metrics.file_bytes_written.inc_by(count as u64);
+        // What came in one record is shorter than 4 GiB.
+        Ok(write::ResOk { count: count as u32, committed, writeverf: target.objects().verifier() })
+    }
+}

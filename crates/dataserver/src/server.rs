@@ -1,0 +1,208 @@
+//! The data server as a whole: its targets, and the two programs that reach them.
+
+use std::fs::File;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use host::{Clock, Entropy};
+use nfs::{Gatekeeper, Metrics, Nfs4Program, PeerKey, Programs};
+use wire::data::TargetSpace;
+use wire::handle::{FileHandle, HandleKey, ObjectHandle};
+
+use crate::clients::Clients;
+use crate::data_program::DataProgram;
+use crate::identity;
+use crate::object::ObjectName;
+use crate::ops::NfsServer;
+use crate::target::{Target, TargetError};
+
+const IDENTITY_FILE: &str = "server.toml";
+const LOCK_FILE: &str = "server.lock";
+
+/// What a data server is started with.
+#[derive(Debug, Clone)]
+pub struct DataServerConfig {
+    /// Directory for the server's own identity; may be that of a target.
+    pub data_dir: PathBuf,
+    /// Directories of its storage targets; made when they are not there.
+    pub targets: Vec<PathBuf>,
+    /// Opens the handles that metaservers mint.
+    pub key: HandleKey,
+    /// The cluster, and the secret that its servers prove to hold.
+    pub peer_key: PeerKey,
+    /// Its name, for people.
+    pub name: String,
+}
+
+/// How long a metaserver says that an object is.
+pub trait ObjectLengths: Send + Sync + 'static {
+    /// The length in bytes that this column has in a file of the size that the metaservers know, as if the file had no
+    /// holes. None: nobody could be asked.
+    fn length(&self, object: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>>;
+}
+
+/// Why a handle names nothing here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BadHandle {
+    /// Not minted with this cluster's key, or not the handle of an object.
+    Forged,
+    /// Of a target that is not here.
+    Elsewhere,
+}
+
+/// An object that a handle names.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub target: Arc<Target>,
+    pub name: ObjectName,
+    pub handle: ObjectHandle,
+}
+
+/// The targets of the server, and the key to their handles.
+pub(crate) struct Targets {
+    key: HandleKey,
+    all: Vec<Arc<Target>>,
+}
+
+impl Targets {
+    /// What `handle` names.
+    pub(crate) fn find(&self, handle: &[u8]) -> Result<Found, BadHandle> {
+        let handle = match ObjectHandle::open(handle, &self.key) {
+            Some(handle) => handle,
+            // Well minted, but for a metaserver: the client mixed up its servers.
+            None if FileHandle::open(handle, &self.key).is_some() => return Err(BadHandle::Elsewhere),
+            None => return Err(BadHandle::Forged),
+        };
+        let target = self.get(handle.target).ok_or(BadHandle::Elsewhere)?;
+        Ok(Found { target, name: ObjectName::from(&handle), handle })
+    }
+
+    /// The target with this id. A server has a handful: looking through them is as quick as a map.
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Target>> {
+        self.all.iter().find(|t| t.id() == id).cloned()
+    }
+
+    /// Space and state of all targets. Blocks.
+    pub(crate) fn space(&self) -> Vec<TargetSpace> {
+        self.all.iter().map(|t| space(t)).collect()
+    }
+}
+
+fn space(target: &Target) -> TargetSpace {
+    let objects = target.objects();
+    // A disk that cannot even say how full it is gets no new files.
+    let (space, failed) = match objects.space() {
+        Ok(space) => (space, objects.failed()),
+        Err(_) => (crate::Space { total: 0, free: 0 }, true),
+    };
+    TargetSpace {
+        file_system: target.file_system(),
+        target: target.id(),
+        path: Bytes::from(target.path().as_os_str().as_encoded_bytes().to_vec()),
+        total: space.total,
+        free: space.free,
+        objects: objects.count(),
+        failed,
+    }
+}
+
+/// A data server.
+pub struct DataServer {
+    id: u64,
+    name: String,
+    targets: Arc<Targets>,
+    nfs: Arc<NfsServer>,
+    data: Arc<DataProgram>,
+    _lock: File,
+}
+
+impl DataServer {
+    /// Opens the server and its targets; makes what is not there yet.
+    ///
+    /// # Errors
+    /// [`TargetError`] says what to do.
+    pub fn open(
+        config: DataServerConfig,
+        lengths: Arc<dyn ObjectLengths>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, TargetError> {
+        let DataServerConfig { data_dir, targets, key, peer_key, name } = config;
+        let cluster = peer_key.cluster;
+        let (id, lock) = own_identity(&data_dir, cluster, &*entropy)?;
+        let targets = Arc::new(Targets { key, all: open_targets(&targets, cluster, &*entropy)? });
+        let clients = Clients::new(id, clock, Arc::clone(&entropy));
+        let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths));
+        let data = DataProgram::new(Arc::clone(&targets), Gatekeeper::new(peer_key, entropy));
+        Ok(Self { id, name, targets, nfs, data: Arc::new(data), _lock: lock })
+    }
+
+    /// Its id, kept in its directory.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// NFS for clients and `data` for metaservers; one port serves both.
+    #[must_use]
+    pub fn programs(&self) -> Programs {
+        let nfs = Arc::new(Nfs4Program(Arc::clone(&self.nfs)));
+        Programs::new(vec![nfs, Arc::clone(&self.data) as Arc<dyn nfs::Program>])
+    }
+
+    /// Space and state of its targets. Blocks for as long as statvfs does.
+    #[must_use]
+    pub fn space(&self) -> Vec<TargetSpace> {
+        self.targets.space()
+    }
+
+    /// What clients did here themselves: for the [`nfs::Server`] too.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        self.nfs.counters()
+    }
+
+    /// What metaservers did here, for clients without pNFS and for themselves.
+    #[must_use]
+    pub fn data_metrics(&self) -> &Arc<Metrics> {
+        self.data.metrics()
+    }
+}
+
+fn own_identity(dir: &Path, cluster: [u8; 16], entropy: &dyn Entropy) -> Result<(u64, File), TargetError> {
+    let io = |doing| {
+        let path = dir.to_owned();
+        move |error| TargetError::Io { doing, path, error }
+    };
+    std::fs::create_dir_all(dir).map_err(io("create"))?;
+    let lock = identity::lock(&dir.join(LOCK_FILE)).map_err(io("lock"))?;
+    let lock = lock.ok_or_else(|| TargetError::Locked(dir.into()))?;
+    let file = dir.join(IDENTITY_FILE);
+    let identity = identity::read_or_create(&file, "data server", cluster, entropy)?;
+    Ok((identity.id, lock))
+}
+
+fn open_targets(
+    dirs: &[PathBuf],
+    cluster: [u8; 16],
+    entropy: &dyn Entropy,
+) -> Result<Vec<Arc<Target>>, TargetError> {
+    let mut all: Vec<Arc<Target>> = Vec::with_capacity(dirs.len());
+    for dir in dirs {
+        let target = Target::open_or_create(dir, cluster, entropy)?;
+        if let Some(twin) = all.iter().find(|t| t.id() == target.id()) {
+            return Err(TargetError::Twice(dir.clone(), twin.path().into()));
+        }
+        all.push(target);
+    }
+    Ok(all)
+}

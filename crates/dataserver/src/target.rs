@@ -1,0 +1,211 @@
+//! A storage target: a directory that belongs to one cluster, is served by one process, and holds objects.
+//!
+//! ```text
+//! lock           held by the process that serves the target
+//! target.toml    format, cluster, target id: written last, so a directory that has it is whole
+//! objects/00 … objects/ff
+//! ```
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use host::Entropy;
+
+use crate::disk::{Disk, SystemDisk};
+use crate::identity::{self, Identity, IdentityError};
+use crate::object::{DIRECTORIES, ObjectName};
+use crate::objects::{ObjectError, Objects};
+
+/// Files kept open for one target. A process may open 1024 files unless it asks for more, and connections need some.
+pub const OPEN_FILES_MAX: usize = 512;
+
+const IDENTITY_FILE: &str = "target.toml";
+const LOCK_FILE: &str = "lock";
+const OBJECTS_DIR: &str = "objects";
+
+/// Why a directory cannot be a target, and what to do about it. One line.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// Another process has it.
+    #[error("{0}: another process serves this target; stop it, or name another directory")]
+    Locked(PathBuf),
+    /// There are other things in it.
+    #[error("{0}: not empty and not a Heorot target (it holds {1:?}); name an empty directory")]
+    NotOurs(PathBuf, String),
+    /// Objects, but no identity.
+    #[error("{0}: holds objects but no target.toml; bring target.toml back, or empty the directory to start anew")]
+    NoIdentity(PathBuf),
+    /// The file that says what it is.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The file system below.
+    #[error("{path}: cannot {doing}: {error}; the server needs to read and write here")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The same target twice.
+    #[error("{0}: has the same target id as {1}; a target can be served once, and a copy of one is not another")]
+    Twice(PathBuf, PathBuf),
+}
+
+/// A storage target, open.
+pub struct Target {
+    id: u64,
+    path: PathBuf,
+    file_system: u64,
+    objects: Objects,
+    _lock: File,
+}
+
+impl Target {
+    /// Opens the target in `dir`, and makes one if `dir` is empty or not there.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub fn open_or_create(
+        dir: &Path,
+        cluster: [u8; 16],
+        entropy: &dyn Entropy,
+    ) -> Result<Arc<Self>, TargetError> {
+        Self::open_on(Arc::new(SystemDisk), OPEN_FILES_MAX, dir, cluster, entropy)
+    }
+
+    /// As [`Target::open_or_create`], on a disk that may fail, with a bound for open files.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        open_files_max: usize,
+        dir: &Path,
+        cluster: [u8; 16],
+        entropy: &dyn Entropy,
+    ) -> Result<Arc<Self>, TargetError> {
+        std::fs::create_dir_all(dir).map_err(io("create", dir))?;
+        let is_target = dir.join(IDENTITY_FILE).exists();
+        if !is_target {
+            check_empty(dir)?;
+        }
+        let lock = identity::lock(&dir.join(LOCK_FILE))
+            .map_err(io("lock", dir))?
+            .ok_or_else(|| TargetError::Locked(dir.into()))?;
+        let root = dir.join(OBJECTS_DIR);
+        if !is_target {
+            make_directories(&root).map_err(io("create directories", &root))?;
+        }
+        let file = dir.join(IDENTITY_FILE);
+        let Identity { id, .. } = identity::read_or_create(&file, "storage target", cluster, entropy)?;
+        // What an earlier process wrote and did not sync is in the page cache, directory entries included. Nobody
+        // remembers any more which files those are, so all of it is made durable now.
+        let handle = File::open(dir).map_err(io("open", dir))?;
+        rustix::fs::syncfs(&handle).map_err(|e| io("sync", dir)(e.into()))?;
+        let count = count(&root)?;
+        let verifier = entropy.u64().to_be_bytes();
+        let objects = Objects::new(root, disk, verifier, open_files_max, count);
+        let device = handle.metadata().map_err(io("look at", dir))?.dev();
+        let file_system = file_system(device).unwrap_or(id);
+        Ok(Arc::new(Self { id, path: dir.into(), file_system, objects, _lock: lock }))
+    }
+
+    /// Its id, in every handle of its objects.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Tells the file systems of all machines apart: targets with the same share their space.
+    #[must_use]
+    pub fn file_system(&self) -> u64 {
+        self.file_system
+    }
+
+    /// Its objects, for those who may block.
+    #[must_use]
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Does `work` on a thread that may block. It is carried out to its end even if nobody waits for it.
+    ///
+    /// # Errors
+    /// [`ObjectError`] of the work.
+    pub async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Objects) -> Result<T, ObjectError> + Send + 'static,
+    ) -> Result<T, ObjectError> {
+        let target = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&target.objects)).await;
+        done.unwrap_or_else(|error| {
+            tracing::error!(target = %self.path.display(), %error, "operation came to no end");
+            Err(ObjectError::Io)
+        })
+    }
+}
+
+fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TargetError + use<> {
+    let path = path.to_owned();
+    move |error| TargetError::Io { doing, path, error }
+}
+
+/// The kernel's random name for this run of the machine, and the device's number in it. Containers of one machine agree
+/// in both. None: /proc is not there, and each target counts for itself.
+fn file_system(device: u64) -> Option<u64> {
+    let machine = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    let mut hasher = DefaultHasher::new();
+    (machine, device).hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// A directory without target.toml may hold what a creation that was cut short leaves, and nothing else.
+fn check_empty(dir: &Path) -> Result<(), TargetError> {
+    for entry in std::fs::read_dir(dir).map_err(io("read", dir))? {
+        let entry = entry.map_err(io("read", dir))?;
+        match entry.file_name().to_str() {
+            Some("lost+found" | LOCK_FILE) => {}
+            // A data server may keep its own identity in the directory of its only target.
+            Some(name) if name.starts_with(identity::SERVER_PREFIX) || name == identity::UNFINISHED => {}
+            Some(OBJECTS_DIR) if count(&entry.path())? == 0 => {}
+            Some(OBJECTS_DIR) => return Err(TargetError::NoIdentity(dir.into())),
+            _ => {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                return Err(TargetError::NotOurs(dir.into(), name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn make_directories(root: &Path) -> io::Result<()> {
+    for directory in 0..DIRECTORIES {
+        std::fs::create_dir_all(root.join(format!("{directory:02x}")))?;
+    }
+    File::open(root)?.sync_all()
+}
+
+/// Counts the objects, which takes a second for a few million.
+fn count(root: &Path) -> Result<u64, TargetError> {
+    let mut objects = 0;
+    for directory in std::fs::read_dir(root).map_err(io("read", root))? {
+        let path = directory.map_err(io("read", root))?.path();
+        for entry in std::fs::read_dir(&path).map_err(io("read", &path))? {
+            let name = entry.map_err(io("read", &path))?.file_name();
+            objects += u64::from(name.to_str().is_some_and(|n| ObjectName::parse(n).is_some()));
+        }
+    }
+    Ok(objects)
+}

@@ -1,0 +1,359 @@
+//! Objects on a real directory, and on a disk that fails when told to.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use bytes::Bytes;
+use dataserver::{Disk, ObjectError, ObjectName, OPEN_FILES_MAX, Target, TargetError};
+use host::SeededEntropy;
+use wire::data::list;
+use wire::xdr::Payload;
+
+const CLUSTER: [u8; 16] = [0xc1; 16];
+
+fn name(inode: u64, column: u32) -> ObjectName {
+    ObjectName { inode, column, volume: 1, generation: 7 }
+}
+
+fn open(dir: &Path, seed: u64) -> Arc<Target> {
+    Target::open_or_create(dir, CLUSTER, &SeededEntropy::new(seed)).unwrap()
+}
+
+fn data(bytes: &[u8]) -> Payload {
+    Bytes::copy_from_slice(bytes).into()
+}
+
+/// A disk whose faults are errno values, and which counts its syncs.
+#[derive(Default)]
+struct FaultyDisk {
+    write: AtomicI32,
+    sync_file: AtomicI32,
+    file_syncs: AtomicU32,
+    dir_syncs: AtomicU32,
+}
+
+fn fault(errno: &AtomicI32) -> io::Result<()> {
+    match errno.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+impl Disk for FaultyDisk {
+    fn write_all_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        fault(&self.write)?;
+        std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+    }
+
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        self.file_syncs.fetch_add(1, Ordering::Relaxed);
+        fault(&self.sync_file)?;
+        file.sync_data()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.dir_syncs.fetch_add(1, Ordering::Relaxed);
+        File::open(dir)?.sync_all()
+    }
+}
+
+fn open_faulty(dir: &Path, open_files_max: usize) -> (Arc<Target>, Arc<FaultyDisk>) {
+    let disk = Arc::new(FaultyDisk::default());
+    let target =
+        Target::open_on(disk.clone(), open_files_max, dir, CLUSTER, &SeededEntropy::new(1)).unwrap();
+    (target, disk)
+}
+
+#[test]
+fn what_was_never_written_is_empty_and_holes_are_zeros() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path(), 1);
+    let objects = target.objects();
+    let read = objects.read(name(1, 0), 5, 10).unwrap();
+    assert_eq!((&read.data[..], read.at_end), (&b""[..], true));
+    assert_eq!(objects.count(), 0, "a read creates nothing");
+
+    objects.write(name(1, 0), 4, &data(b"efgh")).unwrap();
+    let read = objects.read(name(1, 0), 2, 4).unwrap();
+    assert_eq!((&read.data[..], read.at_end), (&b"\0\0ef"[..], false));
+    let read = objects.read(name(1, 0), 4, 4).unwrap();
+    assert_eq!((&read.data[..], read.at_end), (&b"efgh"[..], true));
+    let read = objects.read(name(1, 0), 6, 100_000).unwrap();
+    assert_eq!((&read.data[..], read.at_end), (&b"gh"[..], true));
+    assert_eq!(objects.count(), 1);
+}
+
+#[test]
+fn a_write_of_many_pieces_is_one_run_of_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path(), 1);
+    let mut payload = data(b"one ");
+    payload.push(Bytes::from(vec![b'-'; 300_000]));
+    payload.push(Bytes::from_static(b" three"));
+    target.objects().write(name(1, 0), 10, &payload).unwrap();
+    assert_eq!(target.objects().read(name(1, 0), 10, 1 << 20).unwrap().data, payload.to_bytes());
+}
+
+#[test]
+fn offsets_that_cannot_be_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path(), 1);
+    for offset in [u64::MAX, i64::MAX as u64, u64::MAX - 3] {
+        let outcome = target.objects().write(name(1, 0), offset, &data(b"efgh"));
+        assert_eq!(outcome, Err(ObjectError::TooLarge), "{offset}");
+        assert!(target.objects().read(name(1, 0), offset, 4).unwrap().data.is_empty());
+    }
+    assert_eq!(target.objects().count(), 0);
+}
+
+#[test]
+fn truncate_only_shortens() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path(), 1);
+    let objects = target.objects();
+    objects.truncate(name(1, 0), 3).unwrap();
+    assert_eq!(objects.count(), 0, "an absent object is short already");
+    objects.write(name(1, 0), 0, &data(b"abcdef")).unwrap();
+    objects.truncate(name(1, 0), 100).unwrap();
+    assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"abcdef");
+    objects.truncate(name(1, 0), 2).unwrap();
+    assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"ab");
+    objects.write(name(1, 0), 4, &data(b"e")).unwrap();
+    assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"ab\0\0e", "the old bytes are gone");
+}
+
+#[test]
+fn a_removed_object_does_not_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path(), 1);
+    let objects = target.objects();
+    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    objects.write(name(1, 1), 0, &data(b"b")).unwrap();
+    objects.remove(&[name(1, 0), name(2, 0)]).unwrap();
+    objects.remove(&[name(1, 0)]).unwrap();
+    assert_eq!(objects.count(), 1);
+    assert_eq!(objects.write(name(1, 0), 0, &data(b"late")), Err(ObjectError::Stale));
+    assert_eq!(objects.read(name(1, 0), 0, 1), Err(ObjectError::Stale));
+    assert_eq!(objects.commit(name(1, 0)), Ok(()));
+    assert_eq!(&objects.read(name(1, 1), 0, 1).unwrap().data[..], b"b", "the other column is untouched");
+    let next = ObjectName { generation: 8, ..name(1, 0) };
+    objects.write(next, 0, &data(b"new")).unwrap();
+    assert_eq!(objects.count(), 2);
+}
+
+#[test]
+fn a_commit_syncs_what_is_dirty_once_and_the_directory_of_what_is_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
+    let objects = target.objects();
+    let syncs = || (disk.file_syncs.load(Ordering::Relaxed), disk.dir_syncs.load(Ordering::Relaxed));
+    objects.commit(name(1, 0)).unwrap();
+    assert_eq!(syncs(), (0, 0));
+    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    objects.commit(name(1, 0)).unwrap();
+    objects.commit(name(1, 0)).unwrap();
+    assert_eq!(syncs(), (1, 1));
+    objects.write(name(1, 0), 1, &data(b"b")).unwrap();
+    objects.commit(name(1, 0)).unwrap();
+    assert_eq!(syncs(), (2, 1));
+}
+
+#[test]
+fn a_file_that_leaves_the_cache_is_synced_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, disk) = open_faulty(dir.path(), 8);
+    for inode in 0..100 {
+        target.objects().write(name(inode, 0), 0, &data(&inode.to_be_bytes())).unwrap();
+    }
+    assert_eq!(disk.file_syncs.load(Ordering::Relaxed), 92);
+    assert_eq!(disk.dir_syncs.load(Ordering::Relaxed), 92);
+    for inode in 0..100 {
+        let read = target.objects().read(name(inode, 0), 0, 8).unwrap();
+        assert_eq!(read.data[..], inode.to_be_bytes());
+    }
+}
+
+#[test]
+fn a_failed_sync_fails_the_target_until_it_is_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
+    let objects = target.objects();
+    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    disk.sync_file.store(EIO, Ordering::Relaxed);
+    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Io));
+    disk.sync_file.store(0, Ordering::Relaxed);
+    assert!(objects.failed());
+    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Io));
+    assert_eq!(objects.write(name(2, 0), 0, &data(b"a")), Err(ObjectError::Io));
+    assert_eq!(objects.read(name(1, 0), 0, 1), Err(ObjectError::Io));
+    assert_eq!(objects.truncate(name(1, 0), 0), Err(ObjectError::Io));
+    assert_eq!(objects.remove(&[name(1, 0)]), Err(ObjectError::Io));
+    assert_eq!(objects.list(None, 1), Err(ObjectError::Io));
+    drop(target);
+    let again = open(dir.path(), 2);
+    assert_eq!(&again.objects().read(name(1, 0), 0, 1).unwrap().data[..], b"a");
+}
+
+#[test]
+fn a_full_disk_refuses_the_write_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
+    let objects = target.objects();
+    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    disk.write.store(ENOSPC, Ordering::Relaxed);
+    assert_eq!(objects.write(name(1, 0), 1, &data(b"b")), Err(ObjectError::NoSpace));
+    disk.write.store(EIO, Ordering::Relaxed);
+    assert_eq!(objects.write(name(1, 0), 1, &data(b"b")), Err(ObjectError::Io));
+    assert!(!objects.failed(), "a write that failed was told to who wrote");
+    assert_eq!(&objects.read(name(1, 0), 0, 9).unwrap().data[..], b"a");
+    // But a sync that fails for want of space has lost pages that were acknowledged.
+    disk.sync_file.store(ENOSPC, Ordering::Relaxed);
+    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Io));
+    assert!(objects.failed());
+}
+
+fn list_all(target: &Target, max: u32) -> (Vec<ObjectName>, usize) {
+    let (mut all, mut pages, mut after) = (Vec::new(), 0, None);
+    loop {
+        let page = target.objects().list(after, max).unwrap();
+        pages += 1;
+        all.extend(page.objects.iter().map(|o| ObjectName {
+            inode: o.inode,
+            column: o.column,
+            volume: o.volume,
+            generation: o.generation,
+        }));
+        if page.done {
+            return (all, pages);
+        }
+        let last = page.objects.last().expect("a page that is not the last has objects");
+        after = Some(list::ObjectName { inode: last.inode, column: last.column });
+    }
+}
+
+#[test]
+fn list_names_every_object_once_whatever_the_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path(), 1);
+    let mut expected = Vec::new();
+    for inode in [3, 256 + 3, 5 * 256 + 3, 0xff, 7, u64::MAX] {
+        for column in 0..3 {
+            for (volume, generation) in [(1, 1), (1, 2), (2, 1)] {
+                let name = ObjectName { inode, column, volume, generation };
+                target.objects().write(name, 0, &data(b"x")).unwrap();
+                expected.push(name);
+            }
+        }
+    }
+    std::fs::write(dir.path().join("objects/03/not an object"), b"").unwrap();
+    expected.sort_by_key(|n| (n.directory(), *n));
+    for max in [0, 1, 2, 3, 4, 5, 7, 26, 27, 28, 53, 54, 55, 1000, u32::MAX] {
+        let (all, _) = list_all(&target, max);
+        assert_eq!(all, expected, "{max} in a page");
+    }
+    assert_eq!(list_all(&target, 54).1, 1);
+    assert_eq!(list_all(&target, 27).1, 2);
+    assert_eq!(target.objects().count(), 54);
+    drop(target);
+    assert_eq!(open(dir.path(), 2).objects().count(), 54);
+}
+
+#[test]
+fn a_target_keeps_its_id_and_changes_its_verifier() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path(), 1);
+    let (id, verifier) = (first.id(), first.objects().verifier());
+    first.objects().write(name(1, 0), 0, &data(b"kept")).unwrap();
+    drop(first);
+    let second = open(dir.path(), 2);
+    assert_eq!(second.id(), id);
+    assert_ne!(second.objects().verifier(), verifier);
+    assert_eq!(&second.objects().read(name(1, 0), 0, 9).unwrap().data[..], b"kept");
+    let space = second.objects().space().unwrap();
+    assert!(space.free <= space.total && space.total > 0);
+}
+
+#[test]
+fn a_directory_that_cannot_be_a_target_says_why() {
+    let entropy = SeededEntropy::new(1);
+    let refusal = |dir: &Path, cluster| {
+        let error = Target::open_or_create(dir, cluster, &entropy).err().expect("refused");
+        let text = error.to_string();
+        assert!(!text.contains('\n'), "{text}");
+        assert!(text.contains(dir.to_str().unwrap()), "{text}");
+        (error, text)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let held = open(dir.path(), 1);
+    assert!(matches!(refusal(dir.path(), CLUSTER).0, TargetError::Locked(_)));
+    drop(held);
+
+    let text = refusal(dir.path(), [1; 16]).1;
+    assert!(text.contains("belongs to cluster c1c1"), "{text}");
+
+    let file = dir.path().join("target.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, good.replace("format = 1", "format = 9\nnew = []")).unwrap();
+    let text = refusal(dir.path(), CLUSTER).1;
+    assert!(text.contains("format 9"), "{text}");
+    for broken in ["", "format", "format = 1", &good.replace("id = \"", "id = \"x"), &good[..good.len() - 9]] {
+        std::fs::write(&file, broken).unwrap();
+        let text = refusal(dir.path(), CLUSTER).1;
+        assert!(text.contains("bring it back from a copy"), "{text}");
+    }
+    std::fs::write(&file, &good).unwrap();
+    let target = open(dir.path(), 1);
+    target.objects().write(name(1, 0), 0, &data(b"a")).unwrap();
+    drop(target);
+    std::fs::remove_file(&file).unwrap();
+    assert!(matches!(refusal(dir.path(), CLUSTER).0, TargetError::NoIdentity(_)));
+
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("thesis.tex"), b"").unwrap();
+    assert!(refusal(home.path(), CLUSTER).1.contains("thesis.tex"));
+
+    let plain = home.path().join("thesis.tex");
+    assert!(matches!(refusal(&plain, CLUSTER).0, TargetError::Io { .. }));
+}
+
+#[test]
+fn a_creation_that_was_cut_short_is_taken_up_again() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("objects/00")).unwrap();
+    std::fs::create_dir(dir.path().join("lost+found")).unwrap();
+    std::fs::write(dir.path().join("lock"), b"").unwrap();
+    std::fs::write(dir.path().join("target.toml.new"), b"form").unwrap();
+    let target = open(dir.path(), 1);
+    target.objects().write(name(0xff, 0), 0, &data(b"a")).unwrap();
+}
+
+#[tokio::test]
+async fn many_at_once_leave_every_object_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, _) = open_faulty(dir.path(), 4);
+    let mut tasks = Vec::new();
+    for inode in 0..32u64 {
+        for part in 0..8u64 {
+            let target = Arc::clone(&target);
+            tasks.push(tokio::spawn(async move {
+                let bytes = data(&[inode as u8; 1000]);
+                target.run(move |o| o.write(name(inode, 0), part * 1000, &bytes)).await.unwrap();
+                target.run(move |o| o.commit(name(inode, 0))).await.unwrap();
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(target.objects().count(), 32);
+    for inode in 0..32u64 {
+        let read = target.objects().read(name(inode, 0), 0, 100_000).unwrap();
+        assert_eq!(read.data, vec![inode as u8; 8000]);
+    }
+}

@@ -1,0 +1,146 @@
+//! The private `data` program.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::SystemEntropy;
+use nfs::{CallFailure, Peer, PeerKey};
+use wire::data::{PROGRAM, Procedure, Status, VERSION, commit, list, read, remove, status, truncate, write};
+use wire::handle::HandleKey;
+use wire::xdr::{Decode, Encode};
+
+use crate::client::Raw;
+use crate::{Served, peer_key};
+
+fn peer(served: &Served, key: PeerKey) -> Peer {
+    Peer::new(served.server.address(), (PROGRAM, VERSION), key, Arc::new(SystemEntropy))
+}
+
+async fn call<R: Decode>(peer: &Peer, procedure: Procedure, args: &(dyn Encode + Sync)) -> R {
+    peer.call(procedure as u32, args, Duration::from_secs(10)).await.unwrap()
+}
+
+async fn put(peer: &Peer, handle: &Bytes, offset: u64, stable: bool, data: &'static [u8]) -> write::Res {
+    let data = Bytes::from_static(data).into();
+    call(peer, Procedure::Write, &write::Args { handle: handle.clone(), offset, stable, data }).await
+}
+
+async fn get(peer: &Peer, handle: &Bytes, offset: u64, count: u32) -> Result<(Bytes, bool), Status> {
+    let args = read::Args { handle: handle.clone(), offset, count };
+    let res: read::Res = call(peer, Procedure::Read, &args).await;
+    res.map(|r| (r.payload.to_bytes(), r.eof))
+}
+
+#[tokio::test]
+async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
+    let served = Served::start().await;
+    let peer = peer(&served, peer_key());
+    let handle = served.handle(5);
+
+    assert_eq!(get(&peer, &handle, 0, 100).await, Ok((Bytes::new(), true)));
+    let written = put(&peer, &handle, 2, false, b"hwaet").await.unwrap();
+    assert_eq!(written.count, 5);
+    assert_eq!(get(&peer, &handle, 0, 4).await, Ok((Bytes::from_static(b"\0\0hw"), false)));
+    assert_eq!(get(&peer, &handle, 0, 100).await, Ok((Bytes::from_static(b"\0\0hwaet"), true)));
+    let committed: commit::Res =
+        call(&peer, Procedure::Commit, &commit::Args { handle: handle.clone() }).await;
+    assert_eq!(committed.unwrap().verifier, written.verifier);
+
+    let args = truncate::Args { handle: handle.clone(), len: 4 };
+    let truncated: truncate::Res = call(&peer, Procedure::Truncate, &args).await;
+    assert_eq!(truncated, Ok(()));
+    assert_eq!(get(&peer, &handle, 0, 100).await, Ok((Bytes::from_static(b"\0\0hw"), true)));
+
+    put(&peer, &served.handle(6), 0, true, b"Gar-Dena").await.unwrap();
+    let page: list::Res =
+        call(&peer, Procedure::List, &list::Args { target: served.target(), after: None, max: 10 }).await;
+    let page = page.unwrap();
+    assert!(page.done);
+    assert_eq!(page.objects.iter().map(|o| o.inode).collect::<Vec<_>>(), [5, 6]);
+
+    let removed: remove::Res =
+        call(&peer, Procedure::Remove, &remove::Args { handles: vec![handle.clone(), served.handle(9)] })
+            .await;
+    assert_eq!(removed, Ok(()));
+    assert_eq!(put(&peer, &handle, 0, false, b"late").await, Err(Status::Stale));
+
+    let status: status::Res = call(&peer, Procedure::Status, &status::Args {}).await;
+    let targets = status.unwrap().targets;
+    assert_eq!((targets.len(), targets[0].objects, targets[0].failed), (1, 1, false));
+    assert_eq!(served.ds.data_metrics().file_bytes_written.get(), 13);
+    assert_eq!(served.ds.metrics().file_bytes_written.get(), 0, "clients wrote nothing themselves");
+}
+
+#[tokio::test]
+async fn who_does_not_hold_the_secret_gets_nothing() {
+    let served = Served::start().await;
+    for key in [
+        PeerKey { secret: [8; 32], ..peer_key() },
+        PeerKey { cluster: [1; 16], ..peer_key() },
+    ] {
+        let stranger = peer(&served, key);
+        let args = commit::Args { handle: served.handle(1) };
+        let outcome: Result<commit::Res, _> =
+            stranger.call(Procedure::Commit as u32, &args, Duration::from_secs(10)).await;
+        assert!(matches!(outcome, Err(CallFailure::Connect(_))), "{outcome:?}");
+    }
+    // Neither does who leaves the handshake out, or does it by halves.
+    let mut raw = Raw::connect(&served).await;
+    let to = (PROGRAM, VERSION);
+    let read = read::Args { handle: served.handle(1), offset: 0, count: 1 };
+    let refused: read::Res = raw.call(to, Procedure::Read as u32, &read).await;
+    assert_eq!(refused, Err(Status::NotProven));
+    let hello = wire::data::hello::Args { cluster: crate::CLUSTER, nonce: [1; 32] };
+    let greeted: wire::data::hello::Res = raw.call(to, Procedure::Hello as u32, &hello).await;
+    let greeted = greeted.unwrap();
+    let refused: read::Res = raw.call(to, Procedure::Read as u32, &read).await;
+    assert_eq!(refused, Err(Status::NotProven));
+    // A server's proof sent back is not a client's.
+    let prove = wire::data::prove::Args { proof: greeted.proof };
+    let refused: wire::data::prove::Res = raw.call(to, Procedure::Prove as u32, &prove).await;
+    assert_eq!(refused, Err(Status::NotProven));
+    // There is one try for each HELLO.
+    let proof = wire::cluster::client_proof(&peer_key().secret, &[1; 32], &greeted.nonce);
+    let prove = wire::data::prove::Args { proof };
+    let refused: wire::data::prove::Res = raw.call(to, Procedure::Prove as u32, &prove).await;
+    assert_eq!(refused, Err(Status::NotProven));
+}
+
+#[tokio::test]
+async fn an_altered_handle_is_refused() {
+    let served = Served::start().await;
+    let peer = peer(&served, peer_key());
+    let good = served.handle(1);
+    put(&peer, &good, 0, false, b"a").await.unwrap();
+    for byte in 0..good.len() {
+        let mut altered = good.to_vec();
+        altered[byte] ^= 1;
+        assert_eq!(get(&peer, &altered.into(), 0, 1).await, Err(Status::BadHandle), "byte {byte}");
+    }
+    let forged = served.object(1).seal(&HandleKey::new([8; 32]));
+    assert_eq!(get(&peer, &forged, 0, 1).await, Err(Status::BadHandle));
+    let elsewhere = wire::handle::ObjectHandle { target: 1, ..served.object(1) };
+    assert_eq!(get(&peer, &elsewhere.seal(&crate::key()), 0, 1).await, Err(Status::NotFound));
+    let args = remove::Args { handles: vec![good.clone(), Bytes::new()] };
+    let refused: remove::Res = call(&peer, Procedure::Remove, &args).await;
+    assert_eq!(refused, Err(Status::BadHandle));
+    assert_eq!(get(&peer, &good, 0, 1).await, Ok((Bytes::from_static(b"a"), true)), "nothing was removed");
+}
+
+#[tokio::test]
+async fn garbage_is_answered_and_the_connection_lives_on() {
+    let served = Served::start().await;
+    let mut raw = Raw::connect(&served).await;
+    let to = (PROGRAM, VERSION);
+    for procedure in 1..=9 {
+        if procedure == Procedure::Status as u32 {
+            continue;
+        }
+        let rejected = raw.exchange(to, procedure, &0xffff_fffe_u32).await.unwrap_err();
+        assert_eq!(rejected, wire::rpc::Rejection::GarbageArguments, "procedure {procedure}");
+    }
+    let rejected = raw.exchange(to, 10, &()).await.unwrap_err();
+    assert_eq!(rejected, wire::rpc::Rejection::ProcedureUnavailable);
+    raw.exchange(to, 0, &()).await.unwrap();
+}

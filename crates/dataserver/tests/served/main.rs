@@ -1,0 +1,115 @@
+//! A data server on a loopback port, with both of its programs.
+
+mod client;
+mod data;
+mod ops;
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use dataserver::{DataServer, DataServerConfig, ObjectLengths};
+use host::{ManualClock, SeededEntropy};
+use nfs::{Limits, PeerKey, Server};
+use tempfile::TempDir;
+use wire::handle::{FileHandle, HandleKey, ObjectHandle};
+
+const CLUSTER: [u8; 16] = [0xc1; 16];
+
+fn key() -> HandleKey {
+    HandleKey::new([7; 32])
+}
+
+fn peer_key() -> PeerKey {
+    PeerKey { cluster: CLUSTER, secret: [9; 32] }
+}
+
+/// What a metaserver would say: nothing, or one length for all objects.
+#[derive(Default)]
+struct Told {
+    length: Mutex<Option<u64>>,
+    asked: AtomicU32,
+}
+
+impl Told {
+    fn set(&self, length: Option<u64>) {
+        *self.length.lock().unwrap() = length;
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl ObjectLengths for Told {
+    fn length(&self, _: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let length = *self.length.lock().unwrap();
+        Box::pin(async move { length })
+    }
+}
+
+/// A data server with one target, and the server that it is reached by.
+struct Served {
+    server: Server,
+    ds: DataServer,
+    told: Arc<Told>,
+    clock: Arc<ManualClock>,
+    dir: TempDir,
+}
+
+fn open(dir: &Path, told: &Arc<Told>, clock: &Arc<ManualClock>, seed: u64) -> DataServer {
+    let config = DataServerConfig {
+        data_dir: dir.to_owned(),
+        targets: vec![dir.join("target")],
+        key: key(),
+        peer_key: peer_key(),
+        name: "ds1".into(),
+    };
+    DataServer::open(config, told.clone(), clock.clone(), Arc::new(SeededEntropy::new(seed))).unwrap()
+}
+
+impl Served {
+    async fn start() -> Self {
+        let (dir, told, clock) = (tempfile::tempdir().unwrap(), Arc::default(), Arc::default());
+        let ds = open(dir.path(), &told, &clock, 1);
+        let server = listen(&ds).await;
+        Self { server, ds, told, clock, dir }
+    }
+
+    /// Stops it and starts it again, on another port.
+    async fn restart(self) -> Self {
+        let Self { server, ds, told, clock, dir } = self;
+        drop(server);
+        drop(ds);
+        // The connections' tasks hold the programs, and with them the lock, until they have ended.
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let ds = open(dir.path(), &told, &clock, 2);
+        let server = listen(&ds).await;
+        Self { server, ds, told, clock, dir }
+    }
+
+    fn target(&self) -> u64 {
+        self.ds.space()[0].target
+    }
+
+    fn object(&self, inode: u64) -> ObjectHandle {
+        ObjectHandle {
+            file: FileHandle { volume: 1, inode, generation: 1 },
+            column: 0,
+            target: self.target(),
+        }
+    }
+
+    fn handle(&self, inode: u64) -> Bytes {
+        self.object(inode).seal(&key())
+    }
+}
+
+async fn listen(ds: &DataServer) -> Server {
+    let address = "127.0.0.1:0".parse().unwrap();
+    Server::start(address, ds.programs(), Limits::default(), ds.metrics().clone()).await.unwrap()
+}

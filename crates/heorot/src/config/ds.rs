@@ -1,0 +1,116 @@
+//! The configuration of a data server.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::{ConfigError, Reader, address, admin, path, paths, string};
+
+pub(crate) const KEYS: [&str; 8] =
+    ["listen", "advertise", "metaserver", "secret_file", "data_dir", "targets", "admin", "name"];
+
+/// The admin interface of a data server: beside the metaserver's, so that both can run on one machine.
+const ADMIN_DEFAULT: &str = "127.0.0.1:20491";
+
+/// A data server's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DsConfig {
+    pub listen: SocketAddr,
+    pub advertise: SocketAddr,
+    /// Host or address, and port.
+    pub metaserver: String,
+    pub secret_file: PathBuf,
+    pub data_dir: PathBuf,
+    pub targets: Vec<PathBuf>,
+    pub admin: Option<SocketAddr>,
+    pub name: Option<String>,
+}
+
+impl DsConfig {
+    /// Reads the settings from the text of `file`.
+    pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let r = Reader::new(file, text, &KEYS)?;
+        let listen = r.required("listen", "an address such as \"10.0.0.5:2049\"", address)?;
+        let reachable = "the address that clients reach this server at, such as \"10.0.0.5:2049\"";
+        let advertise = r.optional("advertise", reachable, |v| {
+            let advertise = address(v)?;
+            if advertise.ip().is_unspecified() {
+                return Err(format!("nobody can reach {advertise}"));
+            }
+            Ok(advertise)
+        })?;
+        let advertise = match advertise {
+            None if listen.ip().is_unspecified() => r.required("advertise", reachable, address)?,
+            advertise => advertise.unwrap_or(listen),
+        };
+        Ok(Self {
+            listen,
+            advertise,
+            metaserver: r.required("metaserver", "an address such as \"10.0.0.1:2049\"", |v| {
+                let text = string(v)?;
+                let port = text.rsplit_once(':').and_then(|(host, port)| {
+                    port.parse::<u16>().ok().filter(|port| *port != 0 && !host.is_empty())
+                });
+                port.map(|_| text.clone()).ok_or_else(|| format!("{text:?} is no address with a port"))
+            })?,
+            secret_file: r.required("secret_file", "a copy of the metaserver's, such as \"/etc/heorot/secret\"", path)?,
+            data_dir: r.required("data_dir", "a directory such as \"/var/lib/heorot/ds\"", path)?,
+            targets: r.required("targets", "directories, each once, such as [\"/data/sda\", \"/data/sdb\"]", paths)?,
+            admin: r
+                .optional("admin", "an address such as \"127.0.0.1:20491\", or \"off\"", admin)?
+                .unwrap_or_else(|| ADMIN_DEFAULT.parse().ok()),
+            name: r.optional("name", "a name of at most 64 bytes, such as \"ds5\"", |v| {
+                let name = string(v)?;
+                if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }
+            })?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REST: &str = "secret_file = '/s'\ndata_dir = '/d'\n";
+
+    fn parse(text: &str) -> Result<DsConfig, String> {
+        DsConfig::parse(Path::new("ds.toml"), text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_server_that_listens_everywhere_must_say_where_it_is_reached() {
+        let text = format!("{REST}metaserver = 'mds:2049'\ntargets = ['/a']\n");
+        let config = parse(&format!("{text}listen = '10.0.0.5:2049'")).unwrap();
+        assert_eq!(config.advertise, config.listen);
+        let error = parse(&format!("{text}listen = '0.0.0.0:2049'")).unwrap_err();
+        assert!(error.starts_with("ds.toml: `advertise` is missing; it must be the address that clients"), "{error}");
+        let error = parse(&format!("{text}listen = '0.0.0.0:2049'\nadvertise = '0.0.0.0:2049'")).unwrap_err();
+        assert!(error.starts_with("ds.toml:6: `advertise` is not right: nobody can reach 0.0.0.0:2049"), "{error}");
+    }
+
+    #[test]
+    fn mistakes_are_answered_with_line_key_and_remedy() {
+        let cases = [
+            ("targets = ['/a', '/b/../b', '/b/../b/']", "`targets` is not right: /b/../b and /b/../b/ are the same"),
+            ("targets = []", "`targets` is not right: it is empty; it must be directories, each once"),
+            ("targets = '/a'", "`targets` is not right: it is of type string; it must be directories"),
+            ("targets = [7]", "`targets` is not right: it is of type integer"),
+            ("metaserver = '10.0.0.1:2o49'\ntargets = ['/a']", "`metaserver` is not right: \"10.0.0.1:2o49\" is no"),
+            ("target = ['/a']", "there is no key `target`; did you mean `targets`?"),
+        ];
+        for (lines, error) in cases {
+            let metaserver = if lines.starts_with("metaserver") { "" } else { "metaserver = 'mds:2049'\n" };
+            let text = format!("{lines}\nlisten = '10.0.0.5:2049'\n{REST}{metaserver}");
+            let found = parse(&text).unwrap_err();
+            assert!(found.starts_with(&format!("ds.toml:1: {error}")), "{found}");
+        }
+    }
+
+    #[test]
+    fn the_example_is_right() {
+        let text = include_str!("../../../../docs/examples/ds.toml");
+        parse(text).unwrap();
+        for key in KEYS {
+            assert!(text.contains(&format!("{key} = ")), "the example has no {key}");
+        }
+    }
+}

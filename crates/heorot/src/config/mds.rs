@@ -1,0 +1,175 @@
+//! The configuration of a metaserver.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use metaserver::{COLUMNS_MAX, DefaultStripe, Export};
+use namespace::StripeUnit;
+
+use super::{ConfigError, Reader, address, admin, boolean, integer, path, size};
+use crate::cli::ADMIN_DEFAULT;
+
+pub(crate) const KEYS: [&str; 11] = [
+    "listen",
+    "data_dir",
+    "admin",
+    "secret_file",
+    "lease_seconds",
+    "stripe_unit",
+    "stripe_columns",
+    "root_squash",
+    "secure",
+    "clean_interval_seconds",
+    "reserve",
+];
+
+/// A lease: long enough for a client to survive a slow network, short enough that its locks do not outlive it by much.
+pub(crate) const LEASE_DEFAULT: Duration = Duration::from_secs(30);
+/// Orphans are rare, and listing every object of a full target reads its directories.
+pub(crate) const CLEAN_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+/// Room to remove files when the disk is full: some 200,000 removals in the log, and the store's own growth.
+pub(crate) const RESERVE_DEFAULT_BYTES: u64 = 64 << 20;
+/// The layout of new files where nothing else is said.
+pub(crate) const STRIPE_DEFAULT: DefaultStripe = DefaultStripe { unit: StripeUnit::DEFAULT, columns: 4 };
+
+/// A metaserver's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MdsConfig {
+    pub listen: SocketAddr,
+    pub data_dir: PathBuf,
+    pub admin: Option<SocketAddr>,
+    pub secret_file: PathBuf,
+    pub lease: Duration,
+    pub stripe: DefaultStripe,
+    pub export: Export,
+    pub clean_every: Duration,
+    pub reserve_bytes: u64,
+}
+
+/// What holds where nothing is said: everything on a machine's own address, the safe rules on any other.
+pub(crate) fn default_export(listen: SocketAddr) -> Export {
+    let open = listen.ip().is_loopback();
+    Export { squash_root: !open, secure: !open }
+}
+
+impl MdsConfig {
+    /// Reads the settings from the text of `file`.
+    pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let r = Reader::new(file, text, &KEYS)?;
+        let everywhere = SocketAddr::from(([0, 0, 0, 0], crate::listen::PORT_DEFAULT));
+        let listen = r.optional("listen", "an address such as \"10.0.0.1:2049\"", address)?.unwrap_or(everywhere);
+        let safe = default_export(listen);
+        let seconds = |key, remedy, default: Duration, min, max| {
+            let value = r.optional(key, remedy, |v| integer(v, min, max))?;
+            Ok(value.map_or(default, Duration::from_secs))
+        };
+        let unit_remedy = "a multiple of 64KiB up to 1GiB, such as \"1MiB\"";
+        let unit = r.optional("stripe_unit", unit_remedy, |v| {
+            let bytes = size(v)?;
+            let unit = u32::try_from(bytes).ok().and_then(StripeUnit::new);
+            unit.ok_or_else(|| format!("{bytes} bytes are no stripe unit"))
+        })?;
+        let columns = r.optional("stripe_columns", "a number up to 64, such as 4; 0: all targets", |v| {
+            Ok(integer(v, 0, COLUMNS_MAX.into())? as u32)
+        })?;
+        let switch = |key, default| Ok(r.optional(key, "true or false", boolean)?.unwrap_or(default));
+        Ok(Self {
+            listen,
+            data_dir: r.required("data_dir", "a directory such as \"/var/lib/heorot/mds\"", path)?,
+            admin: r
+                .optional("admin", "an address such as \"127.0.0.1:20490\", or \"off\"", admin)?
+                .unwrap_or_else(|| ADMIN_DEFAULT.parse().ok()),
+            secret_file: r.required("secret_file", "a file such as \"/etc/heorot/secret\"", path)?,
+            lease: seconds("lease_seconds", "seconds from 5 to 3600, such as 30", LEASE_DEFAULT, 5, 3600)?,
+            stripe: DefaultStripe {
+                unit: unit.unwrap_or(STRIPE_DEFAULT.unit),
+                columns: columns.unwrap_or(STRIPE_DEFAULT.columns),
+            },
+            export: Export {
+                squash_root: switch("root_squash", safe.squash_root)?,
+                secure: switch("secure", safe.secure)?,
+            },
+            clean_every: seconds(
+                "clean_interval_seconds",
+                "seconds from 10 to 31536000, such as 86400",
+                CLEAN_DEFAULT,
+                10,
+                365 * 24 * 3600,
+            )?,
+            reserve_bytes: r.optional("reserve", "a size such as \"64MiB\"", size)?.unwrap_or(RESERVE_DEFAULT_BYTES),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "data_dir = '/d'\nsecret_file = '/s'\n";
+
+    fn parse(text: &str) -> Result<MdsConfig, String> {
+        MdsConfig::parse(Path::new("mds.toml"), text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_is_not_said_is_safe() {
+        let config = parse(SMALL).unwrap();
+        assert_eq!(config.export, Export { squash_root: true, secure: true });
+        assert_eq!((config.lease, config.reserve_bytes), (LEASE_DEFAULT, RESERVE_DEFAULT_BYTES));
+        assert_eq!(config.admin, ADMIN_DEFAULT.parse().ok());
+        let local = parse(&format!("{SMALL}listen = '127.0.0.1:2049'\nadmin = 'off'")).unwrap();
+        assert_eq!(local.export, Export { squash_root: false, secure: false });
+        assert_eq!(local.admin, None);
+    }
+
+    #[test]
+    fn the_example_is_right() {
+        let text = include_str!("../../../../docs/examples/mds.toml");
+        let config = parse(text).unwrap();
+        for key in KEYS {
+            assert!(text.contains(&format!("{key} = ")), "the example has no {key}");
+        }
+        assert_eq!(config.stripe, STRIPE_DEFAULT);
+        assert_eq!(config.clean_every, CLEAN_DEFAULT);
+    }
+
+    #[test]
+    fn mistakes_are_answered_with_line_key_and_remedy() {
+        let cases = [
+            ("root_sqash = true", "mds.toml:3: there is no key `root_sqash`; did you mean `root_squash`?"),
+            (
+                "lease_seconds = 3",
+                "mds.toml:3: `lease_seconds` is not right: 3 is not from 5 to 3600; it must be seconds from 5 to \
+                 3600, such as 30",
+            ),
+            (
+                "\nstripe_unit = '1MB'",
+                "mds.toml:4: `stripe_unit` is not right: \"1MB\" is not a size such as 65536, 64KiB, 1MiB or 2GiB; it \
+                 must be a multiple of 64KiB up to 1GiB, such as \"1MiB\"",
+            ),
+            (
+                "listen = '10.0.0.1'",
+                "mds.toml:3: `listen` is not right: \"10.0.0.1\" is no address with a port; it must be an address such \
+                 as \"10.0.0.1:2049\"",
+            ),
+            (
+                "secure = 'yes'",
+                "mds.toml:3: `secure` is not right: it is of type string; it must be true or false",
+            ),
+            (
+                "[export]\nsecure = true",
+                "mds.toml:3: there is no key `export`; all keys stand at the top, without [sections]",
+            ),
+        ];
+        for (line, error) in cases {
+            assert_eq!(parse(&format!("{SMALL}{line}")), Err(error.to_string()));
+        }
+        let missing = "mds.toml: `data_dir` is missing; it must be a directory such as \"/var/lib/heorot/mds\"";
+        assert_eq!(parse(""), Err(missing.to_string()));
+        let syntax = parse(&format!("{SMALL}secure = \n")).unwrap_err();
+        assert!(syntax.starts_with("mds.toml:3: not TOML: ") && !syntax.contains('\n'), "{syntax}");
+        let twice = parse(&format!("{SMALL}secure = true\nsecure = false")).unwrap_err();
+        assert!(twice.starts_with("mds.toml:4: not TOML: "), "{twice}");
+    }
+}

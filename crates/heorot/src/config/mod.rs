@@ -1,0 +1,204 @@
+//! Configuration files: TOML, one flat table. A mistake is answered with file, line, key, and what would be right; a
+//! key that is not known is a mistake, for one letter less in `root_squash` must not open a server to the world.
+
+pub(crate) mod ds;
+pub(crate) mod mds;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A mistake in a configuration file, and its remedy. One line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("{file}: cannot be read: {why}; check the path and its permissions", file = file.display())]
+    Read { file: PathBuf, why: String },
+    #[error("{file}:{line}: not TOML: {why}; write lines such as listen = \"10.0.0.1:2049\"", file = file.display())]
+    Syntax { file: PathBuf, line: usize, why: String },
+    #[error("{file}:{line}: there is no key `{key}`; {remedy}", file = file.display())]
+    Unknown { file: PathBuf, line: usize, key: String, remedy: String },
+    #[error("{file}:{line}: `{key}` is not right: {why}; it must be {remedy}", file = file.display())]
+    Value { file: PathBuf, line: usize, key: &'static str, why: String, remedy: String },
+    #[error("{file}: `{key}` is missing; it must be {remedy}", file = file.display())]
+    Missing { file: PathBuf, key: &'static str, remedy: String },
+}
+
+/// The text of a file.
+pub(crate) fn read(file: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(file)
+        .map_err(|e| ConfigError::Read { file: file.into(), why: e.to_string() })
+}
+
+/// A parsed file, from which settings are taken key by key.
+pub(crate) struct Reader<'a> {
+    file: &'a Path,
+    text: &'a str,
+    table: Spanned<DeTable<'a>>,
+}
+
+/// A value as it stands in the file, or why it is not what it should be.
+pub(crate) type Parsed<T> = Result<T, String>;
+
+impl<'a> Reader<'a> {
+    /// Parses `text`, and checks that all of its keys are among `keys`.
+    pub(crate) fn new(file: &'a Path, text: &'a str, keys: &[&str]) -> Result<Self, ConfigError> {
+        let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
+            file: file.into(),
+            line: line(text, error.span().map_or(0, |span| span.start)),
+            why: error.message().replace('\n', ", "),
+        })?;
+        for (key, value) in table.get_ref().iter() {
+            let name: &str = key.get_ref();
+            if !keys.contains(&name) {
+                let (file, line) = (file.into(), line(text, key.span().start));
+                let remedy = if value.get_ref().is_table() {
+                    "all keys stand at the top, without [sections]".to_string()
+                } else {
+                    suggestion(name, keys)
+                };
+                return Err(ConfigError::Unknown { file, line, key: name.into(), remedy });
+            }
+        }
+        Ok(Self { file, text, table })
+    }
+
+    /// The value of `key`, if it is there. `remedy`: what it must be, with an example.
+    pub(crate) fn optional<T>(
+        &self,
+        key: &'static str,
+        remedy: &str,
+        parse: impl FnOnce(&DeValue<'_>) -> Parsed<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some((_, value)) = self.table.get_ref().iter().find(|(k, _)| k.get_ref() == key) else {
+            return Ok(None);
+        };
+        parse(value.get_ref()).map(Some).map_err(|why| ConfigError::Value {
+            file: self.file.into(),
+            line: line(self.text, value.span().start),
+            key,
+            why,
+            remedy: remedy.into(),
+        })
+    }
+
+    /// The value of `key`, which must be there.
+    pub(crate) fn required<T>(
+        &self,
+        key: &'static str,
+        remedy: &str,
+        parse: impl FnOnce(&DeValue<'_>) -> Parsed<T>,
+    ) -> Result<T, ConfigError> {
+        let missing = || ConfigError::Missing { file: self.file.into(), key, remedy: remedy.into() };
+        self.optional(key, remedy, parse)?.ok_or_else(missing)
+    }
+}
+
+fn line(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|b| *b == b'\n').count() + 1
+}
+
+fn suggestion(name: &str, keys: &[&str]) -> String {
+    let close = keys.iter().map(|key| (distance(name, key), *key)).min();
+    match close {
+        Some((distance, key)) if distance <= 1 + key.len() / 4 => format!("did you mean `{key}`?"),
+        _ => format!("there are {}", keys.join(", ")),
+    }
+}
+
+/// How many letters to add, drop or change: Levenshtein's.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// How many of the file's keys are among `keys`: tells whose file it is.
+pub(crate) fn matching_keys(text: &str, keys: &[&str]) -> usize {
+    let table = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
+    table.keys().filter(|key| keys.contains(&key.get_ref().as_ref())).count()
+}
+
+pub(crate) fn string(value: &DeValue<'_>) -> Parsed<String> {
+    match value.as_str() {
+        Some("") => Err("it is empty".into()),
+        Some(text) => Ok(text.into()),
+        None => Err(format!("it is of type {}", value.type_str())),
+    }
+}
+
+pub(crate) fn path(value: &DeValue<'_>) -> Parsed<PathBuf> {
+    string(value).map(PathBuf::from)
+}
+
+pub(crate) fn address(value: &DeValue<'_>) -> Parsed<SocketAddr> {
+    let text = string(value)?;
+    let address: SocketAddr = text.parse().map_err(|_| format!("{text:?} is no address with a port"))?;
+    if address.port() == 0 { Err("its port is 0".into()) } else { Ok(address) }
+}
+
+pub(crate) fn boolean(value: &DeValue<'_>) -> Parsed<bool> {
+    value.as_bool().ok_or_else(|| format!("it is of type {}", value.type_str()))
+}
+
+pub(crate) fn size(value: &DeValue<'_>) -> Parsed<u64> {
+    match value.as_integer() {
+        Some(_) => integer(value, 0, i64::MAX as u64),
+        None => crate::size::parse(&string(value)?),
+    }
+}
+
+pub(crate) fn integer(value: &DeValue<'_>, min: u64, max: u64) -> Parsed<u64> {
+    let integer = value.as_integer().ok_or_else(|| format!("it is of type {}", value.type_str()))?;
+    let digits = integer.as_str().replace('_', "");
+    let number = i128::from_str_radix(&digits, integer.radix()).map_err(|e| e.to_string())?;
+    match u64::try_from(number) {
+        Ok(number) if number >= min && number <= max => Ok(number),
+        _ => Err(format!("{number} is not from {min} to {max}")),
+    }
+}
+
+/// An admin address; none: "off".
+pub(crate) fn admin(value: &DeValue<'_>) -> Parsed<Option<SocketAddr>> {
+    if value.as_str() == Some("off") { Ok(None) } else { address(value).map(Some) }
+}
+
+pub(crate) fn paths(value: &DeValue<'_>) -> Parsed<Vec<PathBuf>> {
+    let array = value.as_array().ok_or_else(|| format!("it is of type {}", value.type_str()))?;
+    let paths = array.iter().map(|v| path(v.get_ref())).collect::<Result<Vec<_>, _>>()?;
+    if paths.is_empty() {
+        return Err("it is empty".into());
+    }
+    // Not only the same text: a link or a `..` may name the same directory, and one target would be served twice.
+    let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.components().collect());
+    for (index, path) in paths.iter().enumerate() {
+        if let Some(same) = paths[..index].iter().find(|other| real(other) == real(path)) {
+            return Err(format!("{} and {} are the same directory", same.display(), path.display()));
+        }
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_one_letter_off_is_suggested() {
+        let keys = ["listen", "data_dir", "root_squash"];
+        assert_eq!(suggestion("root_sqash", &keys), "did you mean `root_squash`?");
+        assert_eq!(suggestion("data-dir", &keys), "did you mean `data_dir`?");
+        assert_eq!(suggestion("colour", &keys), "there are listen, data_dir, root_squash");
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

@@ -1,0 +1,180 @@
+//! The cluster's secret: 32 random bytes, in a file as 64 hexadecimal digits. Everything that proves membership is
+//! derived from it, each for one purpose, so that nothing that leaves a server tells anything about the rest.
+//!
+//! ```text
+//! secret ─┬─ "heorot 2026 cluster id"  ─▶ first 16 bytes: the cluster's id, public
+//!         ├─ "heorot 2026 file handles" ─▶ seals file handles
+//!         └─ "heorot 2026 servers"      ─▶ what servers prove to each other
+//! ```
+
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use host::Entropy;
+use nfs::PeerKey;
+use wire::handle::HandleKey;
+
+const CLUSTER_CONTEXT: &str = "heorot 2026 cluster id";
+const HANDLE_CONTEXT: &str = "heorot 2026 file handles";
+const PEER_CONTEXT: &str = "heorot 2026 servers";
+
+/// Why there is no secret. One line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretError {
+    #[error("{0}: cannot read the cluster's secret: {1}; check the path and its permissions")]
+    Read(PathBuf, io::Error),
+    #[error("{0}: cannot write a new secret: {1}; name a file that heorot can make")]
+    Write(PathBuf, io::Error),
+    #[error("{0}: is not a secret of 64 hexadecimal digits; bring it back from a copy on another server")]
+    Malformed(PathBuf),
+    #[error("{0}: there is no secret, and {1}; bring it back from a copy on another server")]
+    Lost(PathBuf, String),
+}
+
+/// The secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret([u8; 32]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Secret {
+    /// Reads it; none if there is no such file. Warns when others can read it.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, SecretError> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                return Err(SecretError::Malformed(path.into()));
+            }
+            Err(e) => return Err(SecretError::Read(path.into(), e)),
+        };
+        if others_can_read(path) {
+            let path = path.display();
+            tracing::warn!("{path}: others can read the cluster's secret, and so every file; run chmod 600 {path}");
+        }
+        let bytes = parse_hex(text.trim()).ok_or_else(|| SecretError::Malformed(path.into()))?;
+        Ok(Some(Self(bytes)))
+    }
+
+    /// Reads it, or makes a new one. `lost`: why a missing one must not be replaced, if it must not.
+    pub(crate) fn read_or_create(
+        path: &Path,
+        lost: Option<String>,
+        entropy: &dyn Entropy,
+    ) -> Result<(Self, bool), SecretError> {
+        match (Self::read(path)?, lost) {
+            (Some(secret), _) => Ok((secret, false)),
+            (None, Some(why)) => Err(SecretError::Lost(path.into(), why)),
+            (None, None) => {
+                let secret = Self(entropy.bytes());
+                secret.write(path).map_err(|e| SecretError::Write(path.into(), e))?;
+                Ok((secret, true))
+            }
+        }
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        let new = path.with_extension("new");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        writeln!(file, "{}", hex(&self.0))?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)?;
+        let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::File::open(dir)?.sync_all()
+    }
+
+    /// The cluster's id.
+    pub(crate) fn cluster(&self) -> [u8; 16] {
+        let mut cluster = [0; 16];
+        cluster.copy_from_slice(&blake3::derive_key(CLUSTER_CONTEXT, &self.0)[..16]);
+        cluster
+    }
+
+    /// The key that seals file handles.
+    pub(crate) fn handle_key(&self) -> HandleKey {
+        HandleKey::new(blake3::derive_key(HANDLE_CONTEXT, &self.0))
+    }
+
+    /// What servers prove to each other.
+    pub(crate) fn peer_key(&self) -> PeerKey {
+        PeerKey { cluster: self.cluster(), secret: blake3::derive_key(PEER_CONTEXT, &self.0) }
+    }
+}
+
+fn others_can_read(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o077 != 0)
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn parse_hex(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use host::SeededEntropy;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_made_once_and_only_its_owner_reads_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        let entropy = SeededEntropy::new(1);
+        assert_eq!(Secret::read(&path).unwrap(), None);
+        let (first, made) = Secret::read_or_create(&path, None, &entropy).unwrap();
+        assert!(made && !others_can_read(&path));
+        let (second, made) = Secret::read_or_create(&path, None, &entropy).unwrap();
+        assert!(!made && first == second);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(others_can_read(&path));
+    }
+
+    #[test]
+    fn a_lost_secret_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        let lost = Some("/data belongs to cluster ab".to_string());
+        let error = Secret::read_or_create(&path, lost, &SeededEntropy::new(1)).unwrap_err().to_string();
+        assert!(error.contains("/data belongs to cluster ab; bring it back"), "{error}");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_damaged_secret_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        for text in ["", "00", &"g".repeat(64), &"0".repeat(63), &"0".repeat(65), &"é".repeat(32)] {
+            std::fs::write(&path, text).unwrap();
+            assert!(matches!(Secret::read(&path), Err(SecretError::Malformed(_))), "{text}");
+        }
+        std::fs::write(&path, [0xff; 64]).unwrap();
+        assert!(matches!(Secret::read(&path), Err(SecretError::Malformed(_))));
+    }
+
+    #[test]
+    fn what_is_derived_differs_by_purpose_and_by_secret() {
+        let (a, b) = (Secret([1; 32]), Secret([2; 32]));
+        assert_ne!(a.cluster(), b.cluster());
+        assert_ne!(a.peer_key().secret, b.peer_key().secret);
+        assert_ne!(a.peer_key().secret[..16], a.cluster());
+        assert_eq!(format!("{a:?}"), "Secret(…)");
+    }
+}

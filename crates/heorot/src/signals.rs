@@ -1,0 +1,62 @@
+//! Runs a server until it is told to stop.
+
+use std::future::Future;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// What a shell says of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+
+/// SIGTERM and SIGINT, from before anything was started.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on neither signal kills the process.
+    pub(crate) fn catch() -> Result<Self, Failure> {
+        let catch = |kind| signal(kind).map_err(|e| Failure::new(format!("cannot catch signals: {e}")));
+        Ok(Self { terminate: catch(SignalKind::terminate())?, interrupt: catch(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the first one. The second one ends the process at once.
+    pub(crate) async fn stop(mut self) {
+        let name = self.next().await;
+        tracing::info!(signal = name, "stopping; a second signal stops at once");
+        tokio::spawn(async move {
+            self.next().await;
+            std::process::exit(INTERRUPTED);
+        });
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Runs a server to its end.
+pub(crate) fn run(server: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    raise_open_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::new(format!("cannot start threads: {e}")))?;
+    let outcome = runtime.block_on(server);
+    // What still runs serves connections that are closed.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Each connection and each open object is a file; 1024, the usual soft limit, is soon reached. The hard limit is what
+/// the administrator allows.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::debug!(%error, "limit of open files not raised");
+    }
+}

@@ -1,0 +1,270 @@
+//! What an administrator asks of a metaserver: how things are, and how new files are striped.
+//!
+//! Plain values: how they look as text or JSON is for whoever shows them.
+
+use std::time::Duration;
+
+use namespace::{
+    Command, DataServer, DataServerId, Inode, InodeId, Kind, StripePolicy, StripeUnit, TargetId, read,
+};
+use store::{StoreError, View};
+use wire::nfs4::Status;
+
+use crate::{COLUMNS_MAX, Metaserver, TargetReport};
+
+/// Pieces of work counted at most: a queue longer than that is shown as that.
+const WORK_COUNTED_MAX: usize = 10_000;
+
+/// Why an administrator's wish is not fulfilled. One line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// The path names nothing.
+    #[error(
+        "{0}: no such directory in the volume; paths begin at the volume's root, not at a client's mount point"
+    )]
+    NotFound(String),
+    /// Only directories have a policy.
+    #[error("{0}: not a directory; a file keeps the layout that it was made with")]
+    NotDirectory(String),
+    /// A value out of its bounds.
+    #[error("{0}")]
+    Invalid(String),
+    /// The metadata service failed.
+    #[error("the metaserver failed: {0}; its log says more")]
+    Failed(String),
+}
+
+/// One metaserver, and what it knows of the cluster.
+#[derive(Debug, Clone)]
+pub struct StatusReport {
+    /// The cluster's id.
+    pub cluster: [u8; 16],
+    /// How long the server's process runs.
+    pub uptime: Duration,
+    /// NFSv4 clients.
+    pub clients: u64,
+    /// Their sessions.
+    pub sessions: u64,
+    /// Files, directories and everything else in the volume.
+    pub inodes: u64,
+    /// Truncations and removals that have not reached every object yet.
+    pub work: u64,
+    /// File bytes that clients read through this server, not from data servers.
+    pub bytes_read_here: u64,
+    /// File bytes that clients wrote through this server.
+    pub bytes_written_here: u64,
+    /// All data servers that ever registered, by id.
+    pub data_servers: Vec<DataServerReport>,
+}
+
+/// One data server.
+#[derive(Debug, Clone)]
+pub struct DataServerReport {
+    /// Its id.
+    pub id: DataServerId,
+    /// Its name.
+    pub name: String,
+    /// Where it is reached.
+    pub addresses: Vec<String>,
+    /// Its targets.
+    pub targets: Vec<TargetReport>,
+}
+
+/// How new files in a directory are striped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StripeReport {
+    /// The directory, written out in full.
+    pub path: String,
+    /// Bytes on one column before the next.
+    pub unit_bytes: u32,
+    /// Columns; 0: one on each target.
+    pub columns: u32,
+    /// The directory that says so: itself, or one above. None: the metaserver's configuration.
+    pub set_on: Option<String>,
+}
+
+impl Metaserver {
+    /// How things are.
+    ///
+    /// # Errors
+    /// [`AdminError::Failed`].
+    pub async fn status(&self) -> Result<StatusReport, AdminError> {
+        let view = self.view().map_err(server_failed)?;
+        let clients = read::clients(&*view).map_err(store)?;
+        let mut sessions = 0;
+        for client in &clients {
+            sessions += read::sessions(&*view, *client).map_err(store)?.len() as u64;
+        }
+        let reports = self.data.report();
+        let data_server = |server: DataServer| DataServerReport {
+            targets: reports.iter().filter(|t| t.server == server.id).cloned().collect(),
+            id: server.id,
+            name: server.name,
+            addresses: server.addresses,
+        };
+        Ok(StatusReport {
+            cluster: self.config.cluster,
+            // The process's clock begins with the process.
+            uptime: self.clock.monotonic(),
+            clients: clients.len() as u64,
+            sessions,
+            inodes: read::counts(&*view).map_err(store)?,
+            work: read::work(&*view, WORK_COUNTED_MAX).map_err(store)?.len() as u64,
+            bytes_read_here: self.metrics.file_bytes_read.get(),
+            bytes_written_here: self.metrics.file_bytes_written.get(),
+            data_servers: read::data_servers(&*view).map_err(store)?.into_iter().map(data_server).collect(),
+        })
+    }
+
+    /// How new files in the directory `path` are striped. Paths begin at the volume's root, "/".
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub async fn stripe_get(&self, path: &str) -> Result<StripeReport, AdminError> {
+        let view = self.view().map_err(server_failed)?;
+        let way = walk(&*view, path)?;
+        let set = way.iter().rposition(|(_, _, policy)| policy.is_some());
+        let policy = set.and_then(|at| way[at].2).unwrap_or(self.config.stripe.into());
+        Ok(StripeReport {
+            path: written_out(&way),
+            unit_bytes: policy.unit.bytes(),
+            columns: policy.columns,
+            set_on: set.map(|at| written_out(&way[..=at])),
+        })
+    }
+
+    /// Sets how new files in and below the directory `path` are striped; none: as in the directory above. Files that
+    /// exist keep their layout.
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub async fn stripe_set(
+        &self,
+        path: &str,
+        policy: Option<(u64, u32)>,
+    ) -> Result<StripeReport, AdminError> {
+        let policy = policy.map(|(unit, columns)| stripe_policy(unit, columns)).transpose()?;
+        let dir = {
+            let view = self.view().map_err(server_failed)?;
+            walk(&*view, path)?.last().map_or(InodeId::ROOT, |(inode, ..)| *inode)
+        };
+        self.propose(None, Command::SetStripe { dir, policy }).await.map_err(|status| match status {
+            Status::Stale | Status::NoEnt => AdminError::NotFound(path.into()),
+            Status::NotDir => AdminError::NotDirectory(path.into()),
+            Status::NoSpc => {
+                AdminError::Failed("no space for metadata: free some in the data directory".into())
+            }
+            other => server_failed(other),
+        })?;
+        self.stripe_get(path).await
+    }
+
+    /// Targets, in the order of their ids, for the metrics page.
+    #[must_use]
+    pub fn targets(&self) -> Vec<(TargetId, TargetReport)> {
+        self.data.report().into_iter().map(|report| (report.target, report)).collect()
+    }
+}
+
+fn store(error: StoreError) -> AdminError {
+    AdminError::Failed(error.to_string())
+}
+
+fn server_failed(status: Status) -> AdminError {
+    AdminError::Failed(format!("{status:?}"))
+}
+
+fn stripe_policy(unit: u64, columns: u32) -> Result<StripePolicy, AdminError> {
+    let bytes = u32::try_from(unit).ok().and_then(StripeUnit::new);
+    let unit = bytes.ok_or_else(|| {
+        AdminError::Invalid(format!("a stripe unit is a multiple of 64KiB up to 1GiB, which {unit} is not"))
+    })?;
+    if columns > COLUMNS_MAX {
+        let why =
+            format!("columns are 1 to {COLUMNS_MAX}, or 0 for one on each target; {columns} is too many");
+        return Err(AdminError::Invalid(why));
+    }
+    Ok(StripePolicy { unit, columns })
+}
+
+/// A directory on the way: inode, name and its own policy.
+type Step = (InodeId, String, Option<StripePolicy>);
+
+/// The directories from the root, which has no name, to `path`.
+fn walk(view: &dyn View, path: &str) -> Result<Vec<Step>, AdminError> {
+    let mut way = vec![directory(view, InodeId::ROOT, String::new(), path)?];
+    for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
+        if name == ".." {
+            way.truncate(way.len().saturating_sub(1).max(1));
+            continue;
+        }
+        let dir = way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode);
+        let found = read::lookup(view, dir, name.as_bytes()).map_err(store)?;
+        let inode = found.ok_or_else(|| AdminError::NotFound(path.into()))?;
+        way.push(directory(view, inode, name.into(), path)?);
+    }
+    Ok(way)
+}
+
+fn directory(view: &dyn View, inode: InodeId, name: String, path: &str) -> Result<Step, AdminError> {
+    match read::inode(view, inode).map_err(store)? {
+        Some(Inode { kind: Kind::Directory(directory), .. }) => Ok((inode, name, directory.stripe)),
+        Some(_) => Err(AdminError::NotDirectory(path.into())),
+        None => Err(AdminError::NotFound(path.into())),
+    }
+}
+
+fn written_out(way: &[Step]) -> String {
+    let names: Vec<_> = way.iter().skip(1).map(|(_, name, _)| name.as_str()).collect();
+    format!("/{}", names.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use namespace::{Create, Exists, NewAttributes, NewNode, Proposal, Stamp, apply};
+    use store::{Durability, MemoryStore, Store};
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_walked_from_the_root_of_the_volume() {
+        let memory = MemoryStore::new();
+        let make = |name: &str, node| {
+            Command::Create(Create {
+                dir: InodeId::ROOT,
+                name: name.into(),
+                node,
+                attributes: NewAttributes { mode: 0o755, uid: 0, gid: 0, accessed: None, modified: None },
+                exists: Exists::Refuse,
+            })
+        };
+        let policy = stripe_policy(65_536, 2).unwrap();
+        let set = Command::SetStripe { dir: InodeId::ROOT, policy: Some(policy) };
+        let commands = [make("d", NewNode::Directory), make("pipe", NewNode::Fifo), set];
+        let mut all = |edit: &mut dyn store::Edit| {
+            namespace::format(edit, &Stamp::default())?;
+            for command in &commands {
+                let command = command.clone();
+                apply(edit, &Proposal { stamp: Stamp::default(), origin: None, command })?;
+            }
+            Ok(())
+        };
+        memory.batch(Durability::Immediate, &mut all).unwrap();
+        let view = memory.snapshot().unwrap();
+        let path = |p: &str| walk(&*view, p).map(|way| written_out(&way));
+        assert_eq!(path("/").unwrap(), "/");
+        assert_eq!(path("//d/.").unwrap(), "/d");
+        assert_eq!(path("d/../../d").unwrap(), "/d");
+        assert_eq!(walk(&*view, "/d").unwrap()[0].2, Some(policy));
+        assert_eq!(path("/mnt/d"), Err(AdminError::NotFound("/mnt/d".into())));
+        assert_eq!(path("/pipe"), Err(AdminError::NotDirectory("/pipe".into())));
+    }
+
+    #[test]
+    fn policies_out_of_bounds_are_refused() {
+        assert!(stripe_policy(1 << 20, 4).is_ok() && stripe_policy(1 << 20, 0).is_ok());
+        for (unit, columns) in [(0, 1), (1000, 1), (1 << 31, 1), (1 << 40, 1), (1 << 20, 65)] {
+            assert!(matches!(stripe_policy(unit, columns), Err(AdminError::Invalid(_))), "{unit} {columns}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! An inode's attributes in NFSv4's words (RFC 8881, section 5), and what a client wants them to be.
+
+use bytes::Bytes;
+use namespace::{FileLayout, Inode, Kind, SetAttributes, Time, read};
+use store::View;
+use wire::nfs4::fattr::{ChangeAttrType, SetTime};
+use wire::nfs4::{
+    self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr,
+};
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+
+/// Blocks that `du` counts in: files take whole ones.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+/// The longest name.
+pub(crate) const NAME_BYTES_MAX: u32 = 255;
+/// Names of one inode.
+pub(crate) const LINKS_MAX: u32 = 65_000;
+/// Payload of one READ or WRITE.
+pub(crate) const IO_BYTES_MAX: u64 = 1 << 20;
+/// Inodes that there could be, for `df -i`.
+pub(crate) const INODES_MAX: u64 = 1 << 48;
+
+/// What GETATTR answers.
+pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
+    attr::SUPPORTED_ATTRS,
+    attr::TYPE,
+    attr::FH_EXPIRE_TYPE,
+    attr::CHANGE,
+    attr::SIZE,
+    attr::LINK_SUPPORT,
+    attr::SYMLINK_SUPPORT,
+    attr::NAMED_ATTR,
+    attr::FSID,
+    attr::UNIQUE_HANDLES,
+    attr::LEASE_TIME,
+    attr::RDATTR_ERROR,
+    attr::ACLSUPPORT,
+    attr::CANSETTIME,
+    attr::CASE_INSENSITIVE,
+    attr::CASE_PRESERVING,
+    attr::CHOWN_RESTRICTED,
+    attr::FILEHANDLE,
+    attr::FILEID,
+    attr::FILES_AVAIL,
+    attr::FILES_FREE,
+    attr::FILES_TOTAL,
+    attr::HOMOGENEOUS,
+    attr::MAXFILESIZE,
+    attr::MAXLINK,
+    attr::MAXNAME,
+    attr::MAXREAD,
+    attr::MAXWRITE,
+    attr::MODE,
+    attr::NO_TRUNC,
+    attr::NUMLINKS,
+    attr::OWNER,
+    attr::OWNER_GROUP,
+    attr::RAWDEV,
+    attr::SPACE_AVAIL,
+    attr::SPACE_FREE,
+    attr::SPACE_TOTAL,
+    attr::SPACE_USED,
+    attr::TIME_ACCESS,
+    attr::TIME_ACCESS_SET,
+    attr::TIME_CREATE,
+    attr::TIME_DELTA,
+    attr::TIME_METADATA,
+    attr::TIME_MODIFY,
+    attr::TIME_MODIFY_SET,
+    attr::MOUNTED_ON_FILEID,
+    attr::FS_LAYOUT_TYPES,
+    attr::LAYOUT_TYPE,
+    attr::LAYOUT_BLKSIZE,
+    attr::MODE_SET_MASKED,
+    attr::SUPPATTR_EXCLCREAT,
+    attr::CHANGE_ATTR_TYPE,
+    attr::MODE_UMASK,
+]);
+
+/// What SETATTR takes.
+const SETTABLE: Bitmap = Bitmap::of(&[
+    attr::SIZE,
+    attr::MODE,
+    attr::OWNER,
+    attr::OWNER_GROUP,
+    attr::TIME_ACCESS_SET,
+    attr::TIME_MODIFY_SET,
+    attr::MODE_SET_MASKED,
+]);
+
+/// What a create takes: not an owner, which is the caller, but a mode with the caller's umask.
+const SETTABLE_NEW: Bitmap = Bitmap::of(&[
+    attr::SIZE,
+    attr::MODE,
+    attr::OWNER,
+    attr::OWNER_GROUP,
+    attr::TIME_ACCESS_SET,
+    attr::TIME_MODIFY_SET,
+    attr::MODE_UMASK,
+]);
+
+/// Which of the given attributes are ours to set.
+pub(crate) fn settable_of(given: &Fattr) -> Bitmap {
+    let both = given.mask().intersection(&SETTABLE_NEW);
+    both.union(&given.mask().intersection(&SETTABLE))
+}
+
+/// What a client wants attributes to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    pub mode: Option<u32>,
+    /// Only these bits of the mode are changed.
+    mode_mask: Option<(u32, u32)>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub accessed: Option<Time>,
+    pub modified: Option<Time>,
+    accessed_now: bool,
+    modified_now: bool,
+}
+
+impl Wanted {
+    /// From the attributes of a SETATTR.
+    pub(crate) fn for_set(given: &Fattr) -> Result<Self, Status> {
+        Self::checked(given, &SETTABLE)
+    }
+
+    /// From the attributes of a CREATE or OPEN.
+    pub(crate) fn for_new(given: &Fattr) -> Result<Self, Status> {
+        Self::checked(given, &SETTABLE_NEW)
+    }
+
+    fn checked(given: &Fattr, settable: &Bitmap) -> Result<Self, Status> {
+        if !given.unknown.is_empty() || !given.mask().difference(&SUPPORTED).is_empty() {
+            return Err(Status::AttrNotSupp);
+        }
+        if !given.mask().difference(settable).is_empty() {
+            return Err(Status::Inval);
+        }
+        let mut wanted = Self { size: given.size, ..Self::default() };
+        if wanted.size.is_some_and(|size| size > i64::MAX as u64) {
+            return Err(Status::FBig);
+        }
+        wanted.mode = match (given.mode, given.mode_umask) {
+            (Some(mode), None) if mode <= 0o7777 => Some(mode),
+            (None, Some(m)) if m.mode <= 0o7777 && m.umask <= 0o777 => Some(m.mode & !m.umask),
+            (None, None) => None,
+            _ => return Err(Status::Inval),
+        };
+        if let Some(masked) = given.mode_set_masked {
+            if wanted.mode.is_some() || masked.mask > 0o7777 || masked.value & !masked.mask != 0 {
+                return Err(Status::Inval);
+            }
+            wanted.mode_mask = Some((masked.value, masked.mask));
+        }
+        wanted.uid = given.owner.as_ref().map(|name| id(name)).transpose()?;
+        wanted.gid = given.owner_group.as_ref().map(|name| id(name)).transpose()?;
+        (wanted.accessed, wanted.accessed_now) = time(given.time_access_set);
+        (wanted.modified, wanted.modified_now) = time(given.time_modify_set);
+        Ok(wanted)
+    }
+
+    /// Which times become "now": for these, permission to write is enough.
+    pub(crate) fn to_now(&self) -> (bool, bool) {
+        (self.accessed_now, self.modified_now)
+    }
+
+    /// As the state machine takes it, with `now` where the server's time was asked for.
+    pub(crate) fn set(&self, now: Time) -> SetAttributes {
+        SetAttributes {
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            size: self.size,
+            accessed: if self.accessed_now { Some(now) } else { self.accessed },
+            modified: if self.modified_now { Some(now) } else { self.modified },
+            guard: None,
+        }
+    }
+
+    /// The mode that results on `inode`, when only some of its bits are to change.
+    pub(crate) fn with_mode_of(mut self, inode: &Inode) -> Self {
+        if let Some((value, mask)) = self.mode_mask {
+            self.mode = Some(inode.mode & !mask | value);
+        }
+        self
+    }
+}
+
+/// A user or group from its name: a number in digits (RFC 8881, section 5.9).
+fn id(name: &[u8]) -> Result<u32, Status> {
+    std::str::from_utf8(name).ok().and_then(|n| n.parse().ok()).ok_or(Status::BadOwner)
+}
+
+fn time(set: Option<SetTime>) -> (Option<Time>, bool) {
+    match set {
+        None => (None, false),
+        Some(SetTime::Server) => (None, true),
+        Some(SetTime::Client(t)) => (Some(Time { seconds: t.seconds, nanoseconds: t.nanoseconds }), false),
+    }
+}
+
+fn wire_time(t: Time) -> nfs4::Time {
+    nfs4::Time { seconds: t.seconds, nanoseconds: t.nanoseconds }
+}
+
+/// Bytes that `du` shows.
+pub(crate) fn used_bytes(inode: &Inode) -> u64 {
+    match inode.kind {
+        Kind::File(_) => inode.size.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES),
+        Kind::Directory(_) => BLOCK_BYTES,
+        _ => 0,
+    }
+}
+
+fn file_type(kind: &Kind) -> FileType {
+    match kind {
+        Kind::File(_) => FileType::Regular,
+        Kind::Directory(_) => FileType::Directory,
+        Kind::Symlink(_) => FileType::Symlink,
+        Kind::Fifo => FileType::Fifo,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice(..) => FileType::Char,
+        Kind::BlockDevice(..) => FileType::Block,
+    }
+}
+
+impl Metaserver {
+    /// The attributes of `inode`; those that cost something only when they are among `wanted`.
+    pub(crate) fn attributes(
+        &self,
+        view: &dyn View,
+        inode: &Inode,
+        wanted: &Bitmap,
+    ) -> Result<Fattr, Status> {
+        let mut attrs = of_inode(inode);
+        attrs.fsid = Some(FsId { major: u64::from(self.config.volume), minor: 0 });
+        attrs.lease_time = Some(self.config.lease.as_secs() as u32);
+        if wanted.contains(attr::FILEHANDLE) {
+            attrs.filehandle = Some(FileHandle::from(self.handle(inode.id, inode.generation)));
+        }
+        let space = [attr::SPACE_AVAIL, attr::SPACE_FREE, attr::SPACE_TOTAL];
+        if space.iter().any(|number| wanted.contains(*number)) {
+            let (total, free) = self.data.space();
+            attrs.space_total = Some(total);
+            attrs.space_free = Some(free);
+            attrs.space_avail = Some(free);
+        }
+        let files = [attr::FILES_AVAIL, attr::FILES_FREE, attr::FILES_TOTAL];
+        if files.iter().any(|number| wanted.contains(*number)) {
+            let used = read::counts(view).map_err(store_failed)?;
+            attrs.files_total = Some(INODES_MAX);
+            attrs.files_free = Some(INODES_MAX.saturating_sub(used));
+            attrs.files_avail = attrs.files_free;
+        }
+        if wanted.contains(attr::LAYOUT_BLKSIZE)
+            && let Kind::File(FileLayout { unit, .. }) = inode.kind
+        {
+            attrs.layout_blksize = Some(unit.bytes());
+        }
+        Ok(attrs)
+    }
+}
+
+/// What follows from the inode alone, and what is the same for all.
+fn of_inode(inode: &Inode) -> Fattr {
+    let (major, minor) = match inode.kind {
+        Kind::CharacterDevice(major, minor) | Kind::BlockDevice(major, minor) => (major, minor),
+        _ => (0, 0),
+    };
+    let decimal = |id: u32| Bytes::from(id.to_string());
+    Fattr {
+        supported_attrs: Some(SUPPORTED),
+        file_type: Some(file_type(&inode.kind)),
+        fh_expire_type: Some(0),
+        change: Some(inode.change),
+        size: Some(inode.size),
+        link_support: Some(true),
+        symlink_support: Some(true),
+        named_attr: Some(false),
+        unique_handles: Some(true),
+        rdattr_error: Some(Status::Ok),
+        aclsupport: Some(0),
+        cansettime: Some(true),
+        case_insensitive: Some(false),
+        case_preserving: Some(true),
+        chown_restricted: Some(true),
+        fileid: Some(inode.id.0),
+        homogeneous: Some(true),
+        maxfilesize: Some(i64::MAX as u64),
+        maxlink: Some(LINKS_MAX),
+        maxname: Some(NAME_BYTES_MAX),
+        maxread: Some(IO_BYTES_MAX),
+        maxwrite: Some(IO_BYTES_MAX),
+        mode: Some(inode.mode),
+        no_trunc: Some(true),
+        numlinks: Some(inode.links),
+        owner: Some(decimal(inode.uid)),
+        owner_group: Some(decimal(inode.gid)),
+        rawdev: Some(SpecData { major, minor }),
+        space_used: Some(used_bytes(inode)),
+        time_access: Some(wire_time(inode.accessed)),
+        time_create: Some(wire_time(inode.created)),
+        time_delta: Some(nfs4::Time { seconds: 0, nanoseconds: 1 }),
+        time_metadata: Some(wire_time(inode.changed)),
+        time_modify: Some(wire_time(inode.modified)),
+        mounted_on_fileid: Some(inode.id.0),
+        fs_layout_types: Some(vec![LayoutType::FILES]),
+        layout_type: Some(vec![LayoutType::FILES]),
+        suppattr_exclcreat: Some(SETTABLE_NEW),
+        change_attr_type: Some(ChangeAttrType::MonotonicIncr),
+        ..Fattr::default()
+    }
+}

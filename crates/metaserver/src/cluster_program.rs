@@ -1,0 +1,150 @@
+//! The cluster program: data servers register here, and ask how long their objects are.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use namespace::{DataServer, DataServerId, InodeId, Kind, TargetId, read};
+use nfs::{Answer, Connection, OperationLabels, Program};
+use wire::cluster::{self, Call, Procedure, Reply, Status, null, register, size};
+use wire::handle::ObjectHandle;
+use wire::nfs4;
+use wire::rpc::Rejection;
+use wire::xdr::{Encode, Encoder};
+
+use crate::Metaserver;
+use crate::data_servers::HEARTBEAT;
+
+/// Of one data server: bounds what a REGISTER puts into the state machine.
+const TARGETS_MAX: usize = 1024;
+/// Of one data server.
+const ADDRESSES_MAX: usize = 16;
+/// A name is for people; this fits a table.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The program that other servers of the cluster call.
+pub(crate) struct ClusterProgram(pub Arc<Metaserver>);
+
+impl Program for ClusterProgram {
+    fn number(&self) -> u32 {
+        cluster::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        cluster::VERSION..=cluster::VERSION
+    }
+
+    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+        Box::pin(async move {
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments =
+                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let start = Instant::now();
+            let reply = self.0.cluster_call(&call.connection, arguments).await;
+            let failed = matches!(reply, Reply::Register(Err(_)) | Reply::Size(Err(_)));
+            let labels = OperationLabels { protocol: "cluster", operation: procedure.name() };
+            self.0.metrics.operation(labels, start.elapsed(), failed);
+            let mut encoder = Encoder::default();
+            reply.encode(&mut encoder);
+            Ok(encoder.finish())
+        })
+    }
+}
+
+impl Metaserver {
+    async fn cluster_call(&self, connection: &Arc<Connection>, call: Call) -> Reply {
+        let proven = if self.gatekeeper.is_proven(connection.id()) { Ok(()) } else { Err(Status::NotProven) };
+        match call {
+            Call::Null(_) => Reply::Null(null::Res {}),
+            Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(connection, &args)),
+            Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(connection, &args)),
+            Call::Register(args) => Reply::Register(match proven {
+                Ok(()) => self.register_data_server(args).await,
+                Err(status) => Err(status),
+            }),
+            Call::Size(args) => Reply::Size(proven.and_then(|()| self.object_len(&args.handle))),
+        }
+    }
+
+    async fn register_data_server(&self, args: register::Args) -> register::Res {
+        let server = data_server(&args)?;
+        // A copy of a target's directory, served beside the original, would split the target's files between the two.
+        // One that moved is taken as soon as its former server has been silent for a while.
+        let elsewhere = self.data.report().into_iter().find(|report| {
+            report.alive && report.server != server.id && server.targets.contains(&report.target)
+        });
+        if let Some(report) = elsewhere {
+            tracing::warn!(
+                name = %server.name,
+                target = %format!("{:016x}", report.target.0),
+                path = %report.path,
+                "refused: another data server that lives has this target; a target can be served once"
+            );
+            return Err(Status::Invalid);
+        }
+        self.register(server, &args.targets).await.map_err(|status| match status {
+            nfs4::Status::NoSpc => Status::NoSpace,
+            nfs4::Status::Io => Status::Io,
+            _ => Status::Delay,
+        })?;
+        Ok(register::ResOk { heartbeat_ms: HEARTBEAT.as_millis() as u32 })
+    }
+
+    /// The length that the object with this handle has in a file of its present size.
+    fn object_len(&self, handle: &Bytes) -> size::Res {
+        let object = ObjectHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+        if object.file.volume != self.config.volume {
+            return Err(Status::Stale);
+        }
+        let view = self.view().map_err(|_| Status::Io)?;
+        let inode = read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?;
+        let inode = inode.filter(|i| i.generation == object.file.generation).ok_or(Status::Stale)?;
+        match inode.kind {
+            Kind::File(layout) if object.column < layout.columns => {
+                Ok(size::ResOk { len: layout.object_len(object.column, inode.size) })
+            }
+            _ => Err(Status::Stale),
+        }
+    }
+}
+
+/// What a data server says of itself, if it can be meant.
+fn data_server(args: &register::Args) -> Result<DataServer, Status> {
+    let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).map_err(|_| Status::Invalid);
+    if args.targets.len() > TARGETS_MAX
+        || args.addresses.is_empty()
+        || args.addresses.len() > ADDRESSES_MAX
+        || args.name.len() > NAME_BYTES_MAX
+    {
+        return Err(Status::Invalid);
+    }
+    let addresses = args.addresses.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    if addresses.iter().any(|a| a.parse::<std::net::SocketAddr>().is_err()) {
+        return Err(Status::Invalid);
+    }
+    let targets = args.targets.iter().map(|space| TargetId(space.target)).collect();
+    Ok(DataServer { id: DataServerId(args.server), name: text(&args.name)?, addresses, targets })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(address: &'static str) -> register::Args {
+        let name = Bytes::from_static(b"ds0");
+        register::Args { server: 7, name, addresses: vec![address.into()], targets: vec![] }
+    }
+
+    #[test]
+    fn an_address_that_nobody_can_reach_is_refused() {
+        assert_eq!(data_server(&args("10.0.0.5:2050")).map(|s| s.id), Ok(DataServerId(7)));
+        for address in ["10.0.0.5", "ds0:2050", "", "10.0.0.5:99999"] {
+            assert_eq!(data_server(&args(address)), Err(Status::Invalid), "{address}");
+        }
+        assert_eq!(data_server(&register::Args { addresses: vec![], ..args("") }), Err(Status::Invalid));
+        let long = register::Args { name: vec![b'x'; 256].into(), ..args("10.0.0.5:2050") };
+        assert_eq!(data_server(&long), Err(Status::Invalid));
+    }
+}

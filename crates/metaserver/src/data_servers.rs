@@ -1,0 +1,127 @@
+//! The data servers that this metaserver knows: where their targets are reached, and how much room they have.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use host::{Clock, Entropy};
+use namespace::{DataServer, DataServerId, TargetId};
+use nfs::{Peer, PeerKey};
+use wire::data::{self, TargetSpace};
+
+/// How often a data server registers again, with its free space.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
+/// A target not heard of for this long gets no new files.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// What is known of one target.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub server: DataServerId,
+    pub peer: Arc<Peer>,
+    /// As last reported; nothing after a restart until its server reports.
+    pub space: Option<TargetSpace>,
+    heard: Option<Duration>,
+}
+
+/// One row of `heorot status`.
+#[derive(Debug, Clone)]
+pub struct TargetReport {
+    /// The target.
+    pub target: TargetId,
+    /// The data server that has it.
+    pub server: DataServerId,
+    /// Its directory there.
+    pub path: String,
+    /// Bytes of the file system that it is on.
+    pub total_bytes: u64,
+    /// Bytes free there.
+    pub free_bytes: u64,
+    /// Objects on it.
+    pub objects: u64,
+    /// Whether its server reports.
+    pub alive: bool,
+    /// Whether a disk error took it out of service until its server restarts.
+    pub failed: bool,
+}
+
+/// All targets, by id.
+pub(crate) struct DataServers {
+    targets: RwLock<BTreeMap<TargetId, Target>>,
+    key: PeerKey,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl DataServers {
+    pub(crate) fn new(key: PeerKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        Self { targets: RwLock::default(), key, clock, entropy }
+    }
+
+    /// Takes in a data server from the state machine, or as it registered with `spaces`.
+    pub(crate) fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) {
+        let Some(address) = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok()) else { return };
+        let Ok(mut targets) = self.targets.write() else { return };
+        let known = targets.values().find(|t| t.server == server.id && t.peer.address() == address);
+        let peer = known.map_or_else(
+            || {
+                let program = (data::PROGRAM, data::VERSION);
+                Arc::new(Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy)))
+            },
+            |t| Arc::clone(&t.peer),
+        );
+        for id in &server.targets {
+            let space = spaces.and_then(|s| s.iter().find(|s| s.target == id.0).cloned());
+            let heard = spaces.map(|_| self.clock.monotonic());
+            targets.insert(*id, Target { server: server.id, peer: Arc::clone(&peer), space, heard });
+        }
+    }
+
+    /// The connection to the server that has `target`.
+    pub(crate) fn peer(&self, target: TargetId) -> Option<Arc<Peer>> {
+        Some(Arc::clone(&self.targets.read().ok()?.get(&target)?.peer))
+    }
+
+    fn is_alive(&self, target: &Target) -> bool {
+        target.heard.is_some_and(|at| self.clock.monotonic().saturating_sub(at) < SILENT_AFTER)
+    }
+
+    /// Targets that take new files, in the order of their ids, with their free bytes.
+    pub(crate) fn usable(&self) -> Vec<(TargetId, u64)> {
+        let Ok(targets) = self.targets.read() else { return vec![] };
+        let usable = |(id, target): (&TargetId, &Target)| {
+            let space = target.space.as_ref().filter(|s| !s.failed)?;
+            self.is_alive(target).then_some((*id, space.free))
+        };
+        targets.iter().filter_map(usable).collect()
+    }
+
+    /// All targets, for people.
+    pub(crate) fn report(&self) -> Vec<TargetReport> {
+        let Ok(targets) = self.targets.read() else { return vec![] };
+        let row = |(id, target): (&TargetId, &Target)| {
+            let space = target.space.as_ref();
+            TargetReport {
+                target: *id,
+                server: target.server,
+                path: space.map_or_else(String::new, |s| String::from_utf8_lossy(&s.path).into_owned()),
+                total_bytes: space.map_or(0, |s| s.total),
+                free_bytes: space.map_or(0, |s| s.free),
+                objects: space.map_or(0, |s| s.objects),
+                alive: self.is_alive(target),
+                failed: space.is_some_and(|s| s.failed),
+            }
+        };
+        targets.iter().map(row).collect()
+    }
+
+    /// Total and free bytes of all targets. Targets on one file system share its room, which counts once.
+    pub(crate) fn space(&self) -> (u64, u64) {
+        let Ok(targets) = self.targets.read() else { return (0, 0) };
+        let spaces: BTreeMap<u64, &TargetSpace> =
+            targets.values().filter_map(|t| t.space.as_ref()).map(|s| (s.file_system, s)).collect();
+        let sum = |of: fn(&TargetSpace) -> u64| spaces.values().fold(0u64, |sum, s| sum.saturating_add(of(s)));
+        (sum(|s| s.total), sum(|s| s.free))
+    }
+}

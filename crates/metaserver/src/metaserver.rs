@@ -1,0 +1,260 @@
+//! The server itself: what all operations share.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use host::{Clock, Entropy};
+use namespace::{
+    Command, DataServer, FileLayout, Inode, InodeId, NewNode, Origin, Proposal, Reply, Stamp, StripePolicy, Time,
+    read,
+};
+use nfs::{Connection, Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, Server};
+use replica::{Replica, ReplicaError};
+use store::View;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use wire::handle::{FileHandle, HandleKey};
+use wire::nfs4::Status;
+
+use crate::data_servers::DataServers;
+use crate::errors::{refused, replica_failed, store_failed};
+use crate::lease::Leases;
+use crate::placement::{DefaultStripe, Placement};
+use crate::proxy::WriteVerifier;
+use crate::sessions::Sessions;
+use crate::user::User;
+
+/// Who may do what, from where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Export {
+    /// User 0 of a client becomes nobody.
+    pub squash_root: bool,
+    /// Only source ports below 1024 are served, which only a client's root can use.
+    pub secure: bool,
+}
+
+/// How a metaserver is run.
+#[derive(Debug, Clone)]
+pub struct MetaserverConfig {
+    /// The volume that it serves.
+    pub volume: u32,
+    /// Shown to clients as the server's owner and scope: the same on all metaservers of a cluster.
+    pub cluster: [u8; 16],
+    /// How long a client may be silent before its state is taken away.
+    pub lease: Duration,
+    /// The layout of new files where no directory says otherwise.
+    pub stripe: DefaultStripe,
+    /// What holds for clients on this machine.
+    pub export_local: Export,
+    /// What holds for all others.
+    pub export: Export,
+    /// How often objects that no file owns are looked for.
+    pub clean_every: Duration,
+}
+
+/// A metaserver.
+pub struct Metaserver {
+    pub(crate) config: MetaserverConfig,
+    pub(crate) replica: Replica,
+    pub(crate) key: HandleKey,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) data: DataServers,
+    pub(crate) placement: Placement,
+    pub(crate) sessions: Sessions,
+    pub(crate) leases: Leases,
+    pub(crate) write_verifier: WriteVerifier,
+    pub(crate) work_ready: Notify,
+    pub(crate) layouts_returned: Notify,
+    pub(crate) gatekeeper: Arc<Gatekeeper>,
+    pub(crate) metrics: Arc<Metrics>,
+    background: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Metaserver {
+    /// A metaserver over `replica`. Call [`Metaserver::serve`] next.
+    ///
+    /// # Errors
+    /// When the state machine cannot be read.
+    pub fn new(
+        config: MetaserverConfig,
+        replica: Replica,
+        key: HandleKey,
+        peer_key: PeerKey,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Arc<Self>, ReplicaError> {
+        let failed = |e: store::StoreError| ReplicaError::Failed(e.to_string());
+        let data = DataServers::new(peer_key.clone(), Arc::clone(&clock), Arc::clone(&entropy));
+        let placement = Placement::default();
+        let view = replica.view().map_err(failed)?;
+        for server in read::data_servers(&*view).map_err(failed)? {
+            data.put(&server, None);
+        }
+        for device in read::devices(&*view).map_err(failed)? {
+            placement.learn(device.targets, device.id);
+        }
+        drop(view);
+        Ok(Arc::new(Self {
+            config,
+            replica,
+            key,
+            data,
+            placement,
+            sessions: Sessions::default(),
+            leases: Leases::default(),
+            write_verifier: WriteVerifier::new(entropy.u64()),
+            work_ready: Notify::new(),
+            layouts_returned: Notify::new(),
+            gatekeeper: Arc::new(Gatekeeper::new(peer_key, Arc::clone(&entropy))),
+            metrics: Arc::default(),
+            background: Mutex::default(),
+            clock,
+            entropy,
+        }))
+    }
+
+    /// Listens on `address` and starts what runs in the background.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub async fn serve(self: &Arc<Self>, address: std::net::SocketAddr) -> std::io::Result<Server> {
+        let programs = Programs::new(vec![
+            Arc::new(Nfs4Program(Arc::clone(self))),
+            Arc::new(crate::nfs3::Nfs3Program(Arc::clone(self))),
+            Arc::new(crate::mount3::MountProgram(Arc::clone(self))),
+            Arc::new(crate::cluster_program::ClusterProgram(Arc::clone(self))),
+        ]);
+        let server = Server::start(address, programs, Limits::default(), Arc::clone(&self.metrics)).await?;
+        if let Ok(mut background) = self.background.lock() {
+            background.push(tokio::spawn(Arc::clone(self).work_off()));
+            background.push(tokio::spawn(Arc::clone(self).watch_leases()));
+            background.push(tokio::spawn(Arc::clone(self).clean_regularly()));
+        }
+        Ok(server)
+    }
+
+    /// Ends what runs in the background. The server that [`Metaserver::serve`] returned is stopped by itself.
+    pub fn stop(&self) {
+        if let Ok(mut background) = self.background.lock() {
+            background.drain(..).for_each(|task| task.abort());
+        }
+    }
+
+    /// What this server counts.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// A view that has everything acknowledged so far.
+    pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, Status> {
+        self.replica.view().map_err(store_failed)
+    }
+
+    /// The time, as state machine and protocol keep it.
+    pub(crate) fn now(&self) -> Time {
+        let wall = self.clock.wall();
+        Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
+    }
+
+    /// Has a command carried out. A refusal becomes the protocol's error.
+    pub(crate) async fn propose(&self, origin: Option<Origin>, command: Command) -> Result<Reply, Status> {
+        let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
+        match self.replica.propose(Proposal { stamp, origin, command }).await {
+            Ok(Reply::Refused(error)) => Err(refused(error)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(replica_failed(error)),
+        }
+    }
+
+    /// What a handle names, looked up.
+    pub(crate) fn inode_of(&self, view: &dyn View, handle: &[u8]) -> Result<Inode, Status> {
+        let handle = FileHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+        if handle.volume != self.config.volume {
+            return Err(Status::Stale);
+        }
+        let inode = self.inode(view, InodeId(handle.inode))?;
+        if inode.generation == handle.generation { Ok(inode) } else { Err(Status::Stale) }
+    }
+
+    /// An inode that was there a moment ago.
+    pub(crate) fn inode(&self, view: &dyn View, id: InodeId) -> Result<Inode, Status> {
+        read::inode(view, id).map_err(store_failed)?.ok_or(Status::Stale)
+    }
+
+    /// The sealed handle of an inode.
+    pub(crate) fn handle(&self, inode: InodeId, generation: u32) -> bytes::Bytes {
+        FileHandle { volume: self.config.volume, inode: inode.0, generation }.seal(&self.key)
+    }
+
+    /// What holds for calls from this connection.
+    pub(crate) fn export(&self, connection: &Connection) -> Export {
+        let local = match connection.peer().ip() {
+            IpAddr::V4(ip) => ip.is_loopback(),
+            IpAddr::V6(ip) => ip.is_loopback(),
+        };
+        if local { self.config.export_local } else { self.config.export }
+    }
+
+    /// The caller's identity on this connection.
+    ///
+    /// # Errors
+    /// `Access` for an unprivileged source port where privileged ones are asked for.
+    pub(crate) fn user(
+        &self,
+        connection: &Connection,
+        credential: &wire::rpc::Credential,
+    ) -> Result<User, Status> {
+        let export = self.export(connection);
+        if export.secure && connection.peer().port() >= 1024 {
+            return Err(Status::Access);
+        }
+        Ok(User::new(credential, export.squash_root))
+    }
+
+    /// A new regular file in `dir`: where its data go.
+    pub(crate) async fn place(&self, dir: InodeId) -> Result<NewNode, Status> {
+        let policy = {
+            let view = self.view()?;
+            read::stripe_policy(&*view, dir).map_err(store_failed)?
+        };
+        let StripePolicy { unit, columns } = policy.unwrap_or(self.config.stripe.into());
+        let Some(choice) = self.placement.choose(&self.data.usable(), columns) else {
+            tracing::warn!("no data server is there to keep a new file: start one with `heorot ds`");
+            return Err(Status::Delay);
+        };
+        let columns = choice.targets.len() as u32;
+        let device = match self.placement.device(&choice.targets) {
+            Some(id) => id,
+            None => {
+                let command = Command::DefineDevice { targets: choice.targets.clone() };
+                let Reply::Device { id } = self.propose(None, command).await? else {
+                    return Err(Status::ServerFault);
+                };
+                self.placement.learn(choice.targets, id);
+                id
+            }
+        };
+        Ok(NewNode::File(FileLayout { device, first: choice.first, unit, columns }))
+    }
+
+    /// A data server registers, or reports its free space.
+    pub(crate) async fn register(
+        &self,
+        server: DataServer,
+        spaces: &[wire::data::TargetSpace],
+    ) -> Result<(), Status> {
+        let known = {
+            let view = self.view()?;
+            read::data_servers(&*view).map_err(store_failed)?.contains(&server)
+        };
+        if !known {
+            tracing::info!(name = %server.name, addresses = ?server.addresses, "data server registers");
+            self.propose(None, Command::PutDataServer(server.clone())).await?;
+        }
+        self.data.put(&server, Some(spaces));
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! NFS version 3 as a program: a call in, the reply of one file of `ops3` out.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use nfs::{Answer, OperationLabels, Program};
+use wire::nfs3::{Call, Failure, PROGRAM, Procedure, VERSION};
+use wire::rpc::{AuthStat, Rejection};
+use wire::xdr::{Encode, Encoder, Message};
+
+use crate::user::User;
+use crate::{Metaserver, ops3};
+
+/// NFS version 3 over a metaserver.
+pub(crate) struct Nfs3Program(pub Arc<Metaserver>);
+
+impl Program for Nfs3Program {
+    fn number(&self) -> u32 {
+        PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        VERSION..=VERSION
+    }
+
+    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+        Box::pin(async move {
+            let server = &*self.0;
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments =
+                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            if let Call::Null(_) = arguments {
+                return Ok(Message::default()); // anybody may ask whether the server lives
+            }
+            let user = server.user(&call.connection, &call.header.credential);
+            let user = user.map_err(|_| Rejection::Auth(AuthStat::TooWeak))?;
+            let start = server.clock.monotonic();
+            let (results, failed) = carry_out(server, &user, arguments).await;
+            let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };
+            server.metrics.operation(labels, server.clock.monotonic().saturating_sub(start), failed);
+            Ok(results)
+        })
+    }
+}
+
+async fn carry_out(server: &Metaserver, user: &User, call: Call) -> (Message, bool) {
+    match call {
+        Call::Null(_) => (Message::default(), false),
+        Call::GetAttr(args) => encoded(ops3::getattr::getattr(server, args)),
+        Call::SetAttr(args) => encoded(ops3::setattr::setattr(server, user, args).await),
+        Call::Lookup(args) => encoded(ops3::lookup::lookup(server, user, args)),
+        Call::Access(args) => encoded(ops3::access::access(server, user, args)),
+        Call::ReadLink(args) => encoded(ops3::readlink::readlink(server, args)),
+        Call::Read(args) => encoded(ops3::read::read(server, user, args).await),
+        Call::Write(args) => encoded(ops3::write::write(server, user, args).await),
+        Call::Create(args) => encoded(ops3::create::create(server, user, args).await),
+        Call::MkDir(args) => encoded(ops3::mkdir::mkdir(server, user, args).await),
+        Call::SymLink(args) => encoded(ops3::symlink::symlink(server, user, args).await),
+        Call::MkNod(args) => encoded(ops3::mknod::mknod(server, user, args).await),
+        Call::Remove(args) => encoded(ops3::remove::remove(server, user, args).await),
+        Call::RmDir(args) => encoded(ops3::rmdir::rmdir(server, user, args).await),
+        Call::Rename(args) => encoded(ops3::rename::rename(server, user, args).await),
+        Call::Link(args) => encoded(ops3::link::link(server, user, args).await),
+        Call::ReadDir(args) => encoded(ops3::readdir::readdir(server, user, args)),
+        Call::ReadDirPlus(args) => encoded(ops3::readdirplus::readdirplus(server, user, args)),
+        Call::FsStat(args) => encoded(ops3::fsstat::fsstat(server, args)),
+        Call::FsInfo(args) => encoded(ops3::fsinfo::fsinfo(server, args)),
+        Call::PathConf(args) => encoded(ops3::pathconf::pathconf(server, args)),
+        Call::Commit(args) => encoded(ops3::commit::commit(server, user, args).await),
+    }
+}
+
+/// The results on the wire, and whether they are a failure.
+fn encoded<T: Encode, F: Encode>(result: Result<T, Failure<F>>) -> (Message, bool) {
+    let mut e = Encoder::new();
+    result.encode(&mut e);
+    (e.finish(), result.is_err())
+}

@@ -1,0 +1,284 @@
+//! NFSv4.1 and 4.2: what the operations of one compound share, and which file answers which operation.
+
+use std::sync::Arc;
+
+use namespace::{ClientId, Command, Inode, InodeId, Kind, Origin, Reply, Share, State, StateId, read};
+use nfs::{CompoundContext, Metrics, Nfs4, Session};
+use store::View;
+use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
+
+use crate::errors::{refused, store_failed};
+use crate::user::User;
+use crate::{Metaserver, ops};
+
+/// The current or saved filehandle, resolved. Its generation has been checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Current {
+    pub(crate) inode: InodeId,
+    pub(crate) generation: u32,
+    /// The current stateid that goes with it (RFC 8881, section 16.2.3.1.2).
+    pub(crate) stateid: Option<nfs4::Stateid>,
+}
+
+/// What the operations of one compound share.
+#[derive(Debug, Default)]
+pub struct Compound {
+    pub(crate) current: Option<Current>,
+    pub(crate) saved: Option<Current>,
+    /// Commands proposed so far: with session, slot and sequence it names each of them.
+    commands: u32,
+}
+
+/// The context that each operation gets.
+pub(crate) type Context = CompoundContext<Compound>;
+
+/// The stateid as the protocol has it: `other` is the state's id and four zero bytes.
+pub(crate) fn wire_stateid(stateid: namespace::Stateid) -> nfs4::Stateid {
+    let mut other = [0; 12];
+    other[..8].copy_from_slice(&stateid.id.0.to_be_bytes());
+    nfs4::Stateid { seqid: stateid.sequence, other }
+}
+
+/// The stateid as the state machine has it; none of the special ones.
+///
+/// # Errors
+/// `BadStateid` for one that we did not make.
+pub(crate) fn stateid(wire: &nfs4::Stateid) -> Result<namespace::Stateid, Status> {
+    let [a, b, c, d, e, f, g, h, 0, 0, 0, 0] = wire.other else { return Err(Status::BadStateid) };
+    let id = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    if id == 0 {
+        return Err(Status::BadStateid);
+    }
+    Ok(namespace::Stateid { sequence: wire.seqid, id: StateId(id) })
+}
+
+/// change_info4; our directories change atomically.
+pub(crate) fn change_info(change: namespace::Change) -> nfs4::ChangeInfo {
+    nfs4::ChangeInfo { atomic: true, before: change.before, after: change.after }
+}
+
+impl Compound {
+    fn origin(&mut self, position: Option<nfs::Position>) -> Option<Origin> {
+        let position = position?;
+        let index = self.commands;
+        self.commands += 1;
+        let session = namespace::SessionId(position.session.0);
+        Some(Origin { session, slot: position.slot, sequence: position.sequence, index })
+    }
+
+    /// An inode becomes the current filehandle; the current stateid goes.
+    pub(crate) fn set_current(&mut self, inode: &Inode) {
+        self.current = Some(Current { inode: inode.id, generation: inode.generation, stateid: None });
+    }
+
+    /// The current filehandle.
+    pub(crate) fn current(&self) -> Result<Current, Status> {
+        self.current.ok_or(Status::NoFileHandle)
+    }
+
+    /// A state was made or changed: later operations may name it as the current one.
+    pub(crate) fn set_stateid(&mut self, stateid: nfs4::Stateid) {
+        if let Some(current) = &mut self.current {
+            current.stateid = Some(stateid);
+        }
+    }
+
+    /// Replaces the special "current" stateid by the one it stands for.
+    pub(crate) fn resolve(&self, stateid: nfs4::Stateid) -> Result<nfs4::Stateid, Status> {
+        if stateid != nfs4::Stateid::CURRENT {
+            return Ok(stateid);
+        }
+        self.current.and_then(|c| c.stateid).ok_or(Status::BadStateid)
+    }
+}
+
+/// What the operations with state know of their caller.
+pub(crate) fn client(context: &Context) -> Result<ClientId, Status> {
+    context.session.as_ref().map(|s| ClientId(s.client())).ok_or(Status::OpNotInSession)
+}
+
+impl Metaserver {
+    /// The inode of the current filehandle.
+    pub(crate) fn current(&self, view: &dyn View, context: &Context) -> Result<Inode, Status> {
+        let current = context.state.current()?;
+        let inode = self.inode(view, current.inode)?;
+        if inode.generation == current.generation { Ok(inode) } else { Err(Status::Stale) }
+    }
+
+    /// The inode of the current filehandle, which must be a directory.
+    pub(crate) fn current_dir(&self, view: &dyn View, context: &Context) -> Result<Inode, Status> {
+        let inode = self.current(view, context)?;
+        match inode.kind {
+            Kind::Directory(_) => Ok(inode),
+            Kind::Symlink(_) => Err(Status::Symlink),
+            _ => Err(Status::NotDir),
+        }
+    }
+
+    /// The inode of the current filehandle, which must be a regular file.
+    pub(crate) fn current_file(&self, view: &dyn View, context: &Context) -> Result<Inode, Status> {
+        let inode = self.current(view, context)?;
+        match inode.kind {
+            Kind::File(_) => Ok(inode),
+            Kind::Directory(_) => Err(Status::IsDir),
+            Kind::Symlink(_) => Err(Status::Symlink),
+            _ => Err(Status::WrongType),
+        }
+    }
+
+    /// The caller.
+    pub(crate) fn caller(&self, context: &Context) -> Result<User, Status> {
+        self.user(&context.connection, &context.credential)
+    }
+
+    /// One change: what was answered before if this is a repetition; else checked, proposed and carried out.
+    pub(crate) async fn change(
+        &self,
+        context: &mut Context,
+        prepare: impl FnOnce(&dyn View) -> Result<Command, Status> + Send,
+    ) -> Result<Reply, Status> {
+        let origin = context.state.origin(context.position);
+        let command = {
+            let view = self.view()?;
+            if let Some(origin) = &origin
+                && let Some(reply) = read::recorded(&*view, origin).map_err(store_failed)?
+            {
+                return match reply {
+                    Reply::Refused(error) => Err(refused(error)),
+                    reply => Ok(reply),
+                };
+            }
+            prepare(&*view)?
+        };
+        self.propose(origin, command).await
+    }
+
+    /// Checks that `stateid` allows `wanted` on `inode` (RFC 8881, section 8.2.4 and 9.1.2). Without an open, deny
+    /// modes and permission bits decide.
+    pub(crate) fn check_io(
+        &self,
+        view: &dyn View,
+        context: &Context,
+        given: nfs4::Stateid,
+        inode: &Inode,
+        wanted: Share,
+    ) -> Result<(), Status> {
+        let given = context.state.resolve(given)?;
+        if given == nfs4::Stateid::ANONYMOUS || given == nfs4::Stateid::BYPASS {
+            let bypass = given == nfs4::Stateid::BYPASS && wanted == Share::READ;
+            if !bypass && read::share_conflict(view, inode.id, wanted, None).map_err(store_failed)? {
+                return Err(Status::Locked);
+            }
+            let user = self.caller(context)?;
+            return if wanted == Share::READ { user.check_read(inode) } else { user.check_write(inode) };
+        }
+        let given = stateid(&given)?;
+        let state = read::state(view, given.id).map_err(store_failed)?.ok_or(Status::BadStateid)?;
+        if state.client() != client(context)? || state.inode() != inode.id {
+            return Err(Status::BadStateid);
+        }
+        check_sequence(given.sequence, state.stateid().sequence)?;
+        let open = match state {
+            State::Open(open) => open,
+            State::Lock(lock) => match read::state(view, lock.open).map_err(store_failed)? {
+                Some(State::Open(open)) => open,
+                _ => return Err(Status::BadStateid),
+            },
+            State::Layout(_) => return Err(Status::BadStateid),
+        };
+        // A file opened for writing only may be read: clients fill partly written pages (RFC 8881, section 9.1.2).
+        if open.access.contains(wanted) || wanted == Share::READ {
+            return Ok(());
+        }
+        Err(Status::OpenMode)
+    }
+}
+
+/// Whether the sequence of a stateid is the current one (RFC 8881, section 8.2.2).
+pub(crate) fn check_sequence(given: u32, now: u32) -> Result<(), Status> {
+    match given {
+        0 => Ok(()),
+        given if given == now => Ok(()),
+        given if given < now => Err(Status::OldStateid),
+        _ => Err(Status::BadStateid),
+    }
+}
+
+impl Nfs4 for Metaserver {
+    type State = Compound;
+
+    async fn session(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.find_session(namespace::SessionId(id.0))
+    }
+
+    fn sequenced(&self, session: &Session) -> u32 {
+        self.leases.renew(ClientId(session.client()), self.clock.monotonic());
+        let mut flags = 0;
+        if session.back.is_broken() {
+            flags |= sequence::BACKCHANNEL_FAULT;
+        } else if session.back.is_down() {
+            flags |= sequence::CB_PATH_DOWN;
+        }
+        flags
+    }
+
+    async fn operation(&self, context: &mut Context, op: ArgOp) -> ResOp {
+        let cx = context;
+        match op {
+            ArgOp::Access(args) => ResOp::Access(ops::access::access(self, cx, args)),
+            ArgOp::Close(args) => ResOp::Close(ops::close::close(self, cx, args).await),
+            ArgOp::Commit(args) => ResOp::Commit(ops::commit::commit(self, cx, args).await),
+            ArgOp::Create(args) => ResOp::Create(ops::create::create(self, cx, args).await),
+            ArgOp::GetAttr(args) => ResOp::GetAttr(ops::getattr::getattr(self, cx, args)),
+            ArgOp::GetFh => ResOp::GetFh(ops::filehandles::getfh(self, cx)),
+            ArgOp::Link(args) => ResOp::Link(ops::link::link(self, cx, args).await),
+            ArgOp::Lock(args) => ResOp::Lock(ops::lock::lock(self, cx, args).await),
+            ArgOp::LockT(args) => ResOp::LockT(ops::lockt::lockt(self, cx, args)),
+            ArgOp::LockU(args) => ResOp::LockU(ops::locku::locku(self, cx, args).await),
+            ArgOp::Lookup(args) => ResOp::Lookup(ops::lookup::lookup(self, cx, &args)),
+            ArgOp::LookupP => ResOp::LookupP(ops::lookup::lookupp(self, cx)),
+            ArgOp::Verify(args) => ResOp::Verify(ops::verify::verify(self, cx, &args.obj_attributes)),
+            ArgOp::NVerify(args) => ResOp::NVerify(ops::verify::nverify(self, cx, &args.obj_attributes)),
+            ArgOp::Open(args) => ResOp::Open(ops::open::open(self, cx, args).await),
+            ArgOp::OpenDowngrade(args) => ResOp::OpenDowngrade(ops::open_downgrade::downgrade(self, cx, args).await),
+            ArgOp::PutFh(args) => ResOp::PutFh(ops::filehandles::putfh(self, cx, &args)),
+            ArgOp::PutPubFh => ResOp::PutPubFh(ops::filehandles::putrootfh(self, cx)),
+            ArgOp::PutRootFh => ResOp::PutRootFh(ops::filehandles::putrootfh(self, cx)),
+            ArgOp::Read(args) => ResOp::Read(ops::read::read(self, cx, args).await),
+            ArgOp::ReadDir(args) => ResOp::ReadDir(ops::readdir::readdir(self, cx, args)),
+            ArgOp::ReadLink => ResOp::ReadLink(ops::readlink::readlink(self, cx)),
+            ArgOp::Remove(args) => ResOp::Remove(ops::remove::remove(self, cx, args).await),
+            ArgOp::Rename(args) => ResOp::Rename(ops::rename::rename(self, cx, args).await),
+            ArgOp::RestoreFh => ResOp::RestoreFh(ops::filehandles::restorefh(cx)),
+            ArgOp::SaveFh => ResOp::SaveFh(ops::filehandles::savefh(cx)),
+            ArgOp::SecInfo(args) => ResOp::SecInfo(ops::secinfo::secinfo(self, cx, &args)),
+            ArgOp::SecInfoNoName(args) => ResOp::SecInfoNoName(ops::secinfo::secinfo_no_name(self, cx, args)),
+            ArgOp::SetAttr(args) => ResOp::SetAttr(ops::setattr::setattr(self, cx, args).await),
+            ArgOp::Write(args) => ResOp::Write(ops::write::write(self, cx, args).await),
+            ArgOp::BackchannelCtl(_) => ResOp::BackchannelCtl(Ok(())),
+            ArgOp::BindConnToSession(args) => ResOp::BindConnToSession(ops::bind::bind(self, cx, args)),
+            ArgOp::ExchangeId(args) => ResOp::ExchangeId(ops::exchange_id::exchange_id(self, cx, args).await),
+            ArgOp::CreateSession(args) => {
+                ResOp::CreateSession(ops::create_session::create_session(self, cx, args).await)
+            }
+            ArgOp::DestroySession(args) => ResOp::DestroySession(ops::destroy::session(self, args).await),
+            ArgOp::DestroyClientid(args) => ResOp::DestroyClientid(ops::destroy::client(self, args).await),
+            ArgOp::FreeStateid(args) => ResOp::FreeStateid(ops::stateids::free(self, cx, args).await),
+            ArgOp::TestStateid(args) => ResOp::TestStateid(ops::stateids::test(self, cx, &args)),
+            ArgOp::GetDeviceInfo(args) => ResOp::GetDeviceInfo(ops::getdeviceinfo::getdeviceinfo(self, args)),
+            ArgOp::LayoutGet(args) => ResOp::LayoutGet(ops::layoutget::layoutget(self, cx, args).await),
+            ArgOp::LayoutCommit(args) => ResOp::LayoutCommit(ops::layoutcommit::layoutcommit(self, cx, args).await),
+            ArgOp::LayoutReturn(args) => ResOp::LayoutReturn(ops::layoutreturn::layoutreturn(self, cx, args).await),
+            ArgOp::ReclaimComplete(args) => ResOp::ReclaimComplete(ops::reclaim_complete::complete(self, cx, args).await),
+            // The compound has dealt with SEQUENCE; a second one is out of place.
+            ArgOp::Sequence(_) => ResOp::Sequence(Err(Status::SequencePos)),
+            ArgOp::Illegal(_) => ResOp::Illegal,
+            // Known, and not carried out here: never OP_ILLEGAL, which clients that probe take for a broken server.
+            other => ResOp::refused(other.number(), Status::NotSupp),
+        }
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}

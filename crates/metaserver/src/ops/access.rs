@@ -1,0 +1,31 @@
+//! ACCESS (RFC 8881, section 18.1).
+
+use namespace::Kind;
+use wire::nfs4::Status;
+use wire::nfs4::access::{Args, DELETE, EXECUTE, EXTEND, LOOKUP, MODIFY, READ, ResOk};
+
+use crate::Metaserver;
+use crate::nfs4::Context;
+use crate::user::Permission;
+
+pub(crate) fn access(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
+    let view = server.view()?;
+    let inode = server.current(&*view, context)?;
+    let user = server.caller(context)?;
+    let supported = match inode.kind {
+        Kind::Directory(_) => READ | LOOKUP | MODIFY | EXTEND | DELETE,
+        _ => READ | MODIFY | EXTEND | EXECUTE,
+    };
+    let mut access = 0;
+    if user.may(&inode, Permission::READ) {
+        access |= READ;
+    }
+    if user.may(&inode, Permission::WRITE) {
+        access |= MODIFY | EXTEND | DELETE;
+    }
+    if user.may(&inode, Permission::EXECUTE) {
+        access |= LOOKUP | EXECUTE;
+    }
+    let supported = supported & args.access;
+    Ok(ResOk { supported, access: access & supported })
+}

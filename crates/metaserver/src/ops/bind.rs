@@ -1,0 +1,20 @@
+//! BIND_CONN_TO_SESSION (RFC 8881, section 18.34): a connection carries a session's call-backs from now on.
+
+use wire::nfs4::Status;
+use wire::nfs4::bind_conn_to_session::{Args, DirFromClient, DirFromServer, ResOk};
+
+use crate::Metaserver;
+use crate::nfs4::Context;
+
+pub(crate) fn bind(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
+    let session = server.find_session(namespace::SessionId(args.sessid.0)).ok_or(Status::BadSession)?;
+    let dir = match args.dir {
+        DirFromClient::Fore => DirFromServer::Fore,
+        DirFromClient::Back => DirFromServer::Back,
+        DirFromClient::ForeOrBoth | DirFromClient::BackOrBoth => DirFromServer::Both,
+    };
+    if dir != DirFromServer::Fore {
+        session.back.bind(&context.connection);
+    }
+    Ok(ResOk { sessid: args.sessid, dir, use_conn_in_rdma_mode: false })
+}

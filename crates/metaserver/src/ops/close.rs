@@ -1,0 +1,19 @@
+//! CLOSE (RFC 8881, section 18.2). Layouts return on the last close, and a removed file's data go with it.
+
+use namespace::Command;
+use wire::nfs4::close::{Args, ResOk};
+use wire::nfs4::{Stateid, Status};
+
+use crate::Metaserver;
+use crate::nfs4::{Context, client, stateid};
+
+pub(crate) async fn close(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    let given = stateid(&context.state.resolve(args.open_stateid)?)?;
+    let client = client(context)?;
+    context.state.current()?;
+    server.change(context, |_| Ok(Command::Close { client, stateid: given })).await?;
+    server.layouts_returned.notify_waiters();
+    server.work_ready.notify_one();
+    // The state is gone; RFC 8881 has the invalid stateid returned, so that no one tries it again.
+    Ok(ResOk { open_stateid: Stateid::INVALID })
+}

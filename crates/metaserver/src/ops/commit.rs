@@ -1,0 +1,20 @@
+//! COMMIT through the metaserver (RFC 8881, section 18.3), for data that were written through it.
+
+use wire::nfs4::Status;
+use wire::nfs4::commit::{Args, ResOk};
+
+use crate::Metaserver;
+use crate::nfs4::Context;
+
+pub(crate) async fn commit(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
+    let inode = {
+        let view = server.view()?;
+        server.current_file(&*view, context)?
+    };
+    if args.offset.checked_add(u64::from(args.count)).is_none() {
+        return Err(Status::Inval);
+    }
+    server.caller(context)?.check_write(&inode)?;
+    server.commit_data(&inode).await?;
+    Ok(ResOk { writeverf: server.write_verifier.get() })
+}

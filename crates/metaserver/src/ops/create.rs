@@ -1,0 +1,50 @@
+//! CREATE (RFC 8881, section 18.4): everything but regular files.
+
+use namespace::{Command, Create, Exists, NewNode, Reply};
+use wire::nfs4::Status;
+use wire::nfs4::create::{Args, CreateType, ResOk};
+
+use crate::Metaserver;
+use crate::attributes::{self, Wanted};
+use crate::names;
+use crate::nfs4::{Context, change_info};
+use crate::setattr::new_attributes;
+use crate::user::Permission;
+
+/// A symbolic link's target: one page, as Linux has it.
+const TARGET_BYTES_MAX: usize = 4096;
+
+pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    let user = server.caller(context)?;
+    let dir = context.state.current()?.inode;
+    let name = names::checked(&args.objname)?;
+    let wanted = Wanted::for_new(&args.createattrs)?;
+    let node = match args.objtype {
+        CreateType::Directory => NewNode::Directory,
+        CreateType::Symlink(target) if target.is_empty() => return Err(Status::Inval),
+        CreateType::Symlink(target) if target.len() > TARGET_BYTES_MAX => return Err(Status::NameTooLong),
+        CreateType::Symlink(target) => NewNode::Symlink(target.to_vec()),
+        CreateType::Fifo => NewNode::Fifo,
+        CreateType::Socket => NewNode::Socket,
+        CreateType::Char(d) if user.is_root() => NewNode::CharacterDevice(d.major, d.minor),
+        CreateType::Block(d) if user.is_root() => NewNode::BlockDevice(d.major, d.minor),
+        CreateType::Char(_) | CreateType::Block(_) => return Err(Status::Perm),
+        CreateType::Other(_) => return Err(Status::BadType),
+    };
+    let prepare = {
+        let context = context.state.current()?;
+        move |view: &dyn store::View| {
+            let parent = server.inode(view, context.inode)?;
+            user.check(&parent, Permission::WRITE_AND_SEARCH)?;
+            let is_dir = node == NewNode::Directory;
+            let mode = wanted.mode.unwrap_or(if is_dir { 0o755 } else { 0o644 });
+            let attributes = new_attributes(&user, &parent, mode, is_dir, wanted.accessed, wanted.modified);
+            Ok(Command::Create(Create { dir, name, node, attributes, exists: Exists::Refuse }))
+        }
+    };
+    let Reply::Created { inode, dir, .. } = server.change(context, prepare).await? else {
+        return Err(Status::ServerFault);
+    };
+    context.state.set_current(&inode);
+    Ok(ResOk { cinfo: change_info(dir), attrset: attributes::settable_of(&args.createattrs) })
+}

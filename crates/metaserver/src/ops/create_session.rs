@@ -1,0 +1,85 @@
+//! CREATE_SESSION (RFC 8881, section 18.36).
+
+use namespace::{Channel, Channels, ClientId, Command, Reply};
+use wire::nfs4::create_session::{Args, CONN_BACK_CHAN, ChannelAttrs, ResOk};
+use wire::nfs4::{SessionId, Status};
+
+use super::exchange_id::principal;
+use crate::Metaserver;
+use crate::nfs4::Context;
+
+/// The longest request or reply: a megabyte of payload and what stands around it.
+const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (32 << 10);
+/// A shorter message could not carry an OPEN.
+const MESSAGE_BYTES_MIN: u32 = 1024;
+/// The longest reply that a slot keeps.
+const CACHED_BYTES_MAX: u32 = 64 << 10;
+/// Operations in a compound.
+const OPERATIONS_MAX: u32 = 128;
+/// Slots of a session: what a Linux client asks for.
+const SLOTS_MAX: u32 = 64;
+
+pub(crate) async fn create_session(
+    server: &Metaserver,
+    context: &Context,
+    args: Args,
+) -> Result<ResOk, Status> {
+    let fore = fore_channel(&args.fore_chan_attrs)?;
+    let back = channel(&args.back_chan_attrs);
+    let command = Command::CreateSession {
+        client: ClientId(args.clientid.0),
+        sequence: args.sequence,
+        principal: principal(&context.credential),
+        channels: Channels { fore, back, callback_program: args.cb_program },
+    };
+    let Reply::Session { id, client, sequence, channels } = server.propose(None, command).await? else {
+        return Err(Status::ServerFault);
+    };
+    server.leases.renew(client, server.clock.monotonic());
+    let bind = args.flags & CONN_BACK_CHAN != 0;
+    server.begin_session(id, client, &channels, &context.connection, bind);
+    Ok(ResOk {
+        sessionid: SessionId(id.0),
+        sequence,
+        // Replies are not kept on disk whole, only those of changes: the session is not persistent in the RFC's sense.
+        flags: if bind { CONN_BACK_CHAN } else { 0 },
+        fore_chan_attrs: attrs(&channels.fore),
+        back_chan_attrs: attrs(&channels.back),
+    })
+}
+
+fn fore_channel(asked: &ChannelAttrs) -> Result<Channel, Status> {
+    if asked.max_request_size < MESSAGE_BYTES_MIN || asked.max_response_size < MESSAGE_BYTES_MIN {
+        return Err(Status::TooSmall);
+    }
+    let asked = channel(asked);
+    Ok(Channel {
+        request_bytes_max: asked.request_bytes_max.min(MESSAGE_BYTES_MAX),
+        response_bytes_max: asked.response_bytes_max.min(MESSAGE_BYTES_MAX),
+        cached_bytes_max: asked.cached_bytes_max.min(CACHED_BYTES_MAX),
+        operations_max: asked.operations_max.clamp(2, OPERATIONS_MAX),
+        slots: asked.slots.clamp(1, SLOTS_MAX),
+    })
+}
+
+fn channel(asked: &ChannelAttrs) -> Channel {
+    Channel {
+        request_bytes_max: asked.max_request_size,
+        response_bytes_max: asked.max_response_size,
+        cached_bytes_max: asked.max_response_size_cached,
+        operations_max: asked.max_operations,
+        slots: asked.max_requests,
+    }
+}
+
+fn attrs(channel: &Channel) -> ChannelAttrs {
+    ChannelAttrs {
+        header_pad_size: 0,
+        max_request_size: channel.request_bytes_max,
+        max_response_size: channel.response_bytes_max,
+        max_response_size_cached: channel.cached_bytes_max,
+        max_operations: channel.operations_max,
+        max_requests: channel.slots,
+        rdma_ird: None,
+    }
+}

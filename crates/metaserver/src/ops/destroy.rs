@@ -1,0 +1,20 @@
+//! DESTROY_SESSION and DESTROY_CLIENTID (RFC 8881, sections 18.37 and 18.50).
+
+use namespace::{ClientId, Command, SessionId};
+use wire::nfs4::{Status, destroy_clientid, destroy_session};
+
+use crate::Metaserver;
+
+pub(crate) async fn session(server: &Metaserver, args: destroy_session::Args) -> Result<(), Status> {
+    let session = SessionId(args.sessionid.0);
+    server.propose(None, Command::DestroySession { session }).await?;
+    server.sessions.remove(session);
+    Ok(())
+}
+
+pub(crate) async fn client(server: &Metaserver, args: destroy_clientid::Args) -> Result<(), Status> {
+    let client = ClientId(args.clientid.0);
+    server.propose(None, Command::DestroyClient { client }).await?;
+    server.forget_client(client);
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! EXCHANGE_ID (RFC 8881, section 18.35).
+
+use namespace::{Command, Principal, Reply};
+use wire::nfs4::exchange_id::{
+    Args, CONFIRMED_R, ResOk, ServerOwner, StateProtectArgs, StateProtectRes, UPD_CONFIRMED_REC_A, USE_NON_PNFS,
+    USE_PNFS_DS, USE_PNFS_MDS,
+};
+use wire::nfs4::{ClientId, Status};
+use wire::rpc::Credential;
+
+use crate::Metaserver;
+use crate::nfs4::Context;
+
+/// The flags that a client may send.
+const FLAGS: u32 = 0x0000_0103 | USE_NON_PNFS | USE_PNFS_MDS | USE_PNFS_DS | UPD_CONFIRMED_REC_A;
+
+/// Who calls, as clients are told apart by.
+pub(super) fn principal(credential: &Credential) -> Principal {
+    match credential {
+        Credential::Sys(sys) => Principal::Sys { uid: sys.uid, machine: sys.machine.to_vec() },
+        Credential::None | Credential::Unknown(_) => Principal::Nobody,
+    }
+}
+
+pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
+    if args.flags & !FLAGS != 0 {
+        return Err(Status::Inval);
+    }
+    match args.state_protect {
+        StateProtectArgs::None => {}
+        // Both need RPCSEC_GSS (RFC 8881, section 2.10.8.3).
+        StateProtectArgs::MachCred(_) => return Err(Status::Inval),
+        StateProtectArgs::Ssv(_) => return Err(Status::EncrAlgUnsupp),
+    }
+    let command = Command::ExchangeId {
+        owner: args.clientowner.ownerid.0.to_vec(),
+        verifier: args.clientowner.verifier,
+        principal: principal(&context.credential),
+        update: args.flags & UPD_CONFIRMED_REC_A != 0,
+    };
+    let Reply::Client { id, sequence, confirmed } = server.propose(None, command).await? else {
+        return Err(Status::ServerFault);
+    };
+    server.leases.renew(id, server.clock.monotonic());
+    let name: String = server.config.cluster.iter().map(|b| format!("{b:02x}")).collect();
+    let owner = bytes::Bytes::from(format!("heorot-{name}"));
+    Ok(ResOk {
+        clientid: ClientId(id.0),
+        sequenceid: sequence,
+        flags: USE_PNFS_MDS | if confirmed { CONFIRMED_R } else { 0 },
+        state_protect: StateProtectRes::None,
+        server_owner: ServerOwner { minor_id: 0, major_id: owner.clone().into() },
+        server_scope: owner.into(),
+        server_impl_id: None,
+    })
+}

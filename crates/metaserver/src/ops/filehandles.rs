@@ -1,0 +1,36 @@
+//! PUTFH, PUTROOTFH, PUTPUBFH, GETFH, SAVEFH, RESTOREFH (RFC 8881, sections 18.8, 18.19 to 18.21, 18.27, 18.28).
+
+use namespace::InodeId;
+use wire::nfs4::{FileHandle, Status, getfh, putfh};
+
+use crate::Metaserver;
+use crate::nfs4::Context;
+
+pub(crate) fn putfh(server: &Metaserver, context: &mut Context, args: &putfh::Args) -> Result<(), Status> {
+    let view = server.view()?;
+    let inode = server.inode_of(&*view, &args.object.0)?;
+    context.state.set_current(&inode);
+    Ok(())
+}
+
+pub(crate) fn putrootfh(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
+    let view = server.view()?;
+    let root = server.inode(&*view, InodeId::ROOT)?;
+    context.state.set_current(&root);
+    Ok(())
+}
+
+pub(crate) fn getfh(server: &Metaserver, context: &Context) -> Result<getfh::ResOk, Status> {
+    let current = context.state.current()?;
+    Ok(getfh::ResOk { object: FileHandle::from(server.handle(current.inode, current.generation)) })
+}
+
+pub(crate) fn savefh(context: &mut Context) -> Result<(), Status> {
+    context.state.saved = Some(context.state.current()?);
+    Ok(())
+}
+
+pub(crate) fn restorefh(context: &mut Context) -> Result<(), Status> {
+    context.state.current = Some(context.state.saved.ok_or(Status::NoFileHandle)?);
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! LAYOUTCOMMIT (RFC 8881, section 18.42): data that went straight to the data servers become part of the file.
+
+use namespace::{Command, Reply, Time};
+use wire::nfs4::layoutcommit::{Args, ResOk};
+use wire::nfs4::{LayoutType, Status};
+
+use crate::Metaserver;
+use crate::nfs4::{Context, client, stateid};
+
+pub(crate) async fn layoutcommit(
+    server: &Metaserver,
+    context: &mut Context,
+    args: Args,
+) -> Result<ResOk, Status> {
+    if args.reclaim {
+        return Err(Status::NoGrace);
+    }
+    if args.layout_type != LayoutType::FILES {
+        return Err(Status::UnknownLayoutType);
+    }
+    let client = client(context)?;
+    let inode = context.state.current()?.inode;
+    let given = stateid(&context.state.resolve(args.stateid)?)?;
+    let last_write = args.last_write_offset;
+    let modified = args.time_modify.map(|t| Time { seconds: t.seconds, nanoseconds: t.nanoseconds });
+    let command = Command::LayoutCommit { client, inode, stateid: given, last_write, modified };
+    match server.change(context, |_| Ok(command)).await? {
+        Reply::Committed { size } => Ok(ResOk { newsize: size }),
+        _ => Err(Status::ServerFault),
+    }
+}

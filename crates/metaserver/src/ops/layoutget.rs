@@ -1,0 +1,79 @@
+//! LAYOUTGET (RFC 8881, section 18.43): the whole file, striped over its device, densely packed (section 13.4.4).
+
+use namespace::{Command, FileLayout, IoMode, Reply, read};
+use wire::nfs4::layout_files::{self, UTIL_DENSE};
+use wire::nfs4::layoutget::{Args, Error, Layout, ResOk};
+use wire::nfs4::{LayoutIoMode, LayoutType, Status};
+
+use super::getdeviceinfo::wire_device;
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::nfs4::{Context, client, stateid, wire_stateid};
+
+/// What stands around the layout's body in a reply, for `maxcount`.
+const OVERHEAD_BYTES: usize = 28;
+
+pub(crate) async fn layoutget(
+    server: &Metaserver,
+    context: &mut Context,
+    args: Args,
+) -> Result<ResOk, Error> {
+    if args.layout_type != LayoutType::FILES {
+        return Err(Status::UnknownLayoutType.into());
+    }
+    let mode = match args.iomode {
+        LayoutIoMode::Read => IoMode::Read,
+        LayoutIoMode::ReadWrite => IoMode::ReadWrite,
+        LayoutIoMode::Any => return Err(Status::BadIoMode.into()),
+    };
+    if args.length == 0 || args.minlength > args.length {
+        return Err(Status::Inval.into());
+    }
+    if args.length != u64::MAX && args.offset.checked_add(args.length).is_none() {
+        return Err(Status::Inval.into());
+    }
+    let client = client(context)?;
+    let inode = context.state.current()?.inode;
+    let given = stateid(&context.state.resolve(args.stateid)?)?;
+    let prepare = move |view: &dyn store::View| {
+        if read::pending_cut(view, inode).map_err(store_failed)? {
+            return Err(Status::LayoutTryLater);
+        }
+        Ok(Command::LayoutGet { client, inode, stateid: given, mode })
+    };
+    let reply = server.change(context, prepare).await?;
+    let Reply::Layout { stateid, generation, layout, .. } = reply else {
+        return Err(Status::ServerFault.into());
+    };
+    let body = body(server, inode, generation, layout)?;
+    if body.len() + OVERHEAD_BYTES > args.maxcount as usize {
+        return Err(Status::TooSmall.into());
+    }
+    let stateid = wire_stateid(stateid);
+    context.state.set_stateid(stateid);
+    let layout =
+        Layout { offset: 0, length: u64::MAX, iomode: args.iomode, layout_type: LayoutType::FILES, body };
+    Ok(ResOk { return_on_close: true, stateid, layouts: vec![layout] })
+}
+
+fn body(
+    server: &Metaserver,
+    inode: namespace::InodeId,
+    generation: u32,
+    layout: FileLayout,
+) -> Result<bytes::Bytes, Status> {
+    let data = server.file_data_of(inode, generation, layout)?;
+    let by_column = server.object_handles(&data);
+    // The list goes by the device's targets: the client adds first_stripe_index before it looks the handle up.
+    let mut by_target = vec![None; by_column.len()];
+    for (column, (_, handle)) in by_column.into_iter().enumerate() {
+        by_target[layout.target_index(column as u32)] = Some(handle.into());
+    }
+    Ok(layout_files::to_body(&layout_files::FileLayout {
+        deviceid: wire_device(layout.device),
+        util: layout.unit.bytes() | UTIL_DENSE,
+        first_stripe_index: layout.first,
+        pattern_offset: 0,
+        fh_list: by_target.into_iter().flatten().collect(),
+    }))
+}

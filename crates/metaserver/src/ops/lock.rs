@@ -1,0 +1,78 @@
+//! LOCK (RFC 8881, section 18.10). A lock that is in the way is answered DENIED; clients that wait ask again.
+
+use namespace::{ByteRange, Command, Conflict, LockKind, LockOwner, Reply};
+use wire::nfs4::lock::{Args, Denied, Error, LENGTH_TO_EOF, Locker, ResOk};
+use wire::nfs4::{ClientId, LockType, StateOwner, Status};
+
+use crate::Metaserver;
+use crate::nfs4::{Context, client, stateid, wire_stateid};
+
+pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Error> {
+    if args.reclaim {
+        // No state is ever lost, so there is never a grace period to reclaim in.
+        return Err(Status::NoGrace.into());
+    }
+    let client = client(context)?;
+    let inode = context.state.current()?.inode;
+    let range = range(args.offset, args.length)?;
+    let owner = match args.locker {
+        Locker::New(new) => {
+            let open = stateid(&context.state.resolve(new.open_stateid)?)?;
+            LockOwner::New { open, owner: new.lock_owner.owner.0.to_vec() }
+        }
+        Locker::Existing(known) => {
+            LockOwner::Known { lock: stateid(&context.state.resolve(known.lock_stateid)?)? }
+        }
+    };
+    let kind = kind(args.locktype);
+    let prepare = move |view: &dyn store::View| {
+        let current = server.inode(view, inode)?;
+        match current.kind {
+            namespace::Kind::File(_) => Ok(Command::Lock { client, inode, owner, kind, range }),
+            namespace::Kind::Directory(_) => Err(Status::IsDir),
+            _ => Err(Status::Inval),
+        }
+    };
+    match server.change(context, prepare).await? {
+        Reply::State { stateid: Some(stateid) } => {
+            let lock_stateid = wire_stateid(stateid);
+            context.state.set_stateid(lock_stateid);
+            Ok(ResOk { lock_stateid })
+        }
+        Reply::Denied(conflict) => Err(Error::Denied(denied(conflict))),
+        _ => Err(Status::ServerFault.into()),
+    }
+}
+
+/// A range as the state machine has it.
+pub(super) fn range(offset: u64, length: u64) -> Result<ByteRange, Status> {
+    match length {
+        0 => Err(Status::Inval),
+        LENGTH_TO_EOF => Ok(ByteRange { start: offset, end: u64::MAX }),
+        n => Ok(ByteRange { start: offset, end: offset.checked_add(n).ok_or(Status::Inval)? }),
+    }
+}
+
+pub(super) fn kind(locktype: LockType) -> LockKind {
+    if locktype.is_write() { LockKind::Write } else { LockKind::Read }
+}
+
+/// Who is in the way.
+pub(super) fn denied(conflict: Conflict) -> Denied {
+    let length = match conflict.range.end {
+        u64::MAX => LENGTH_TO_EOF,
+        end => end - conflict.range.start,
+    };
+    Denied {
+        offset: conflict.range.start,
+        length,
+        locktype: match conflict.kind {
+            LockKind::Read => LockType::Read,
+            LockKind::Write => LockType::Write,
+        },
+        owner: StateOwner {
+            clientid: ClientId(conflict.client.0),
+            owner: bytes::Bytes::from(conflict.owner).into(),
+        },
+    }
+}

@@ -1,0 +1,24 @@
+//! LOCKU (RFC 8881, section 18.12).
+
+use namespace::{Command, Reply};
+use wire::nfs4::Status;
+use wire::nfs4::locku::{Args, ResOk};
+
+use super::lock::range;
+use crate::Metaserver;
+use crate::nfs4::{Context, client, stateid, wire_stateid};
+
+pub(crate) async fn locku(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    let client = client(context)?;
+    context.state.current()?;
+    let given = stateid(&context.state.resolve(args.lock_stateid)?)?;
+    let range = range(args.offset, args.length)?;
+    match server.change(context, |_| Ok(Command::Unlock { client, stateid: given, range })).await? {
+        Reply::State { stateid: Some(stateid) } => {
+            let lock_stateid = wire_stateid(stateid);
+            context.state.set_stateid(lock_stateid);
+            Ok(ResOk { lock_stateid })
+        }
+        _ => Err(Status::ServerFault),
+    }
+}

@@ -1,0 +1,35 @@
+//! LOOKUP and LOOKUPP (RFC 8881, sections 18.13 and 18.14).
+
+use namespace::{InodeId, Kind, read};
+use wire::nfs4::Status;
+use wire::nfs4::lookup::Args;
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::names;
+use crate::nfs4::Context;
+use crate::user::Permission;
+
+pub(crate) fn lookup(server: &Metaserver, context: &mut Context, args: &Args) -> Result<(), Status> {
+    let view = server.view()?;
+    let dir = server.current_dir(&*view, context)?;
+    let name = names::checked(&args.objname)?;
+    server.caller(context)?.check(&dir, Permission::EXECUTE)?;
+    let found = read::lookup(&*view, dir.id, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
+    let inode = server.inode(&*view, found)?;
+    context.state.set_current(&inode);
+    Ok(())
+}
+
+pub(crate) fn lookupp(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
+    let view = server.view()?;
+    let dir = server.current_dir(&*view, context)?;
+    server.caller(context)?.check(&dir, Permission::EXECUTE)?;
+    let Kind::Directory(directory) = &dir.kind else { return Err(Status::NotDir) };
+    if dir.id == InodeId::ROOT {
+        return Err(Status::NoEnt);
+    }
+    let parent = server.inode(&*view, directory.parent)?;
+    context.state.set_current(&parent);
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! NFSv4 operations, one file each: check, command, reply.
+
+pub(crate) mod access;
+pub(crate) mod bind;
+pub(crate) mod close;
+pub(crate) mod commit;
+pub(crate) mod create;
+pub(crate) mod create_session;
+pub(crate) mod destroy;
+pub(crate) mod exchange_id;
+pub(crate) mod filehandles;
+pub(crate) mod getattr;
+pub(crate) mod getdeviceinfo;
+pub(crate) mod layoutcommit;
+pub(crate) mod layoutget;
+pub(crate) mod layoutreturn;
+pub(crate) mod link;
+pub(crate) mod lock;
+pub(crate) mod lockt;
+pub(crate) mod locku;
+pub(crate) mod lookup;
+pub(crate) mod open;
+pub(crate) mod open_downgrade;
+pub(crate) mod read;
+pub(crate) mod readdir;
+pub(crate) mod readlink;
+pub(crate) mod reclaim_complete;
+pub(crate) mod remove;
+pub(crate) mod rename;
+pub(crate) mod secinfo;
+pub(crate) mod setattr;
+pub(crate) mod stateids;
+pub(crate) mod verify;
+pub(crate) mod write;

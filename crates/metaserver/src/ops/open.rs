@@ -1,0 +1,218 @@
+//! OPEN (RFC 8881, section 18.16): claims NULL and FH; creation in every mode.
+
+use namespace::{ClientId, Command, Create, Exists, Inode, Kind, NewNode, Open, OpenTarget, Reply, Share, read};
+use store::View;
+use wire::nfs4::open::{
+    Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_PRESERVE_UNLINKED, ResOk,
+};
+use wire::nfs4::{Bitmap, ChangeInfo, Fattr, Status};
+
+use crate::Metaserver;
+use crate::attributes::{self, Wanted};
+use crate::errors::store_failed;
+use crate::names;
+use crate::nfs4::{Context, change_info, client, wire_stateid};
+use crate::setattr::new_attributes;
+use crate::user::{Permission, User};
+
+/// The share access of an OPEN without its wishes for delegations.
+pub(super) fn access_share(bits: u32) -> Result<Share, Status> {
+    match bits & 0xff {
+        bits @ 1..=3 => Ok(Share(bits as u8)),
+        _ => Err(Status::Inval),
+    }
+}
+
+/// The share deny of an OPEN.
+pub(super) fn deny_share(bits: u32) -> Result<Share, Status> {
+    match bits {
+        0..=3 => Ok(Share(bits as u8)),
+        _ => Err(Status::Inval),
+    }
+}
+
+pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    let client = client(context)?;
+    let opener = Opener {
+        server,
+        user: server.caller(context)?,
+        client,
+        owner: args.owner.owner.0.to_vec(),
+        access: access_share(args.share_access)?,
+        deny: deny_share(args.share_deny)?,
+    };
+    let current = context.state.current()?;
+    let (reply, attrset) = match (args.claim, args.openhow) {
+        (Claim::Null(name), OpenHow::NoCreate) => {
+            let name = names::checked(&name)?;
+            let prepare = move |view: &dyn View| opener.by_name(view, current.inode, name);
+            (server.change(context, prepare).await?, Bitmap::EMPTY)
+        }
+        (Claim::Null(name), OpenHow::Create(how)) => {
+            let name = names::checked(&name)?;
+            let how = How::new(how)?;
+            let attrset = how.attrset;
+            let node = opener.placed(current.inode, &name).await?;
+            let prepare = move |view: &dyn View| opener.create(view, current.inode, name, node, how);
+            (server.change(context, prepare).await?, attrset)
+        }
+        (Claim::Fh, OpenHow::NoCreate) => {
+            let prepare = move |view: &dyn View| opener.by_inode(view, current.inode);
+            (server.change(context, prepare).await?, Bitmap::EMPTY)
+        }
+        (Claim::Fh, OpenHow::Create(_)) => return Err(Status::Inval),
+        // No state is ever lost, so there is never a grace period to reclaim in.
+        (Claim::Previous(_), _) => return Err(Status::NoGrace),
+        // There are no delegations to claim.
+        _ => return Err(Status::NotSupp),
+    };
+    let Reply::Opened { stateid, inode, created, dir, work } = reply else {
+        return Err(Status::ServerFault);
+    };
+    if let Some(work) = work {
+        server.recall_layouts(inode.id, inode.generation, Some(client)).await?;
+        server.finish_work(Some(work)).await?;
+    }
+    context.state.set_current(&inode);
+    let stateid = wire_stateid(stateid);
+    context.state.set_stateid(stateid);
+    Ok(ResOk {
+        stateid,
+        cinfo: dir.map_or(ChangeInfo { atomic: true, before: 0, after: 0 }, change_info),
+        rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED,
+        attrset: if created { attrset } else { Bitmap::EMPTY },
+        delegation: Delegation::None,
+    })
+}
+
+/// How an OPEN creates.
+struct How {
+    exists: Exists,
+    wanted: Wanted,
+    /// An existing file is cut to nothing.
+    truncate: bool,
+    /// What of the client's attributes a new file gets.
+    attrset: Bitmap,
+}
+
+impl How {
+    fn new(how: CreateHow) -> Result<Self, Status> {
+        let with = |exists, attrs: &Fattr| {
+            Ok(Self {
+                exists,
+                wanted: Wanted::for_new(attrs)?,
+                truncate: exists == Exists::Take && attrs.size == Some(0),
+                attrset: attributes::settable_of(attrs),
+            })
+        };
+        match how {
+            CreateHow::Unchecked(attrs) => with(Exists::Take, &attrs),
+            CreateHow::Guarded(attrs) => with(Exists::Refuse, &attrs),
+            CreateHow::Exclusive(verifier) => with(Exists::Verify(verifier), &Fattr::default()),
+            CreateHow::Exclusive41(exclusive) => with(Exists::Verify(exclusive.verifier), &exclusive.attrs),
+        }
+    }
+}
+
+/// Who opens, and for what.
+struct Opener<'a> {
+    server: &'a Metaserver,
+    user: User,
+    client: ClientId,
+    owner: Vec<u8>,
+    access: Share,
+    deny: Share,
+}
+
+impl Opener<'_> {
+    fn command(self, target: OpenTarget) -> Command {
+        let Self { client, owner, access, deny, .. } = self;
+        Command::Open(Open { client, owner, target, access, deny })
+    }
+
+    fn check_file(&self, inode: &Inode) -> Result<(), Status> {
+        match inode.kind {
+            Kind::File(_) => {}
+            Kind::Directory(_) => return Err(Status::IsDir),
+            Kind::Symlink(_) => return Err(Status::Symlink),
+            _ => return Err(Status::WrongType),
+        }
+        // A client opens for reading what it executes; whether its user may read is checked there with ACCESS.
+        let readable = self.user.may(inode, Permission::READ) || self.user.may(inode, Permission::EXECUTE);
+        if self.access.contains(Share::READ) && !readable {
+            return Err(Status::Access);
+        }
+        if self.access.contains(Share::WRITE) {
+            self.user.check(inode, Permission::WRITE)?;
+        }
+        Ok(())
+    }
+
+    fn dir(&self, view: &dyn View, dir: namespace::InodeId) -> Result<Inode, Status> {
+        let dir = self.server.inode(view, dir)?;
+        match dir.kind {
+            Kind::Directory(_) => Ok(dir),
+            Kind::Symlink(_) => Err(Status::Symlink),
+            _ => Err(Status::NotDir),
+        }
+    }
+
+    fn by_inode(self, view: &dyn View, inode: namespace::InodeId) -> Result<Command, Status> {
+        self.check_file(&self.server.inode(view, inode)?)?;
+        Ok(self.command(OpenTarget::Inode(inode)))
+    }
+
+    fn by_name(self, view: &dyn View, dir: namespace::InodeId, name: Vec<u8>) -> Result<Command, Status> {
+        self.user.check(&self.dir(view, dir)?, Permission::EXECUTE)?;
+        let found = read::lookup(view, dir, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
+        self.check_file(&self.server.inode(view, found)?)?;
+        Ok(self.command(OpenTarget::Name { dir, name }))
+    }
+
+    /// The node for a new file. An existing one needs no place, so that it can be opened while no data server is there.
+    async fn placed(&self, dir: namespace::InodeId, name: &[u8]) -> Result<Option<NewNode>, Status> {
+        let exists = {
+            let view = self.server.view()?;
+            read::lookup(&*view, dir, name).map_err(store_failed)?.is_some()
+        };
+        if exists { Ok(None) } else { self.server.place(dir).await.map(Some) }
+    }
+
+    fn create(
+        self,
+        view: &dyn View,
+        dir: namespace::InodeId,
+        name: Vec<u8>,
+        node: Option<NewNode>,
+        how: How,
+    ) -> Result<Command, Status> {
+        let parent = self.dir(view, dir)?;
+        let node = match read::lookup(view, dir, &name).map_err(store_failed)? {
+            Some(found) => {
+                let inode = self.server.inode(view, found)?;
+                self.user.check(&parent, Permission::EXECUTE)?;
+                match (how.exists, &inode.kind) {
+                    (Exists::Refuse, _) => return Err(Status::Exist),
+                    (Exists::Take, _) => self.check_file(&inode)?,
+                    (Exists::Verify(_), _) => {}
+                }
+                if how.truncate {
+                    self.user.check(&inode, Permission::WRITE)?;
+                }
+                match inode.kind {
+                    Kind::File(layout) => NewNode::File(layout),
+                    _ => return Err(Status::Exist),
+                }
+            }
+            None => {
+                self.user.check(&parent, Permission::WRITE_AND_SEARCH)?;
+                // Removed since it was looked up: the client tries again.
+                node.ok_or(Status::Delay)?
+            }
+        };
+        let Wanted { mode, accessed, modified, .. } = how.wanted;
+        let attributes = new_attributes(&self.user, &parent, mode.unwrap_or(0o644), false, accessed, modified);
+        let create = Create { dir, name, node, attributes, exists: how.exists };
+        Ok(self.command(OpenTarget::Create { create, truncate: how.truncate }))
+    }
+}

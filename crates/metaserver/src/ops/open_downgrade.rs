@@ -1,0 +1,25 @@
+//! OPEN_DOWNGRADE (RFC 8881, section 18.18).
+
+use namespace::{Command, Reply};
+use wire::nfs4::Status;
+use wire::nfs4::open_downgrade::{Args, ResOk};
+
+use super::open::{access_share, deny_share};
+use crate::Metaserver;
+use crate::nfs4::{Context, client, stateid, wire_stateid};
+
+pub(crate) async fn downgrade(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    let client = client(context)?;
+    context.state.current()?;
+    let given = stateid(&context.state.resolve(args.open_stateid)?)?;
+    let (access, deny) = (access_share(args.share_access)?, deny_share(args.share_deny)?);
+    let command = Command::OpenDowngrade { client, stateid: given, access, deny };
+    match server.change(context, |_| Ok(command)).await? {
+        Reply::State { stateid: Some(stateid) } => {
+            let open_stateid = wire_stateid(stateid);
+            context.state.set_stateid(open_stateid);
+            Ok(ResOk { open_stateid })
+        }
+        _ => Err(Status::ServerFault),
+    }
+}

@@ -1,0 +1,27 @@
+//! READ through the metaserver (RFC 8881, section 18.22), for clients without a layout.
+
+use namespace::{Share, read};
+use wire::nfs4::Status;
+use wire::nfs4::read::{Args, ResOk};
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::nfs4::Context;
+
+/// What the status, end-of-file flag and length take of a reply.
+const OVERHEAD_BYTES: usize = 64;
+
+pub(crate) async fn read(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
+    let inode = {
+        let view = server.view()?;
+        let inode = server.current_file(&*view, context)?;
+        server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
+        if read::pending_cut(&*view, inode.id).map_err(store_failed)? {
+            return Err(Status::Delay);
+        }
+        inode
+    };
+    let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;
+    let (data, eof) = server.read_data(&inode, args.offset, args.count.min(room)).await?;
+    Ok(ResOk { eof, data })
+}

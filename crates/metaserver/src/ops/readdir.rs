@@ -1,0 +1,86 @@
+//! READDIR (RFC 8881, section 18.23). A listing costs what it lists, whatever the size of the directory.
+
+use std::ops::ControlFlow;
+
+use namespace::read;
+use store::View;
+use wire::nfs4::readdir::{Args, DirEntry, OVERHEAD_BYTES, ResOk};
+use wire::nfs4::{AttrReply, Status, attr};
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::nfs4::Context;
+use crate::user::Permission;
+
+/// Cookies never go stale, so there is nothing to verify.
+const COOKIE_VERIFIER: [u8; 8] = [0; 8];
+/// Cookies 1 and 2 are NFSv3's `.` and `..`, which NFSv4 does not list.
+const RESERVED_COOKIES: [u64; 2] = [1, 2];
+/// A cookie and a name without padding: what `dircount` counts.
+const NAME_OVERHEAD_BYTES: usize = 12;
+
+pub(crate) fn readdir(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
+    if RESERVED_COOKIES.contains(&args.cookie) {
+        return Err(Status::BadCookie);
+    }
+    let write_only = [attr::TIME_ACCESS_SET, attr::TIME_MODIFY_SET];
+    if write_only.iter().any(|number| args.attr_request.contains(*number)) {
+        return Err(Status::Inval);
+    }
+    let view = server.view()?;
+    let dir = server.current_dir(&*view, context)?;
+    server.caller(context)?.check(&dir, Permission::READ)?;
+    let room = (args.maxcount as usize).min(context.room_bytes.saturating_sub(8));
+    let mut listing = Listing {
+        room: room.checked_sub(OVERHEAD_BYTES).ok_or(Status::TooSmall)?,
+        names_room: if args.dircount == 0 { usize::MAX } else { args.dircount as usize },
+        entries: Vec::new(),
+        eof: true,
+        failed: None,
+    };
+    let add = |entry| listing.add(server, &*view, entry, &args);
+    read::list(&*view, dir.id, args.cookie, add).map_err(store_failed)?;
+    match listing {
+        Listing { failed: Some(status), .. } => Err(status),
+        Listing { entries, eof: false, .. } if entries.is_empty() => Err(Status::TooSmall),
+        Listing { entries, eof, .. } => Ok(ResOk { cookieverf: COOKIE_VERIFIER, entries, eof }),
+    }
+}
+
+struct Listing {
+    room: usize,
+    names_room: usize,
+    entries: Vec<DirEntry>,
+    eof: bool,
+    failed: Option<Status>,
+}
+
+impl Listing {
+    fn add(&mut self, server: &Metaserver, view: &dyn View, entry: namespace::Entry, args: &Args) -> ControlFlow<()> {
+        let attrs = match server.inode(view, entry.inode) {
+            Ok(inode) => server.attributes(view, &inode, &args.attr_request),
+            Err(status) => Err(status),
+        };
+        let attrs = match attrs {
+            Ok(attrs) => AttrReply { requested: args.attr_request, attrs: Box::new(attrs) },
+            Err(status) => {
+                self.failed = Some(status);
+                return ControlFlow::Break(());
+            }
+        };
+        let name_bytes = entry.name.len() + NAME_OVERHEAD_BYTES;
+        let name = bytes::Bytes::from(entry.name);
+        let entry = DirEntry { cookie: entry.cookie, name, attrs };
+        let bytes = entry.encoded_len();
+        // `dircount` is a hint; the first entry is always given.
+        let too_many_names = name_bytes > self.names_room && !self.entries.is_empty();
+        if bytes > self.room || too_many_names {
+            self.eof = false;
+            return ControlFlow::Break(());
+        }
+        self.room -= bytes;
+        self.names_room = self.names_room.saturating_sub(name_bytes);
+        self.entries.push(entry);
+        ControlFlow::Continue(())
+    }
+}

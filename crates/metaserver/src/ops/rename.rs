@@ -1,0 +1,46 @@
+//! RENAME (RFC 8881, section 18.26): from the saved directory to the current one.
+
+use namespace::{Command, Kind, Reply, read};
+use wire::nfs4::Status;
+use wire::nfs4::rename::{Args, ResOk};
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::names;
+use crate::nfs4::{Context, change_info};
+use crate::user::Permission;
+
+pub(crate) async fn rename(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    let user = server.caller(context)?;
+    let (from, to) = (names::checked(&args.oldname)?, names::checked(&args.newname)?);
+    let source = context.state.saved.ok_or(Status::NoFileHandle)?;
+    let target = context.state.current()?;
+    let prepare = move |view: &dyn store::View| {
+        let from_dir = server.inode(view, source.inode)?;
+        let to_dir = server.inode(view, target.inode)?;
+        for dir in [&from_dir, &to_dir] {
+            if !matches!(dir.kind, Kind::Directory(_)) {
+                return Err(Status::NotDir);
+            }
+        }
+        let moved = read::lookup(view, from_dir.id, &from).map_err(store_failed)?.ok_or(Status::NoEnt)?;
+        let moved = server.inode(view, moved)?;
+        user.check_delete(&from_dir, &moved)?;
+        user.check(&to_dir, Permission::WRITE_AND_SEARCH)?;
+        if matches!(moved.kind, Kind::Directory(_)) && from_dir.id != to_dir.id {
+            // Its `..` changes, which is a write to it.
+            user.check(&moved, Permission::WRITE)?;
+        }
+        if let Some(replaced) = read::lookup(view, to_dir.id, &to).map_err(store_failed)? {
+            user.check_delete(&to_dir, &server.inode(view, replaced)?)?;
+        }
+        Ok(Command::Rename { from_dir: from_dir.id, from, to_dir: to_dir.id, to })
+    };
+    match server.change(context, prepare).await? {
+        Reply::Renamed { from, to, .. } => {
+            server.work_ready.notify_one();
+            Ok(ResOk { source_cinfo: change_info(from), target_cinfo: change_info(to) })
+        }
+        _ => Err(Status::ServerFault),
+    }
+}

@@ -1,0 +1,43 @@
+//! SECINFO and SECINFO_NO_NAME (RFC 8881, sections 18.29 and 18.45).
+
+use namespace::{InodeId, read};
+use wire::nfs4::secinfo::{AUTH_NONE, AUTH_SYS, ResOk, SecInfo};
+use wire::nfs4::{Status, secinfo, secinfo_no_name};
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::names;
+use crate::nfs4::Context;
+use crate::user::Permission;
+
+fn flavors() -> ResOk {
+    vec![SecInfo::Flavor(AUTH_SYS), SecInfo::Flavor(AUTH_NONE)]
+}
+
+pub(crate) fn secinfo(server: &Metaserver, context: &mut Context, args: &secinfo::Args) -> Result<ResOk, Status> {
+    let view = server.view()?;
+    let dir = server.current_dir(&*view, context)?;
+    let name = names::checked(&args.name)?;
+    server.caller(context)?.check(&dir, Permission::EXECUTE)?;
+    read::lookup(&*view, dir.id, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
+    // The current filehandle is used up (RFC 8881, section 2.6.3.1.1.8).
+    context.state.current = None;
+    Ok(flavors())
+}
+
+pub(crate) fn secinfo_no_name(
+    server: &Metaserver,
+    context: &mut Context,
+    args: secinfo_no_name::Args,
+) -> Result<ResOk, Status> {
+    let view = server.view()?;
+    let inode = server.current(&*view, context)?;
+    if args.style == secinfo_no_name::Style::Parent {
+        server.current_dir(&*view, context)?;
+        if inode.id == InodeId::ROOT {
+            return Err(Status::NoEnt);
+        }
+    }
+    context.state.current = None;
+    Ok(flavors())
+}

@@ -1,0 +1,54 @@
+//! SETATTR (RFC 8881, section 18.30).
+
+use namespace::{Command, Reply, Share};
+use wire::nfs4::setattr::{Args, Res};
+use wire::nfs4::{Bitmap, Status};
+
+use crate::Metaserver;
+use crate::attributes::{self, Wanted};
+use crate::nfs4::{Context, client};
+use crate::setattr::check;
+
+pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Args) -> Res {
+    let attrsset = attributes::settable_of(&args.obj_attributes);
+    match set(server, context, args).await {
+        Ok(()) => Res { status: Status::Ok, attrsset },
+        Err(status) => Res { status, attrsset: Bitmap::EMPTY },
+    }
+}
+
+async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
+    let user = server.caller(context)?;
+    let client = client(context)?;
+    let wanted = Wanted::for_set(&args.obj_attributes)?;
+    let sizes = wanted.size.is_some();
+    let inode = {
+        let view = server.view()?;
+        let inode = if sizes {
+            let file = server.current_file(&*view, context).map_err(|status| match status {
+                Status::WrongType | Status::Symlink => Status::Inval,
+                other => other,
+            })?;
+            server.check_io(&*view, context, args.stateid, &file, Share::WRITE)?;
+            file
+        } else {
+            server.current(&*view, context)?
+        };
+        check(&user, &inode, wanted.with_mode_of(&inode).set(server.now()), wanted.to_now())?;
+        inode
+    };
+    if sizes {
+        // Whoever else holds a layout finishes what it writes before the objects are cut.
+        server.recall_layouts(inode.id, inode.generation, Some(client)).await?;
+    }
+    let now = server.now();
+    let prepare = move |view: &dyn store::View| {
+        let inode = server.inode(view, inode.id)?;
+        let set = check(&user, &inode, wanted.with_mode_of(&inode).set(now), wanted.to_now())?;
+        Ok(Command::SetAttributes { inode: inode.id, set })
+    };
+    match server.change(context, prepare).await? {
+        Reply::Attributes { work, .. } => server.finish_work(work).await,
+        _ => Err(Status::ServerFault),
+    }
+}

@@ -1,0 +1,40 @@
+//! TEST_STATEID and FREE_STATEID (RFC 8881, sections 18.48 and 18.38).
+
+use namespace::{Command, read};
+use wire::nfs4::{Stateid, Status, free_stateid, test_stateid};
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::nfs4::{Context, check_sequence, client, stateid};
+
+pub(crate) async fn free(
+    server: &Metaserver,
+    context: &mut Context,
+    args: free_stateid::Args,
+) -> Result<(), Status> {
+    let client = client(context)?;
+    let given = stateid(&context.state.resolve(args.stateid)?)?;
+    server.change(context, |_| Ok(Command::FreeState { client, stateid: given })).await.map(drop)
+}
+
+pub(crate) fn test(
+    server: &Metaserver,
+    context: &Context,
+    args: &test_stateid::Args,
+) -> Result<test_stateid::ResOk, Status> {
+    let status_codes = args.stateids.iter().map(|s| test_one(server, context, s)).collect();
+    Ok(test_stateid::ResOk { status_codes })
+}
+
+fn test_one(server: &Metaserver, context: &Context, given: &Stateid) -> Status {
+    let tested = || {
+        let given = stateid(given)?;
+        let view = server.view()?;
+        let state = read::state(&*view, given.id).map_err(store_failed)?.ok_or(Status::BadStateid)?;
+        if state.client() != client(context)? {
+            return Err(Status::BadStateid);
+        }
+        check_sequence(given.sequence, state.stateid().sequence)
+    };
+    tested().err().unwrap_or(Status::Ok)
+}

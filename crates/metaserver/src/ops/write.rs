@@ -1,0 +1,34 @@
+//! WRITE through the metaserver (RFC 8881, section 18.32), for clients without a layout.
+
+use namespace::{Command, Share, read};
+use wire::nfs4::write::{Args, ResOk};
+use wire::nfs4::{StableHow, Status};
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::nfs4::Context;
+
+pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    let inode = {
+        let view = server.view()?;
+        let inode = server.current_file(&*view, context)?;
+        server.check_io(&*view, context, args.stateid, &inode, Share::WRITE)?;
+        if read::pending_cut(&*view, inode.id).map_err(store_failed)? {
+            return Err(Status::Delay);
+        }
+        inode
+    };
+    let count = args.data.len() as u32;
+    let end = args.offset.checked_add(u64::from(count)).filter(|end| *end <= i64::MAX as u64).ok_or(Status::FBig)?;
+    if count > 0 {
+        let stable = args.stable != StableHow::Unstable;
+        server.write_data(&inode, args.offset, args.data, stable).await?;
+        let inode = inode.id;
+        server.change(context, |_| Ok(Command::Wrote { inode, end })).await?;
+    }
+    let committed = match args.stable {
+        StableHow::Unstable => StableHow::Unstable,
+        StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
+    };
+    Ok(ResOk { count, committed, writeverf: server.write_verifier.get() })
+}

@@ -1,0 +1,37 @@
+//! ACCESS (RFC 1813, section 3.3.4).
+
+use namespace::Inode;
+use wire::nfs3::access::{Args, DELETE, EXECUTE, EXTEND, LOOKUP, MODIFY, READ, Res, ResFail, ResOk};
+
+use super::{failure, object};
+use crate::Metaserver;
+use crate::user::{Permission, User};
+
+/// Which of the kinds asked about the caller has.
+pub(crate) fn access(server: &Metaserver, user: &User, args: Args) -> Res {
+    match object(server, &args.object) {
+        Ok(inode) => Ok(ResOk {
+            access: granted(user, &inode) & args.access,
+            obj_attributes: Some(server.fattr3(&inode)),
+        }),
+        Err(status) => Err(failure(status, ResFail { obj_attributes: None })),
+    }
+}
+
+fn granted(user: &User, inode: &Inode) -> u32 {
+    let kinds = if inode.directory().is_some() {
+        [
+            (Permission::READ, READ),
+            (Permission::EXECUTE, LOOKUP),
+            (Permission::WRITE_AND_SEARCH, MODIFY | EXTEND | DELETE),
+        ]
+    } else {
+        [
+            (Permission::READ, READ),
+            (Permission::EXECUTE, EXECUTE),
+            (Permission::WRITE, MODIFY | EXTEND),
+        ]
+    };
+    let granted = kinds.iter().filter(|(permission, _)| user.may(inode, *permission));
+    granted.fold(0, |bits, (_, kind)| bits | kind)
+}

@@ -1,0 +1,28 @@
+//! COMMIT (RFC 1813, section 3.3.21).
+
+use namespace::Inode;
+use wire::nfs3::commit::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::wcc::Wcc;
+use super::{check_file, failure, object};
+use crate::Metaserver;
+use crate::user::User;
+
+/// Makes a file's unstable writes durable: all of them, whatever the range.
+pub(crate) async fn commit(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut wcc = Wcc::default();
+    match committed(server, user, args, &mut wcc).await {
+        // The verifier from after: it tells of every data server that was found to have restarted.
+        Ok(()) => Ok(ResOk { file_wcc: wcc.unchanged(server), verf: server.write_verifier.get() }),
+        Err(status) => Err(failure(status, ResFail { file_wcc: wcc.unchanged(server) })),
+    }
+}
+
+async fn committed(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) -> Result<(), Status> {
+    let inode: Inode = object(server, &args.file)?;
+    wcc.before(&inode);
+    check_file(&inode)?;
+    user.check_write(&inode)?;
+    server.commit_data(&inode).await
+}

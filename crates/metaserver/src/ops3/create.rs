@@ -1,0 +1,69 @@
+//! CREATE (RFC 1813, section 3.3.8).
+
+use namespace::{Change, Exists, Inode, SetAttributes};
+use wire::nfs3::SetAttr;
+use wire::nfs3::create::{Args, CreateHow, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::wcc::Wcc;
+use super::{check_file, failure, make, setattr};
+use crate::user::User;
+use crate::{Metaserver, setattr as rules};
+
+/// Creates a regular file.
+pub(crate) async fn create(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut wcc = Wcc::default();
+    match created(server, user, args, &mut wcc).await {
+        Ok((inode, change)) => Ok(ResOk {
+            obj: make::handle(server, &inode),
+            obj_attributes: Some(server.fattr3(&inode)),
+            dir_wcc: change.map_or_else(|| wcc.unchanged(server), |change| wcc.after(server, change)),
+        }),
+        Err(status) => Err(failure(status, ResFail { dir_wcc: wcc.unchanged(server) })),
+    }
+}
+
+/// The file, and how the directory changed, if it did.
+async fn created(
+    server: &Metaserver,
+    user: &User,
+    args: Args,
+    wcc: &mut Wcc,
+) -> Result<(Inode, Option<Change>), Status> {
+    let at = make::find(server, user, &args.at, wcc)?;
+    if let Some(there) = at.found {
+        return Ok((take(server, user, there, &args.how).await?, None));
+    }
+    let (set, exists) = match args.how {
+        CreateHow::Unchecked(set) => (set, Exists::Take),
+        CreateHow::Guarded(set) => (set, Exists::Refuse),
+        CreateHow::Exclusive(verifier) => (SetAttr::default(), Exists::Verify(verifier)),
+    };
+    user.check(&at.dir, crate::user::Permission::WRITE_AND_SEARCH)?; // before data are placed for nothing
+    let node = server.place(at.dir.id).await?;
+    let (inode, change) = make::make(server, user, at, node, &set, exists).await?;
+    match set.size.filter(|size| *size != inode.size) {
+        // The one who makes a file may give it a size, whatever its mode.
+        Some(size) => {
+            let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
+            Ok((setattr::set_attributes(server, &inode, set).await?, Some(change)))
+        }
+        None => Ok((inode, Some(change))),
+    }
+}
+
+/// What is there already, if that is asked for.
+async fn take(server: &Metaserver, user: &User, there: Inode, how: &CreateHow) -> Result<Inode, Status> {
+    match how {
+        CreateHow::Unchecked(set) => {
+            check_file(&there).map_err(|_| Status::Exist)?;
+            // Of an existing file only the size is set.
+            let Some(size) = set.size else { return Ok(there) };
+            let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
+            let set = rules::check(user, &there, set, (false, false))?;
+            setattr::set_attributes(server, &there, set).await
+        }
+        CreateHow::Exclusive(verifier) if there.verifier == Some(*verifier) => Ok(there),
+        CreateHow::Guarded(_) | CreateHow::Exclusive(_) => Err(Status::Exist),
+    }
+}

@@ -1,0 +1,51 @@
+//! A name in a directory, looked up with the caller's rights.
+
+use namespace::{Inode, read};
+use wire::nfs3::DirOpArgs;
+use wire::nfs4::Status;
+
+use super::wcc::Wcc;
+use crate::errors::store_failed;
+use crate::user::{Permission, User};
+use crate::{Metaserver, names};
+
+/// A name in a directory, and what it names.
+pub(crate) struct Entry {
+    pub dir: Inode,
+    pub name: Vec<u8>,
+    pub found: Option<Inode>,
+}
+
+impl Entry {
+    /// What it names.
+    pub(crate) fn there(&self) -> Result<&Inode, Status> {
+        self.found.as_ref().ok_or(Status::NoEnt)
+    }
+}
+
+/// Looks up an entry that an operation is to change. `BadName` for `.` and `..`.
+pub(crate) fn find(
+    server: &Metaserver,
+    user: &User,
+    at: &DirOpArgs,
+    wcc: &mut Wcc,
+) -> Result<Entry, Status> {
+    let view = server.view()?;
+    let dir = server.inode_of(&*view, &at.dir)?;
+    wcc.before(&dir);
+    dir.directory().ok_or(Status::NotDir)?;
+    user.check(&dir, Permission::EXECUTE)?;
+    let name = name(&at.name)?;
+    let found = read::lookup(&*view, dir.id, &name).map_err(store_failed)?;
+    let found = found.map(|id| server.inode(&*view, id)).transpose()?;
+    Ok(Entry { dir, name, found })
+}
+
+/// The checked name, refused in version 3's words: it knows no bad characters.
+pub(crate) fn name(name: &[u8]) -> Result<Vec<u8>, Status> {
+    names::checked(name).map_err(|status| match status {
+        Status::BadChar => Status::Inval,
+        Status::Inval => Status::Access, // empty (RFC 1813, section 3.2)
+        other => other,
+    })
+}

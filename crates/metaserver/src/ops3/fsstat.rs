@@ -1,0 +1,36 @@
+//! FSSTAT (RFC 1813, section 3.3.18).
+
+use namespace::{Inode, read};
+use wire::nfs3::fsstat::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::failure;
+use crate::Metaserver;
+use crate::errors::store_failed;
+
+/// What is told as the number of files that there can be. There is no such limit, but tools divide by it.
+const FILES_MAX: u64 = 1 << 40;
+
+/// Space and files, used and free.
+pub(crate) fn fsstat(server: &Metaserver, args: Args) -> Res {
+    let (inode, files) =
+        look(server, &args).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
+    let (total, free) = server.data.space();
+    let free_files = FILES_MAX.saturating_sub(files);
+    Ok(ResOk {
+        obj_attributes: Some(server.fattr3(&inode)),
+        tbytes: total,
+        fbytes: free,
+        abytes: free,
+        tfiles: FILES_MAX,
+        ffiles: free_files,
+        afiles: free_files,
+        invarsec: 0,
+    })
+}
+
+fn look(server: &Metaserver, args: &Args) -> Result<(Inode, u64), Status> {
+    let view = server.view()?;
+    let inode = server.inode_of(&*view, &args.fsroot)?;
+    Ok((inode, read::counts(&*view).map_err(store_failed)?))
+}

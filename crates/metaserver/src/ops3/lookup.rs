@@ -1,0 +1,43 @@
+//! LOOKUP (RFC 1813, section 3.3.3).
+
+use namespace::{Inode, read};
+use wire::nfs3::PostOpAttr;
+use wire::nfs3::lookup::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::{entry, failure};
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::user::{Permission, User};
+
+/// Finds a name in a directory.
+pub(crate) fn lookup(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut dir_attributes = None;
+    match find(server, user, &args, &mut dir_attributes) {
+        Ok(inode) => Ok(ResOk {
+            object: server.handle(inode.id, inode.generation).into(),
+            obj_attributes: Some(server.fattr3(&inode)),
+            dir_attributes,
+        }),
+        Err(status) => Err(failure(status, ResFail { dir_attributes })),
+    }
+}
+
+fn find(
+    server: &Metaserver,
+    user: &User,
+    args: &Args,
+    dir_attributes: &mut PostOpAttr,
+) -> Result<Inode, Status> {
+    let view = server.view()?;
+    let dir = server.inode_of(&*view, &args.what.dir)?;
+    *dir_attributes = Some(server.fattr3(&dir));
+    let parent = dir.directory().ok_or(Status::NotDir)?.parent;
+    user.check(&dir, Permission::EXECUTE)?;
+    let found = match &args.what.name[..] {
+        b"." => Some(dir.id),
+        b".." => Some(parent),
+        name => read::lookup(&*view, dir.id, &entry::name(name)?).map_err(store_failed)?,
+    };
+    server.inode(&*view, found.ok_or(Status::NoEnt)?)
+}

@@ -1,0 +1,65 @@
+//! What CREATE, MKDIR, SYMLINK and MKNOD have in common.
+
+use namespace::{Change, Command, Create, Exists, Inode, NewNode, Reply};
+use wire::nfs3::{DirOpArgs, PostOpFh, SetAttr};
+use wire::nfs4::Status;
+
+use super::entry::{self, Entry};
+use super::wcc::Wcc;
+use crate::Metaserver;
+use crate::user::{Permission, User};
+
+/// Looks up where something is to be made. What is there already is the caller's to refuse, before permissions are:
+/// `mkdir -p` relies on it.
+pub(crate) fn find(
+    server: &Metaserver,
+    user: &User,
+    at: &DirOpArgs,
+    wcc: &mut Wcc,
+) -> Result<Entry, Status> {
+    entry::find(server, user, at, wcc).map_err(|status| match status {
+        Status::BadName => Status::Exist, // "." and ".."
+        other => other,
+    })
+}
+
+/// Makes what has no name yet.
+pub(crate) async fn make(
+    server: &Metaserver,
+    user: &User,
+    at: Entry,
+    node: NewNode,
+    set: &SetAttr,
+    exists: Exists,
+) -> Result<(Inode, Change), Status> {
+    let Entry { dir, name, .. } = at;
+    user.check(&dir, Permission::WRITE_AND_SEARCH)?;
+    let is_dir = matches!(node, NewNode::Directory);
+    let attributes = server.attributes_to_make(user, &dir, set, is_dir)?;
+    let create = Create { dir: dir.id, name, node, attributes, exists };
+    match server.propose(None, Command::Create(create)).await? {
+        Reply::Created { inode, dir, .. } => Ok((inode, dir)),
+        _ => Err(Status::ServerFault),
+    }
+}
+
+/// Finds that the name is free, and makes what is not a regular file.
+pub(crate) async fn make_new(
+    server: &Metaserver,
+    user: &User,
+    at: &DirOpArgs,
+    node: NewNode,
+    set: &SetAttr,
+    wcc: &mut Wcc,
+) -> Result<(Inode, Change), Status> {
+    let at = find(server, user, at, wcc)?;
+    if at.found.is_some() {
+        return Err(Status::Exist);
+    }
+    make(server, user, at, node, set, Exists::Refuse).await
+}
+
+/// The handle of what was made.
+pub(crate) fn handle(server: &Metaserver, inode: &Inode) -> PostOpFh {
+    Some(server.handle(inode.id, inode.generation).into())
+}

@@ -1,0 +1,42 @@
+//! MKNOD (RFC 1813, section 3.3.11).
+
+use namespace::{Change, Inode, NewNode};
+use wire::nfs3::mknod::{Args, MkNodData, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::wcc::Wcc;
+use super::{failure, make};
+use crate::Metaserver;
+use crate::user::User;
+
+/// Creates a device, socket or pipe.
+pub(crate) async fn mknod(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut wcc = Wcc::default();
+    match made(server, user, args, &mut wcc).await {
+        Ok((inode, change)) => Ok(ResOk {
+            obj: make::handle(server, &inode),
+            obj_attributes: Some(server.fattr3(&inode)),
+            dir_wcc: wcc.after(server, change),
+        }),
+        Err(status) => Err(failure(status, ResFail { dir_wcc: wcc.unchanged(server) })),
+    }
+}
+
+async fn made(
+    server: &Metaserver,
+    user: &User,
+    args: Args,
+    wcc: &mut Wcc,
+) -> Result<(Inode, Change), Status> {
+    let device = |node: NewNode| if user.is_root() { Ok(node) } else { Err(Status::Perm) };
+    let (node, set) = match args.what {
+        MkNodData::Regular | MkNodData::Directory | MkNodData::SymLink => return Err(Status::BadType),
+        MkNodData::Block(d) => (device(NewNode::BlockDevice(d.spec.major, d.spec.minor))?, d.attributes),
+        MkNodData::Character(d) => {
+            (device(NewNode::CharacterDevice(d.spec.major, d.spec.minor))?, d.attributes)
+        }
+        MkNodData::Socket(attributes) => (NewNode::Socket, attributes),
+        MkNodData::Fifo(attributes) => (NewNode::Fifo, attributes),
+    };
+    make::make_new(server, user, &args.at, node, &set, wcc).await
+}

@@ -1,0 +1,72 @@
+//! NFSv3's procedures, one file for each: check, command, reply.
+//!
+//! An error is an NFSv4 status until it leaves: see `errors`. The names of version 3 follow here, and the attributes
+//! that it returns with failures, too, in `wcc`.
+
+pub(crate) mod access;
+pub(crate) mod commit;
+pub(crate) mod create;
+mod entry;
+pub(crate) mod fsinfo;
+pub(crate) mod fsstat;
+pub(crate) mod getattr;
+pub(crate) mod link;
+pub(crate) mod lookup;
+mod make;
+pub(crate) mod mkdir;
+pub(crate) mod mknod;
+pub(crate) mod pathconf;
+pub(crate) mod read;
+pub(crate) mod readdir;
+pub(crate) mod readdirplus;
+pub(crate) mod readlink;
+pub(crate) mod remove;
+pub(crate) mod rename;
+pub(crate) mod rmdir;
+pub(crate) mod setattr;
+pub(crate) mod symlink;
+mod wcc;
+pub(crate) mod write;
+
+use namespace::{Inode, Share};
+use store::View;
+use wire::nfs3::Failure;
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::errors::{self, store_failed};
+
+/// Bytes of one READ or WRITE, and of one READDIR's results, at most.
+const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
+
+/// A failure in version 3's words.
+fn failure<F>(status: Status, body: F) -> Failure<F> {
+    Failure::new(errors::nfs3(status), body)
+}
+
+/// What a handle names, in a view of its own.
+fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, Status> {
+    let view = server.view()?;
+    server.inode_of(&*view, handle)
+}
+
+/// Whether the data of `inode` can be used: only a file's; not while objects of it are still being cut, and not what an
+/// open of NFSv4 denies to all others.
+fn check_data(view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), Status> {
+    if namespace::read::share_conflict(view, inode.id, wanted, None).map_err(store_failed)? {
+        return Err(Status::ShareDenied);
+    }
+    if namespace::read::pending_cut(view, inode.id).map_err(store_failed)? {
+        return Err(Status::Delay);
+    }
+    Ok(())
+}
+
+/// Only a regular file has data.
+fn check_file(inode: &Inode) -> Result<(), Status> {
+    match (inode.layout(), inode.directory()) {
+        (Some(_), _) => Ok(()),
+        (None, Some(_)) => Err(Status::IsDir),
+        (None, None) => Err(Status::Inval),
+    }
+}

@@ -1,0 +1,47 @@
+//! READ (RFC 1813, section 3.3.6).
+
+use namespace::{Inode, Share};
+use wire::nfs3::PostOpAttr;
+use wire::nfs3::read::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+use wire::xdr::Payload;
+
+use super::{TRANSFER_BYTES_MAX, check_data, check_file, failure};
+use crate::Metaserver;
+use crate::user::User;
+
+/// Reads from a file, through this server.
+pub(crate) async fn read(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut file_attributes = None;
+    match data(server, user, args, &mut file_attributes).await {
+        Ok((data, eof)) => {
+            Ok(ResOk { file_attributes, count: u32::try_from(data.len()).unwrap_or(u32::MAX), eof, data })
+        }
+        Err(status) => Err(failure(status, ResFail { file_attributes })),
+    }
+}
+
+async fn data(
+    server: &Metaserver,
+    user: &User,
+    args: Args,
+    attributes: &mut PostOpAttr,
+) -> Result<(Payload, bool), Status> {
+    let inode = check(server, user, &args, attributes)?;
+    server.read_data(&inode, args.offset, args.count.min(TRANSFER_BYTES_MAX)).await
+}
+
+fn check(
+    server: &Metaserver,
+    user: &User,
+    args: &Args,
+    attributes: &mut PostOpAttr,
+) -> Result<Inode, Status> {
+    let view = server.view()?;
+    let inode = server.inode_of(&*view, &args.file)?;
+    *attributes = Some(server.fattr3(&inode));
+    check_file(&inode)?;
+    user.check_read(&inode)?;
+    check_data(&*view, &inode, Share::READ)?;
+    Ok(inode)
+}

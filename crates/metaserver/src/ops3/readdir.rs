@@ -1,0 +1,91 @@
+//! READDIR (RFC 1813, section 3.3.16).
+
+use std::ops::ControlFlow;
+
+use namespace::{Inode, InodeId, read};
+use store::View;
+use wire::nfs3::PostOpAttr;
+use wire::nfs3::readdir::{Args, Entry, RES_OK_BYTES_EMPTY, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::{TRANSFER_BYTES_MAX, failure};
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::user::{Permission, User};
+
+/// The cookies of `.` and `..`. Those of entries are above, and are never used again: they need no verifier.
+const COOKIE_SELF: u64 = 1;
+const COOKIE_PARENT: u64 = 2;
+
+/// Names in a directory.
+pub(crate) fn readdir(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut dir_attributes = None;
+    match entries(server, user, &args, &mut dir_attributes) {
+        Ok((entries, eof)) => {
+            Ok(ResOk { dir_attributes, cookieverf: [0; 8], entries: entries.into(), eof })
+        }
+        Err(status) => Err(failure(status, ResFail { dir_attributes })),
+    }
+}
+
+fn entries(
+    server: &Metaserver,
+    user: &User,
+    args: &Args,
+    attributes: &mut PostOpAttr,
+) -> Result<(Vec<Entry>, bool), Status> {
+    let view = server.view()?;
+    let dir = directory(server, user, &*view, &args.dir, attributes)?;
+    let mut left = (args.count.min(TRANSFER_BYTES_MAX) as usize).saturating_sub(RES_OK_BYTES_EMPTY);
+    let mut entries = Vec::new();
+    let eof = list(&*view, &dir, args.cookie, |id, name, cookie| {
+        let entry = Entry { fileid: id.0, name: name.into(), cookie };
+        let Some(rest) = left.checked_sub(entry.encoded_bytes()) else { return ControlFlow::Break(()) };
+        left = rest;
+        entries.push(entry);
+        ControlFlow::Continue(())
+    })?;
+    if entries.is_empty() && !eof {
+        return Err(Status::TooSmall);
+    }
+    Ok((entries, eof))
+}
+
+/// The directory that a listing is of, with its attributes noted.
+pub(super) fn directory(
+    server: &Metaserver,
+    user: &User,
+    view: &dyn View,
+    handle: &[u8],
+    attributes: &mut PostOpAttr,
+) -> Result<Inode, Status> {
+    let dir = server.inode_of(view, handle)?;
+    *attributes = Some(server.fattr3(&dir));
+    dir.directory().ok_or(Status::NotDir)?;
+    user.check(&dir, Permission::READ)?;
+    Ok(dir)
+}
+
+/// Visits `.`, `..` and the entries whose cookie is above `after`, until `visit` breaks; whether it never did.
+pub(super) fn list(
+    view: &dyn View,
+    dir: &Inode,
+    after: u64,
+    mut visit: impl FnMut(InodeId, Vec<u8>, u64) -> ControlFlow<()>,
+) -> Result<bool, Status> {
+    let parent = dir.directory().ok_or(Status::NotDir)?.parent;
+    let dots = [(dir.id, &b"."[..], COOKIE_SELF), (parent, &b".."[..], COOKIE_PARENT)];
+    for (id, name, cookie) in dots.into_iter().filter(|(.., cookie)| *cookie > after) {
+        if visit(id, name.to_vec(), cookie).is_break() {
+            return Ok(false);
+        }
+    }
+    let mut eof = true;
+    read::list(view, dir.id, after.max(COOKIE_PARENT), |entry| {
+        let flow = visit(entry.inode, entry.name, entry.cookie);
+        eof = flow.is_continue();
+        flow
+    })
+    .map_err(store_failed)?;
+    Ok(eof)
+}

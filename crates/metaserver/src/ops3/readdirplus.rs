@@ -1,0 +1,62 @@
+//! READDIRPLUS (RFC 1813, section 3.3.17).
+
+use std::ops::ControlFlow;
+
+use namespace::{InodeId, read};
+use wire::nfs3::PostOpAttr;
+use wire::nfs3::readdirplus::{Args, Entry, RES_OK_BYTES_EMPTY, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::readdir::{directory, list};
+use super::{TRANSFER_BYTES_MAX, failure};
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::user::User;
+
+/// Names in a directory, with attributes and handles.
+pub(crate) fn readdirplus(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut dir_attributes = None;
+    match entries(server, user, &args, &mut dir_attributes) {
+        Ok((entries, eof)) => {
+            Ok(ResOk { dir_attributes, cookieverf: [0; 8], entries: entries.into(), eof })
+        }
+        Err(status) => Err(failure(status, ResFail { dir_attributes })),
+    }
+}
+
+fn entries(
+    server: &Metaserver,
+    user: &User,
+    args: &Args,
+    attributes: &mut PostOpAttr,
+) -> Result<(Vec<Entry>, bool), Status> {
+    let view = server.view()?;
+    let dir = directory(server, user, &*view, &args.dir, attributes)?;
+    let (dir_attributes, dir_handle) = (*attributes, server.handle(dir.id, dir.generation));
+    let mut left = (args.maxcount.min(TRANSFER_BYTES_MAX) as usize).saturating_sub(RES_OK_BYTES_EMPTY);
+    let mut dir_left = args.dircount as usize;
+    let mut listed = Vec::new();
+    let eof = list(&*view, &dir, args.cookie, |id, name, cookie| {
+        // All attributes and all handles are of one size: the directory's own stand in until the scan is over.
+        let (name_attributes, name_handle) = (dir_attributes, Some(dir_handle.clone().into()));
+        let entry = Entry { fileid: id.0, name: name.into(), cookie, name_attributes, name_handle };
+        let Some(rest) = left.checked_sub(entry.encoded_bytes()) else { return ControlFlow::Break(()) };
+        // One entry is given even if `dircount` has no room for it, or the client would never get further.
+        if dir_left < entry.dir_bytes() && !listed.is_empty() {
+            return ControlFlow::Break(());
+        }
+        left = rest;
+        dir_left = dir_left.saturating_sub(entry.dir_bytes());
+        listed.push(entry);
+        ControlFlow::Continue(())
+    })?;
+    if listed.is_empty() && !eof {
+        return Err(Status::TooSmall);
+    }
+    for entry in &mut listed {
+        let inode = read::inode(&*view, InodeId(entry.fileid)).map_err(store_failed)?;
+        entry.name_attributes = inode.as_ref().map(|inode| server.fattr3(inode));
+        entry.name_handle = inode.map(|inode| server.handle(inode.id, inode.generation).into());
+    }
+    Ok((listed, eof))
+}

@@ -1,0 +1,19 @@
+//! READLINK (RFC 1813, section 3.3.5).
+
+use namespace::Kind;
+use wire::nfs3::readlink::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::{failure, object};
+use crate::Metaserver;
+
+/// The text of a symbolic link. Mode bits of a link mean nothing.
+pub(crate) fn readlink(server: &Metaserver, args: Args) -> Res {
+    let fail = |status, symlink_attributes| failure(status, ResFail { symlink_attributes });
+    let inode = object(server, &args.symlink).map_err(|status| fail(status, None))?;
+    let symlink_attributes = Some(server.fattr3(&inode));
+    match inode.kind {
+        Kind::Symlink(target) => Ok(ResOk { symlink_attributes, data: target.into() }),
+        _ => Err(fail(Status::Inval, symlink_attributes)),
+    }
+}

@@ -1,0 +1,40 @@
+//! REMOVE (RFC 1813, section 3.3.12).
+
+use namespace::{Change, Command, Expect, Reply};
+use wire::nfs3::DirOpArgs;
+use wire::nfs3::remove::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::wcc::Wcc;
+use super::{entry, failure};
+use crate::Metaserver;
+use crate::user::User;
+
+/// Removes a name that is not a directory.
+pub(crate) async fn remove(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut wcc = Wcc::default();
+    match remove_entry(server, user, &args.object, Expect::NotDirectory, &mut wcc).await {
+        Ok(change) => Ok(ResOk { dir_wcc: wcc.after(server, change) }),
+        Err(status) => Err(failure(status, ResFail { dir_wcc: wcc.unchanged(server) })),
+    }
+}
+
+/// Takes a name away; the objects of a file that had no other name follow in the background.
+pub(super) async fn remove_entry(
+    server: &Metaserver,
+    user: &User,
+    at: &DirOpArgs,
+    expect: Expect,
+    wcc: &mut Wcc,
+) -> Result<Change, Status> {
+    let at = entry::find(server, user, at, wcc)?;
+    user.check_delete(&at.dir, at.there()?)?;
+    let command = Command::Remove { dir: at.dir.id, name: at.name, expect };
+    let Reply::Removed { inode, dir } = server.propose(None, command).await? else {
+        return Err(Status::ServerFault);
+    };
+    if inode.links == 0 {
+        server.work_ready.notify_one();
+    }
+    Ok(dir)
+}

@@ -1,0 +1,61 @@
+//! RENAME (RFC 1813, section 3.3.14).
+
+use namespace::{Change, Command, Reply};
+use wire::nfs3::rename::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::entry::{self, Entry};
+use super::failure;
+use super::wcc::Wcc;
+use crate::Metaserver;
+use crate::user::{Permission, User};
+
+/// Gives an object another name.
+pub(crate) async fn rename(server: &Metaserver, user: &User, args: Args) -> Res {
+    let (mut from, mut to) = (Wcc::default(), Wcc::default());
+    match renamed(server, user, &args, &mut from, &mut to).await {
+        Ok((from_change, to_change)) => Ok(ResOk {
+            fromdir_wcc: from.after(server, from_change),
+            todir_wcc: to.after(server, to_change),
+        }),
+        Err(status) => {
+            let (fromdir_wcc, todir_wcc) = (from.unchanged(server), to.unchanged(server));
+            Err(failure(status, ResFail { fromdir_wcc, todir_wcc }))
+        }
+    }
+}
+
+async fn renamed(
+    server: &Metaserver,
+    user: &User,
+    args: &Args,
+    from_wcc: &mut Wcc,
+    to_wcc: &mut Wcc,
+) -> Result<(Change, Change), Status> {
+    let from = entry::find(server, user, &args.from, from_wcc)?;
+    let to = entry::find(server, user, &args.to, to_wcc)?;
+    check(user, &from, &to)?;
+    let command =
+        Command::Rename { from_dir: from.dir.id, from: from.name, to_dir: to.dir.id, to: to.name };
+    let Reply::Renamed { from, to, replaced, .. } = server.propose(None, command).await? else {
+        return Err(Status::ServerFault);
+    };
+    if replaced.is_some() {
+        server.work_ready.notify_one();
+    }
+    Ok((from, to))
+}
+
+fn check(user: &User, from: &Entry, to: &Entry) -> Result<(), Status> {
+    let moved = from.there()?;
+    user.check_delete(&from.dir, moved)?;
+    match &to.found {
+        Some(replaced) => user.check_delete(&to.dir, replaced)?,
+        None => user.check(&to.dir, Permission::WRITE_AND_SEARCH)?,
+    }
+    // A directory that moves has its ".." written, as in Linux.
+    if moved.directory().is_some() && from.dir.id != to.dir.id {
+        user.check(moved, Permission::WRITE)?;
+    }
+    Ok(())
+}

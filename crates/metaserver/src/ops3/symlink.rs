@@ -1,0 +1,44 @@
+//! SYMLINK (RFC 1813, section 3.3.10).
+
+use namespace::{Change, Inode, NewNode};
+use wire::nfs3::SetAttr;
+use wire::nfs3::symlink::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::wcc::Wcc;
+use super::{failure, make};
+use crate::Metaserver;
+use crate::user::User;
+
+/// PATH_MAX of Linux without its NUL: a longer text no client could follow.
+const TEXT_BYTES_MAX: usize = 4095;
+
+/// Creates a symbolic link.
+pub(crate) async fn symlink(server: &Metaserver, user: &User, args: Args) -> Res {
+    let mut wcc = Wcc::default();
+    match made(server, user, args, &mut wcc).await {
+        Ok((inode, change)) => Ok(ResOk {
+            obj: make::handle(server, &inode),
+            obj_attributes: Some(server.fattr3(&inode)),
+            dir_wcc: wcc.after(server, change),
+        }),
+        Err(status) => Err(failure(status, ResFail { dir_wcc: wcc.unchanged(server) })),
+    }
+}
+
+async fn made(
+    server: &Metaserver,
+    user: &User,
+    args: Args,
+    wcc: &mut Wcc,
+) -> Result<(Inode, Change), Status> {
+    if args.data.is_empty() || args.data.contains(&0) {
+        return Err(Status::Inval);
+    }
+    if args.data.len() > TEXT_BYTES_MAX {
+        return Err(Status::NameTooLong);
+    }
+    // Nobody asks a link's mode; all systems show this one.
+    let set = SetAttr { mode: Some(0o777), ..args.attributes };
+    make::make_new(server, user, &args.at, NewNode::Symlink(args.data.to_vec()), &set, wcc).await
+}

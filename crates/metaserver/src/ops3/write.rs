@@ -1,0 +1,61 @@
+//! WRITE (RFC 1813, section 3.3.7).
+
+use namespace::{Command, Inode, Reply, SIZE_BYTES_MAX, Share};
+use wire::nfs3::StableHow;
+use wire::nfs3::write::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
+
+use super::wcc::Wcc;
+use super::{TRANSFER_BYTES_MAX, check_data, check_file, failure};
+use crate::user::User;
+use crate::{Metaserver, setattr};
+
+/// Writes to a file, through this server.
+pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {
+    // From before the data are sent: were it read after them, a data server that lost them in between and was found
+    // out by another write would have changed it already, and COMMIT would seem to vouch for lost bytes.
+    let verf = server.write_verifier.get();
+    let mut wcc = Wcc::default();
+    let committed = match args.stable {
+        StableHow::Unstable => StableHow::Unstable,
+        // Size and times are durable with their command in any case.
+        StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
+    };
+    match wrote(server, user, args, &mut wcc).await {
+        Ok((after, count)) => Ok(ResOk { file_wcc: wcc.left(server, &after), count, committed, verf }),
+        Err(status) => Err(failure(status, ResFail { file_wcc: wcc.unchanged(server) })),
+    }
+}
+
+async fn wrote(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) -> Result<(Inode, u32), Status> {
+    let inode = check(server, user, &args, wcc)?;
+    if args.data.len() < args.count as usize {
+        return Err(Status::Inval);
+    }
+    // More than FSINFO promised is cut short, which the client sees from the count.
+    let count = args.count.min(TRANSFER_BYTES_MAX);
+    if count == 0 {
+        return Ok((inode, 0));
+    }
+    let end = args.offset.checked_add(u64::from(count)).filter(|end| *end <= SIZE_BYTES_MAX);
+    let end = end.ok_or(Status::FBig)?;
+    let data = args.data.slice(0, count as usize);
+    server.write_data(&inode, args.offset, data, args.stable != StableHow::Unstable).await?;
+    if let Some(set) = setattr::after_write(user, &inode) {
+        server.propose(None, Command::SetAttributes { inode: inode.id, set }).await?;
+    }
+    match server.propose(None, Command::Wrote { inode: inode.id, end }).await? {
+        Reply::Attributes { inode, .. } => Ok((inode, count)),
+        _ => Err(Status::ServerFault),
+    }
+}
+
+fn check(server: &Metaserver, user: &User, args: &Args, wcc: &mut Wcc) -> Result<Inode, Status> {
+    let view = server.view()?;
+    let inode = server.inode_of(&*view, &args.file)?;
+    wcc.before(&inode);
+    check_file(&inode)?;
+    user.check_write(&inode)?;
+    check_data(&*view, &inode, Share::WRITE)?;
+    Ok(inode)
+}

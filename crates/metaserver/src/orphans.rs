@@ -1,0 +1,182 @@
+//! Objects that no file owns: found by listing every target, and removed.
+//!
+//! Commands leave none, for a removal's record stays until every object is gone. What can leave one is a write that was
+//! under way while its file was removed, or a target that comes back from a copy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use namespace::{FileLayout, Inode, InodeId, Kind, TargetId, read};
+use store::StoreError;
+use wire::data::{self, ObjectEntry, Procedure};
+use wire::handle::{FileHandle, ObjectHandle};
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+
+/// Objects in one LIST: some 20 KiB.
+const LIST_MAX: u32 = 1024;
+/// Objects in one REMOVE: a client's call to the same disk waits behind at most so many.
+const REMOVE_MAX: usize = 256;
+/// How long the first cleaning waits for data servers that are not there yet.
+const FIRST_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How often it looks whether they are.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// What a cleaning found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CleanReport {
+    /// Objects looked at.
+    pub objects_seen: u64,
+    /// Objects that no file owned, now removed.
+    pub objects_removed: u64,
+}
+
+impl Metaserver {
+    /// Cleans, for ever: once soon after the start, since what a crash left is from before it, then at intervals.
+    pub(crate) async fn clean_regularly(self: Arc<Self>) {
+        let waits = FIRST_WAIT_MAX.as_millis() / FIRST_LOOK.as_millis();
+        for _ in 0..waits {
+            tokio::time::sleep(FIRST_LOOK).await;
+            let targets = self.data.report();
+            if !targets.is_empty() && targets.iter().all(|t| t.alive) {
+                break;
+            }
+        }
+        loop {
+            if let Err(error) = self.clean().await {
+                tracing::warn!(%error, "cleaning");
+            }
+            tokio::time::sleep(self.config.clean_every).await;
+        }
+    }
+
+    /// Lists the objects of every target and removes those that no file owns.
+    ///
+    /// # Errors
+    /// One line that names the targets that could not be cleaned; the others were.
+    pub async fn clean(&self) -> Result<CleanReport, String> {
+        let mut report = CleanReport::default();
+        let mut failed = Vec::new();
+        for target in self.data.report() {
+            let id = target.target;
+            if let Err(status) = self.clean_target(id, &mut report).await {
+                failed.push(format!("target {:016x} ({}): {status:?}", id.0, target.path));
+            }
+        }
+        if report.objects_removed > 0 {
+            tracing::info!(seen = report.objects_seen, removed = report.objects_removed, "orphans removed");
+        }
+        match failed.is_empty() {
+            true => Ok(report),
+            false => Err(format!(
+                "not cleaned: {}; {} objects seen and {} removed elsewhere; start the data servers and clean again",
+                failed.join(", "),
+                report.objects_seen,
+                report.objects_removed
+            )),
+        }
+    }
+
+    async fn clean_target(&self, target: TargetId, report: &mut CleanReport) -> Result<(), Status> {
+        let mut after = None;
+        loop {
+            let args = data::list::Args { target: target.0, after, max: LIST_MAX };
+            let page: data::list::ResOk = self.call_target(target, Procedure::List, args).await?;
+            report.objects_seen += page.objects.len() as u64;
+            for handles in self.orphans(target, &page.objects)?.chunks(REMOVE_MAX) {
+                self.remove_objects(target, handles.to_vec()).await?;
+                report.objects_removed += handles.len() as u64;
+            }
+            match page.objects.last() {
+                Some(last) if !page.done => {
+                    after = Some(data::ObjectName { inode: last.inode, column: last.column });
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The handles of those objects that no file owns.
+    ///
+    /// The name space is looked at *after* the list was made. An object is made only after its file, whose Create is
+    /// then in every later view; and inode numbers are never used again. So an object that was listed, and whose inode
+    /// a later view does not have, belongs to a file that is gone for ever. Looked at in the other order, a file made
+    /// in between would lose its data.
+    fn orphans(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<Vec<bytes::Bytes>, Status> {
+        let view = self.view()?;
+        let mut orphans = Vec::new();
+        for entry in listed.iter().filter(|entry| entry.volume == self.config.volume) {
+            let inode = read::inode(&*view, InodeId(entry.inode)).map_err(store_failed)?;
+            let owned = is_owned(inode.as_ref(), entry, |layout| {
+                let device = read::device(&*view, layout.device)?;
+                // A device that is not known is damage; nothing is removed on its account.
+                Ok(device.is_none_or(|d| layout.target(&d.targets, entry.column) == Some(target)))
+            });
+            if !owned.map_err(store_failed)? {
+                let ObjectEntry { volume, inode, generation, column } = *entry;
+                let file = FileHandle { volume, inode, generation };
+                orphans.push(ObjectHandle { file, column, target: target.0 }.seal(&self.key));
+            }
+        }
+        Ok(orphans)
+    }
+}
+
+/// Whether `inode` has this object; `is_here`: whether its layout puts the column on the target that was listed.
+fn is_owned(
+    inode: Option<&Inode>,
+    entry: &ObjectEntry,
+    is_here: impl FnOnce(&FileLayout) -> Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
+    let Some(inode) = inode else { return Ok(false) };
+    match &inode.kind {
+        Kind::File(layout) if inode.generation == entry.generation && entry.column < layout.columns => {
+            is_here(layout)
+        }
+        _ => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namespace::{DeviceId, StripeUnit, Time};
+
+    use super::*;
+
+    fn file(columns: u32) -> Inode {
+        let t = Time::default();
+        let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns };
+        Inode {
+            id: InodeId(9),
+            generation: 3,
+            kind: Kind::File(layout),
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            // Removed but still open: it owns its objects as long as it is there.
+            links: 0,
+            size: 0,
+            accessed: t,
+            modified: t,
+            changed: t,
+            created: t,
+            change: 1,
+            verifier: None,
+        }
+    }
+
+    #[test]
+    fn an_object_is_owned_by_its_generation_column_and_target() {
+        let entry = |generation, column| ObjectEntry { volume: 1, inode: 9, generation, column };
+        let owned = |inode: Option<&Inode>, e, here| is_owned(inode, &e, |_| Ok(here)).unwrap();
+        assert!(owned(Some(&file(2)), entry(3, 1), true));
+        assert!(!owned(None, entry(3, 1), true), "no such file");
+        assert!(!owned(Some(&file(2)), entry(4, 1), true), "another generation");
+        assert!(!owned(Some(&file(2)), entry(3, 2), true), "the file has no such column");
+        assert!(!owned(Some(&file(2)), entry(3, 1), false), "the column is on another target");
+        let fifo = Inode { kind: Kind::Fifo, ..file(2) };
+        assert!(!owned(Some(&fifo), entry(3, 0), true), "no data at all");
+    }
+}

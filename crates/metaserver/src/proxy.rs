@@ -1,0 +1,246 @@
+//! File data for clients without a layout: read from and written to the data servers in their name.
+//!
+//! Payloads pass through by reference. Pieces of one operation go to their data servers at the same time.
+
+use std::future::Future;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::Bytes;
+use namespace::{FileLayout, Inode, InodeId, Kind, TargetId, read};
+use tokio::task::JoinSet;
+use wire::data::{self, Procedure};
+use wire::handle::{FileHandle, ObjectHandle};
+use wire::nfs4::Status;
+use wire::xdr::{Decode, Encode, Payload};
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+
+/// A data server that does not answer in this time is taken for dead, and the client is told to come again.
+const DATA_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Zeros for holes, shared by all.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+/// A file's data: where they are, and the name that handles of its objects carry.
+#[derive(Clone)]
+pub(crate) struct FileData {
+    file: FileHandle,
+    layout: FileLayout,
+    targets: Vec<TargetId>,
+}
+
+/// The write verifier of this server: changes when it or any data server may have lost unstable writes.
+///
+/// One for all files, since a WRITE that reached one data server must be comparable with a COMMIT that reaches all.
+pub(crate) struct WriteVerifier {
+    start: u64,
+    state: Mutex<VerifierState>,
+}
+
+#[derive(Default)]
+struct VerifierState {
+    epoch: u64,
+    seen: std::collections::BTreeMap<TargetId, data::WriteVerifier>,
+}
+
+impl WriteVerifier {
+    pub(crate) fn new(random: u64) -> Self {
+        Self { start: random, state: Mutex::default() }
+    }
+
+    /// Notes what a data server answered.
+    fn saw(&self, target: TargetId, verifier: data::WriteVerifier) {
+        if let Ok(mut state) = self.state.lock()
+            && state.seen.insert(target, verifier).is_some_and(|before| before != verifier)
+        {
+            state.epoch += 1;
+        }
+    }
+
+    /// The verifier now.
+    pub(crate) fn get(&self) -> [u8; 8] {
+        let epoch = self.state.lock().map_or(0, |s| s.epoch);
+        self.start.wrapping_add(epoch).to_be_bytes()
+    }
+}
+
+fn data_failed(status: data::Status) -> Status {
+    match status {
+        data::Status::NoSpace => Status::NoSpc,
+        data::Status::Stale | data::Status::NotFound => Status::Stale,
+        data::Status::Delay => Status::Delay,
+        data::Status::ReadOnly => Status::RoFs,
+        data::Status::Invalid => Status::Inval,
+        other => {
+            tracing::error!(status = ?other, "data server refused");
+            Status::Io
+        }
+    }
+}
+
+impl Metaserver {
+    /// Where the data of `inode` are.
+    pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, Status> {
+        let Kind::File(layout) = inode.kind else { return Err(Status::Inval) };
+        self.file_data_of(inode.id, inode.generation, layout)
+    }
+
+    /// The same from a file's parts, also when the file is no more.
+    pub(crate) fn file_data_of(
+        &self,
+        inode: InodeId,
+        generation: u32,
+        layout: FileLayout,
+    ) -> Result<FileData, Status> {
+        let view = self.view()?;
+        let device = read::device(&*view, layout.device).map_err(store_failed)?.ok_or(Status::Io)?;
+        let file = FileHandle { volume: self.config.volume, inode: inode.0, generation };
+        Ok(FileData { file, layout, targets: device.targets })
+    }
+
+    /// The sealed handles of a file's columns, in the order of columns, with their targets.
+    pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(TargetId, Bytes)> {
+        let handle = |column| {
+            let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
+            let object = ObjectHandle { file: data.file, column, target: target.0 };
+            (target, object.seal(&self.key))
+        };
+        (0..data.layout.columns).map(handle).collect()
+    }
+
+    /// One call to the data server that has `target`.
+    pub(crate) fn call_target<A, R>(
+        &self,
+        target: TargetId,
+        procedure: Procedure,
+        arguments: A,
+    ) -> impl Future<Output = Result<R, Status>> + Send + 'static
+    where
+        A: Encode + Send + Sync + 'static,
+        R: Send + 'static,
+        Result<R, data::Status>: Decode,
+    {
+        let peer = self.data.peer(target);
+        async move {
+            let peer = peer.ok_or(Status::Delay)?;
+            let answer = peer.call(procedure as u32, &arguments, DATA_TIME_MAX).await;
+            let result: Result<R, data::Status> = answer.map_err(|error| {
+                // Nobody has the data but this server: the client waits for it to come back.
+                tracing::warn!(address = %peer.address(), %error, procedure = procedure.name(), "data server");
+                Status::Delay
+            })?;
+            result.map_err(data_failed)
+        }
+    }
+
+    /// Bytes `offset..offset + count` of a file, as far as its size goes; and whether that is its end.
+    pub(crate) async fn read_data(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        count: u32,
+    ) -> Result<(Payload, bool), Status> {
+        let len = inode.size.saturating_sub(offset).min(u64::from(count));
+        let eof = offset.saturating_add(len) >= inode.size;
+        if len == 0 {
+            return Ok((Payload::default(), eof));
+        }
+        let data = self.file_data(inode)?;
+        let handles = self.object_handles(&data);
+        let mut calls = JoinSet::new();
+        let mut pieces = Vec::new();
+        for extent in data.layout.extents(offset, len) {
+            let (target, handle) = handles[extent.column as usize].clone();
+            let args = data::read::Args { handle, offset: extent.object_offset, count: extent.len as u32 };
+            let call = self.call_target::<_, data::read::ResOk>(target, Procedure::Read, args);
+            let index = pieces.len();
+            pieces.push((extent.len as usize, Payload::default()));
+            calls.spawn(async move { (index, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (index, result) = done.map_err(|_| Status::ServerFault)?;
+            pieces[index].1 = result?.payload;
+        }
+        let mut payload = Payload::default();
+        for (len, piece) in pieces {
+            // An object ends before a hole does, and holds nothing where nothing was written.
+            let hole = len.checked_sub(piece.len()).ok_or(Status::ServerFault)?;
+            payload.append(piece);
+            push_zeros(&mut payload, hole);
+        }
+        self.metrics.file_bytes_read.inc_by(payload.len() as u64);
+        Ok((payload, eof))
+    }
+
+    /// Writes a file's bytes from `offset` on. The caller then proposes [`namespace::Command::Wrote`].
+    pub(crate) async fn write_data(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        payload: Payload,
+        stable: bool,
+    ) -> Result<(), Status> {
+        let data = self.file_data(inode)?;
+        let handles = self.object_handles(&data);
+        let mut calls = JoinSet::new();
+        for extent in data.layout.extents(offset, payload.len() as u64) {
+            let (target, handle) = handles[extent.column as usize].clone();
+            let start = (extent.file_offset - offset) as usize;
+            let piece = payload.slice(start, start + extent.len as usize);
+            let len = piece.len() as u32;
+            let args = data::write::Args { handle, offset: extent.object_offset, stable, data: piece };
+            let call = self.call_target::<_, data::write::ResOk>(target, Procedure::Write, args);
+            calls.spawn(async move { (target, len, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (target, len, result) = done.map_err(|_| Status::ServerFault)?;
+            let result = result?;
+            self.write_verifier.saw(target, result.verifier);
+            if result.count != len {
+                return Err(Status::Io);
+            }
+        }
+        self.metrics.file_bytes_written.inc_by(payload.len() as u64);
+        Ok(())
+    }
+
+    /// Brings a file's unstable writes to disk on all its data servers.
+    pub(crate) async fn commit_data(&self, inode: &Inode) -> Result<(), Status> {
+        let data = self.file_data(inode)?;
+        let mut calls = JoinSet::new();
+        for (target, handle) in self.object_handles(&data) {
+            let args = data::commit::Args { handle };
+            let call = self.call_target::<_, data::commit::ResOk>(target, Procedure::Commit, args);
+            calls.spawn(async move { (target, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            self.write_verifier.saw(target, result?.verifier);
+        }
+        Ok(())
+    }
+
+    /// Shortens a file's objects to what a file of `size` bytes has of them.
+    pub(crate) async fn truncate_data(&self, data: &FileData, size: u64) -> Result<(), Status> {
+        let mut calls = JoinSet::new();
+        for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {
+            let len = data.layout.object_len(column as u32, size);
+            let args = data::truncate::Args { handle, len };
+            calls.spawn(self.call_target::<_, ()>(target, Procedure::Truncate, args));
+        }
+        while let Some(done) = calls.join_next().await {
+            done.map_err(|_| Status::ServerFault)??;
+        }
+        Ok(())
+    }
+}
+
+fn push_zeros(payload: &mut Payload, mut count: usize) {
+    while count > 0 {
+        let n = count.min(ZEROS.len());
+        payload.push(Bytes::from_static(&ZEROS[..n]));
+        count -= n;
+    }
+}

@@ -1,0 +1,94 @@
+//! The sessions that this server has served since it started.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use namespace::{Channel, Channels, ClientId, SessionId, read};
+use nfs::{Backchannel, Connection, Session, SessionLimits};
+use wire::nfs4;
+
+use crate::Metaserver;
+
+/// Sessions by id.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    known: Mutex<HashMap<SessionId, Arc<Session>>>,
+}
+
+impl Sessions {
+    fn get(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.known.lock().ok()?.get(&id).cloned()
+    }
+
+    /// Adds a session, unless another call was faster; returns the one that stays.
+    fn add(&self, id: SessionId, session: Session) -> Option<Arc<Session>> {
+        Some(Arc::clone(self.known.lock().ok()?.entry(id).or_insert_with(|| Arc::new(session))))
+    }
+
+    pub(crate) fn remove(&self, id: SessionId) {
+        if let Ok(mut known) = self.known.lock() {
+            known.remove(&id);
+        }
+    }
+
+    pub(crate) fn of_client(&self, client: ClientId) -> Vec<Arc<Session>> {
+        self.known.lock().map_or(vec![], |known| {
+            known.values().filter(|s| s.client() == client.0).cloned().collect()
+        })
+    }
+
+    fn forget_client(&self, client: ClientId) {
+        if let Ok(mut known) = self.known.lock() {
+            known.retain(|_, s| s.client() != client.0);
+        }
+    }
+}
+
+fn limits(channel: &Channel) -> SessionLimits {
+    SessionLimits {
+        request_bytes_max: channel.request_bytes_max,
+        response_bytes_max: channel.response_bytes_max,
+        cached_bytes_max: channel.cached_bytes_max,
+        operations_max: channel.operations_max,
+        slots: channel.slots,
+    }
+}
+
+fn session(id: SessionId, client: ClientId, channels: &Channels, adopted: bool) -> Session {
+    let wire_id = nfs4::SessionId(id.0);
+    let back = Backchannel::new(wire_id, channels.callback_program, channels.back.slots);
+    Session::new(wire_id, client.0, limits(&channels.fore), back, adopted)
+}
+
+impl Metaserver {
+    /// A session that was just made, over the connection that made it. `bind`: it also carries call-backs.
+    pub(crate) fn begin_session(
+        &self,
+        id: SessionId,
+        client: ClientId,
+        channels: &Channels,
+        connection: &Arc<Connection>,
+        bind: bool,
+    ) {
+        let made = self.sessions.add(id, session(id, client, channels, false));
+        if let Some(made) = made.filter(|_| bind) {
+            made.back.bind(connection);
+        }
+    }
+
+    /// The session with this id, adopted if an earlier life of this server, or another metaserver, served it.
+    pub(crate) fn find_session(&self, id: SessionId) -> Option<Arc<Session>> {
+        if let Some(known) = self.sessions.get(id) {
+            return Some(known);
+        }
+        let view = self.view().ok()?;
+        let record = read::session(&*view, id).ok()??;
+        self.sessions.add(id, session(id, record.client, &record.channels, true))
+    }
+
+    /// The client is gone, and its sessions with it.
+    pub(crate) fn forget_client(&self, client: ClientId) {
+        self.sessions.forget_client(client);
+        self.layouts_returned.notify_waiters();
+    }
+}

@@ -1,0 +1,191 @@
+//! The machine: one proposal in, one reply out, and the change in the store.
+//!
+//! ```text
+//! Proposal ─► slot memory ── known ──► the stored Reply; nothing changes
+//!                  │ new
+//!                  ▼
+//!             one operation: check everything, then put ──► Reply ─► slot memory
+//! ```
+//!
+//! **Pure.** What a replica does with a proposal depends on the proposal and the store, and on nothing else: no clock, no
+//! randomness, no hash order, no file (`clippy.toml` forbids their types). So every replica has the same store after the
+//! same log, a log can be replayed after a crash, and a test can run it against a model. Time and random bits come in the
+//! [`Stamp`]; ids come from counters in the store.
+//!
+//! **Refusals change nothing.** An operation reads all it needs and refuses before its first put ([`Step::refuse`]
+//! asserts it), so no command is ever half done, and there is nothing to roll back.
+//!
+//! **Exactly once.** A client that lost a reply, or whose metaserver died, sends its compound again under the same
+//! session, slot and sequence (RFC 8881, section 2.10.6). Every changing command carries these and its index in the
+//! compound, and the slot keeps what each was answered, refusals too, until the slot's next sequence. So the second time
+//! answers what the first did, from whichever metaserver: a CREATE sent again never finds its own file in the way. A
+//! proposal of an older sequence than the slot's is a straggler that nobody waits for any more, and is not done.
+//! The memory is bounded: one record for each slot, which goes with its session.
+//!
+//! **Cost.** A create is four gets (slot, directory, name, counters) and six puts (inode, name, cookie, directory,
+//! counters, slot). No operation's cost grows with a directory, and an OPEN's does not grow with the opens of the file
+//! unless one of them denies something: see `Use`.
+
+use store::{Edit, StoreError};
+
+use crate::files::{create, link, remove, rename, set_attributes};
+use crate::record::{Counters, SlotRecord, get};
+use crate::states::{client, layout_state, lock, open, session};
+use crate::step::{Step, Stop};
+use crate::{
+    Command, Directory, Error, FIRST_COOKIE, Inode, InodeId, Kind, Origin, Proposal, Reply, Stamp, cluster,
+    keys, read, work,
+};
+
+/// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
+///
+/// # Errors
+/// [`StoreError`] when the store fails; then the whole batch must be given up.
+pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
+    let Some(origin) = proposal.origin else { return run(edit, proposal) };
+    let known = match recall(&*edit, origin)? {
+        Recalled::Reply(reply) => return Ok(reply),
+        Recalled::Slot(known) => known,
+    };
+    let reply = run(edit, proposal)?;
+    remember(edit, origin, known, &reply)?;
+    Ok(reply)
+}
+
+/// Makes the root directory in an empty store. In a store that has one it changes nothing.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
+    if edit.get(&keys::counters())?.is_some() {
+        return Ok(());
+    }
+    let mut step = Step::new(edit, *stamp);
+    let counters = Counters {
+        next_inode: InodeId::ROOT.0 + 1,
+        next_state: 1,
+        next_client: 1,
+        client_prefix: (stamp.random >> 32) as u32,
+        next_session: 1,
+        next_work: 1,
+        next_device: 1,
+        inodes: 1,
+    };
+    step.put(&keys::counters(), &counters)?;
+    let directory = Directory { parent: InodeId::ROOT, entries: 0, next_cookie: FIRST_COOKIE, stripe: None };
+    step.put_inode(&Inode {
+        id: InodeId::ROOT,
+        generation: step.generation(),
+        kind: Kind::Directory(directory),
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+        links: 2,
+        size: 0,
+        accessed: stamp.time,
+        modified: stamp.time,
+        changed: stamp.time,
+        created: stamp.time,
+        change: 1,
+        verifier: None,
+    })
+}
+
+/// What the slot says about a command.
+enum Recalled {
+    /// It was answered, or can no longer be done.
+    Reply(Reply),
+    /// It is new; this is what the slot keeps of the compound that it belongs to.
+    Slot(SlotRecord),
+}
+
+fn recall(view: &dyn store::View, origin: Origin) -> Result<Recalled, StoreError> {
+    if read::session(view, origin.session)?.is_none() {
+        return Ok(Recalled::Reply(Reply::Refused(Error::BadSession)));
+    }
+    let empty = SlotRecord { sequence: origin.sequence, replies: Vec::new() };
+    let Some(known) = get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? else {
+        return Ok(Recalled::Slot(empty));
+    };
+    // Sequences wrap (RFC 8881, section 2.10.6.1).
+    match origin.sequence.wrapping_sub(known.sequence) as i32 {
+        ..0 => Ok(Recalled::Reply(Reply::Refused(Error::Misordered))),
+        0 => match known.replies.iter().find(|(index, _)| *index == origin.index) {
+            Some((_, reply)) => Ok(Recalled::Reply(reply.clone())),
+            None => Ok(Recalled::Slot(known)),
+        },
+        1.. => Ok(Recalled::Slot(empty)),
+    }
+}
+
+fn remember(
+    edit: &mut dyn Edit,
+    origin: Origin,
+    mut slot: SlotRecord,
+    reply: &Reply,
+) -> Result<(), StoreError> {
+    if read::session(&*edit, origin.session)?.is_none() {
+        return Ok(()); // the command ended it
+    }
+    slot.replies.push((origin.index, reply.clone()));
+    edit.put(&keys::slot(origin.session, origin.slot), &crate::record::encode(&slot)?)
+}
+
+fn run(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
+    let mut step = Step::new(edit, proposal.stamp);
+    match dispatch(&mut step, &proposal.command) {
+        Ok(reply) => {
+            step.finish()?;
+            Ok(reply)
+        }
+        Err(Stop::Refused(error)) => Ok(Reply::Refused(step.refuse(error))),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
+    match command {
+        Command::Create(create) => create::create(step, create),
+        Command::Link { inode, dir, name } => link::link(step, *inode, *dir, name),
+        Command::Remove { dir, name, expect } => remove::remove(step, *dir, name, *expect),
+        Command::Rename { from_dir, from, to_dir, to } => rename::rename(step, *from_dir, from, *to_dir, to),
+        Command::SetAttributes { inode, set } => set_attributes::set_attributes(step, *inode, set),
+        Command::Wrote { inode, end } => set_attributes::wrote(step, *inode, *end),
+        Command::SetStripe { dir, policy } => set_attributes::set_stripe(step, *dir, *policy),
+
+        Command::ExchangeId { owner, verifier, principal, update } => {
+            client::exchange_id(step, owner, *verifier, principal, *update)
+        }
+        Command::CreateSession { client, sequence, principal, channels } => {
+            session::create(step, *client, *sequence, principal, *channels)
+        }
+        Command::DestroySession { session } => session::destroy(step, *session),
+        Command::DestroyClient { client } => client::destroy(step, *client),
+        Command::ReclaimComplete { client } => client::reclaim_complete(step, *client),
+        Command::ExpireClient { client } => client::expire(step, *client),
+
+        Command::Open(open) => open::open(step, open),
+        Command::Close { client, stateid } => open::close(step, *client, *stateid),
+        Command::OpenDowngrade { client, stateid, access, deny } => {
+            open::downgrade(step, *client, *stateid, *access, *deny)
+        }
+        Command::Lock { client, inode, owner, kind, range } => {
+            lock::lock(step, *client, *inode, owner, *kind, *range)
+        }
+        Command::Unlock { client, stateid, range } => lock::unlock(step, *client, *stateid, *range),
+        Command::FreeState { client, stateid } => lock::free_state(step, *client, *stateid),
+
+        Command::LayoutGet { client, inode, stateid, mode } => {
+            layout_state::get_layout(step, *client, *inode, *stateid, *mode)
+        }
+        Command::LayoutCommit { client, inode, stateid, last_write, modified } => {
+            layout_state::commit(step, *client, *inode, *stateid, *last_write, *modified)
+        }
+        Command::LayoutRecall { client, inode } => layout_state::recall(step, *client, *inode),
+        Command::LayoutReturn { client, scope } => layout_state::give_back(step, *client, scope),
+
+        Command::PutDataServer(server) => cluster::put_data_server(step, server),
+        Command::DefineDevice { targets } => cluster::define_device(step, targets),
+        Command::WorkDone { ids } => work::done(step, ids),
+    }
+}

@@ -1,0 +1,65 @@
+//! Work on objects, data servers, devices.
+
+use std::collections::BTreeMap;
+
+use store::{StoreError, View};
+
+use super::{Findings, table};
+use crate::record::Counters;
+use crate::{DataServer, DataServerId, Device, DeviceId, Inode, InodeId, Work, WorkKind, keys};
+
+pub(super) fn check(
+    view: &dyn View,
+    counters: &Counters,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut cuts = BTreeMap::new();
+    for (key, work) in table::<Work>(view, keys::WORK, findings)? {
+        findings.expect(key == keys::work(work.id) && work.id < counters.next_work, || {
+            format!("{work:?} is under {key:02x?}")
+        });
+        let inode = inodes.get(&work.inode);
+        match work.kind {
+            WorkKind::Truncate(_) => {
+                let agrees = inode.is_some_and(|inode| {
+                    inode.generation == work.generation && inode.layout() == Some(work.layout)
+                });
+                findings.expect(agrees, || format!("{work:?} is of {inode:?}"));
+                if let Some(other) = cuts.insert(keys::cut(work.inode), work.id) {
+                    findings.add(format!("{:?} has two cuts: {other} and {}", work.inode, work.id));
+                }
+            }
+            WorkKind::Remove => {
+                findings.expect(inode.is_none(), || format!("{work:?}, and the inode is there"))
+            }
+        }
+    }
+    let indexed = table::<u64>(view, keys::CUTS, findings)?;
+    findings.expect(indexed == cuts, || format!("files have cuts {indexed:02x?}, there are {cuts:02x?}"));
+
+    let mut held = BTreeMap::new();
+    for (key, server) in table::<DataServer>(view, keys::DATA_SERVERS, findings)? {
+        findings.expect(key == keys::data_server(server.id), || format!("{server:?} is under {key:02x?}"));
+        for target in &server.targets {
+            if let Some(other) = held.insert(keys::target(*target), server.id) {
+                findings.add(format!("{target:?} is held by {other:?} and by {:?}", server.id));
+            }
+        }
+    }
+    let targets = table::<DataServerId>(view, keys::TARGETS, findings)?;
+    findings.expect(targets == held, || format!("targets are at {targets:02x?}, not at {held:02x?}"));
+
+    let mut lists = BTreeMap::new();
+    for (key, device) in table::<Device>(view, keys::DEVICES, findings)? {
+        findings.expect(key == keys::device(device.id) && device.id.0 < counters.next_device, || {
+            format!("{device:?} is under {key:02x?}")
+        });
+        if let Some(other) = lists.insert(keys::device_list(&device.targets), device.id) {
+            findings.add(format!("{:?} and {other:?} are the same", device.id));
+        }
+    }
+    let indexed = table::<DeviceId>(view, keys::DEVICE_LISTS, findings)?;
+    findings.expect(indexed == lists, || format!("device lists are {indexed:02x?}, not {lists:02x?}"));
+    Ok(())
+}

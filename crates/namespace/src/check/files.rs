@@ -1,0 +1,137 @@
+//! Inodes and directory entries.
+
+use std::collections::BTreeMap;
+
+use store::{StoreError, View};
+
+use super::{Findings, table};
+use crate::record::{CookieEntry, Counters, Name};
+use crate::{FIRST_COOKIE, Inode, InodeId, Kind, SIZE_BYTES_MAX, keys, read};
+
+/// What the entries say about one inode.
+#[derive(Default)]
+struct Named {
+    names: u32,
+    subdirectories: u32,
+    entries: u64,
+    /// The directory of the last entry that names it.
+    within: Option<InodeId>,
+}
+
+pub(super) fn check(
+    view: &dyn View,
+    counters: &Counters,
+    findings: &mut Findings,
+) -> Result<BTreeMap<InodeId, Inode>, StoreError> {
+    let mut inodes = BTreeMap::new();
+    for (key, inode) in table::<Inode>(view, keys::INODES, findings)? {
+        findings.expect(key == keys::inode(inode.id), || format!("{:?} is under key {key:02x?}", inode.id));
+        inodes.insert(inode.id, inode);
+    }
+    findings.expect(counters.inodes == inodes.len() as u64, || {
+        format!("{} inodes are counted, there are {}", counters.inodes, inodes.len())
+    });
+    let named = entries(view, &inodes, findings)?;
+    findings.expect(inodes.contains_key(&InodeId::ROOT), || "there is no root".to_string());
+    for inode in inodes.values() {
+        let none = Named::default();
+        check_inode(view, inode, named.get(&inode.id).unwrap_or(&none), findings)?;
+        findings.expect(inode.id.0 < counters.next_inode, || format!("{:?} is yet to be given", inode.id));
+    }
+    Ok(inodes)
+}
+
+/// Checks the entries against each other and against the inodes, and counts them.
+fn entries(
+    view: &dyn View,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<BTreeMap<InodeId, Named>, StoreError> {
+    let mut named: BTreeMap<InodeId, Named> = BTreeMap::new();
+    let mut by_cookie: BTreeMap<Vec<u8>, CookieEntry> = table(view, keys::COOKIES, findings)?;
+    for (key, Name { cookie, inode }) in table(view, keys::NAMES, findings)? {
+        let dir = InodeId(keys::number(&key, 1));
+        let name = key.get(9..).unwrap_or_default();
+        let entry = || format!("entry {:?} of {dir:?}", String::from_utf8_lossy(name));
+
+        match by_cookie.remove(&keys::cookie(dir, cookie)) {
+            Some(found) => findings.expect(found.name == name && found.inode == inode, || {
+                format!("{} is another one under its cookie {cookie}: {found:?}", entry())
+            }),
+            None => findings.add(format!("{} is not under its cookie {cookie}", entry())),
+        }
+        match inodes.get(&dir).and_then(Inode::directory) {
+            Some(directory) => findings
+                .expect((FIRST_COOKIE..directory.next_cookie).contains(&cookie), || {
+                    format!("{} has cookie {cookie}, the next is {}", entry(), directory.next_cookie)
+                }),
+            None => findings.add(format!("{} is in no directory", entry())),
+        }
+        match inodes.get(&inode) {
+            Some(inode) if inode.directory().is_some() => named.entry(dir).or_default().subdirectories += 1,
+            Some(_) => {}
+            None => findings.add(format!("{} names {inode:?}, which is not there", entry())),
+        }
+        named.entry(dir).or_default().entries += 1;
+        let inode = named.entry(inode).or_default();
+        inode.names += 1;
+        inode.within = Some(dir);
+    }
+    for key in by_cookie.keys() {
+        findings.add(format!("cookie {} of {} has no name", keys::number(key, 9), keys::number(key, 1)));
+    }
+    Ok(named)
+}
+
+fn check_inode(
+    view: &dyn View,
+    inode: &Inode,
+    named: &Named,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let Inode { id, links, size, .. } = inode;
+    findings.expect(inode.generation != 0, || format!("{id:?} has generation 0"));
+    match &inode.kind {
+        Kind::Directory(directory) => {
+            findings.expect(directory.entries == named.entries, || {
+                format!("{id:?} counts {} entries, there are {}", directory.entries, named.entries)
+            });
+            findings.expect(*size == directory.entries * 64, || format!("{id:?} has size {size}"));
+            let counted = 2 + named.subdirectories;
+            findings.expect(*links == counted, || format!("{id:?} has {links} links, not {counted}"));
+            let (names, within) =
+                if *id == InodeId::ROOT { (0, Some(InodeId::ROOT)) } else { (1, named.within) };
+            findings.expect(named.names == names, || format!("{id:?} has {} names", named.names));
+            findings.expect(within == Some(directory.parent), || {
+                format!("{id:?} is in {within:?}, and takes {:?} for its parent", directory.parent)
+            });
+            findings.expect(reaches_root(view, *id)?, || format!("{id:?} is in a circle"));
+        }
+        kind => {
+            findings.expect(*links == named.names, || {
+                format!("{id:?} has {links} links, {} entries name it", named.names)
+            });
+            findings.expect(*links > 0 || read::in_use(view, *id)?, || {
+                format!("{id:?} has no name, and nothing holds it")
+            });
+            findings.expect(*size <= SIZE_BYTES_MAX, || format!("{id:?} has size {size}"));
+            if let Kind::Symlink(target) = kind {
+                findings.expect(*size == target.len() as u64, || format!("{id:?} has size {size}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn reaches_root(view: &dyn View, dir: InodeId) -> Result<bool, StoreError> {
+    // Directories on the way cannot be more than there are inodes.
+    let (mut at, mut steps) = (dir, read::counts(view)?);
+    while at != InodeId::ROOT && steps > 0 {
+        match read::inode(view, at)?.and_then(|inode| inode.directory().map(|directory| directory.parent)) {
+            Some(parent) => at = parent,
+            None => return Ok(false),
+        }
+        steps -= 1;
+    }
+    Ok(at == InodeId::ROOT)
+}

@@ -1,0 +1,90 @@
+//! Looks for what must never be: the invariants of the store, one by one. For tests after every command, and for an
+//! operator who does not trust a disk.
+//!
+//! It reads everything, and keeps a few words for each inode and state in memory.
+
+mod cluster;
+mod files;
+mod states;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::ControlFlow;
+
+use serde::de::DeserializeOwned;
+use store::{StoreError, View};
+
+use crate::record::decode;
+use crate::{keys, read};
+
+/// Every broken invariant of the store, in words; none is what it should say.
+///
+/// # Errors
+/// [`StoreError`] when the store fails. A record that cannot be read is a finding, not an error.
+pub fn check(view: &dyn View) -> Result<Vec<String>, StoreError> {
+    let mut findings = Findings(Vec::new());
+    match read::counters(view) {
+        Ok(counters) => {
+            let inodes = files::check(view, &counters, &mut findings)?;
+            states::check(view, &counters, &inodes, &mut findings)?;
+            cluster::check(view, &counters, &inodes, &mut findings)?;
+        }
+        Err(error) => findings.add(error),
+    }
+    unknown_tags(view, &mut findings)?;
+    Ok(findings.0)
+}
+
+/// What was found, in words.
+struct Findings(Vec<String>);
+
+impl Findings {
+    fn add(&mut self, what: impl Display) {
+        self.0.push(what.to_string());
+    }
+
+    fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.0.push(what());
+        }
+    }
+}
+
+/// A whole table, by key; what cannot be read is a finding.
+fn table<T: DeserializeOwned>(
+    view: &dyn View,
+    tag: u8,
+    findings: &mut Findings,
+) -> Result<BTreeMap<Vec<u8>, T>, StoreError> {
+    let mut records = BTreeMap::new();
+    view.scan(&[tag], &keys::after(&[tag]), &mut |key, value| {
+        match decode(value) {
+            Ok(record) => {
+                records.insert(key.to_vec(), record);
+            }
+            Err(error) => findings.add(format!("record {key:02x?}: {error}")),
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(records)
+}
+
+/// The keys of a table whose values say nothing.
+fn marks(view: &dyn View, tag: u8) -> Result<Vec<Vec<u8>>, StoreError> {
+    let mut marks = Vec::new();
+    read::scan_keys(view, &[tag], |key| {
+        marks.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(marks)
+}
+
+/// Tags below 0x80 are ours, and none but those in use may be there; above them the replica keeps its own records.
+fn unknown_tags(view: &dyn View, findings: &mut Findings) -> Result<(), StoreError> {
+    view.scan(&[], &[keys::OTHERS], &mut |key, _| {
+        if !key.first().is_some_and(|tag| keys::TAGS.contains(tag)) {
+            findings.add(format!("key {key:02x?} is of no table"));
+        }
+        ControlFlow::Continue(())
+    })
+}

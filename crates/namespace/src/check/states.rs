@@ -1,0 +1,199 @@
+//! Clients, sessions, opens, locks and layouts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use store::{StoreError, View};
+
+use super::{Findings, marks, table};
+use crate::record::{Counters, HeldLock, OwnerRecord, SlotRecord, Use};
+use crate::states::{index_key, union_of_opened, use_of};
+use crate::{
+    ByteRange, ClientId, ClientRecord, Inode, InodeId, LockKind, OpenState, SessionRecord, State, StateId,
+    keys, read,
+};
+
+pub(super) fn check(
+    view: &dyn View,
+    counters: &Counters,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let clients = clients(view, findings)?;
+    sessions(view, &clients, findings)?;
+    let states: BTreeMap<StateId, State> = table::<State>(view, keys::STATES, findings)?
+        .into_iter()
+        .map(|(key, state)| (StateId(keys::number(&key, 1)), state))
+        .collect();
+    for (id, state) in &states {
+        findings.expect(*id == state.stateid().id && id.0 < counters.next_state, || {
+            format!("{id:?} calls itself {:?}", state.stateid())
+        });
+        findings.expect(state.stateid().sequence > 0, || format!("{id:?} has sequence 0"));
+        findings.expect(clients.get(&state.client()).is_some_and(|client| client.confirmed), || {
+            format!("{id:?} is of {:?}, which is not there or not confirmed", state.client())
+        });
+        findings.expect(inodes.get(&state.inode()).is_some_and(|inode| inode.layout().is_some()), || {
+            format!("{id:?} is of {:?}, which is not there or not a file", state.inode())
+        });
+    }
+    indexes(view, &states, findings)?;
+    shares(&states, findings);
+    locks(view, &states, findings)
+}
+
+fn clients(view: &dyn View, findings: &mut Findings) -> Result<BTreeMap<ClientId, ClientRecord>, StoreError> {
+    let clients: BTreeMap<ClientId, ClientRecord> = table::<ClientRecord>(view, keys::CLIENTS, findings)?
+        .into_iter()
+        .map(|(key, client)| (ClientId(keys::number(&key, 1)), client))
+        .collect();
+    let mut owned = BTreeSet::new();
+    for (key, known) in table::<OwnerRecord>(view, keys::OWNERS, findings)? {
+        let owner = &key[1..];
+        findings.expect(known != OwnerRecord::default(), || format!("owner {owner:02x?} has no client"));
+        for (id, confirmed) in [(known.confirmed, true), (known.unconfirmed, false)] {
+            let Some(id) = id else { continue };
+            owned.insert(id);
+            let agrees = |client: &ClientRecord| client.owner == owner && client.confirmed == confirmed;
+            findings.expect(clients.get(&id).is_some_and(agrees), || {
+                format!("owner {owner:02x?} has {id:?} (confirmed: {confirmed}), which does not agree")
+            });
+        }
+    }
+    for (id, client) in &clients {
+        findings.expect(*id == client.id, || format!("{id:?} calls itself {:?}", client.id));
+        findings.expect(owned.contains(id), || format!("{id:?} is not known by its owner"));
+    }
+    Ok(clients)
+}
+
+fn sessions(
+    view: &dyn View,
+    clients: &BTreeMap<ClientId, ClientRecord>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let sessions: BTreeMap<Vec<u8>, SessionRecord> = table(view, keys::SESSIONS, findings)?;
+    let mut indexed = BTreeSet::new();
+    for (key, session) in &sessions {
+        findings.expect(*key == keys::session(session.id), || format!("{session:?} is under {key:02x?}"));
+        findings.expect(clients.get(&session.client).is_some_and(|client| client.confirmed), || {
+            format!("{session:?} is of a client that is not there or not confirmed")
+        });
+        indexed.insert(keys::client_session(session.client, session.id));
+    }
+    let marks: BTreeSet<Vec<u8>> = marks(view, keys::CLIENT_SESSIONS)?.into_iter().collect();
+    findings.expect(marks == indexed, || "the sessions of clients are not those that there are".to_string());
+    for (key, slot) in table::<SlotRecord>(view, keys::SLOTS, findings)? {
+        let session = [&[keys::SESSIONS], key.get(1..17).unwrap_or_default()].concat();
+        findings.expect(sessions.contains_key(&session), || format!("slot {key:02x?} is of no session"));
+        let indexes: BTreeSet<u32> = slot.replies.iter().map(|(index, _)| *index).collect();
+        findings.expect(indexes.len() == slot.replies.len(), || format!("slot {key:02x?} answered twice"));
+    }
+    Ok(())
+}
+
+/// Every index names the states that there are, and no others; the summaries of use are the sum of them.
+fn indexes(
+    view: &dyn View,
+    states: &BTreeMap<StateId, State>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut by_client = BTreeSet::new();
+    let mut by_inode = BTreeMap::new();
+    let mut uses: BTreeMap<Vec<u8>, Use> = BTreeMap::new();
+    for (id, state) in states {
+        by_client.insert(keys::client_state(state.client(), *id));
+        if let Some(other) = by_inode.insert(index_key(state), *id) {
+            findings.add(format!("{id:?} and {other:?} are the same state: {state:?}"));
+        }
+        let used = use_of(state);
+        if used != Use::default() {
+            let sum = uses.entry(keys::uses(state.inode())).or_default();
+            *sum = sum.plus(used);
+        }
+    }
+    let marks: BTreeSet<Vec<u8>> = marks(view, keys::CLIENT_STATES)?.into_iter().collect();
+    findings.expect(marks == by_client, || "the states of clients are not those that there are".to_string());
+    let mut indexed = BTreeMap::new();
+    for tag in [keys::OPENS, keys::LOCK_STATES, keys::LAYOUTS] {
+        indexed.append(&mut table::<StateId>(view, tag, findings)?);
+    }
+    findings.expect(indexed == by_inode, || format!("files have {indexed:02x?}, there are {by_inode:02x?}"));
+    let summaries = table::<Use>(view, keys::USES, findings)?;
+    findings.expect(summaries == uses, || format!("files are used as {summaries:02x?}, not {uses:02x?}"));
+    Ok(())
+}
+
+/// No open denies what another has, and a layout or a lock lives under an open of its client.
+fn shares(states: &BTreeMap<StateId, State>, findings: &mut Findings) {
+    let mut opens: BTreeMap<InodeId, Vec<&OpenState>> = BTreeMap::new();
+    for state in states.values() {
+        if let State::Open(open) = state {
+            findings.expect(union_of_opened(open.opened) == (open.access, open.deny), || {
+                format!("{open:?} was never opened so")
+            });
+            let others = opens.entry(open.inode).or_default();
+            for other in others.iter() {
+                let conflict = open.deny.intersects(other.access) || other.deny.intersects(open.access);
+                findings.expect(!conflict, || format!("{open:?} conflicts with {other:?}"));
+            }
+            others.push(open);
+        }
+    }
+    for state in states.values() {
+        match state {
+            State::Open(_) => {}
+            State::Lock(lock) => {
+                let under = states.get(&lock.open);
+                let holds = matches!(under, Some(State::Open(open)) if (open.client, open.inode) == (lock.client, lock.inode));
+                findings.expect(holds, || format!("{lock:?} is under {under:?}"));
+            }
+            State::Layout(layout) => {
+                let opens = opens.get(&layout.inode);
+                let holds = opens.is_some_and(|opens| opens.iter().any(|open| open.client == layout.client));
+                findings.expect(holds, || format!("{layout:?} is under no open"));
+            }
+        }
+    }
+}
+
+fn locks(
+    view: &dyn View,
+    states: &BTreeMap<StateId, State>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut ranges: BTreeMap<StateId, u32> = BTreeMap::new();
+    let mut inodes = BTreeSet::new();
+    for (key, HeldLock { end, kind }) in table(view, keys::LOCKS, findings)? {
+        let (inode, id) = (InodeId(keys::number(&key, 1)), StateId(keys::number(&key, 17)));
+        let range = ByteRange { start: keys::number(&key, 9), end };
+        findings.expect(range.start < range.end, || format!("{id:?} holds nothing: {range:?} {kind:?}"));
+        let of_file = matches!(states.get(&id), Some(State::Lock(lock)) if lock.inode == inode);
+        findings
+            .expect(of_file, || format!("{range:?} of {inode:?} is held by {id:?}, which is not its lock"));
+        *ranges.entry(id).or_default() += 1;
+        inodes.insert(inode);
+    }
+    for (id, state) in states {
+        if let State::Lock(lock) = state {
+            let held = ranges.get(id).copied().unwrap_or_default();
+            findings.expect(lock.ranges == held, || format!("{lock:?} holds {held} ranges"));
+        }
+    }
+    for inode in inodes {
+        let held = read::locks(view, inode)?;
+        for (at, one) in held.iter().enumerate() {
+            for other in &held[at + 1..] {
+                let overlap = one.range.start < other.range.end && other.range.start < one.range.end;
+                let touch = one.range.end == other.range.start || other.range.end == one.range.start;
+                let exclude = one.kind == LockKind::Write || other.kind == LockKind::Write;
+                let wrong = if one.state == other.state {
+                    overlap || touch && one.kind == other.kind
+                } else {
+                    overlap && exclude
+                };
+                findings.expect(!wrong, || format!("{one:?} and {other:?} of {inode:?}"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! Everything that can change the metadata, with every choice already made.
+//!
+//! The leader looks at clocks, free space and randomness, and writes what it chose into the command; `apply` obeys.
+//! A command refused leaves no trace but its reply in the slot.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ByteRange, ClientId, DataServerId, DeviceId, FileLayout, InodeId, IoMode, LockKind, Principal, SessionId,
+    Share, Stateid, StripePolicy, TargetId, Time,
+};
+
+/// A command as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// What the leader chose for it.
+    pub stamp: Stamp,
+    /// The operation that it carries out, so that a repetition is answered and not done again.
+    pub origin: Option<Origin>,
+    /// What to do.
+    pub command: Command,
+}
+
+/// What differs between replicas, chosen once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Now.
+    pub time: Time,
+    /// 64 random bits: generations and session ids come from them.
+    pub random: u64,
+}
+
+/// One operation of one compound: a repeated one has the same origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Session.
+    pub session: SessionId,
+    /// Slot of the session.
+    pub slot: u32,
+    /// Sequence of the slot.
+    pub sequence: u32,
+    /// Which command of the compound, from 0.
+    pub index: u32,
+}
+
+/// A change of the metadata.
+#[expect(missing_docs, reason = "the fields are the arguments of the operation that the variant names")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    // The name space.
+    /// Makes an inode and names it.
+    Create(Create),
+    /// Gives an inode one more name.
+    Link { inode: InodeId, dir: InodeId, name: Vec<u8> },
+    /// Takes a name away; the inode goes with the last name and the last open.
+    Remove { dir: InodeId, name: Vec<u8>, expect: Expect },
+    /// Moves a name; what the new name named before is removed.
+    Rename { from_dir: InodeId, from: Vec<u8>, to_dir: InodeId, to: Vec<u8> },
+    /// Changes attributes. A new size leaves a work record, see [`crate::Work`].
+    SetAttributes { inode: InodeId, set: SetAttributes },
+    /// Data were written through a metaserver: the file reaches to `end` at least.
+    Wrote { inode: InodeId, end: u64 },
+    /// How new files under a directory are spread; none: as in its parent.
+    SetStripe { dir: InodeId, policy: Option<StripePolicy> },
+
+    // Clients and sessions.
+    /// EXCHANGE_ID (RFC 8881, section 18.35.4: every case of its table).
+    ExchangeId { owner: Vec<u8>, verifier: [u8; 8], principal: Principal, update: bool },
+    /// CREATE_SESSION; confirms the client. A repetition (same sequence) gets the same reply.
+    CreateSession { client: ClientId, sequence: u32, principal: Principal, channels: Channels },
+    /// Ends a session.
+    DestroySession { session: SessionId },
+    /// Ends a client without state; refused with `ClientBusy` while it has sessions or state.
+    DestroyClient { client: ClientId },
+    /// The client has reclaimed all it wants.
+    ReclaimComplete { client: ClientId },
+    /// The leader found the client's lease run out: all its state goes.
+    ExpireClient { client: ClientId },
+
+    // Opens and locks.
+    /// OPEN, by name with or without creation, or by inode.
+    Open(Open),
+    /// CLOSE. Layouts that end with the last close go too.
+    Close { client: ClientId, stateid: Stateid },
+    /// OPEN_DOWNGRADE.
+    OpenDowngrade { client: ClientId, stateid: Stateid, access: Share, deny: Share },
+    /// LOCK.
+    Lock { client: ClientId, inode: InodeId, owner: LockOwner, kind: LockKind, range: ByteRange },
+    /// LOCKU.
+    Unlock { client: ClientId, stateid: Stateid, range: ByteRange },
+    /// FREE_STATEID: a lock state that holds no lock.
+    FreeState { client: ClientId, stateid: Stateid },
+
+    // Layouts.
+    /// LAYOUTGET: the whole file.
+    LayoutGet { client: ClientId, inode: InodeId, stateid: Stateid, mode: IoMode },
+    /// LAYOUTCOMMIT.
+    LayoutCommit {
+        client: ClientId,
+        inode: InodeId,
+        stateid: Stateid,
+        /// The last byte written, if any was.
+        last_write: Option<u64>,
+        /// The client's modification time, if it gave one.
+        modified: Option<Time>,
+    },
+    /// The leader is about to recall the layout: its sequence moves on, once until the next LAYOUTGET, because the
+    /// call-back must carry a newer one than the client has (RFC 8881, section 12.5.5.2.1).
+    LayoutRecall { client: ClientId, inode: InodeId },
+    /// LAYOUTRETURN, or a layout that was not returned in time and is revoked.
+    LayoutReturn { client: ClientId, scope: ReturnScope },
+
+    // The cluster.
+    /// A data server and its targets, as it registered.
+    PutDataServer(DataServer),
+    /// A device for these targets in this order: the existing one, if there is one.
+    DefineDevice { targets: Vec<TargetId> },
+    /// The work with these ids has reached every object, see [`crate::Work`].
+    WorkDone { ids: Vec<u64> },
+}
+
+/// CREATE and its likes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Create {
+    /// The directory.
+    pub dir: InodeId,
+    /// The new name.
+    pub name: Vec<u8>,
+    /// What to make.
+    pub node: NewNode,
+    /// Attributes of a new inode.
+    pub attributes: NewAttributes,
+    /// What to do when the name exists.
+    pub exists: Exists,
+}
+
+/// What is to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NewNode {
+    /// A regular file with its data placed there.
+    File(FileLayout),
+    /// A directory.
+    Directory,
+    /// A symbolic link to this path.
+    Symlink(Vec<u8>),
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// Major, minor.
+    CharacterDevice(u32, u32),
+    /// Major, minor.
+    BlockDevice(u32, u32),
+}
+
+/// Attributes of a new inode, all chosen. The group is the directory's when that has its set-gid bit, which the
+/// metaserver has already looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewAttributes {
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last read, when it is not now.
+    pub accessed: Option<Time>,
+    /// Last change, when it is not now.
+    pub modified: Option<Time>,
+}
+
+/// What a create does when the name exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exists {
+    /// Take what is there, if it is a regular file and one was asked for.
+    Take,
+    /// Refuse.
+    Refuse,
+    /// Take it if it was made with this verifier, else refuse (exclusive create).
+    Verify([u8; 8]),
+}
+
+/// What a REMOVE may remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Expect {
+    /// NFSv4's REMOVE: anything; a directory must be empty.
+    Anything,
+    /// RMDIR: an empty directory.
+    Directory,
+    /// NFSv3's REMOVE: anything but a directory.
+    NotDirectory,
+}
+
+/// New values of attributes; none: as it was. The metaserver has checked who may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SetAttributes {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner. A new owner or group clears set-id bits of a file, unless `mode` is set too.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Length in bytes; regular files only.
+    pub size: Option<u64>,
+    /// Last read.
+    pub accessed: Option<Time>,
+    /// Last change of data.
+    pub modified: Option<Time>,
+    /// Only if the change time is still this one (NFSv3's guard); else `NotSync`.
+    pub guard: Option<Time>,
+}
+
+/// The limits that a session was given (RFC 8881, section 18.36).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Channels {
+    /// Client to server.
+    pub fore: Channel,
+    /// Server to client.
+    pub back: Channel,
+    /// The program that the client serves call-backs under.
+    pub callback_program: u32,
+}
+
+/// Limits of one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Channel {
+    /// Largest request, in bytes.
+    pub request_bytes_max: u32,
+    /// Largest reply, in bytes.
+    pub response_bytes_max: u32,
+    /// Largest reply kept for a repetition, in bytes.
+    pub cached_bytes_max: u32,
+    /// Operations in a compound.
+    pub operations_max: u32,
+    /// Slots.
+    pub slots: u32,
+}
+
+/// OPEN.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Open {
+    /// The client.
+    pub client: ClientId,
+    /// Its open-owner.
+    pub owner: Vec<u8>,
+    /// What to open.
+    pub target: OpenTarget,
+    /// Asked for; not empty.
+    pub access: Share,
+    /// Denied to others.
+    pub deny: Share,
+}
+
+/// What an OPEN opens.
+#[expect(missing_docs, reason = "each variant tells what its fields are")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OpenTarget {
+    /// CLAIM_FH: this regular file.
+    Inode(InodeId),
+    /// CLAIM_NULL without creation.
+    Name { dir: InodeId, name: Vec<u8> },
+    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is cut to nothing.
+    Create { create: Create, truncate: bool },
+}
+
+/// Whose lock (RFC 8881, section 18.10: locker4).
+#[expect(missing_docs, reason = "each variant tells what its fields are")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockOwner {
+    /// The first lock of this lock-owner on the file, through an open.
+    New { open: Stateid, owner: Vec<u8> },
+    /// One more, under the lock state.
+    Known { lock: Stateid },
+}
+
+/// What a LAYOUTRETURN returns; files layouts are granted and returned whole.
+#[expect(missing_docs, reason = "each variant tells what its fields are")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReturnScope {
+    /// The layout of one file.
+    File { inode: InodeId, stateid: Stateid },
+    /// All layouts of the client.
+    All,
+    /// Recalled, and not returned in time: the state with this id on this file, whatever its sequence.
+    Revoke { inode: InodeId },
+}
+
+/// A data server as it registered. Its targets keep the space that the leader last heard of in memory, not here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataServer {
+    /// Its id.
+    pub id: DataServerId,
+    /// Its name, for people.
+    pub name: String,
+    /// Where clients and metaservers reach it: `10.0.0.5:2050`.
+    pub addresses: Vec<String>,
+    /// Its targets.
+    pub targets: Vec<TargetId>,
+}
+
+/// An ordered list of targets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its id.
+    pub id: DeviceId,
+    /// The targets.
+    pub targets: Vec<TargetId>,
+}

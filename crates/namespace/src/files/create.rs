@@ -1,0 +1,109 @@
+//! CREATE, MKDIR, SYMLINK, MKNOD, and the creating half of OPEN.
+
+use store::StoreError;
+
+use super::entry;
+use crate::step::{Step, Stop};
+use crate::{
+    Change, Create, Directory, Error, Exists, FIRST_COOKIE, Inode, InodeId, Kind, MODE_BITS, NewNode, Reply,
+};
+
+/// What a create found at its name.
+pub(crate) enum Found {
+    /// Nothing: it may be made in this directory.
+    Free { dir: Inode },
+    /// This, which is to be taken as it is. `made_by_it`: by an earlier try of the same exclusive create.
+    Taken { inode: Inode, dir: Change, made_by_it: bool },
+}
+
+/// Creates, or takes what is there.
+pub(crate) fn create(step: &mut Step<'_>, create: &Create) -> Result<Reply, Stop> {
+    match find(step, create)? {
+        Found::Free { dir } => {
+            let (inode, dir) = make(step, dir, create)?;
+            Ok(Reply::Created { inode, existed: false, dir })
+        }
+        Found::Taken { inode, dir, made_by_it } => {
+            if inode.layout().is_none() || !matches!(create.node, NewNode::File(_)) {
+                return Err(Error::Exists.into());
+            }
+            Ok(Reply::Created { inode, existed: !made_by_it, dir })
+        }
+    }
+}
+
+/// Everything that can be refused about a create but the type of what is there.
+pub(crate) fn find(step: &Step<'_>, create: &Create) -> Result<Found, Stop> {
+    if matches!(create.node, NewNode::File(layout) if layout.columns == 0) {
+        return Err(Error::Invalid.into());
+    }
+    let dir = step.directory(create.dir)?;
+    let Some(name) = entry::find(step, create.dir, &create.name)? else { return Ok(Found::Free { dir }) };
+    let inode = step.inode(name.inode)?;
+    let made_by_it = match create.exists {
+        Exists::Take => false,
+        Exists::Verify(verifier) if inode.verifier == Some(verifier) => true,
+        Exists::Refuse | Exists::Verify(_) => return Err(Error::Exists.into()),
+    };
+    Ok(Found::Taken { inode, dir: dir.unchanged(), made_by_it })
+}
+
+/// Makes the inode and its entry. Nothing is refused any more.
+pub(crate) fn make(
+    step: &mut Step<'_>,
+    mut dir: Inode,
+    create: &Create,
+) -> Result<(Inode, Change), StoreError> {
+    let id = step.count(|counters| {
+        counters.inodes += 1;
+        let id = InodeId(counters.next_inode);
+        counters.next_inode += 1;
+        id
+    })?;
+    let (kind, size) = match &create.node {
+        NewNode::File(layout) => (Kind::File(*layout), 0),
+        NewNode::Directory => (
+            Kind::Directory(Directory {
+                parent: dir.id,
+                entries: 0,
+                next_cookie: FIRST_COOKIE,
+                stripe: None,
+            }),
+            0,
+        ),
+        NewNode::Symlink(target) => (Kind::Symlink(target.clone()), target.len() as u64),
+        NewNode::Fifo => (Kind::Fifo, 0),
+        NewNode::Socket => (Kind::Socket, 0),
+        NewNode::CharacterDevice(major, minor) => (Kind::CharacterDevice(*major, *minor), 0),
+        NewNode::BlockDevice(major, minor) => (Kind::BlockDevice(*major, *minor), 0),
+    };
+    let is_directory = matches!(kind, Kind::Directory(_));
+    let attributes = &create.attributes;
+    let inode = Inode {
+        id,
+        generation: step.generation(),
+        kind,
+        mode: attributes.mode & MODE_BITS,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        links: if is_directory { 2 } else { 1 },
+        size,
+        accessed: attributes.accessed.unwrap_or(step.now()),
+        modified: attributes.modified.unwrap_or(step.now()),
+        changed: step.now(),
+        created: step.now(),
+        change: 1,
+        verifier: match create.exists {
+            Exists::Verify(verifier) => Some(verifier),
+            Exists::Take | Exists::Refuse => None,
+        },
+    };
+    step.put_inode(&inode)?;
+    entry::add(step, &mut dir, &create.name, id)?;
+    if is_directory {
+        dir.links += 1; // its `..`
+    }
+    let change = dir.data_changed(step.now());
+    step.put_inode(&dir)?;
+    Ok((inode, change))
+}

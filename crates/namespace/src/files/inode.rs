@@ -1,0 +1,64 @@
+//! What an inode knows about itself.
+
+use crate::{Change, Directory, FileLayout, Inode, Kind, Time};
+
+impl Inode {
+    /// The directory in it, if it is one.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Directory> {
+        match &self.kind {
+            Kind::Directory(directory) => Some(directory),
+            Kind::File(_)
+            | Kind::Symlink(_)
+            | Kind::Fifo
+            | Kind::Socket
+            | Kind::CharacterDevice(..)
+            | Kind::BlockDevice(..) => None,
+        }
+    }
+
+    /// Where its data are, if it is a regular file.
+    #[must_use]
+    pub fn layout(&self) -> Option<FileLayout> {
+        match self.kind {
+            Kind::File(layout) => Some(layout),
+            Kind::Directory(_)
+            | Kind::Symlink(_)
+            | Kind::Fifo
+            | Kind::Socket
+            | Kind::CharacterDevice(..)
+            | Kind::BlockDevice(..) => None,
+        }
+    }
+
+    pub(crate) fn directory_mut(&mut self) -> Option<&mut Directory> {
+        match &mut self.kind {
+            Kind::Directory(directory) => Some(directory),
+            Kind::File(_)
+            | Kind::Symlink(_)
+            | Kind::Fifo
+            | Kind::Socket
+            | Kind::CharacterDevice(..)
+            | Kind::BlockDevice(..) => None,
+        }
+    }
+
+    /// Its data, or a directory's entries, changed.
+    pub(crate) fn data_changed(&mut self, now: Time) -> Change {
+        self.modified = now;
+        self.attributes_changed(now)
+    }
+
+    /// Its attributes changed.
+    pub(crate) fn attributes_changed(&mut self, now: Time) -> Change {
+        let before = self.change;
+        self.change += 1;
+        self.changed = now;
+        Change { before, after: self.change }
+    }
+
+    /// It was looked at and did not change.
+    pub(crate) fn unchanged(&self) -> Change {
+        Change { before: self.change, after: self.change }
+    }
+}

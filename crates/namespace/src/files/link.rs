@@ -1,0 +1,29 @@
+//! LINK.
+
+use super::entry;
+use crate::step::{Step, Stop};
+use crate::{Error, InodeId, LINKS_MAX, Reply};
+
+pub(crate) fn link(step: &mut Step<'_>, inode: InodeId, dir: InodeId, name: &[u8]) -> Result<Reply, Stop> {
+    let mut dir = step.directory(dir)?;
+    let mut inode = step.inode(inode)?;
+    if entry::find(step, dir.id, name)?.is_some() {
+        return Err(Error::Exists.into());
+    }
+    if inode.directory().is_some() {
+        return Err(Error::IsDirectory.into());
+    }
+    if inode.links == 0 {
+        return Err(Error::NoEntry.into()); // removed, only still open: as Linux has it
+    }
+    if inode.links >= LINKS_MAX {
+        return Err(Error::TooManyLinks.into());
+    }
+    entry::add(step, &mut dir, name, inode.id)?;
+    let change = dir.data_changed(step.now());
+    step.put_inode(&dir)?;
+    inode.links += 1;
+    inode.attributes_changed(step.now());
+    step.put_inode(&inode)?;
+    Ok(Reply::Linked { inode, dir: change })
+}

@@ -1,0 +1,9 @@
+//! The name space: one file for each operation, and what they share about inodes and directory entries.
+
+pub(crate) mod create;
+pub(crate) mod entry;
+mod inode;
+pub(crate) mod link;
+pub(crate) mod remove;
+pub(crate) mod rename;
+pub(crate) mod set_attributes;

@@ -1,0 +1,98 @@
+//! RENAME, as POSIX has it: what the new name named goes in the same step.
+
+use store::StoreError;
+
+use super::{entry, remove};
+use crate::record::Name;
+use crate::step::{Step, Stop};
+use crate::{Error, Inode, InodeId, Reply, read};
+
+pub(crate) fn rename(
+    step: &mut Step<'_>,
+    from_dir: InodeId,
+    from: &[u8],
+    to_dir: InodeId,
+    to: &[u8],
+) -> Result<Reply, Stop> {
+    let mut source = step.directory(from_dir)?;
+    // One directory is one record: two copies of it would lose each other's changes.
+    let mut target = if from_dir == to_dir { None } else { Some(step.directory(to_dir)?) };
+    let found = entry::find(step, from_dir, from)?.ok_or(Error::NoEntry)?;
+    let mut moved = step.inode(found.inode)?;
+    let over = entry::find(step, to_dir, to)?;
+
+    if over.is_some_and(|over| over.inode == moved.id) {
+        // Two names of one file, or one name twice: nothing happens (POSIX, rename()).
+        let to = target.as_ref().unwrap_or(&source).unchanged();
+        return Ok(Reply::Renamed { from: source.unchanged(), to, moved: moved.id, replaced: None });
+    }
+    let moves_directory = moved.directory().is_some();
+    if moves_directory && is_within(step, to_dir, moved.id)? {
+        return Err(Error::Invalid.into());
+    }
+    let replaced = match over {
+        None => None,
+        Some(over) => Some((over, replaceable(step, over, moves_directory)?)),
+    };
+
+    entry::take(step, &mut source, from, found)?;
+    if moves_directory {
+        source.links -= 1;
+    }
+    let into = target.as_mut().unwrap_or(&mut source);
+    match replaced {
+        Some((over, _)) => entry::put(step, to_dir, to, Name { cookie: over.cookie, inode: moved.id })?,
+        None => entry::add(step, into, to, moved.id)?,
+    }
+    if moves_directory && replaced.is_none() {
+        into.links += 1; // else the replaced one's `..` is now the moved one's
+    }
+    let from_change = source.data_changed(step.now());
+    step.put_inode(&source)?;
+    let to_change = match &mut target {
+        None => from_change,
+        Some(target) => {
+            let change = target.data_changed(step.now());
+            step.put_inode(target)?;
+            change
+        }
+    };
+    if let Some(directory) = moved.directory_mut() {
+        directory.parent = to_dir;
+    }
+    moved.attributes_changed(step.now());
+    step.put_inode(&moved)?;
+    let replaced = match replaced {
+        None => None,
+        Some((over, inode)) => {
+            remove::unname(step, inode)?;
+            Some(over.inode)
+        }
+    };
+    Ok(Reply::Renamed { from: from_change, to: to_change, moved: moved.id, replaced })
+}
+
+/// What stands at the new name, if it may be replaced.
+fn replaceable(step: &Step<'_>, over: Name, by_directory: bool) -> Result<Inode, Stop> {
+    let inode = step.inode(over.inode)?;
+    match (by_directory, inode.directory()) {
+        (true, None) => Err(Error::NotDirectory.into()),
+        (false, Some(_)) => Err(Error::IsDirectory.into()),
+        (true, Some(directory)) if directory.entries > 0 => Err(Error::NotEmpty.into()),
+        (true, Some(_)) | (false, None) => Ok(inode),
+    }
+}
+
+/// Whether `dir` is `ancestor` or below it.
+fn is_within(step: &Step<'_>, dir: InodeId, ancestor: InodeId) -> Result<bool, StoreError> {
+    let mut at = dir;
+    while at != ancestor {
+        match read::inode(step.view(), at)?
+            .and_then(|inode| inode.directory().map(|directory| directory.parent))
+        {
+            Some(parent) if parent != at => at = parent,
+            Some(_) | None => return Ok(false),
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,220 @@
+//! Where every record is. A key is one tag byte and then numbers, big-endian, so that keys sort as numbers do; a name,
+//! an owner or a list of variable length stands last. A value is a version byte and a postcard record (`record.rs`).
+//!
+//! ```text
+//! tag table            key after the tag                     value
+//! 00  counters         ·                                     Counters
+//! 01  inodes           inode:8                               Inode
+//! 02  names            dir:8 name:1..                        Name { cookie, inode }
+//! 03  cookies          dir:8 cookie:8                        CookieEntry { name, inode }
+//!
+//! 10  clients          client:8                              ClientRecord
+//! 11  owners           owner:0..                             OwnerRecord { confirmed, unconfirmed }
+//! 12  sessions         session:16                            SessionRecord
+//! 13  client sessions  client:8 session:16                   · (index of 12)
+//! 14  slots            session:16 slot:4                     SlotRecord { sequence, replies }
+//!
+//! 20  states           state:8                               State: open, lock or layout
+//! 21  client states    client:8 state:8                      · (index of 20)
+//! 22  opens            inode:8 client:8 owner:0..            StateId (index of 20)
+//! 23  lock states      inode:8 client:8 owner:0..            StateId (index of 20)
+//! 24  locks            inode:8 start:8 state:8               HeldLock { end, kind }
+//! 25  layouts          inode:8 client:8                      StateId (index of 20)
+//! 26  uses             inode:8                               Use: how many opens, readers, deniers, layouts
+//!
+//! 30  work             work:8                                Work
+//! 31  cuts             inode:8                               id of the truncation in 30 (index)
+//!
+//! 40  data servers     server:8                              DataServer
+//! 41  targets          target:8                              DataServerId (index of 40)
+//! 42  devices          device:8                              Device
+//! 43  device lists     target:8 target:8 …                   DeviceId (index of 42)
+//! ```
+//!
+//! Tags from 80 on are not ours: the replica keeps what it has applied in the same store, and in the same batch.
+//!
+//! What one operation needs lies together: a directory's names, then its entries in cookie order, are each one range; so
+//! are the opens, the locks and the layouts of one file, and the states of one client.
+
+use crate::{ClientId, DataServerId, DeviceId, InodeId, SessionId, StateId, TargetId};
+
+/// A key of the store.
+pub(crate) type Key = Vec<u8>;
+
+pub(crate) const COUNTERS: u8 = 0x00;
+pub(crate) const INODES: u8 = 0x01;
+pub(crate) const NAMES: u8 = 0x02;
+pub(crate) const COOKIES: u8 = 0x03;
+pub(crate) const CLIENTS: u8 = 0x10;
+pub(crate) const OWNERS: u8 = 0x11;
+pub(crate) const SESSIONS: u8 = 0x12;
+pub(crate) const CLIENT_SESSIONS: u8 = 0x13;
+pub(crate) const SLOTS: u8 = 0x14;
+pub(crate) const STATES: u8 = 0x20;
+pub(crate) const CLIENT_STATES: u8 = 0x21;
+pub(crate) const OPENS: u8 = 0x22;
+pub(crate) const LOCK_STATES: u8 = 0x23;
+pub(crate) const LOCKS: u8 = 0x24;
+pub(crate) const LAYOUTS: u8 = 0x25;
+pub(crate) const USES: u8 = 0x26;
+pub(crate) const WORK: u8 = 0x30;
+pub(crate) const CUTS: u8 = 0x31;
+pub(crate) const DATA_SERVERS: u8 = 0x40;
+pub(crate) const TARGETS: u8 = 0x41;
+pub(crate) const DEVICES: u8 = 0x42;
+pub(crate) const DEVICE_LISTS: u8 = 0x43;
+
+/// Tags from here on are not ours: the replica keeps its own records in the same store.
+pub(crate) const OTHERS: u8 = 0x80;
+
+/// All of ours.
+pub(crate) const TAGS: [u8; 22] = [
+    COUNTERS,
+    INODES,
+    NAMES,
+    COOKIES,
+    CLIENTS,
+    OWNERS,
+    SESSIONS,
+    CLIENT_SESSIONS,
+    SLOTS,
+    STATES,
+    CLIENT_STATES,
+    OPENS,
+    LOCK_STATES,
+    LOCKS,
+    LAYOUTS,
+    USES,
+    WORK,
+    CUTS,
+    DATA_SERVERS,
+    TARGETS,
+    DEVICES,
+    DEVICE_LISTS,
+];
+
+/// The key or prefix of `tag` and `numbers`.
+pub(crate) fn of(tag: u8, numbers: &[u64]) -> Key {
+    with_bytes(tag, numbers, &[])
+}
+
+/// The same, and `bytes` last.
+pub(crate) fn with_bytes(tag: u8, numbers: &[u64], bytes: &[u8]) -> Key {
+    let mut key = Vec::with_capacity(1 + numbers.len() * 8 + bytes.len());
+    key.push(tag);
+    for number in numbers {
+        key.extend_from_slice(&number.to_be_bytes());
+    }
+    key.extend_from_slice(bytes);
+    key
+}
+
+/// The first key after all that start with `prefix`. No tag is 0xff, so there is one.
+pub(crate) fn after(prefix: &[u8]) -> Key {
+    let mut end = prefix.to_vec();
+    while end.pop_if(|last| *last == u8::MAX).is_some() {}
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+pub(crate) fn counters() -> Key {
+    vec![COUNTERS]
+}
+
+pub(crate) fn inode(inode: InodeId) -> Key {
+    of(INODES, &[inode.0])
+}
+
+pub(crate) fn name(dir: InodeId, name: &[u8]) -> Key {
+    with_bytes(NAMES, &[dir.0], name)
+}
+
+pub(crate) fn cookie(dir: InodeId, cookie: u64) -> Key {
+    of(COOKIES, &[dir.0, cookie])
+}
+
+pub(crate) fn client(client: ClientId) -> Key {
+    of(CLIENTS, &[client.0])
+}
+
+pub(crate) fn owner(owner: &[u8]) -> Key {
+    with_bytes(OWNERS, &[], owner)
+}
+
+pub(crate) fn session(session: SessionId) -> Key {
+    with_bytes(SESSIONS, &[], &session.0)
+}
+
+pub(crate) fn client_session(client: ClientId, session: SessionId) -> Key {
+    with_bytes(CLIENT_SESSIONS, &[client.0], &session.0)
+}
+
+pub(crate) fn slots(session: SessionId) -> Key {
+    with_bytes(SLOTS, &[], &session.0)
+}
+
+pub(crate) fn slot(session: SessionId, slot: u32) -> Key {
+    let mut key = slots(session);
+    key.extend_from_slice(&slot.to_be_bytes());
+    key
+}
+
+pub(crate) fn state(state: StateId) -> Key {
+    of(STATES, &[state.0])
+}
+
+pub(crate) fn client_state(client: ClientId, state: StateId) -> Key {
+    of(CLIENT_STATES, &[client.0, state.0])
+}
+
+pub(crate) fn open(inode: InodeId, client: ClientId, owner: &[u8]) -> Key {
+    with_bytes(OPENS, &[inode.0, client.0], owner)
+}
+
+pub(crate) fn lock_state(inode: InodeId, client: ClientId, owner: &[u8]) -> Key {
+    with_bytes(LOCK_STATES, &[inode.0, client.0], owner)
+}
+
+pub(crate) fn lock(inode: InodeId, start: u64, state: StateId) -> Key {
+    of(LOCKS, &[inode.0, start, state.0])
+}
+
+pub(crate) fn layout(inode: InodeId, client: ClientId) -> Key {
+    of(LAYOUTS, &[inode.0, client.0])
+}
+
+pub(crate) fn uses(inode: InodeId) -> Key {
+    of(USES, &[inode.0])
+}
+
+pub(crate) fn work(id: u64) -> Key {
+    of(WORK, &[id])
+}
+
+pub(crate) fn cut(inode: InodeId) -> Key {
+    of(CUTS, &[inode.0])
+}
+
+pub(crate) fn data_server(id: DataServerId) -> Key {
+    of(DATA_SERVERS, &[id.0])
+}
+
+pub(crate) fn target(target: TargetId) -> Key {
+    of(TARGETS, &[target.0])
+}
+
+pub(crate) fn device(device: DeviceId) -> Key {
+    of(DEVICES, &[device.0])
+}
+
+pub(crate) fn device_list(targets: &[TargetId]) -> Key {
+    let targets: Vec<u64> = targets.iter().map(|target| target.0).collect();
+    of(DEVICE_LISTS, &targets)
+}
+
+/// The number that stands `at` bytes into a key; 0 where the key is too short, which no key of ours is.
+pub(crate) fn number(key: &[u8], at: usize) -> u64 {
+    key.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
+}

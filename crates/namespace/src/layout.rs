@@ -1,0 +1,113 @@
+//! Where a file's bytes are: columns over targets, and the arithmetic between file and object offsets.
+//!
+//! Dense packing (RFC 8881, section 13.4.4): stripe unit `n` of the file is unit `n / W` of column `n % W`. With a
+//! unit U and W = 3:
+//!
+//! ```text
+//! file      0    U    2U   3U   4U   5U   6U
+//!           │ c0 │ c1 │ c2 │ c0 │ c1 │ c2 │
+//! column 0  │ 0  │ 3U │ 6U …       object offsets 0, U, 2U
+//! ```
+//!
+//! Column `c` is kept by target `(c + first) % W` of the file's device, so that many files share one device, and yet
+//! start at different targets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DeviceId, TargetId};
+
+/// Bytes on one column before going on to the next: a multiple of 64 KiB, at most 1 GiB. The low six bits of
+/// `nfl_util` are flags, hence a multiple of 64 at the least (RFC 8881, section 13.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StripeUnit(u32);
+
+impl StripeUnit {
+    /// What it must be a multiple of.
+    pub const STEP_BYTES: u32 = 64 * 1024;
+    /// The largest.
+    pub const BYTES_MAX: u32 = 1024 * 1024 * 1024;
+    /// 1 MiB.
+    pub const DEFAULT: StripeUnit = StripeUnit(1024 * 1024);
+
+    /// Checks the bounds.
+    #[must_use]
+    pub fn new(bytes: u32) -> Option<Self> {
+        (bytes > 0 && bytes <= Self::BYTES_MAX && bytes.is_multiple_of(Self::STEP_BYTES))
+            .then_some(Self(bytes))
+    }
+
+    /// In bytes.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        self.0
+    }
+}
+
+/// Where the data of one file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLayout {
+    /// The targets, in order.
+    pub device: DeviceId,
+    /// The target of column 0, as an index in the device.
+    pub first: u32,
+    /// Bytes on one column before the next.
+    pub unit: StripeUnit,
+    /// Columns: the number of the device's targets.
+    pub columns: u32,
+}
+
+/// A run of bytes of a file on one column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// The column.
+    pub column: u32,
+    /// Where the run starts in the file.
+    pub file_offset: u64,
+    /// Where the run starts in the object.
+    pub object_offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+impl FileLayout {
+    /// The index in the device of the target that keeps `column`.
+    #[must_use]
+    pub fn target_index(&self, column: u32) -> usize {
+        ((u64::from(column) + u64::from(self.first)) % u64::from(self.columns)) as usize
+    }
+
+    /// The target that keeps `column`, from the device's list.
+    #[must_use]
+    pub fn target(&self, targets: &[TargetId], column: u32) -> Option<TargetId> {
+        targets.get(self.target_index(column)).copied()
+    }
+
+    /// The runs of bytes `offset..offset + len`, in file order, one for each stripe unit touched.
+    pub fn extents(&self, offset: u64, len: u64) -> impl Iterator<Item = Extent> + use<> {
+        let (unit, columns) = (u64::from(self.unit.bytes()), u64::from(self.columns));
+        let end = offset.saturating_add(len);
+        let mut at = offset;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (stripe, within) = (at / unit, at % unit);
+            let len = (unit - within).min(end - at);
+            let column = (stripe % columns) as u32;
+            let extent =
+                Extent { column, file_offset: at, object_offset: stripe / columns * unit + within, len };
+            at += len;
+            Some(extent)
+        })
+    }
+
+    /// How long the object of `column` is in a file of `size` bytes without holes.
+    #[must_use]
+    pub fn object_len(&self, column: u32, size: u64) -> u64 {
+        let (unit, columns, column) =
+            (u64::from(self.unit.bytes()), u64::from(self.columns), u64::from(column));
+        let row = unit * columns;
+        let within = (size % row).saturating_sub(column * unit).min(unit);
+        size / row * unit + within
+    }
+}

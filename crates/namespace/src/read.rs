@@ -1,0 +1,406 @@
+//! Reads: from any view of the store, a snapshot or a batch in progress. None of them changes anything, so none of them
+//! passes through the log.
+
+use std::ops::ControlFlow;
+
+use serde::de::DeserializeOwned;
+use store::{StoreError, View};
+
+use crate::record::{CookieEntry, Counters, HeldLock, Name, SlotRecord, Use, decode, get};
+use crate::{
+    ByteRange, ClientId, ClientRecord, Conflict, DataServer, DataServerId, Device, DeviceId, Entry, Held,
+    Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId, SessionRecord, Share, State, StateId,
+    Stateid, StripePolicy, TargetId, Work, keys,
+};
+
+/// The inode with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails; so with every read here.
+pub fn inode(view: &dyn View, inode: InodeId) -> Result<Option<Inode>, StoreError> {
+    get(view, &keys::inode(inode))
+}
+
+/// What `name` names in `dir`; none, too, when `dir` is not a directory.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn lookup(view: &dyn View, dir: InodeId, name: &[u8]) -> Result<Option<InodeId>, StoreError> {
+    Ok(get::<Name>(view, &keys::name(dir, name))?.map(|name| name.inode))
+}
+
+/// Visits the entries of `dir` whose cookie is above `after_cookie`, in cookie order, until `visit` breaks. Start with
+/// 0. Costs one range scan, whatever the size of the directory.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn list(
+    view: &dyn View,
+    dir: InodeId,
+    after_cookie: u64,
+    mut visit: impl FnMut(Entry) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let from = keys::cookie(dir, after_cookie.saturating_add(1));
+    let to = keys::after(&keys::of(keys::COOKIES, &[dir.0]));
+    if after_cookie == u64::MAX {
+        return Ok(());
+    }
+    scan_records(view, &from, &to, |key, CookieEntry { name, inode }| {
+        visit(Entry { cookie: keys::number(key, 9), name, inode })
+    })
+}
+
+/// The device with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn device(view: &dyn View, device: DeviceId) -> Result<Option<Device>, StoreError> {
+    get(view, &keys::device(device))
+}
+
+/// All devices, by id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn devices(view: &dyn View) -> Result<Vec<Device>, StoreError> {
+    collect(view, &[keys::DEVICES])
+}
+
+/// All data servers, by id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn data_servers(view: &dyn View) -> Result<Vec<DataServer>, StoreError> {
+    collect(view, &[keys::DATA_SERVERS])
+}
+
+/// The data server that holds `target`.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn target_server(view: &dyn View, target: TargetId) -> Result<Option<DataServerId>, StoreError> {
+    get(view, &keys::target(target))
+}
+
+/// The client with this id, confirmed or not.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn client(view: &dyn View, client: ClientId) -> Result<Option<ClientRecord>, StoreError> {
+    get(view, &keys::client(client))
+}
+
+/// All clients, confirmed or not.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn clients(view: &dyn View) -> Result<Vec<ClientId>, StoreError> {
+    let mut clients = Vec::new();
+    scan_keys(view, &[keys::CLIENTS], |key| {
+        clients.push(ClientId(keys::number(key, 1)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(clients)
+}
+
+/// The session with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn session(view: &dyn View, session: SessionId) -> Result<Option<SessionRecord>, StoreError> {
+    get(view, &keys::session(session))
+}
+
+/// The sessions of a client.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn sessions(view: &dyn View, client: ClientId) -> Result<Vec<SessionId>, StoreError> {
+    let mut sessions = Vec::new();
+    scan_keys(view, &keys::of(keys::CLIENT_SESSIONS, &[client.0]), |key| {
+        sessions.extend(key.get(9..).and_then(|id| id.try_into().ok()).map(SessionId));
+        ControlFlow::Continue(())
+    })?;
+    Ok(sessions)
+}
+
+/// What the command with this origin was answered, if it was carried out before.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn recorded(view: &dyn View, origin: &Origin) -> Result<Option<Reply>, StoreError> {
+    let slot: Option<SlotRecord> = get(view, &keys::slot(origin.session, origin.slot))?;
+    let same = slot.filter(|slot| slot.sequence == origin.sequence);
+    let replies = same.map(|slot| slot.replies).unwrap_or_default();
+    Ok(replies.into_iter().find(|(index, _)| *index == origin.index).map(|(_, reply)| reply))
+}
+
+/// The open, lock or layout with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn state(view: &dyn View, state: StateId) -> Result<Option<State>, StoreError> {
+    get(view, &keys::state(state))
+}
+
+/// The opens, locks and layouts of a client.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn states(view: &dyn View, client: ClientId) -> Result<Vec<StateId>, StoreError> {
+    let mut states = Vec::new();
+    scan_keys(view, &keys::of(keys::CLIENT_STATES, &[client.0]), |key| {
+        states.push(StateId(keys::number(key, 9)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(states)
+}
+
+/// Whether a client has anything open, locked or laid out.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn has_state(view: &dyn View, client: ClientId) -> Result<bool, StoreError> {
+    any_key(view, &keys::of(keys::CLIENT_STATES, &[client.0]))
+}
+
+/// The opens of a file, by client and open-owner.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn opens(view: &dyn View, inode: InodeId) -> Result<Vec<StateId>, StoreError> {
+    collect(view, &keys::of(keys::OPENS, &[inode.0]))
+}
+
+/// Whether a file is open, or a client has a layout of it.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn in_use(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
+    Ok(view.get(&keys::uses(inode))?.is_some())
+}
+
+/// The ranges of a file that are locked, by where they start.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn locks(view: &dyn View, inode: InodeId) -> Result<Vec<Held>, StoreError> {
+    let mut locks = Vec::new();
+    locks_starting_before(view, inode, u64::MAX, |held| {
+        locks.push(held);
+        ControlFlow::Continue(())
+    })?;
+    Ok(locks)
+}
+
+/// LOCKT: the first range that keeps `owner` of `client` from locking `range`.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn conflicting_lock(
+    view: &dyn View,
+    inode: InodeId,
+    client: ClientId,
+    owner: &[u8],
+    kind: LockKind,
+    range: ByteRange,
+) -> Result<Option<Conflict>, StoreError> {
+    let own: Option<StateId> = get(view, &keys::lock_state(inode, client, owner))?;
+    let mut found = None;
+    locks_starting_before(view, inode, range.end, |held| {
+        let excludes = held.kind == LockKind::Write || kind == LockKind::Write;
+        if Some(held.state) != own && held.range.end > range.start && excludes {
+            found = Some(held);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    let Some(Held { range, kind, state: holder }) = found else { return Ok(None) };
+    let Some(State::Lock(holder)) = state(view, holder)? else {
+        return Err(StoreError {
+            doing: "find a lock's owner",
+            cause: format!("{holder:?} is not a lock state"),
+        });
+    };
+    Ok(Some(Conflict { range, kind, client: holder.client, owner: holder.owner }))
+}
+
+/// Visits the locked ranges of a file that start before `end`, by where they start.
+pub(crate) fn locks_starting_before(
+    view: &dyn View,
+    inode: InodeId,
+    end: u64,
+    mut visit: impl FnMut(Held) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let (from, to) = (keys::of(keys::LOCKS, &[inode.0]), keys::of(keys::LOCKS, &[inode.0, end]));
+    scan_records(view, &from, &to, |key, HeldLock { end, kind }| {
+        let range = ByteRange { start: keys::number(key, 9), end };
+        visit(Held { range, kind, state: StateId(keys::number(key, 17)) })
+    })
+}
+
+/// The layouts of a file.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn layouts(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Stateid, IoMode)>, StoreError> {
+    let ids: Vec<StateId> = collect(view, &keys::of(keys::LAYOUTS, &[inode.0]))?;
+    let mut layouts = Vec::with_capacity(ids.len());
+    for id in ids {
+        if let Some(State::Layout(layout)) = state(view, id)? {
+            layouts.push((layout.client, layout.stateid, layout.mode));
+        }
+    }
+    Ok(layouts)
+}
+
+/// Whether an open denies `wanted` to I/O that is under no open of its own: NFSv3, or an anonymous stateid (RFC 8881,
+/// section 9.1.4.3). The opens of `except` do not count.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn share_conflict(
+    view: &dyn View,
+    inode: InodeId,
+    wanted: Share,
+    except: Option<ClientId>,
+) -> Result<bool, StoreError> {
+    open_conflict(view, inode, wanted, Share::NONE, |client, _| Some(client) == except)
+}
+
+/// Whether an open of the file, other than those that `own` tells of, denies `access` or has what `deny` denies.
+pub(crate) fn open_conflict(
+    view: &dyn View,
+    inode: InodeId,
+    access: Share,
+    deny: Share,
+    own: impl Fn(ClientId, &[u8]) -> bool,
+) -> Result<bool, StoreError> {
+    let Some(uses) = get::<Use>(view, &keys::uses(inode))? else { return Ok(false) };
+    let denied = share(uses.denying_read, uses.denying_write);
+    let used = share(uses.reading, uses.writing);
+    if !denied.intersects(access) && !used.intersects(deny) {
+        return Ok(false); // nearly always
+    }
+    for id in opens(view, inode)? {
+        if let Some(State::Open(open)) = state(view, id)?
+            && !own(open.client, &open.owner)
+            && (open.deny.intersects(access) || open.access.intersects(deny))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn share(reading: u32, writing: u32) -> Share {
+    Share(u8::from(reading > 0) | u8::from(writing > 0) << 1)
+}
+
+/// Whether objects of the file are still to be cut.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn pending_cut(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
+    Ok(view.get(&keys::cut(inode))?.is_some())
+}
+
+/// The oldest `max` pieces of work.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn work(view: &dyn View, max: usize) -> Result<Vec<Work>, StoreError> {
+    work_after(view, 0, max)
+}
+
+/// The oldest `max` pieces of work whose id is above `after`.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn work_after(view: &dyn View, after: u64, max: usize) -> Result<Vec<Work>, StoreError> {
+    let mut work = Vec::new();
+    if max > 0 && after < u64::MAX {
+        scan_records(view, &keys::work(after + 1), &keys::after(&[keys::WORK]), |_, record| {
+            work.push(record);
+            if work.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
+    Ok(work)
+}
+
+/// How the data of new files in `dir` are to be spread: as the nearest directory above says that says anything.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn stripe_policy(view: &dyn View, dir: InodeId) -> Result<Option<StripePolicy>, StoreError> {
+    let mut at = dir;
+    loop {
+        let Some(Inode { kind: Kind::Directory(directory), .. }) = inode(view, at)? else { return Ok(None) };
+        if directory.stripe.is_some() || directory.parent == at {
+            return Ok(directory.stripe);
+        }
+        at = directory.parent;
+    }
+}
+
+/// Inodes in use.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn counts(view: &dyn View) -> Result<u64, StoreError> {
+    Ok(counters(view)?.inodes)
+}
+
+pub(crate) fn counters(view: &dyn View) -> Result<Counters, StoreError> {
+    get(view, &keys::counters())?.ok_or_else(|| StoreError {
+        doing: "read the counters",
+        cause: "there are none: the store was never formatted".to_string(),
+    })
+}
+
+/// Visits the records with `from <= key < to`.
+pub(crate) fn scan_records<T: DeserializeOwned>(
+    view: &dyn View,
+    from: &[u8],
+    to: &[u8],
+    mut visit: impl FnMut(&[u8], T) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let mut outcome = Ok(());
+    view.scan(from, to, &mut |key, value| match decode(value) {
+        Ok(record) => visit(key, record),
+        Err(error) => {
+            outcome = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    outcome
+}
+
+/// Visits the keys that start with `prefix`.
+pub(crate) fn scan_keys(
+    view: &dyn View,
+    prefix: &[u8],
+    mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    view.scan(prefix, &keys::after(prefix), &mut |key, _| visit(key))
+}
+
+/// All records whose key starts with `prefix`.
+pub(crate) fn collect<T: DeserializeOwned>(view: &dyn View, prefix: &[u8]) -> Result<Vec<T>, StoreError> {
+    let mut records = Vec::new();
+    scan_records(view, prefix, &keys::after(prefix), |_, record| {
+        records.push(record);
+        ControlFlow::Continue(())
+    })?;
+    Ok(records)
+}
+
+/// Whether a key starts with `prefix`.
+pub(crate) fn any_key(view: &dyn View, prefix: &[u8]) -> Result<bool, StoreError> {
+    let mut any = false;
+    scan_keys(view, prefix, |_| {
+        any = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(any)
+}

@@ -1,0 +1,237 @@
+//! What is kept under the keys: one version byte, then the struct in postcard.
+//!
+//! A record that must change gets a new version byte and a reader for the old one; stores are never rewritten at once.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use store::{StoreError, View};
+
+use crate::{
+    ByteRange, Channels, ClientId, InodeId, IoMode, LockKind, Principal, Reply, SessionId, Share, StateId,
+    Stateid,
+};
+
+/// The version of every record so far.
+const VERSION: u8 = 1;
+
+/// The bytes of a record.
+pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, StoreError> {
+    postcard::to_extend(record, vec![VERSION])
+        .map_err(|cause| StoreError { doing: "encode a record", cause: cause.to_string() })
+}
+
+/// The record in `bytes`.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
+    let failed = |cause: String| StoreError { doing: "decode a record", cause };
+    match bytes {
+        [VERSION, record @ ..] => postcard::from_bytes(record).map_err(|cause| failed(cause.to_string())),
+        [version, ..] => Err(failed(format!("version {version} is not one that this program knows"))),
+        [] => Err(failed("it is empty".to_string())),
+    }
+}
+
+/// The record under `key`.
+pub(crate) fn get<T: DeserializeOwned>(view: &dyn View, key: &[u8]) -> Result<Option<T>, StoreError> {
+    view.get(key)?.map(|bytes| decode(&bytes)).transpose()
+}
+
+/// What the next ids are, and how much there is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    pub next_inode: u64,
+    pub next_state: u64,
+    /// The low half of the next client id.
+    pub next_client: u32,
+    /// The high half of every client id: random, so that another cluster's ids and the data servers' are others.
+    pub client_prefix: u32,
+    pub next_session: u32,
+    pub next_work: u64,
+    pub next_device: u64,
+    /// Inodes in use, orphans and the root among them.
+    pub inodes: u64,
+}
+
+/// A directory entry, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Name {
+    pub cookie: u64,
+    pub inode: InodeId,
+}
+
+/// A directory entry, by cookie.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CookieEntry {
+    pub name: Vec<u8>,
+    pub inode: InodeId,
+}
+
+/// A client (RFC 8881, section 18.35.5: the record that its table speaks of).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientRecord {
+    /// Its id.
+    pub id: ClientId,
+    /// `co_ownerid`.
+    pub owner: Vec<u8>,
+    /// `co_verifier`: another one is another incarnation of the client.
+    pub verifier: [u8; 8],
+    /// Who made it.
+    pub principal: Principal,
+    /// Whether CREATE_SESSION confirmed it.
+    pub confirmed: bool,
+    /// Sequence of the last CREATE_SESSION; the next one is one more.
+    pub sequence: u32,
+    /// Reply to the last CREATE_SESSION, for its repetition.
+    pub created_session: Option<Reply>,
+    /// Whether RECLAIM_COMPLETE came.
+    pub reclaim_complete: bool,
+}
+
+/// The incarnations of one `co_ownerid`: the one in use, and the one that CREATE_SESSION would put in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct OwnerRecord {
+    pub confirmed: Option<ClientId>,
+    pub unconfirmed: Option<ClientId>,
+}
+
+/// A session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose it is.
+    pub client: ClientId,
+    /// Its limits.
+    pub channels: Channels,
+}
+
+/// The last compound of a slot: what its commands were answered, by their index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SlotRecord {
+    pub sequence: u32,
+    pub replies: Vec<(u32, Reply)>,
+}
+
+/// What a stateid names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// An open.
+    Open(OpenState),
+    /// The locks of one lock-owner on one file.
+    Lock(LockState),
+    /// A client's layout of one file.
+    Layout(LayoutState),
+}
+
+impl State {
+    /// The stateid as it is now.
+    #[must_use]
+    pub fn stateid(&self) -> Stateid {
+        match self {
+            State::Open(open) => open.stateid,
+            State::Lock(lock) => lock.stateid,
+            State::Layout(layout) => layout.stateid,
+        }
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn client(&self) -> ClientId {
+        match self {
+            State::Open(open) => open.client,
+            State::Lock(lock) => lock.client,
+            State::Layout(layout) => layout.client,
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn inode(&self) -> InodeId {
+        match self {
+            State::Open(open) => open.inode,
+            State::Lock(lock) => lock.inode,
+            State::Layout(layout) => layout.inode,
+        }
+    }
+}
+
+/// What one open-owner of a client has open: one state for each file, whatever the number of OPENs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenState {
+    /// Its stateid now.
+    pub stateid: Stateid,
+    /// The client.
+    pub client: ClientId,
+    /// The file.
+    pub inode: InodeId,
+    /// The open-owner.
+    pub owner: Vec<u8>,
+    /// The union of what was asked for.
+    pub access: Share,
+    /// The union of what was denied.
+    pub deny: Share,
+    /// Which pairs of access and deny were opened, one bit for each pair: OPEN_DOWNGRADE may only go to a union of
+    /// some of them (RFC 8881, section 18.18.3).
+    pub opened: u16,
+}
+
+/// The locks of one lock-owner of a client on one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockState {
+    /// Its stateid now.
+    pub stateid: Stateid,
+    /// The client.
+    pub client: ClientId,
+    /// The file.
+    pub inode: InodeId,
+    /// The lock-owner.
+    pub owner: Vec<u8>,
+    /// The open that the first lock came through; its CLOSE ends this state.
+    pub open: StateId,
+    /// Ranges held.
+    pub ranges: u32,
+}
+
+/// A client's layout of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayoutState {
+    /// Its stateid now.
+    pub stateid: Stateid,
+    /// The client.
+    pub client: ClientId,
+    /// The file.
+    pub inode: InodeId,
+    /// The most that was given.
+    pub mode: IoMode,
+    /// Whether it is being recalled: the sequence has moved on for that.
+    pub recalled: bool,
+}
+
+/// One locked range; where it starts and whose it is are in its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldLock {
+    pub end: u64,
+    pub kind: LockKind,
+}
+
+/// A locked range with its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The range.
+    pub range: ByteRange,
+    /// Shared or exclusive.
+    pub kind: LockKind,
+    /// The lock state that holds it.
+    pub state: StateId,
+}
+
+/// How a file is used, so that an OPEN need not look at every other open of the file to see that none is in its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Use {
+    pub opens: u32,
+    /// Opens with access to read, and so on.
+    pub reading: u32,
+    pub writing: u32,
+    pub denying_read: u32,
+    pub denying_write: u32,
+    pub layouts: u32,
+}

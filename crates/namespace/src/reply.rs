@@ -1,0 +1,134 @@
+//! What `apply` answers. Replies are stored in slots, so they are as lasting as commands.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ByteRange, Change, Channels, ClientId, DeviceId, FileLayout, Inode, InodeId, LockKind, SessionId, Stateid,
+};
+
+/// The outcome of a command.
+#[expect(missing_docs, reason = "each variant tells what its fields are")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// What was asked cannot be.
+    Refused(Error),
+    /// Done; there is nothing to say.
+    Done,
+    /// Create: the inode, and whether it was there before.
+    Created { inode: Inode, existed: bool, dir: Change },
+    /// Link.
+    Linked { inode: Inode, dir: Change },
+    /// Remove: what the name named, as it is now (links 0: no name is left), and its clients' layouts to recall.
+    Removed { inode: Inode, dir: Change },
+    /// Rename.
+    Renamed { from: Change, to: Change, moved: InodeId, replaced: Option<InodeId> },
+    /// SetAttributes, Wrote, SetStripe: the inode as it is now. `work`: objects to cut before anyone is answered.
+    Attributes { inode: Inode, work: Option<u64> },
+    /// ExchangeId.
+    Client { id: ClientId, sequence: u32, confirmed: bool },
+    /// CreateSession.
+    Session { id: SessionId, client: ClientId, sequence: u32, channels: Channels },
+    /// Open.
+    Opened {
+        /// The state.
+        stateid: Stateid,
+        /// The file.
+        inode: Inode,
+        /// Whether this OPEN made it.
+        created: bool,
+        /// Of the directory; none for CLAIM_FH.
+        dir: Option<Change>,
+        /// Objects to cut before the client is answered.
+        work: Option<u64>,
+    },
+    /// Close, OpenDowngrade, Lock, Unlock, LayoutRecall, LayoutReturn of a file (none left: no stateid).
+    State { stateid: Option<Stateid> },
+    /// Lock or LockTest: who holds what is in the way.
+    Denied(Conflict),
+    /// LayoutGet.
+    Layout { stateid: Stateid, inode: InodeId, generation: u32, layout: FileLayout },
+    /// LayoutCommit: the size, if it grew.
+    Committed { size: Option<u64> },
+    /// DefineDevice.
+    Device { id: DeviceId },
+}
+
+/// A lock that is in the way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// Its range.
+    pub range: ByteRange,
+    /// Its kind.
+    pub kind: LockKind,
+    /// The client that holds it.
+    pub client: ClientId,
+    /// The lock-owner.
+    pub owner: Vec<u8>,
+}
+
+/// Why a command was refused. Mapped to NFS4ERR_* and NFS3ERR_* in one file of the metaserver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Error {
+    /// No such name.
+    NoEntry,
+    /// The name exists.
+    Exists,
+    /// The inode is gone.
+    Stale,
+    /// Not a directory.
+    NotDirectory,
+    /// A directory.
+    IsDirectory,
+    /// Not a regular file (a symbolic link in OPEN is [`Error::IsSymlink`]).
+    WrongType,
+    /// A symbolic link.
+    IsSymlink,
+    /// The directory is not empty.
+    NotEmpty,
+    /// A directory would become its own descendant, or another impossible argument.
+    Invalid,
+    /// Too many names of one inode, or entries in one directory.
+    TooManyLinks,
+    /// Too large.
+    TooLarge,
+    /// NFSv3's guard did not hold.
+    NotSync,
+    /// Objects are still being cut: try again.
+    Delay,
+
+    /// No such client.
+    StaleClient,
+    /// The client id is in use by another principal.
+    ClientInUse,
+    /// The client still has sessions or state.
+    ClientBusy,
+    /// EXCHANGE_ID with update for a client that is not confirmed.
+    NotConfirmed,
+    /// EXCHANGE_ID with update: another verifier than the confirmed one.
+    NotSame,
+    /// Another principal.
+    Permission,
+    /// CREATE_SESSION or state sequence is neither next nor repeated.
+    Misordered,
+    /// No such session.
+    BadSession,
+    /// RECLAIM_COMPLETE came twice.
+    CompleteAlready,
+
+    /// No such state, or of another client, kind or file.
+    BadStateid,
+    /// The state moved on.
+    OldStateid,
+    /// An open of another owner denies it.
+    ShareDenied,
+    /// OPEN_DOWNGRADE to what was never opened, or a lock kind that the open does not allow.
+    OpenMode,
+    /// A lock range that wraps or is empty.
+    BadRange,
+    /// Locks are held under it.
+    LocksHeld,
+    /// No layout can be given.
+    LayoutUnavailable,
+    /// No such device or target.
+    NoDevice,
+}

@@ -1,0 +1,152 @@
+//! LAYOUTGET, LAYOUTCOMMIT, LAYOUTRETURN (RFC 8881, sections 12.5 and 18.42 to 18.44).
+//!
+//! A files layout is granted and returned whole, so a client has at most one layout of a file, and one state for it.
+
+use store::StoreError;
+
+use super::{open, table};
+use crate::files::remove;
+use crate::record::get;
+use crate::step::{Step, Stop};
+use crate::{
+    ClientId, Error, InodeId, IoMode, LayoutState, Reply, ReturnScope, SIZE_BYTES_MAX, State, StateId,
+    Stateid, Time, keys, read,
+};
+
+pub(crate) fn get_layout(
+    step: &mut Step<'_>,
+    client: ClientId,
+    inode: InodeId,
+    stateid: Stateid,
+    mode: IoMode,
+) -> Result<Reply, Stop> {
+    let file = step.inode(inode)?;
+    let layout = file.layout().ok_or(Error::WrongType)?;
+    let presented = table::find(step, client, stateid.id)?;
+    if presented.inode() != inode {
+        return Err(Error::BadStateid.into());
+    }
+    match &presented {
+        State::Open(_) | State::Lock(_) => table::check_sequence(stateid, presented.stateid())?,
+        State::Layout(_) => table::check_layout_sequence(stateid, presented.stateid())?,
+    }
+    if mode == IoMode::ReadWrite && !open::may_write(step, inode, client)? {
+        return Err(Error::OpenMode.into());
+    }
+    if read::pending_cut(step.view(), inode)? {
+        return Err(Error::Delay.into());
+    }
+    let stateid = match of_client(step, inode, client)? {
+        Some(mut state) => {
+            let before = State::Layout(state);
+            table::advance(&mut state.stateid);
+            state.recalled = false;
+            if mode == IoMode::ReadWrite {
+                state.mode = mode;
+            }
+            table::replace(step, &before, &State::Layout(state))?;
+            state.stateid
+        }
+        None => {
+            let stateid = table::new_stateid(step)?;
+            table::insert(
+                step,
+                &State::Layout(LayoutState { stateid, client, inode, mode, recalled: false }),
+            )?;
+            stateid
+        }
+    };
+    Ok(Reply::Layout { stateid, inode, generation: file.generation, layout })
+}
+
+pub(crate) fn commit(
+    step: &mut Step<'_>,
+    client: ClientId,
+    inode: InodeId,
+    stateid: Stateid,
+    last_write: Option<u64>,
+    modified: Option<Time>,
+) -> Result<Reply, Stop> {
+    let mut file = step.inode(inode)?;
+    let state = find(step, client, inode, stateid)?;
+    if state.mode != IoMode::ReadWrite {
+        return Err(Error::OpenMode.into());
+    }
+    if last_write.is_some_and(|last| last >= SIZE_BYTES_MAX) {
+        return Err(Error::TooLarge.into());
+    }
+    let grown = last_write.map(|last| last + 1).filter(|end| *end > file.size);
+    file.size = grown.unwrap_or(file.size);
+    let later = modified.filter(|modified| *modified > file.modified);
+    file.data_changed(step.now());
+    file.modified = later.unwrap_or(file.modified);
+    step.put_inode(&file)?;
+    Ok(Reply::Committed { size: grown })
+}
+
+pub(crate) fn recall(step: &mut Step<'_>, client: ClientId, inode: InodeId) -> Result<Reply, Stop> {
+    let Some(mut state) = of_client(step, inode, client)? else { return Ok(Reply::State { stateid: None }) };
+    if !state.recalled {
+        let before = State::Layout(state);
+        table::advance(&mut state.stateid);
+        state.recalled = true;
+        table::replace(step, &before, &State::Layout(state))?;
+    }
+    Ok(Reply::State { stateid: Some(state.stateid) })
+}
+
+pub(crate) fn give_back(step: &mut Step<'_>, client: ClientId, scope: &ReturnScope) -> Result<Reply, Stop> {
+    match scope {
+        ReturnScope::File { inode, stateid } => {
+            let state = find(step, client, *inode, *stateid)?;
+            end(step, state)?;
+        }
+        ReturnScope::Revoke { inode } => {
+            if let Some(state) = of_client(step, *inode, client)? {
+                end(step, state)?;
+            }
+        }
+        ReturnScope::All => {
+            for id in read::states(step.view(), client)? {
+                if let Some(State::Layout(state)) = read::state(step.view(), id)? {
+                    end(step, state)?;
+                }
+            }
+        }
+    }
+    Ok(Reply::State { stateid: None })
+}
+
+/// Ends the layout that `client` has of the file, if it has one. An orphan stays: the caller looks after it.
+pub(super) fn end_of_client(step: &mut Step<'_>, inode: InodeId, client: ClientId) -> Result<(), StoreError> {
+    match of_client(step, inode, client)? {
+        Some(state) => table::remove(step, &State::Layout(state)),
+        None => Ok(()),
+    }
+}
+
+fn end(step: &mut Step<'_>, state: LayoutState) -> Result<(), StoreError> {
+    table::remove(step, &State::Layout(state))?;
+    remove::discard_if_orphan(step, state.inode)
+}
+
+/// The layout of this file that `stateid` names.
+fn find(step: &Step<'_>, client: ClientId, inode: InodeId, stateid: Stateid) -> Result<LayoutState, Stop> {
+    match table::find(step, client, stateid.id)? {
+        State::Layout(layout) if layout.inode == inode => {
+            table::check_layout_sequence(stateid, layout.stateid)?;
+            Ok(layout)
+        }
+        State::Layout(_) | State::Open(_) | State::Lock(_) => Err(Error::BadStateid.into()),
+    }
+}
+
+fn of_client(step: &Step<'_>, inode: InodeId, client: ClientId) -> Result<Option<LayoutState>, StoreError> {
+    let Some(id) = get::<StateId>(step.view(), &keys::layout(inode, client))? else { return Ok(None) };
+    match read::state(step.view(), id)? {
+        Some(State::Layout(layout)) => Ok(Some(layout)),
+        Some(State::Open(_) | State::Lock(_)) | None => {
+            Err(StoreError { doing: "find a layout", cause: format!("{id:?} is not a layout") })
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! LOCK, LOCKU, FREE_STATEID: byte-range locks as POSIX has them (RFC 8881, sections 9.1 to 9.5, 18.10, 18.12).
+//!
+//! One lock state for each lock-owner and file; its ranges are disjoint, and two of one kind never touch. A new range
+//! takes over what it covers of the owner's own:
+//!
+//! ```text
+//! held      ├─ read ──────────────────────┤
+//! locked              ├─ write ─┤
+//! then      ├─ read ──┼─ write ─┼─ read ──┤
+//! ```
+
+use std::ops::ControlFlow;
+
+use store::StoreError;
+
+use super::{open, table};
+use crate::record::{HeldLock, get};
+use crate::step::{Step, Stop};
+use crate::{
+    ByteRange, ClientId, Error, Held, InodeId, LockKind, LockOwner, LockState, OpenState, Reply, Share,
+    State, StateId, Stateid, keys, read,
+};
+
+pub(crate) fn lock(
+    step: &mut Step<'_>,
+    client: ClientId,
+    inode: InodeId,
+    owner: &LockOwner,
+    kind: LockKind,
+    range: ByteRange,
+) -> Result<Reply, Stop> {
+    let (open, owner, known) = match owner {
+        LockOwner::New { open, owner } => {
+            let open = open::find(step, client, *open)?;
+            let known: Option<StateId> = get(step.view(), &keys::lock_state(inode, client, owner))?;
+            let known = known.map(|id| find_any(step, client, id)).transpose()?;
+            (open, owner.clone(), known)
+        }
+        LockOwner::Known { lock } => {
+            let known = find(step, client, *lock)?;
+            let State::Open(open) = table::find(step, client, known.open)? else {
+                return Err(Error::BadStateid.into());
+            };
+            (open, known.owner.clone(), Some(known))
+        }
+    };
+    if open.inode != inode {
+        return Err(Error::BadStateid.into());
+    }
+    check_range(range)?;
+    let needed = match kind {
+        LockKind::Read => Share::READ,
+        LockKind::Write => Share::WRITE,
+    };
+    if !open.access.contains(needed) {
+        return Err(Error::OpenMode.into());
+    }
+    if let Some(conflict) = read::conflicting_lock(step.view(), inode, client, &owner, kind, range)? {
+        return Ok(Reply::Denied(conflict));
+    }
+
+    let (before, mut state) = match known {
+        Some(known) => {
+            let mut state = known.clone();
+            table::advance(&mut state.stateid);
+            (Some(known), state)
+        }
+        None => {
+            let stateid = table::new_stateid(step)?;
+            (None, LockState { stateid, client, inode, owner, open: open.stateid.id, ranges: 0 })
+        }
+    };
+    let widened = cover(step, &mut state, range, Some(kind))?;
+    put_range(step, &mut state, widened, kind)?;
+    let stateid = Some(state.stateid);
+    match before {
+        None => table::insert(step, &State::Lock(state))?,
+        Some(before) => table::replace(step, &State::Lock(before), &State::Lock(state))?,
+    }
+    Ok(Reply::State { stateid })
+}
+
+pub(crate) fn unlock(
+    step: &mut Step<'_>,
+    client: ClientId,
+    stateid: Stateid,
+    range: ByteRange,
+) -> Result<Reply, Stop> {
+    let before = find(step, client, stateid)?;
+    check_range(range)?;
+    let mut state = before.clone();
+    table::advance(&mut state.stateid);
+    cover(step, &mut state, range, None)?;
+    let stateid = Some(state.stateid);
+    table::replace(step, &State::Lock(before), &State::Lock(state))?;
+    Ok(Reply::State { stateid })
+}
+
+/// FREE_STATEID (RFC 8881, section 18.38).
+pub(crate) fn free_state(step: &mut Step<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {
+    let state = table::find(step, client, stateid.id)?;
+    match &state {
+        State::Layout(_) => return Err(Error::BadStateid.into()),
+        State::Open(open) => {
+            table::check_sequence(stateid, open.stateid)?;
+            return Err(Error::LocksHeld.into());
+        }
+        State::Lock(lock) => {
+            table::check_sequence(stateid, lock.stateid)?;
+            if lock.ranges > 0 {
+                return Err(Error::LocksHeld.into());
+            }
+        }
+    }
+    table::remove(step, &state)?;
+    Ok(Reply::Done)
+}
+
+/// Ends the lock states that came through `open`, with every range that they hold.
+pub(super) fn end_under(step: &mut Step<'_>, open: &OpenState) -> Result<(), StoreError> {
+    let ids: Vec<StateId> = read::collect(step.view(), &keys::lock_state(open.inode, open.client, &[]))?;
+    for id in ids {
+        let Some(State::Lock(mut lock)) = read::state(step.view(), id)? else { continue };
+        if lock.open == open.stateid.id {
+            if lock.ranges > 0 {
+                cover(step, &mut lock, ByteRange { start: 0, end: u64::MAX }, None)?;
+            }
+            table::remove(step, &State::Lock(lock))?;
+        }
+    }
+    Ok(())
+}
+
+fn find(step: &Step<'_>, client: ClientId, stateid: Stateid) -> Result<LockState, Stop> {
+    let lock = find_any(step, client, stateid.id)?;
+    table::check_sequence(stateid, lock.stateid)?;
+    Ok(lock)
+}
+
+fn find_any(step: &Step<'_>, client: ClientId, id: StateId) -> Result<LockState, Stop> {
+    match table::find(step, client, id)? {
+        State::Lock(lock) => Ok(lock),
+        State::Open(_) | State::Layout(_) => Err(Error::BadStateid.into()),
+    }
+}
+
+fn check_range(range: ByteRange) -> Result<(), Error> {
+    if range.start < range.end { Ok(()) } else { Err(Error::BadRange) }
+}
+
+/// Takes `range` out of what the state holds. A range that it touches of the `joining` kind goes whole; what is returned
+/// is `range` widened over those.
+fn cover(
+    step: &mut Step<'_>,
+    state: &mut LockState,
+    range: ByteRange,
+    joining: Option<LockKind>,
+) -> Result<ByteRange, StoreError> {
+    let mut touched = Vec::new();
+    read::locks_starting_before(step.view(), state.inode, range.end.saturating_add(1), |held| {
+        if held.state == state.stateid.id && held.range.end >= range.start {
+            touched.push(held);
+        }
+        ControlFlow::Continue(())
+    })?;
+    let mut widened = range;
+    for Held { range: held, kind, .. } in touched {
+        if Some(kind) == joining {
+            widened.start = widened.start.min(held.start);
+            widened.end = widened.end.max(held.end);
+            take_range(step, state, held)?;
+        } else if held.start < range.end && held.end > range.start {
+            take_range(step, state, held)?;
+            if held.start < range.start {
+                put_range(step, state, ByteRange { start: held.start, end: range.start }, kind)?;
+            }
+            if held.end > range.end {
+                put_range(step, state, ByteRange { start: range.end, end: held.end }, kind)?;
+            }
+        }
+    }
+    Ok(widened)
+}
+
+fn put_range(
+    step: &mut Step<'_>,
+    state: &mut LockState,
+    range: ByteRange,
+    kind: LockKind,
+) -> Result<(), StoreError> {
+    state.ranges += 1;
+    step.put(&keys::lock(state.inode, range.start, state.stateid.id), &HeldLock { end: range.end, kind })
+}
+
+fn take_range(step: &mut Step<'_>, state: &mut LockState, range: ByteRange) -> Result<(), StoreError> {
+    state.ranges -= 1;
+    step.delete(&keys::lock(state.inode, range.start, state.stateid.id))
+}

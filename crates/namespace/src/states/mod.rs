@@ -1,0 +1,11 @@
+//! NFS state: clients, their sessions, and what they have open, locked and laid out (RFC 8881, chapters 8 to 12).
+
+pub(crate) mod client;
+pub(crate) mod layout_state;
+pub(crate) mod lock;
+pub(crate) mod open;
+pub(crate) mod session;
+mod table;
+
+pub(crate) use open::union as union_of_opened;
+pub(crate) use table::{index_key, use_of};

@@ -1,0 +1,196 @@
+//! OPEN, CLOSE, OPEN_DOWNGRADE (RFC 8881, chapter 9 and sections 18.2, 18.16, 18.18).
+
+use store::StoreError;
+
+use super::{layout_state, lock, table};
+use crate::files::create::{self, Found};
+use crate::files::{entry, remove};
+use crate::record::get;
+use crate::step::{Step, Stop};
+use crate::{
+    Change, ClientId, Create, Error, Exists, Inode, InodeId, Kind, NewNode, Open, OpenState, OpenTarget,
+    Reply, Share, State, StateId, Stateid, keys, read, work,
+};
+
+/// What is to be opened, once everything about its name is known to be right.
+enum Target<'a> {
+    /// This file, which there is. `cut`: to nothing.
+    Known { inode: Inode, dir: Option<Change>, made_by_it: bool, cut: bool },
+    /// A file to be made in this directory.
+    New { dir: Inode, create: &'a Create },
+}
+
+pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
+    if !read::client(step.view(), open.client)?.is_some_and(|client| client.confirmed) {
+        return Err(Error::StaleClient.into());
+    }
+    check_shares(open.access, open.deny)?;
+    let target = match &open.target {
+        OpenTarget::Inode(inode) => {
+            Target::Known { inode: step.inode(*inode)?, dir: None, made_by_it: false, cut: false }
+        }
+        OpenTarget::Name { dir, name } => {
+            let dir = step.directory(*dir)?;
+            let found = entry::find(step, dir.id, name)?.ok_or(Error::NoEntry)?;
+            let inode = step.inode(found.inode)?;
+            Target::Known { inode, dir: Some(dir.unchanged()), made_by_it: false, cut: false }
+        }
+        OpenTarget::Create { create, truncate } => {
+            if !matches!(create.node, NewNode::File(_)) {
+                return Err(Error::Invalid.into());
+            }
+            match create::find(step, create)? {
+                Found::Free { dir } => Target::New { dir, create },
+                Found::Taken { inode, dir, made_by_it } => {
+                    let cut = *truncate && create.exists == Exists::Take;
+                    Target::Known { inode, dir: Some(dir), made_by_it, cut }
+                }
+            }
+        }
+    };
+    match target {
+        Target::New { dir, create } => {
+            let (inode, dir) = create::make(step, dir, create)?;
+            let stateid = add(step, inode.id, open)?;
+            Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), work: None })
+        }
+        Target::Known { mut inode, dir, made_by_it, cut } => {
+            let layout = match inode.kind {
+                Kind::File(layout) => layout,
+                Kind::Directory(_) => return Err(Error::IsDirectory.into()),
+                Kind::Symlink(_) => return Err(Error::IsSymlink.into()),
+                Kind::Fifo | Kind::Socket | Kind::CharacterDevice(..) | Kind::BlockDevice(..) => {
+                    return Err(Error::WrongType.into());
+                }
+            };
+            let own = |client, owner: &[u8]| client == open.client && owner == open.owner;
+            if read::open_conflict(step.view(), inode.id, open.access, open.deny, own)? {
+                return Err(Error::ShareDenied.into());
+            }
+            let stateid = add(step, inode.id, open)?;
+            let mut work = None;
+            if cut {
+                inode.size = 0;
+                inode.data_changed(step.now());
+                step.put_inode(&inode)?;
+                work = Some(work::cut(step, &inode, layout, 0)?);
+            }
+            Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, work })
+        }
+    }
+}
+
+/// Adds to what the owner has open of the file, or starts with it.
+fn add(step: &mut Step<'_>, inode: InodeId, open: &Open) -> Result<Stateid, StoreError> {
+    let known: Option<StateId> = get(step.view(), &keys::open(inode, open.client, &open.owner))?;
+    let known = match known {
+        Some(id) => read::state(step.view(), id)?,
+        None => None,
+    };
+    let opened = pair(open.access, open.deny);
+    if let Some(State::Open(mut state)) = known {
+        let before = State::Open(state.clone());
+        table::advance(&mut state.stateid);
+        state.access.0 |= open.access.0;
+        state.deny.0 |= open.deny.0;
+        state.opened |= opened;
+        let stateid = state.stateid;
+        table::replace(step, &before, &State::Open(state))?;
+        return Ok(stateid);
+    }
+    let stateid = table::new_stateid(step)?;
+    let (client, owner, access, deny) = (open.client, open.owner.clone(), open.access, open.deny);
+    table::insert(step, &State::Open(OpenState { stateid, client, inode, owner, access, deny, opened }))?;
+    Ok(stateid)
+}
+
+pub(crate) fn close(step: &mut Step<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {
+    let open = find(step, client, stateid)?;
+    end(step, &open)?;
+    Ok(Reply::State { stateid: None })
+}
+
+pub(crate) fn downgrade(
+    step: &mut Step<'_>,
+    client: ClientId,
+    stateid: Stateid,
+    access: Share,
+    deny: Share,
+) -> Result<Reply, Stop> {
+    let mut open = find(step, client, stateid)?;
+    check_shares(access, deny)?;
+    let kept = pairs_within(open.opened, access, deny);
+    if union(kept) != (access, deny) {
+        return Err(Error::OpenMode.into());
+    }
+    let before = State::Open(open.clone());
+    table::advance(&mut open.stateid);
+    (open.access, open.deny, open.opened) = (access, deny, kept);
+    let stateid = Some(open.stateid);
+    table::replace(step, &before, &State::Open(open))?;
+    Ok(Reply::State { stateid })
+}
+
+/// The open of `client` that `stateid` names, if it is current.
+pub(super) fn find(step: &Step<'_>, client: ClientId, stateid: Stateid) -> Result<OpenState, Stop> {
+    let State::Open(open) = table::find(step, client, stateid.id)? else {
+        return Err(Error::BadStateid.into());
+    };
+    table::check_sequence(stateid, open.stateid)?;
+    Ok(open)
+}
+
+/// Ends an open with the locks that came through it; the client's layout of the file goes with its last open, and the
+/// file when it has no name and nothing else holds it.
+pub(super) fn end(step: &mut Step<'_>, open: &OpenState) -> Result<(), StoreError> {
+    lock::end_under(step, open)?;
+    table::remove(step, &State::Open(open.clone()))?;
+    if !read::any_key(step.view(), &keys::open(open.inode, open.client, &[]))? {
+        layout_state::end_of_client(step, open.inode, open.client)?;
+    }
+    remove::discard_if_orphan(step, open.inode)
+}
+
+/// Whether the client has the file open for writing.
+pub(super) fn may_write(step: &Step<'_>, inode: InodeId, client: ClientId) -> Result<bool, StoreError> {
+    let opens: Vec<StateId> = read::collect(step.view(), &keys::open(inode, client, &[]))?;
+    for id in opens {
+        if let Some(State::Open(open)) = read::state(step.view(), id)?
+            && open.access.contains(Share::WRITE)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn check_shares(access: Share, deny: Share) -> Result<(), Error> {
+    let possible = access != Share::NONE && Share::BOTH.contains(access) && Share::BOTH.contains(deny);
+    if possible { Ok(()) } else { Err(Error::Invalid) }
+}
+
+/// The bit of one pair of access and deny in [`OpenState::opened`].
+fn pair(access: Share, deny: Share) -> u16 {
+    1 << (access.0 << 2 | deny.0)
+}
+
+fn pairs() -> impl Iterator<Item = (Share, Share)> {
+    (0..16).map(|bits| (Share(bits >> 2), Share(bits & 3)))
+}
+
+/// The pairs in `opened` that ask for no more than `access` and `deny`.
+fn pairs_within(opened: u16, access: Share, deny: Share) -> u16 {
+    pairs()
+        .filter(|(a, d)| access.contains(*a) && deny.contains(*d))
+        .map(|(a, d)| opened & pair(a, d))
+        .fold(0, |all, one| all | one)
+}
+
+/// What the pairs in `opened` come to together.
+pub(crate) fn union(opened: u16) -> (Share, Share) {
+    pairs()
+        .filter(|(access, deny)| opened & pair(*access, *deny) != 0)
+        .fold((Share::NONE, Share::NONE), |(a, d), (access, deny)| {
+            (Share(a.0 | access.0), Share(d.0 | deny.0))
+        })
+}

@@ -1,0 +1,143 @@
+//! The table of states and the indexes that must agree with it. Every open, lock and layout comes, changes and goes here.
+
+use std::cmp::Ordering;
+
+use store::StoreError;
+
+use crate::keys::Key;
+use crate::record::{Use, get};
+use crate::step::{Step, Stop};
+use crate::{ClientId, Error, Share, State, StateId, Stateid, keys, read};
+
+/// A stateid for a new state.
+pub(super) fn new_stateid(step: &mut Step<'_>) -> Result<Stateid, StoreError> {
+    step.count(|counters| {
+        let id = StateId(counters.next_state);
+        counters.next_state += 1;
+        Stateid { sequence: 1, id }
+    })
+}
+
+/// The stateid after one more change. 0 means "the current one" in requests, so it is skipped (RFC 8881, section 8.2.2).
+pub(super) fn advance(stateid: &mut Stateid) {
+    stateid.sequence = stateid.sequence.checked_add(1).unwrap_or(1);
+}
+
+/// Puts a new state.
+pub(super) fn insert(step: &mut Step<'_>, state: &State) -> Result<(), StoreError> {
+    let id = state.stateid().id;
+    step.put(&keys::state(id), state)?;
+    step.mark(&keys::client_state(state.client(), id))?;
+    step.put(&index_key(state), &id)?;
+    change_use(step, None, Some(state))
+}
+
+/// Puts `after` in the place of `before`, the same state.
+pub(super) fn replace(step: &mut Step<'_>, before: &State, after: &State) -> Result<(), StoreError> {
+    step.put(&keys::state(after.stateid().id), after)?;
+    change_use(step, Some(before), Some(after))
+}
+
+/// Deletes a state.
+pub(super) fn remove(step: &mut Step<'_>, state: &State) -> Result<(), StoreError> {
+    let id = state.stateid().id;
+    step.delete(&keys::state(id))?;
+    step.delete(&keys::client_state(state.client(), id))?;
+    step.delete(&index_key(state))?;
+    change_use(step, Some(state), None)
+}
+
+/// The state of `client` that `stateid` names, whatever its sequence.
+pub(super) fn find(step: &Step<'_>, client: ClientId, id: StateId) -> Result<State, Stop> {
+    match read::state(step.view(), id)? {
+        Some(state) if state.client() == client => Ok(state),
+        Some(_) | None => Err(Error::BadStateid.into()),
+    }
+}
+
+/// Checks the sequence of a request against the state's (RFC 8881, section 8.2.2): 0 is the current one.
+pub(super) fn check_sequence(presented: Stateid, current: Stateid) -> Result<(), Error> {
+    match compare_sequences(presented.sequence, current.sequence) {
+        Ordering::Equal => Ok(()),
+        Ordering::Less => Err(Error::OldStateid),
+        Ordering::Greater => Err(Error::BadStateid),
+    }
+}
+
+/// The same for a layout, whose operations may pass each other on the way: an older one is as good (RFC 8881, section
+/// 12.5.3).
+pub(super) fn check_layout_sequence(presented: Stateid, current: Stateid) -> Result<(), Error> {
+    match compare_sequences(presented.sequence, current.sequence) {
+        Ordering::Equal | Ordering::Less => Ok(()),
+        Ordering::Greater => Err(Error::BadStateid),
+    }
+}
+
+/// Sequences wrap: whichever is less than half the circle ahead is the greater.
+fn compare_sequences(presented: u32, current: u32) -> Ordering {
+    if presented == 0 {
+        return Ordering::Equal;
+    }
+    (presented.wrapping_sub(current) as i32).cmp(&0)
+}
+
+/// Where the state is found from its file.
+pub(crate) fn index_key(state: &State) -> Key {
+    match state {
+        State::Open(open) => keys::open(open.inode, open.client, &open.owner),
+        State::Lock(lock) => keys::lock_state(lock.inode, lock.client, &lock.owner),
+        State::Layout(layout) => keys::layout(layout.inode, layout.client),
+    }
+}
+
+/// Keeps the summary of the file's use; it goes when nothing uses the file.
+fn change_use(step: &mut Step<'_>, before: Option<&State>, after: Option<&State>) -> Result<(), StoreError> {
+    let Some(state) = after.or(before) else { return Ok(()) };
+    let (less, more) = (before.map(use_of).unwrap_or_default(), after.map(use_of).unwrap_or_default());
+    if less == more {
+        return Ok(());
+    }
+    let key = keys::uses(state.inode());
+    let uses = get::<Use>(step.view(), &key)?.unwrap_or_default().minus(less).plus(more);
+    if uses == Use::default() { step.delete(&key) } else { step.put(&key, &uses) }
+}
+
+/// What one state adds to the use of its file. Locks live under opens, and add nothing.
+pub(crate) fn use_of(state: &State) -> Use {
+    match state {
+        State::Open(open) => Use {
+            opens: 1,
+            reading: u32::from(open.access.contains(Share::READ)),
+            writing: u32::from(open.access.contains(Share::WRITE)),
+            denying_read: u32::from(open.deny.contains(Share::READ)),
+            denying_write: u32::from(open.deny.contains(Share::WRITE)),
+            layouts: 0,
+        },
+        State::Lock(_) => Use::default(),
+        State::Layout(_) => Use { layouts: 1, ..Use::default() },
+    }
+}
+
+impl Use {
+    pub(crate) fn plus(self, more: Use) -> Use {
+        Use {
+            opens: self.opens + more.opens,
+            reading: self.reading + more.reading,
+            writing: self.writing + more.writing,
+            denying_read: self.denying_read + more.denying_read,
+            denying_write: self.denying_write + more.denying_write,
+            layouts: self.layouts + more.layouts,
+        }
+    }
+
+    fn minus(self, less: Use) -> Use {
+        Use {
+            opens: self.opens - less.opens,
+            reading: self.reading - less.reading,
+            writing: self.writing - less.writing,
+            denying_read: self.denying_read - less.denying_read,
+            denying_write: self.denying_write - less.denying_write,
+            layouts: self.layouts - less.layouts,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Work on objects: the intents that commands leave, and their outcome.
+
+use store::StoreError;
+
+use crate::record::get;
+use crate::step::{Step, Stop};
+use crate::{FileLayout, Inode, Reply, Work, WorkKind, keys};
+
+/// Leaves a record to cut the objects of `inode` to `size`. A file has at most one: a cut that is still pending and this
+/// one are the smaller of the two, for every byte above it must go. It has a new id, so that the outcome of the old one,
+/// whose work may be under way, does not count for it.
+pub(crate) fn cut(
+    step: &mut Step<'_>,
+    inode: &Inode,
+    layout: FileLayout,
+    size: u64,
+) -> Result<u64, StoreError> {
+    let size = match take_cut(step, inode)? {
+        Some(pending) => pending.min(size),
+        None => size,
+    };
+    let id = add(step, inode, layout, WorkKind::Truncate(size))?;
+    step.put(&keys::cut(inode.id), &id)?;
+    Ok(id)
+}
+
+/// Leaves a record to remove the objects of `inode`, which takes the place of a pending cut.
+pub(crate) fn remove_objects(
+    step: &mut Step<'_>,
+    inode: &Inode,
+    layout: FileLayout,
+) -> Result<(), StoreError> {
+    take_cut(step, inode)?;
+    add(step, inode, layout, WorkKind::Remove).map(drop)
+}
+
+/// The work with these ids is done. Ids of no record are of work that was merged into another, or done before.
+pub(crate) fn done(step: &mut Step<'_>, ids: &[u64]) -> Result<Reply, Stop> {
+    for id in ids {
+        let key = keys::work(*id);
+        let Some(work) = get::<Work>(step.view(), &key)? else { continue };
+        step.delete(&key)?;
+        match work.kind {
+            WorkKind::Truncate(_) => step.delete(&keys::cut(work.inode))?,
+            WorkKind::Remove => {}
+        }
+    }
+    Ok(Reply::Done)
+}
+
+fn add(step: &mut Step<'_>, inode: &Inode, layout: FileLayout, kind: WorkKind) -> Result<u64, StoreError> {
+    let id = step.count(|counters| {
+        let id = counters.next_work;
+        counters.next_work += 1;
+        id
+    })?;
+    let work = Work { id, inode: inode.id, generation: inode.generation, layout, kind };
+    step.put(&keys::work(id), &work)?;
+    Ok(id)
+}
+
+/// Deletes the pending cut of `inode`, and says to what size it was.
+fn take_cut(step: &mut Step<'_>, inode: &Inode) -> Result<Option<u64>, StoreError> {
+    let index = keys::cut(inode.id);
+    let Some(id) = get::<u64>(step.view(), &index)? else { return Ok(None) };
+    step.delete(&index)?;
+    let key = keys::work(id);
+    let pending: Option<Work> = get(step.view(), &key)?;
+    step.delete(&key)?;
+    Ok(pending.and_then(|pending| match pending.kind {
+        WorkKind::Truncate(size) => Some(size),
+        WorkKind::Remove => None,
+    }))
+}

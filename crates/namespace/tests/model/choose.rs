@@ -1,0 +1,459 @@
+//! Chooses commands. A command is chosen by a row of numbers, each picking one of what there is: so a row means
+//! something in every world, rows can be left out, and smaller numbers are simpler commands. That is what shrinks well.
+
+use namespace::*;
+
+use crate::Picks;
+use crate::plain::{Content, LAST_BYTE, Plain};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const CLIENT_OWNERS: [&str; 3] = ["x", "y", "z"];
+const OPEN_OWNERS: [&str; 2] = ["p", "q"];
+const LOCK_OWNERS: [&str; 2] = ["l", "m"];
+const SIZES: [u64; 6] = [0, 1, 5, 100, i64::MAX as u64, u64::MAX];
+const SHARES: [Share; 5] = [Share::READ, Share::WRITE, Share::BOTH, Share::NONE, Share(4)];
+
+/// What happens first in every case: two clients with a session each, and files to fight for.
+pub fn beginning() -> Vec<Proposal> {
+    let mut commands = Vec::new();
+    for (number, owner) in CLIENT_OWNERS.iter().take(2).enumerate() {
+        commands.push(Command::ExchangeId {
+            owner: owner.as_bytes().to_vec(),
+            verifier: [1; 8],
+            principal: principal(0),
+            update: false,
+        });
+        commands.push(Command::CreateSession {
+            client: ClientId((0xabcd_0123 << 32) + 1 + number as u64),
+            sequence: 1,
+            principal: principal(0),
+            channels: channels(),
+        });
+    }
+    for (name, node) in
+        [("a", NewNode::File(layout(1))), ("b", NewNode::File(layout(2))), ("c", NewNode::Directory)]
+    {
+        commands.push(Command::Create(Create {
+            dir: InodeId::ROOT,
+            name: name.as_bytes().to_vec(),
+            node,
+            attributes: NewAttributes { mode: 0o6755, uid: 1, gid: 1, accessed: None, modified: None },
+            exists: Exists::Refuse,
+        }));
+    }
+    let stamped = commands.into_iter().enumerate();
+    stamped.map(|(step, command)| Proposal { stamp: stamp(step as u32), origin: None, command }).collect()
+}
+
+fn stamp(step: u32) -> Stamp {
+    // Not always forward: leaders change, and clocks with them.
+    let seconds = i64::from(step / 3 * 2 + step % 2);
+    let random = u64::from(step).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Stamp { time: Time { seconds, nanoseconds: step }, random }
+}
+
+fn principal(pick: u16) -> Principal {
+    match pick {
+        0 => Principal::Sys { uid: 0, machine: b"host".to_vec() },
+        _ => Principal::Nobody,
+    }
+}
+
+fn channels() -> Channels {
+    let channel = Channel {
+        request_bytes_max: 1 << 20,
+        response_bytes_max: 1 << 20,
+        cached_bytes_max: 4096,
+        operations_max: 8,
+        slots: 4,
+    };
+    Channels { fore: channel, back: channel, callback_program: 7 }
+}
+
+fn layout(columns: u32) -> FileLayout {
+    FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns }
+}
+
+/// Reads a row of numbers against the world as it is.
+pub struct Chooser<'a> {
+    picks: std::slice::Iter<'a, u16>,
+    plain: &'a Plain,
+    past: &'a [Proposal],
+}
+
+impl<'a> Chooser<'a> {
+    pub fn new(picks: &'a Picks, plain: &'a Plain, past: &'a [Proposal]) -> Self {
+        Self { picks: picks.iter(), plain, past }
+    }
+
+    pub fn proposal(mut self, step: u32) -> Proposal {
+        let stamp = stamp(step);
+        if self.seldom(12)
+            && let Some(past) = self.of(self.past)
+        {
+            // A compound sent again, perhaps long after: under the same origin, at another time.
+            return Proposal { stamp, ..past.clone() };
+        }
+        let origin = self.origin();
+        Proposal { stamp, origin, command: self.command() }
+    }
+
+    // Small picks.
+
+    fn pick(&mut self, count: usize) -> usize {
+        let pick = self.picks.next().copied().unwrap_or_default();
+        usize::from(pick) % count.max(1)
+    }
+
+    /// True once in `times`, never for a 0.
+    fn seldom(&mut self, times: usize) -> bool {
+        self.pick(times) == times - 1
+    }
+
+    fn of<T: 'a>(&mut self, all: &'a [T]) -> Option<&'a T> {
+        all.get(self.pick(all.len()))
+    }
+
+    fn one<T: Copy, const N: usize>(&mut self, all: [T; N]) -> T {
+        all[self.pick(N)]
+    }
+
+    fn any<T: Copy>(&mut self, all: impl Iterator<Item = T>) -> Option<T> {
+        let all: Vec<T> = all.collect();
+        all.get(self.pick(all.len())).copied()
+    }
+
+    // Things of the world.
+
+    fn name(&mut self) -> Vec<u8> {
+        self.one(NAMES).as_bytes().to_vec()
+    }
+
+    fn dir(&mut self) -> InodeId {
+        if self.seldom(12) {
+            return self.inode();
+        }
+        let dirs =
+            self.plain.nodes.iter().filter(|(_, node)| matches!(node.content, Content::Directory { .. }));
+        self.any(dirs.map(|(id, _)| *id)).unwrap_or(InodeId::ROOT)
+    }
+
+    fn inode(&mut self) -> InodeId {
+        let some = self.plain.nodes.keys().copied();
+        self.any(some.chain([InodeId(1000)])).unwrap_or(InodeId::ROOT)
+    }
+
+    fn file(&mut self) -> InodeId {
+        if self.seldom(10) {
+            return self.inode();
+        }
+        let files = self.plain.nodes.keys().copied().filter(|id| self.plain.is_file(*id));
+        self.any(files).unwrap_or(InodeId::ROOT)
+    }
+
+    fn client(&mut self) -> ClientId {
+        let clients = self.plain.clients.keys().copied();
+        if self.seldom(20) { ClientId(77) } else { self.any(clients).unwrap_or(ClientId(77)) }
+    }
+
+    /// A stateid with its client and file; mostly the right ones.
+    fn bent(
+        &mut self,
+        id: StateId,
+        sequence: u32,
+        client: ClientId,
+        inode: InodeId,
+    ) -> (Stateid, ClientId, InodeId) {
+        let sequence = match self.pick(10) {
+            0..6 => sequence,
+            6 | 7 => 0,
+            8 => sequence.saturating_sub(1),
+            _ => sequence + 1,
+        };
+        let right = (Stateid { sequence, id }, client, inode);
+        match self.pick(24) {
+            21 => (right.0, self.client(), inode),
+            22 => (right.0, client, self.inode()),
+            23 => (Stateid { sequence, id: StateId(5000) }, client, inode),
+            _ => right,
+        }
+    }
+
+    fn open_state(&mut self) -> Option<(Stateid, ClientId, InodeId)> {
+        let opens = self.plain.opens.iter().map(|(id, open)| (*id, open.sequence, open.client, open.inode));
+        let (id, sequence, client, inode) = self.any(opens)?;
+        Some(self.bent(id, sequence, client, inode))
+    }
+
+    fn lock_state(&mut self) -> Option<(Stateid, ClientId, InodeId)> {
+        let locks = self.plain.locks.iter().map(|(id, lock)| (*id, lock.sequence, lock.client, lock.inode));
+        let (id, sequence, client, inode) = self.any(locks)?;
+        Some(self.bent(id, sequence, client, inode))
+    }
+
+    fn layout_state(&mut self) -> Option<(Stateid, ClientId, InodeId)> {
+        let layouts =
+            self.plain.layouts.iter().map(|(id, layout)| (*id, layout.sequence, layout.client, layout.inode));
+        let (id, sequence, client, inode) = self.any(layouts)?;
+        Some(self.bent(id, sequence, client, inode))
+    }
+
+    fn any_state(&mut self) -> Option<(Stateid, ClientId, InodeId)> {
+        match self.pick(3) {
+            0 => self.open_state(),
+            1 => self.lock_state(),
+            _ => self.layout_state(),
+        }
+    }
+
+    fn range(&mut self) -> ByteRange {
+        let start = self.pick(LAST_BYTE as usize) as u64;
+        let len = self.pick(10) as u64;
+        if len == 9 {
+            return ByteRange { start, end: u64::MAX };
+        }
+        ByteRange { start, end: (start + len).min(LAST_BYTE) }
+    }
+
+    fn origin(&mut self) -> Option<Origin> {
+        if self.pick(3) < 2 {
+            return None;
+        }
+        let sessions = self.plain.sessions.keys().copied();
+        let session = self.any(sessions.chain([SessionId([9; 16])]))?;
+        let slot = self.pick(2) as u32;
+        let known = self.plain.sessions.get(&session).and_then(|session| session.slots.get(&slot));
+        let (sequence, next_index) = match known {
+            Some((sequence, replies)) => (*sequence, replies.len() as u32),
+            None => (1, 0),
+        };
+        let (sequence, index) = match self.pick(8) {
+            0..4 => (sequence + 1, 0),
+            4..7 => (sequence, next_index),
+            _ => (sequence - 1, 0),
+        };
+        Some(Origin { session, slot, sequence, index })
+    }
+
+    fn time(&mut self) -> Option<Time> {
+        let seconds = self.one([None, None, Some(5), Some(10_000)]);
+        seconds.map(|seconds| Time { seconds, nanoseconds: 1 })
+    }
+
+    fn create(&mut self, node: NewNode) -> Create {
+        let exists = self.one([
+            Exists::Refuse,
+            Exists::Take,
+            Exists::Take,
+            Exists::Verify([1; 8]),
+            Exists::Verify([2; 8]),
+        ]);
+        let mode = self.one([0o644, 0o6755, 0o107_777]);
+        let attributes = NewAttributes { mode, uid: 1, gid: 2, accessed: self.time(), modified: None };
+        Create { dir: self.dir(), name: self.name(), node, attributes, exists }
+    }
+
+    // Commands.
+
+    fn command(&mut self) -> Command {
+        let kind = self.pick(100);
+        // What needs a state that there is none of becomes a create.
+        self.command_of_state(kind).unwrap_or_else(|| self.command_of_any(kind))
+    }
+
+    fn command_of_state(&mut self, kind: usize) -> Option<Command> {
+        Some(match kind {
+            60..66 => {
+                let (stateid, client, _) = self.open_state()?;
+                Command::Close { client, stateid }
+            }
+            66..69 => {
+                let (stateid, client, _) = self.open_state()?;
+                let (access, deny) = (self.one(SHARES), self.one([Share::NONE, Share::NONE, Share::WRITE]));
+                Command::OpenDowngrade { client, stateid, access, deny }
+            }
+            69..75 => {
+                let (open, client, inode) = self.open_state()?;
+                let kind = self.one([LockKind::Read, LockKind::Write]);
+                let owner = LockOwner::New { open, owner: self.one(LOCK_OWNERS).as_bytes().to_vec() };
+                Command::Lock { client, inode, owner, kind, range: self.range() }
+            }
+            75..80 => {
+                let (lock, client, inode) = self.lock_state()?;
+                let kind = self.one([LockKind::Read, LockKind::Write]);
+                Command::Lock { client, inode, owner: LockOwner::Known { lock }, kind, range: self.range() }
+            }
+            80..83 => {
+                let (stateid, client, _) = self.lock_state()?;
+                Command::Unlock { client, stateid, range: self.range() }
+            }
+            83..85 => {
+                let (stateid, client, _) =
+                    if self.pick(3) < 2 { self.lock_state()? } else { self.any_state()? };
+                Command::FreeState { client, stateid }
+            }
+            90 if self.seldom(2) => {
+                let (_, client, inode) = self.layout_state()?;
+                Command::LayoutRecall { client, inode }
+            }
+            85..90 => {
+                let (stateid, client, inode) = self.open_state()?;
+                let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
+                Command::LayoutGet { client, inode, stateid, mode }
+            }
+            90..92 => {
+                let (stateid, client, inode) = self.any_state()?;
+                let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
+                Command::LayoutGet { client, inode, stateid, mode }
+            }
+            92..96 => {
+                let (stateid, client, inode) =
+                    if self.seldom(8) { self.any_state()? } else { self.layout_state()? };
+                let last_write = self.one([None, Some(0), Some(7), Some(300), Some(u64::MAX)]);
+                Command::LayoutCommit { client, inode, stateid, last_write, modified: self.time() }
+            }
+            96..99 => {
+                let (stateid, client, inode) =
+                    if self.seldom(8) { self.any_state()? } else { self.layout_state()? };
+                let scope = match self.pick(6) {
+                    0..3 => ReturnScope::File { inode, stateid },
+                    3 | 4 => ReturnScope::Revoke { inode },
+                    _ => ReturnScope::All,
+                };
+                Command::LayoutReturn { client, scope }
+            }
+            _ => return None,
+        })
+    }
+
+    fn command_of_any(&mut self, kind: usize) -> Command {
+        match kind {
+            10..14 => Command::Link { inode: self.inode(), dir: self.dir(), name: self.name() },
+            14..20 => {
+                let expect =
+                    self.one([Expect::Anything, Expect::Anything, Expect::Directory, Expect::NotDirectory]);
+                Command::Remove { dir: self.dir(), name: self.name(), expect }
+            }
+            20..27 => Command::Rename {
+                from_dir: self.dir(),
+                from: self.name(),
+                to_dir: self.dir(),
+                to: self.name(),
+            },
+            27..32 => {
+                let inode = if self.seldom(4) { self.inode() } else { self.file() };
+                let guard = match self.pick(6) {
+                    4 => self.plain.nodes.get(&inode).map(|node| node.changed),
+                    5 => Some(Time::default()),
+                    _ => None,
+                };
+                let set = SetAttributes {
+                    size: self.one([None, None, Some(())]).map(|()| self.one(SIZES)),
+                    mode: self.one([None, None, Some(0o4711), Some(0o100_644)]),
+                    uid: self.one([None, None, Some(3)]),
+                    gid: self.one([None, None, Some(4)]),
+                    accessed: None,
+                    modified: self.time(),
+                    guard,
+                };
+                Command::SetAttributes { inode, set }
+            }
+            32..35 => Command::Wrote { inode: self.file(), end: self.one(SIZES) },
+            35..37 => {
+                let unit = StripeUnit::DEFAULT;
+                let policy = self.one([
+                    None,
+                    Some(StripePolicy { unit, columns: 1 }),
+                    Some(StripePolicy { unit, columns: 0 }),
+                ]);
+                Command::SetStripe { dir: self.dir(), policy }
+            }
+            37..40 => {
+                let owner = self.one(CLIENT_OWNERS).as_bytes().to_vec();
+                let verifier = [if self.seldom(4) { 2 } else { 1 }; 8];
+                let principal = principal(u16::from(self.seldom(5)));
+                Command::ExchangeId { owner, verifier, principal, update: self.seldom(3) }
+            }
+            40..44 => {
+                // Mostly one that wants to be confirmed.
+                let unconfirmed = self.plain.clients.iter().filter(|(_, client)| !client.confirmed);
+                let unconfirmed = self.any(unconfirmed.map(|(id, _)| *id));
+                let client = unconfirmed.unwrap_or_else(|| self.client());
+                let known = self.plain.clients.get(&client);
+                let next = known.map_or(1, |known| known.sequence + 1);
+                let sequence = match self.pick(8) {
+                    0..5 => next,
+                    5 | 6 => next - 1,
+                    _ => next + 1,
+                };
+                let principal = match known {
+                    Some(known) if !self.seldom(8) => known.principal.clone(),
+                    _ => principal(1),
+                };
+                Command::CreateSession { client, sequence, principal, channels: channels() }
+            }
+            44 => {
+                let sessions = self.plain.sessions.keys().copied();
+                let session = self.any(sessions.chain([SessionId([8; 16])])).unwrap_or(SessionId([8; 16]));
+                Command::DestroySession { session }
+            }
+            45 => Command::DestroyClient { client: self.client() },
+            46 => Command::ReclaimComplete { client: self.client() },
+            47 if self.pick(3) == 0 => Command::ExpireClient { client: self.client() },
+            47 => Command::ReclaimComplete { client: self.client() },
+            48..60 => {
+                let target = match self.pick(8) {
+                    0..3 => OpenTarget::Inode(self.file()),
+                    3..5 => OpenTarget::Name { dir: self.dir(), name: self.name() },
+                    _ => {
+                        let node = if self.seldom(20) { NewNode::Fifo } else { NewNode::File(layout(1)) };
+                        OpenTarget::Create { truncate: self.seldom(4), create: self.create(node) }
+                    }
+                };
+                let (odd_access, odd_deny) = (self.one(SHARES), self.one(SHARES));
+                let access = self.one([Share::BOTH, Share::BOTH, Share::READ, Share::WRITE, odd_access]);
+                let deny = self.one([Share::NONE, Share::NONE, Share::NONE, Share::NONE, odd_deny]);
+                let confirmed = self.plain.clients.iter().filter(|(_, client)| client.confirmed);
+                let confirmed = self.any(confirmed.map(|(id, _)| *id));
+                let client = match confirmed {
+                    Some(client) if !self.seldom(12) => client,
+                    _ => self.client(),
+                };
+                let owner = self.one(OPEN_OWNERS).as_bytes().to_vec();
+                Command::Open(Open { client, owner, target, access, deny })
+            }
+            _ if kind == 99 || kind == 8 => self.command_of_cluster(),
+            9 => Command::WorkDone { ids: self.work_ids() },
+            _ => {
+                let node = match self.pick(10) {
+                    0..4 => NewNode::File(layout(self.one([1, 3, 1, 0]))),
+                    4..7 => NewNode::Directory,
+                    7 => NewNode::Symlink(b"else/where".to_vec()),
+                    8 => NewNode::Fifo,
+                    _ => NewNode::CharacterDevice(1, 3),
+                };
+                Command::Create(self.create(node))
+            }
+        }
+    }
+
+    fn work_ids(&mut self) -> Vec<u64> {
+        let all: Vec<u64> = self.plain.work.keys().copied().collect();
+        if self.seldom(2) { vec![999] } else { all }
+    }
+
+    fn command_of_cluster(&mut self) -> Command {
+        match self.pick(3) {
+            0 => {
+                let id = DataServerId(1 + self.pick(2) as u64);
+                let targets = vec![TargetId(self.pick(4) as u64), TargetId(self.pick(4) as u64)];
+                let addresses = vec![format!("10.0.0.{}:2050", id.0)];
+                Command::PutDataServer(DataServer { id, name: "ds".to_string(), addresses, targets })
+            }
+            1 => Command::DefineDevice {
+                targets: (0..self.pick(3)).map(|_| TargetId(self.pick(4) as u64)).collect(),
+            },
+            _ => Command::WorkDone { ids: self.work_ids() },
+        }
+    }
+}

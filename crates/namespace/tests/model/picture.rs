@@ -1,0 +1,284 @@
+//! Everything that can be observed, taken from the store and from the model.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::ControlFlow;
+
+use namespace::*;
+use store::View;
+
+use crate::plain::Plain;
+
+/// What is seen of the world.
+#[derive(Debug, Default, PartialEq)]
+pub struct Picture {
+    inodes: BTreeMap<InodeId, Inode>,
+    inodes_counted: u64,
+    entries: BTreeMap<InodeId, Vec<Entry>>,
+    names_found: BTreeMap<(InodeId, Vec<u8>), InodeId>,
+    stripe_policies: BTreeMap<InodeId, Option<StripePolicy>>,
+    clients: BTreeMap<ClientId, ClientRecord>,
+    clients_with_state: Vec<ClientId>,
+    sessions: BTreeMap<SessionId, SessionRecord>,
+    states: BTreeMap<StateId, Seen>,
+    locks: BTreeMap<InodeId, Vec<Held>>,
+    layouts: BTreeMap<InodeId, Vec<(ClientId, Stateid, IoMode)>>,
+    shares: BTreeMap<InodeId, Vec<bool>>,
+    lock_tests: BTreeMap<InodeId, Vec<Option<Conflict>>>,
+    held_files: BTreeMap<InodeId, (bool, bool)>,
+    work: Vec<Work>,
+    servers: Vec<DataServer>,
+    devices: Vec<Device>,
+}
+
+/// A state, without what only the machine needs.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Open { stateid: Stateid, client: ClientId, inode: InodeId, owner: Vec<u8>, access: Share, deny: Share },
+    Lock { stateid: Stateid, client: ClientId, inode: InodeId, owner: Vec<u8>, open: StateId },
+    Layout { stateid: Stateid, client: ClientId, inode: InodeId, mode: IoMode, recalled: bool },
+}
+
+/// Locks that a stranger and one of the owners might ask for.
+const LOCK_TESTS: [(LockKind, u64, u64); 4] = [
+    (LockKind::Read, 0, u64::MAX),
+    (LockKind::Write, 0, u64::MAX),
+    (LockKind::Write, 5, 7),
+    (LockKind::Read, 12, 13),
+];
+
+impl Picture {
+    /// `plain` only tells which inodes to ask about besides those that can be reached.
+    pub fn of_view(view: &dyn View, plain: &Plain) -> Self {
+        let mut picture = Picture {
+            inodes_counted: read::counts(view).expect("reads"),
+            work: read::work(view, usize::MAX).expect("reads"),
+            servers: read::data_servers(view).expect("reads"),
+            devices: read::devices(view).expect("reads"),
+            ..Picture::default()
+        };
+        let mut reached = vec![InodeId::ROOT];
+        reached.extend(plain.nodes.keys());
+        while let Some(id) = reached.pop() {
+            let Some(inode) = read::inode(view, id).expect("reads") else { continue };
+            if picture.inodes.insert(id, inode.clone()).is_none() && inode.directory().is_some() {
+                let entries = list(view, id, &mut picture.names_found);
+                reached.extend(entries.iter().map(|entry| entry.inode));
+                picture.entries.insert(id, entries);
+                picture.stripe_policies.insert(id, read::stripe_policy(view, id).expect("reads"));
+            }
+        }
+        for id in read::clients(view).expect("reads") {
+            let client = read::client(view, id).expect("reads").expect("it is listed");
+            picture.clients.insert(id, client);
+            if read::has_state(view, id).expect("reads") {
+                picture.clients_with_state.push(id);
+            }
+            for session in read::sessions(view, id).expect("reads") {
+                let record = read::session(view, session).expect("reads").expect("it is listed");
+                picture.sessions.insert(session, record);
+            }
+            for state in read::states(view, id).expect("reads") {
+                let record = read::state(view, state).expect("reads").expect("it is listed");
+                picture.states.insert(state, see(record));
+            }
+        }
+        let asks = askers(plain);
+        for (id, inode) in &picture.inodes {
+            if inode.layout().is_none() {
+                continue;
+            }
+            let id = *id;
+            picture.locks.insert(id, read::locks(view, id).expect("reads"));
+            picture.layouts.insert(id, read::layouts(view, id).expect("reads"));
+            let shares = share_questions(plain)
+                .map(|(wanted, except)| read::share_conflict(view, id, wanted, except).expect("reads"));
+            picture.shares.insert(id, shares.collect());
+            let mut tests = Vec::new();
+            for (client, owner) in &asks {
+                for (kind, start, end) in LOCK_TESTS {
+                    let range = ByteRange { start, end };
+                    let conflict = read::conflicting_lock(view, id, *client, owner, kind, range);
+                    tests.push(conflict.expect("reads"));
+                }
+            }
+            picture.lock_tests.insert(id, tests);
+            let held = read::in_use(view, id).expect("reads");
+            picture.held_files.insert(id, (held, read::pending_cut(view, id).expect("reads")));
+        }
+        picture
+    }
+
+    pub fn of_plain(plain: &Plain) -> Self {
+        let mut picture = Picture {
+            inodes: plain.nodes.keys().map(|id| (*id, plain.inode(*id))).collect(),
+            inodes_counted: plain.nodes.len() as u64,
+            work: plain.work.values().cloned().collect(),
+            servers: plain.servers.values().cloned().collect(),
+            devices: plain.devices.clone(),
+            ..Picture::default()
+        };
+        for id in plain.nodes.keys().filter(|id| plain.is_directory(**id)) {
+            picture.entries.insert(*id, Vec::new());
+            picture.stripe_policies.insert(*id, plain.stripe_policy(*id));
+        }
+        for (dir, name, cookie, inode) in plain.entries() {
+            let entries = picture.entries.get_mut(&dir).expect("a directory");
+            entries.push(Entry { cookie, name: name.clone(), inode });
+            entries.sort_by_key(|entry| entry.cookie);
+            picture.names_found.insert((dir, name.clone()), inode);
+        }
+        for (id, client) in &plain.clients {
+            let record = ClientRecord {
+                id: *id,
+                owner: client.owner.clone(),
+                verifier: client.verifier,
+                principal: client.principal.clone(),
+                confirmed: client.confirmed,
+                sequence: client.sequence,
+                created_session: client.answered.clone(),
+                reclaim_complete: client.reclaimed,
+            };
+            picture.clients.insert(*id, record);
+            if plain.has_state(*id) {
+                picture.clients_with_state.push(*id);
+            }
+        }
+        for (id, session) in &plain.sessions {
+            let record = SessionRecord { id: *id, client: session.client, channels: session.channels };
+            picture.sessions.insert(*id, record);
+        }
+        for (id, open) in &plain.opens {
+            let (client, inode, owner) = (open.client, open.inode, open.owner.clone());
+            let (access, deny) = (open.access(), open.deny());
+            let stateid = Stateid { sequence: open.sequence, id: *id };
+            picture.states.insert(*id, Seen::Open { stateid, client, inode, owner, access, deny });
+        }
+        for (id, lock) in &plain.locks {
+            let (client, inode, owner, open) = (lock.client, lock.inode, lock.owner.clone(), lock.open);
+            let stateid = Stateid { sequence: lock.sequence, id: *id };
+            picture.states.insert(*id, Seen::Lock { stateid, client, inode, owner, open });
+        }
+        for (id, layout) in &plain.layouts {
+            let (client, inode, mode, recalled) = (layout.client, layout.inode, layout.mode, layout.recalled);
+            let stateid = Stateid { sequence: layout.sequence, id: *id };
+            picture.states.insert(*id, Seen::Layout { stateid, client, inode, mode, recalled });
+        }
+        let asks = askers(plain);
+        for id in plain.nodes.keys().filter(|id| plain.is_file(**id)) {
+            let id = *id;
+            let locks = plain.locks.iter().filter(|(_, lock)| lock.inode == id);
+            let mut held: Vec<Held> = locks
+                .flat_map(|(state, lock)| {
+                    lock.ranges().into_iter().map(|(range, kind)| Held { range, kind, state: *state })
+                })
+                .collect();
+            held.sort_by_key(|held| (held.range.start, held.state));
+            picture.locks.insert(id, held);
+
+            let layouts = plain.layouts.iter().filter(|(_, layout)| layout.inode == id);
+            let mut layouts: Vec<_> = layouts
+                .map(|(state, layout)| {
+                    (layout.client, Stateid { sequence: layout.sequence, id: *state }, layout.mode)
+                })
+                .collect();
+            layouts.sort_by_key(|(client, ..)| *client);
+            picture.layouts.insert(id, layouts);
+
+            let opens: Vec<_> = plain.opens.values().filter(|open| open.inode == id).collect();
+            let shares = share_questions(plain).map(|(wanted, except)| {
+                opens.iter().any(|open| Some(open.client) != except && open.deny().intersects(wanted))
+            });
+            picture.shares.insert(id, shares.collect());
+
+            let mut tests = Vec::new();
+            for (client, owner) in &asks {
+                for (kind, start, end) in LOCK_TESTS {
+                    tests.push(plain.in_the_way(id, *client, owner, kind, ByteRange { start, end }));
+                }
+            }
+            picture.lock_tests.insert(id, tests);
+            let laid_out = plain.layouts.values().any(|layout| layout.inode == id);
+            picture.held_files.insert(id, (laid_out || !opens.is_empty(), plain.pending_cut(id)));
+        }
+        picture
+    }
+
+    /// What differs, in words.
+    pub fn difference(&self, expected: &Picture) -> Option<String> {
+        if self == expected {
+            return None;
+        }
+        fn part<T: Debug + PartialEq>(name: &str, found: &T, expected: &T) -> Option<String> {
+            (found != expected).then(|| format!("{name}:\n  found    {found:?}\n  expected {expected:?}\n"))
+        }
+        let parts = [
+            part("inodes", &self.inodes, &expected.inodes),
+            part("inodes counted", &self.inodes_counted, &expected.inodes_counted),
+            part("entries", &self.entries, &expected.entries),
+            part("names found", &self.names_found, &expected.names_found),
+            part("stripe policies", &self.stripe_policies, &expected.stripe_policies),
+            part("clients", &self.clients, &expected.clients),
+            part("clients with state", &self.clients_with_state, &expected.clients_with_state),
+            part("sessions", &self.sessions, &expected.sessions),
+            part("states", &self.states, &expected.states),
+            part("locks", &self.locks, &expected.locks),
+            part("layouts", &self.layouts, &expected.layouts),
+            part("shares", &self.shares, &expected.shares),
+            part("lock tests", &self.lock_tests, &expected.lock_tests),
+            part("held files", &self.held_files, &expected.held_files),
+            part("work", &self.work, &expected.work),
+            part("servers", &self.servers, &expected.servers),
+            part("devices", &self.devices, &expected.devices),
+        ];
+        Some(parts.into_iter().flatten().collect())
+    }
+}
+
+/// A listing in pieces of two, as a client with a small buffer gets it; every name is looked up too.
+fn list(view: &dyn View, dir: InodeId, found: &mut BTreeMap<(InodeId, Vec<u8>), InodeId>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let (before, after) = (entries.len(), entries.last().map_or(0, |entry| entry.cookie));
+        read::list(view, dir, after, |entry| {
+            entries.push(entry);
+            if entries.len() < before + 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })
+        .expect("lists");
+        if entries.len() == before {
+            break;
+        }
+    }
+    for entry in &entries {
+        if let Some(inode) = read::lookup(view, dir, &entry.name).expect("looks up") {
+            found.insert((dir, entry.name.clone()), inode);
+        }
+    }
+    entries
+}
+
+fn see(state: State) -> Seen {
+    match state {
+        State::Open(OpenState { stateid, client, inode, owner, access, deny, .. }) => {
+            Seen::Open { stateid, client, inode, owner, access, deny }
+        }
+        State::Lock(LockState { stateid, client, inode, owner, open, .. }) => {
+            Seen::Lock { stateid, client, inode, owner, open }
+        }
+        State::Layout(LayoutState { stateid, client, inode, mode, recalled }) => {
+            Seen::Layout { stateid, client, inode, mode, recalled }
+        }
+    }
+}
+
+/// Who might ask for a lock: a stranger, and an owner that may have one.
+fn askers(plain: &Plain) -> Vec<(ClientId, Vec<u8>)> {
+    let known = plain.locks.values().next().map(|lock| (lock.client, lock.owner.clone()));
+    [(ClientId(0), b"stranger".to_vec())].into_iter().chain(known).collect()
+}
+
+/// What I/O without an open might ask.
+fn share_questions(plain: &Plain) -> impl Iterator<Item = (Share, Option<ClientId>)> {
+    let known = plain.opens.values().next().map(|open| open.client);
+    [(Share::READ, None), (Share::WRITE, None), (Share::BOTH, known)].into_iter()
+}

@@ -1,0 +1,100 @@
+//! Whether everything happened: a model test whose commands are all refused shows nothing.
+
+use std::collections::BTreeMap;
+
+use namespace::{Command, Reply};
+
+use crate::is_done;
+
+/// How often each command was done, and each refusal given.
+#[derive(Debug, Default)]
+pub struct Coverage {
+    done: BTreeMap<String, u32>,
+    refused: BTreeMap<String, u32>,
+}
+
+const COMMANDS: [&str; 26] = [
+    "Create",
+    "Link",
+    "Remove",
+    "Rename",
+    "SetAttributes",
+    "Wrote",
+    "SetStripe",
+    "ExchangeId",
+    "CreateSession",
+    "DestroySession",
+    "DestroyClient",
+    "ReclaimComplete",
+    "ExpireClient",
+    "Open",
+    "Close",
+    "OpenDowngrade",
+    "Lock",
+    "Unlock",
+    "FreeState",
+    "LayoutGet",
+    "LayoutCommit",
+    "LayoutRecall",
+    "LayoutReturn",
+    "PutDataServer",
+    "DefineDevice",
+    "WorkDone",
+];
+
+/// All but `TooManyLinks`, which takes 65,000 of them.
+const REFUSALS: [&str; 29] = [
+    "NoEntry",
+    "Exists",
+    "Stale",
+    "NotDirectory",
+    "IsDirectory",
+    "WrongType",
+    "IsSymlink",
+    "NotEmpty",
+    "Invalid",
+    "TooLarge",
+    "NotSync",
+    "Delay",
+    "StaleClient",
+    "ClientInUse",
+    "ClientBusy",
+    "NotConfirmed",
+    "NotSame",
+    "Permission",
+    "Misordered",
+    "BadSession",
+    "CompleteAlready",
+    "BadStateid",
+    "OldStateid",
+    "ShareDenied",
+    "OpenMode",
+    "BadRange",
+    "LocksHeld",
+    "NoDevice",
+    "Denied",
+];
+
+impl Coverage {
+    pub fn note(&mut self, command: &Command, reply: &Reply) {
+        let table = if is_done(reply) { &mut self.done } else { &mut self.refused };
+        let what = match reply {
+            Reply::Refused(error) => format!("{error:?}"),
+            Reply::Denied(_) => "Denied".to_string(),
+            _ => format!("{command:?}").split([' ', '(', '{']).next().unwrap_or_default().to_string(),
+        };
+        *table.entry(what).or_default() += 1;
+    }
+
+    pub fn assert_everything_happened(&self) {
+        println!("done: {:?}\nrefused: {:?}", self.done, self.refused);
+        for (table, all) in [(&self.done, &COMMANDS[..]), (&self.refused, &REFUSALS[..])] {
+            for what in all {
+                assert!(
+                    table.get(*what).is_some_and(|times| *times >= 5),
+                    "{what} happened too seldom: {self:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The model: what the state machine should do, in the plainest words.
+//!
+//! It shares with the machine the types of its interface and nothing else. Nothing is stored that can be counted.
+
+mod cluster;
+mod coverage;
+mod names;
+mod states;
+
+use std::collections::BTreeMap;
+
+pub use coverage::Coverage;
+use namespace::*;
+pub use states::{LAST_BYTE, PlainClient, PlainLayout, PlainLock, PlainOpen, PlainSession};
+
+/// The outcome of an operation, before it becomes a reply.
+pub type Outcome = Result<Reply, Error>;
+
+/// The whole world.
+#[derive(Debug, Clone)]
+pub struct Plain {
+    pub now: Time,
+    pub random: u64,
+
+    pub nodes: BTreeMap<InodeId, Node>,
+    pub clients: BTreeMap<ClientId, PlainClient>,
+    pub sessions: BTreeMap<SessionId, PlainSession>,
+    pub opens: BTreeMap<StateId, PlainOpen>,
+    pub locks: BTreeMap<StateId, PlainLock>,
+    pub layouts: BTreeMap<StateId, PlainLayout>,
+    pub work: BTreeMap<u64, Work>,
+    pub servers: BTreeMap<DataServerId, DataServer>,
+    pub devices: Vec<Device>,
+
+    pub next_inode: u64,
+    pub next_state: u64,
+    pub next_client: u64,
+    pub next_session: u32,
+    pub next_work: u64,
+}
+
+/// An inode, without what is counted: links, and a directory's size.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub generation: u32,
+    pub content: Content,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub accessed: Time,
+    pub modified: Time,
+    pub changed: Time,
+    pub created: Time,
+    pub change: u64,
+    pub verifier: Option<[u8; 8]>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Content {
+    File { layout: FileLayout, size: u64 },
+    Directory { entries: BTreeMap<Vec<u8>, (u64, InodeId)>, next_cookie: u64, stripe: Option<StripePolicy> },
+    Symlink(Vec<u8>),
+    Other(Kind),
+}
+
+impl Plain {
+    pub fn new(stamp: &Stamp) -> Self {
+        let root = Node {
+            generation: stamp.random as u32,
+            content: Content::Directory { entries: BTreeMap::new(), next_cookie: 3, stripe: None },
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            accessed: stamp.time,
+            modified: stamp.time,
+            changed: stamp.time,
+            created: stamp.time,
+            change: 1,
+            verifier: None,
+        };
+        Self {
+            now: stamp.time,
+            random: stamp.random,
+            nodes: BTreeMap::from([(InodeId(2), root)]),
+            clients: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            opens: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            layouts: BTreeMap::new(),
+            work: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            devices: Vec::new(),
+            next_inode: 3,
+            next_state: 1,
+            next_client: (stamp.random >> 32 << 32) + 1,
+            next_session: 1,
+            next_work: 1,
+        }
+    }
+
+    pub fn apply(&mut self, proposal: &Proposal) -> Reply {
+        self.now = proposal.stamp.time;
+        self.random = proposal.stamp.random;
+        let Some(origin) = proposal.origin else { return self.run(&proposal.command) };
+
+        let Some(session) = self.sessions.get_mut(&origin.session) else {
+            return Reply::Refused(Error::BadSession);
+        };
+        let slot = session.slots.entry(origin.slot).or_insert_with(|| (origin.sequence, BTreeMap::new()));
+        if origin.sequence < slot.0 {
+            return Reply::Refused(Error::Misordered);
+        }
+        if origin.sequence > slot.0 {
+            *slot = (origin.sequence, BTreeMap::new());
+        }
+        if let Some(reply) = slot.1.get(&origin.index) {
+            return reply.clone();
+        }
+        let reply = self.run(&proposal.command);
+        if let Some(session) = self.sessions.get_mut(&origin.session) {
+            let slot = session.slots.get_mut(&origin.slot).expect("made above");
+            slot.1.insert(origin.index, reply.clone());
+        }
+        reply
+    }
+
+    fn run(&mut self, command: &Command) -> Reply {
+        let before = self.clone();
+        match self.execute(command) {
+            Ok(reply) => reply,
+            Err(error) => {
+                *self = before; // whatever it had begun to do
+                Reply::Refused(error)
+            }
+        }
+    }
+
+    fn execute(&mut self, command: &Command) -> Outcome {
+        match command.clone() {
+            Command::Create(create) => self.create(&create),
+            Command::Link { inode, dir, name } => self.link(inode, dir, &name),
+            Command::Remove { dir, name, expect } => self.remove(dir, &name, expect),
+            Command::Rename { from_dir, from, to_dir, to } => self.rename(from_dir, &from, to_dir, &to),
+            Command::SetAttributes { inode, set } => self.set_attributes(inode, &set),
+            Command::Wrote { inode, end } => self.wrote(inode, end),
+            Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
+
+            Command::ExchangeId { owner, verifier, principal, update } => {
+                self.exchange_id(&owner, verifier, &principal, update)
+            }
+            Command::CreateSession { client, sequence, principal, channels } => {
+                self.create_session(client, sequence, &principal, channels)
+            }
+            Command::DestroySession { session } => {
+                self.sessions.remove(&session).map(|_| Reply::Done).ok_or(Error::BadSession)
+            }
+            Command::DestroyClient { client } => self.destroy_client(client),
+            Command::ReclaimComplete { client } => self.reclaim_complete(client),
+            Command::ExpireClient { client } => self.expire_client(client),
+
+            Command::Open(open) => self.open(&open),
+            Command::Close { client, stateid } => self.close(client, stateid),
+            Command::OpenDowngrade { client, stateid, access, deny } => {
+                self.downgrade(client, stateid, access, deny)
+            }
+            Command::Lock { client, inode, owner, kind, range } => {
+                self.lock(client, inode, &owner, kind, range)
+            }
+            Command::Unlock { client, stateid, range } => self.unlock(client, stateid, range),
+            Command::FreeState { client, stateid } => self.free_state(client, stateid),
+
+            Command::LayoutGet { client, inode, stateid, mode } => {
+                self.layout_get(client, inode, stateid, mode)
+            }
+            Command::LayoutCommit { client, inode, stateid, last_write, modified } => {
+                self.layout_commit(client, inode, stateid, last_write, modified)
+            }
+            Command::LayoutRecall { client, inode } => self.layout_recall(client, inode),
+            Command::LayoutReturn { client, scope } => self.layout_return(client, &scope),
+
+            Command::PutDataServer(server) => self.put_data_server(server),
+            Command::DefineDevice { targets } => self.define_device(targets),
+            Command::WorkDone { ids } => {
+                self.work.retain(|id, _| !ids.contains(id));
+                Ok(Reply::Done)
+            }
+        }
+    }
+}

@@ -1,0 +1,587 @@
+//! The model's clients, sessions, opens, locks and layouts.
+
+use std::collections::BTreeMap;
+
+use namespace::*;
+
+use super::{Content, Outcome, Plain};
+
+#[derive(Debug, Clone)]
+pub struct PlainClient {
+    pub owner: Vec<u8>,
+    pub verifier: [u8; 8],
+    pub principal: Principal,
+    pub confirmed: bool,
+    pub sequence: u32,
+    /// What the last CREATE_SESSION was answered.
+    pub answered: Option<Reply>,
+    pub reclaimed: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct PlainSession {
+    pub client: ClientId,
+    pub channels: Channels,
+    /// Sequence, and replies by index.
+    pub slots: BTreeMap<u32, (u32, BTreeMap<u32, Reply>)>,
+}
+
+#[derive(Debug, Clone)]
+pub struct PlainOpen {
+    pub sequence: u32,
+    pub client: ClientId,
+    pub inode: InodeId,
+    pub owner: Vec<u8>,
+    /// Each OPEN's access and deny.
+    pub opened: Vec<(Share, Share)>,
+}
+
+impl PlainOpen {
+    pub fn access(&self) -> Share {
+        Share(self.opened.iter().fold(0, |all, (access, _)| all | access.0))
+    }
+
+    pub fn deny(&self) -> Share {
+        Share(self.opened.iter().fold(0, |all, (_, deny)| all | deny.0))
+    }
+}
+
+/// The first byte that stands for itself and all after it.
+pub const LAST_BYTE: u64 = 16;
+
+#[derive(Debug, Clone)]
+pub struct PlainLock {
+    pub sequence: u32,
+    pub client: ClientId,
+    pub inode: InodeId,
+    pub owner: Vec<u8>,
+    pub open: StateId,
+    /// The lock on each byte.
+    pub bytes: [Option<LockKind>; LAST_BYTE as usize + 1],
+}
+
+impl PlainLock {
+    /// The bytes as ranges of one kind.
+    pub fn ranges(&self) -> Vec<(ByteRange, LockKind)> {
+        let mut ranges: Vec<(ByteRange, LockKind)> = Vec::new();
+        for (byte, kind) in self.bytes.iter().enumerate() {
+            let Some(kind) = kind else { continue };
+            let start = byte as u64;
+            let end = if start == LAST_BYTE { u64::MAX } else { start + 1 };
+            match ranges.last_mut() {
+                Some((range, last)) if range.end == start && last == kind => range.end = end,
+                _ => ranges.push((ByteRange { start, end }, *kind)),
+            }
+        }
+        ranges
+    }
+
+    fn set(&mut self, range: ByteRange, kind: Option<LockKind>) {
+        for byte in range.start..range.end.min(LAST_BYTE + 1) {
+            self.bytes[byte as usize] = kind;
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct PlainLayout {
+    pub sequence: u32,
+    pub client: ClientId,
+    pub inode: InodeId,
+    pub mode: IoMode,
+    pub recalled: bool,
+}
+
+impl Plain {
+    // Clients.
+
+    fn client_of(&self, owner: &[u8], confirmed: bool) -> Option<ClientId> {
+        let is = |client: &PlainClient| client.owner == owner && client.confirmed == confirmed;
+        self.clients.iter().find(|(_, client)| is(client)).map(|(id, _)| *id)
+    }
+
+    fn is_busy(&self, client: ClientId) -> bool {
+        self.has_state(client) || self.sessions.values().any(|session| session.client == client)
+    }
+
+    pub fn has_state(&self, client: ClientId) -> bool {
+        self.opens.values().any(|open| open.client == client)
+            || self.locks.values().any(|lock| lock.client == client)
+            || self.layouts.values().any(|layout| layout.client == client)
+    }
+
+    pub(super) fn exchange_id(
+        &mut self,
+        owner: &[u8],
+        verifier: [u8; 8],
+        principal: &Principal,
+        update: bool,
+    ) -> Outcome {
+        if let Some(id) = self.client_of(owner, true) {
+            let client = &self.clients[&id];
+            let known = Reply::Client { id, sequence: client.sequence + 1, confirmed: true };
+            let (same_verifier, same_principal) =
+                (client.verifier == verifier, client.principal == *principal);
+            match (update, same_verifier, same_principal) {
+                (true, true, true) => return Ok(known),
+                (true, false, _) => return Err(Error::NotSame),
+                (true, true, false) => return Err(Error::Permission),
+                (false, true, true) => return Ok(known),
+                (false, _, false) if self.is_busy(id) => return Err(Error::ClientInUse),
+                (false, _, false) => self.end_client(id),
+                (false, false, true) => {}
+            }
+        } else if update {
+            return Err(Error::NotConfirmed);
+        }
+        if let Some(old) = self.client_of(owner, false) {
+            self.end_client(old);
+        }
+        let id = ClientId(self.next_client);
+        self.next_client += 1;
+        let client = PlainClient {
+            owner: owner.to_vec(),
+            verifier,
+            principal: principal.clone(),
+            confirmed: false,
+            sequence: 0,
+            answered: None,
+            reclaimed: false,
+        };
+        self.clients.insert(id, client);
+        Ok(Reply::Client { id, sequence: 1, confirmed: false })
+    }
+
+    pub(super) fn create_session(
+        &mut self,
+        id: ClientId,
+        sequence: u32,
+        principal: &Principal,
+        channels: Channels,
+    ) -> Outcome {
+        let client = self.clients.get(&id).ok_or(Error::StaleClient)?.clone();
+        if client.principal != *principal {
+            return Err(Error::ClientInUse);
+        }
+        match client.answered {
+            Some(reply) if sequence == client.sequence => return Ok(reply),
+            _ if sequence != client.sequence + 1 => return Err(Error::Misordered),
+            _ => {}
+        }
+        if !client.confirmed
+            && let Some(old) = self.client_of(&client.owner, true)
+        {
+            self.end_client(old);
+        }
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&id.0.to_be_bytes());
+        name[8..12].copy_from_slice(&self.next_session.to_be_bytes());
+        name[12..].copy_from_slice(&(self.random as u32).to_be_bytes());
+        self.next_session += 1;
+        let session = SessionId(name);
+        self.sessions.insert(session, PlainSession { client: id, channels, slots: BTreeMap::new() });
+        let reply = Reply::Session { id: session, client: id, sequence, channels };
+        let client = self.clients.get_mut(&id).expect("it was there");
+        client.confirmed = true;
+        client.sequence = sequence;
+        client.answered = Some(reply.clone());
+        Ok(reply)
+    }
+
+    pub(super) fn destroy_client(&mut self, client: ClientId) -> Outcome {
+        if !self.clients.contains_key(&client) {
+            return Err(Error::StaleClient);
+        }
+        if self.is_busy(client) {
+            return Err(Error::ClientBusy);
+        }
+        self.end_client(client);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn expire_client(&mut self, client: ClientId) -> Outcome {
+        if !self.clients.contains_key(&client) {
+            return Err(Error::StaleClient);
+        }
+        self.end_client(client);
+        Ok(Reply::Done)
+    }
+
+    fn end_client(&mut self, client: ClientId) {
+        // The oldest open first: files that nothing holds any more go in this order.
+        while let Some(open) = self.opens.iter().find(|(_, open)| open.client == client).map(|(id, _)| *id) {
+            self.end_open(open);
+        }
+        assert!(!self.has_state(client), "locks and layouts go with opens");
+        self.sessions.retain(|_, session| session.client != client);
+        self.clients.remove(&client);
+    }
+
+    pub(super) fn reclaim_complete(&mut self, client: ClientId) -> Outcome {
+        let client = self.clients.get_mut(&client).ok_or(Error::StaleClient)?;
+        if client.reclaimed {
+            return Err(Error::CompleteAlready);
+        }
+        client.reclaimed = true;
+        Ok(Reply::Done)
+    }
+
+    // Stateids.
+
+    fn new_state(&mut self) -> StateId {
+        self.next_state += 1;
+        StateId(self.next_state - 1)
+    }
+
+    fn current(presented: Stateid, sequence: u32) -> Result<(), Error> {
+        match presented.sequence {
+            0 => Ok(()),
+            presented if presented == sequence => Ok(()),
+            presented if presented < sequence => Err(Error::OldStateid),
+            _ => Err(Error::BadStateid),
+        }
+    }
+
+    fn my_open(&self, client: ClientId, stateid: Stateid) -> Result<PlainOpen, Error> {
+        let open =
+            self.opens.get(&stateid.id).filter(|open| open.client == client).ok_or(Error::BadStateid)?;
+        Self::current(stateid, open.sequence)?;
+        Ok(open.clone())
+    }
+
+    fn my_lock(&self, client: ClientId, stateid: Stateid) -> Result<PlainLock, Error> {
+        let lock =
+            self.locks.get(&stateid.id).filter(|lock| lock.client == client).ok_or(Error::BadStateid)?;
+        Self::current(stateid, lock.sequence)?;
+        Ok(lock.clone())
+    }
+
+    fn my_layout(&self, client: ClientId, inode: InodeId, stateid: Stateid) -> Result<PlainLayout, Error> {
+        let layout = self.layouts.get(&stateid.id).ok_or(Error::BadStateid)?;
+        if layout.client != client || layout.inode != inode || stateid.sequence > layout.sequence {
+            return Err(Error::BadStateid);
+        }
+        Ok(layout.clone())
+    }
+
+    // Opens.
+
+    pub(super) fn open(&mut self, open: &Open) -> Outcome {
+        if !self.clients.get(&open.client).is_some_and(|client| client.confirmed) {
+            return Err(Error::StaleClient);
+        }
+        if open.access.0 == 0 || open.access.0 > 3 || open.deny.0 > 3 {
+            return Err(Error::Invalid);
+        }
+        let (inode, dir, mut created, mut truncated) = match &open.target {
+            OpenTarget::Inode(inode) => (*inode, None, false, false),
+            OpenTarget::Name { dir, name } => {
+                let change = self.node(*dir)?.change;
+                if !self.is_directory(*dir) {
+                    return Err(Error::NotDirectory);
+                }
+                let inode = self.find(*dir, name).ok_or(Error::NoEntry)?;
+                (inode, Some(Change { before: change, after: change }), false, false)
+            }
+            OpenTarget::Create { create, truncate } => {
+                if !matches!(create.node, NewNode::File(_)) {
+                    return Err(Error::Invalid);
+                }
+                let (inode, dir, made) = self.create_or_find(create)?;
+                (inode, Some(dir), made, *truncate && !made && create.exists == Exists::Take)
+            }
+        };
+        match self.node(inode)?.content {
+            Content::File { .. } => {}
+            Content::Directory { .. } => return Err(Error::IsDirectory),
+            Content::Symlink(_) => return Err(Error::IsSymlink),
+            Content::Other(_) => return Err(Error::WrongType),
+        }
+        let mine = |other: &PlainOpen| other.client == open.client && other.owner == open.owner;
+        let denied = self.opens.values().any(|other| {
+            other.inode == inode
+                && !mine(other)
+                && (other.deny().0 & open.access.0 != 0 || other.access().0 & open.deny.0 != 0)
+        });
+        if denied {
+            return Err(Error::ShareDenied);
+        }
+        let known =
+            self.opens.iter().find(|(_, other)| other.inode == inode && mine(other)).map(|(id, _)| *id);
+        let id = known.unwrap_or_else(|| self.new_state());
+        let (client, owner) = (open.client, open.owner.clone());
+        let state = self.opens.entry(id).or_insert(PlainOpen {
+            sequence: 0,
+            client,
+            inode,
+            owner,
+            opened: Vec::new(),
+        });
+        state.sequence += 1;
+        state.opened.push((open.access, open.deny));
+        let stateid = Stateid { sequence: state.sequence, id };
+
+        if let OpenTarget::Create { create: Create { exists: Exists::Verify(_), .. }, .. } = open.target {
+            created = true; // now, or by the try before
+        }
+        let mut work = None;
+        if std::mem::take(&mut truncated) {
+            let (now, node) = (self.now, self.node(inode)?);
+            (node.modified, node.changed, node.change) = (now, now, node.change + 1);
+            work = Some(self.cut(inode, 0));
+        }
+        Ok(Reply::Opened { stateid, inode: self.inode(inode), created, dir, work })
+    }
+
+    pub(super) fn close(&mut self, client: ClientId, stateid: Stateid) -> Outcome {
+        self.my_open(client, stateid)?;
+        self.end_open(stateid.id);
+        Ok(Reply::State { stateid: None })
+    }
+
+    fn end_open(&mut self, id: StateId) {
+        let PlainOpen { client, inode, .. } = self.opens.remove(&id).expect("it was there");
+        self.locks.retain(|_, lock| lock.open != id);
+        if !self.opens.values().any(|open| open.client == client && open.inode == inode) {
+            self.layouts.retain(|_, layout| layout.client != client || layout.inode != inode);
+        }
+        self.collect();
+    }
+
+    pub(super) fn downgrade(
+        &mut self,
+        client: ClientId,
+        stateid: Stateid,
+        access: Share,
+        deny: Share,
+    ) -> Outcome {
+        self.my_open(client, stateid)?;
+        if access.0 == 0 || access.0 > 3 || deny.0 > 3 {
+            return Err(Error::Invalid);
+        }
+        let open = self.opens.get_mut(&stateid.id).expect("it is mine");
+        open.opened.retain(|(a, d)| access.contains(*a) && deny.contains(*d));
+        if (open.access(), open.deny()) != (access, deny) {
+            return Err(Error::OpenMode);
+        }
+        open.sequence += 1;
+        Ok(Reply::State { stateid: Some(Stateid { sequence: open.sequence, id: stateid.id }) })
+    }
+
+    // Locks.
+
+    /// The first lock in the way, by where it starts and then by age.
+    pub fn in_the_way(
+        &self,
+        inode: InodeId,
+        client: ClientId,
+        owner: &[u8],
+        kind: LockKind,
+        wanted: ByteRange,
+    ) -> Option<Conflict> {
+        let mut ways = Vec::new();
+        for (id, lock) in &self.locks {
+            let own = lock.client == client && lock.owner == owner;
+            for (range, held) in lock.ranges() {
+                let overlaps = range.start < wanted.end && wanted.start < range.end;
+                let excludes = held == LockKind::Write || kind == LockKind::Write;
+                if lock.inode == inode && !own && overlaps && excludes {
+                    let conflict =
+                        Conflict { range, kind: held, client: lock.client, owner: lock.owner.clone() };
+                    ways.push((range.start, *id, conflict));
+                }
+            }
+        }
+        ways.into_iter().min_by_key(|(start, id, _)| (*start, *id)).map(|(.., conflict)| conflict)
+    }
+
+    pub(super) fn lock(
+        &mut self,
+        client: ClientId,
+        inode: InodeId,
+        owner: &LockOwner,
+        kind: LockKind,
+        range: ByteRange,
+    ) -> Outcome {
+        let (open_id, owner) = match owner {
+            LockOwner::New { open, owner } => {
+                self.my_open(client, *open)?;
+                (open.id, owner.clone())
+            }
+            LockOwner::Known { lock } => {
+                let lock = self.my_lock(client, *lock)?;
+                (lock.open, lock.owner)
+            }
+        };
+        let open = &self.opens[&open_id];
+        if open.inode != inode {
+            return Err(Error::BadStateid);
+        }
+        if range.start >= range.end {
+            return Err(Error::BadRange);
+        }
+        let allowed = match kind {
+            LockKind::Read => open.access().contains(Share::READ),
+            LockKind::Write => open.access().contains(Share::WRITE),
+        };
+        if !allowed {
+            return Err(Error::OpenMode);
+        }
+        if let Some(conflict) = self.in_the_way(inode, client, &owner, kind, range) {
+            return Ok(Reply::Denied(conflict));
+        }
+        let mine = |lock: &PlainLock| lock.client == client && lock.inode == inode && lock.owner == owner;
+        let known = self.locks.iter().find(|(_, lock)| mine(lock)).map(|(id, _)| *id);
+        let id = known.unwrap_or_else(|| self.new_state());
+        let bytes = [None; LAST_BYTE as usize + 1];
+        let lock = self.locks.entry(id).or_insert(PlainLock {
+            sequence: 0,
+            client,
+            inode,
+            owner,
+            open: open_id,
+            bytes,
+        });
+        lock.sequence += 1;
+        lock.set(range, Some(kind));
+        Ok(Reply::State { stateid: Some(Stateid { sequence: lock.sequence, id }) })
+    }
+
+    pub(super) fn unlock(&mut self, client: ClientId, stateid: Stateid, range: ByteRange) -> Outcome {
+        self.my_lock(client, stateid)?;
+        if range.start >= range.end {
+            return Err(Error::BadRange);
+        }
+        let lock = self.locks.get_mut(&stateid.id).expect("it is mine");
+        lock.sequence += 1;
+        lock.set(range, None);
+        Ok(Reply::State { stateid: Some(Stateid { sequence: lock.sequence, id: stateid.id }) })
+    }
+
+    pub(super) fn free_state(&mut self, client: ClientId, stateid: Stateid) -> Outcome {
+        if self.opens.contains_key(&stateid.id) {
+            self.my_open(client, stateid)?;
+            return Err(Error::LocksHeld);
+        }
+        let lock = self.my_lock(client, stateid)?;
+        if !lock.ranges().is_empty() {
+            return Err(Error::LocksHeld);
+        }
+        self.locks.remove(&stateid.id);
+        Ok(Reply::Done)
+    }
+
+    // Layouts.
+
+    pub(super) fn layout_get(
+        &mut self,
+        client: ClientId,
+        inode: InodeId,
+        stateid: Stateid,
+        mode: IoMode,
+    ) -> Outcome {
+        let node = self.node(inode)?;
+        let generation = node.generation;
+        let Content::File { layout, .. } = node.content else { return Err(Error::WrongType) };
+        let of_this_file = if self.opens.contains_key(&stateid.id) {
+            // Whose it is and of which file counts before its sequence.
+            self.opens[&stateid.id].inode == inode && self.my_open(client, stateid).map(|_| true)?
+        } else if self.locks.contains_key(&stateid.id) {
+            self.locks[&stateid.id].inode == inode && self.my_lock(client, stateid).map(|_| true)?
+        } else {
+            self.my_layout(client, inode, stateid).is_ok()
+        };
+        if !of_this_file {
+            return Err(Error::BadStateid);
+        }
+        let writes = |open: &PlainOpen| {
+            open.client == client && open.inode == inode && open.access().contains(Share::WRITE)
+        };
+        if mode == IoMode::ReadWrite && !self.opens.values().any(writes) {
+            return Err(Error::OpenMode);
+        }
+        if self.pending_cut(inode) {
+            return Err(Error::Delay);
+        }
+        let mine = |layout: &PlainLayout| layout.client == client && layout.inode == inode;
+        let known = self.layouts.iter().find(|(_, layout)| mine(layout)).map(|(id, _)| *id);
+        let id = known.unwrap_or_else(|| self.new_state());
+        let state = self.layouts.entry(id).or_insert(PlainLayout {
+            sequence: 0,
+            client,
+            inode,
+            mode,
+            recalled: false,
+        });
+        state.sequence += 1;
+        state.recalled = false;
+        if mode == IoMode::ReadWrite {
+            state.mode = mode;
+        }
+        let stateid = Stateid { sequence: state.sequence, id };
+        Ok(Reply::Layout { stateid, inode, generation, layout })
+    }
+
+    pub fn pending_cut(&self, inode: InodeId) -> bool {
+        self.work.values().any(|work| work.inode == inode && work.kind != WorkKind::Remove)
+    }
+
+    pub(super) fn layout_commit(
+        &mut self,
+        client: ClientId,
+        inode: InodeId,
+        stateid: Stateid,
+        last_write: Option<u64>,
+        modified: Option<Time>,
+    ) -> Outcome {
+        self.node(inode)?;
+        if self.my_layout(client, inode, stateid)?.mode == IoMode::Read {
+            return Err(Error::OpenMode);
+        }
+        if last_write.is_some_and(|last| last >= i64::MAX as u64) {
+            return Err(Error::TooLarge);
+        }
+        let now = self.now;
+        let node = self.node(inode)?;
+        let Content::File { size, .. } = &mut node.content else { panic!("only files have layouts") };
+        let mut grown = None;
+        if let Some(last) = last_write
+            && last >= *size
+        {
+            *size = last + 1;
+            grown = Some(last + 1);
+        }
+        node.modified = match modified {
+            Some(modified) if modified > node.modified => modified,
+            _ => now,
+        };
+        node.changed = now;
+        node.change += 1;
+        Ok(Reply::Committed { size: grown })
+    }
+
+    pub(super) fn layout_recall(&mut self, client: ClientId, inode: InodeId) -> Outcome {
+        for (id, layout) in &mut self.layouts {
+            if layout.client == client && layout.inode == inode {
+                layout.sequence += u32::from(!std::mem::replace(&mut layout.recalled, true));
+                return Ok(Reply::State { stateid: Some(Stateid { sequence: layout.sequence, id: *id }) });
+            }
+        }
+        Ok(Reply::State { stateid: None })
+    }
+
+    pub(super) fn layout_return(&mut self, client: ClientId, scope: &ReturnScope) -> Outcome {
+        match scope {
+            ReturnScope::File { inode, stateid } => {
+                self.my_layout(client, *inode, *stateid)?;
+                self.layouts.remove(&stateid.id);
+            }
+            ReturnScope::All => self.layouts.retain(|_, layout| layout.client != client),
+            ReturnScope::Revoke { inode } => {
+                self.layouts.retain(|_, layout| layout.client != client || layout.inode != *inode);
+            }
+        }
+        self.collect();
+        Ok(Reply::State { stateid: None })
+    }
+}

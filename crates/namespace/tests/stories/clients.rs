@@ -1,0 +1,172 @@
+//! EXCHANGE_ID, sessions, and the end of clients. The cases are those of RFC 8881, section 18.35.5.
+
+use namespace::*;
+
+use crate::world::*;
+
+fn other() -> Principal {
+    Principal::Sys { uid: 7, machine: b"elsewhere".to_vec() }
+}
+
+/// A confirmed client without a session.
+fn bare_client(w: &mut World, owner: &str) -> ClientId {
+    let (id, sequence, _) = client_of(w.exchange(owner, 1, &root(), false));
+    let session = w.create_session(id, sequence).unwrap();
+    w.apply(Command::DestroySession { session }).unwrap();
+    id
+}
+
+#[test]
+fn case_1_a_new_owner_gets_an_unconfirmed_client() {
+    let mut w = World::new();
+    let (a, sequence, confirmed) = client_of(w.exchange("a", 1, &root(), false));
+    assert_eq!((sequence, confirmed), (1, false));
+    let (b, ..) = client_of(w.exchange("b", 1, &root(), false));
+    assert_ne!(a, b);
+    assert_eq!(a.0 >> 32, 0xfeed_beef, "the high half is this store's own");
+}
+
+#[test]
+fn case_2_the_same_client_again_gets_the_same_id() {
+    let mut w = World::new();
+    let a = w.client("a");
+    assert_eq!(client_of(w.exchange("a", 1, &root(), false)), (a, 2, true));
+}
+
+#[test]
+fn case_3_another_principal_waits_until_the_first_has_nothing_to_lose() {
+    let mut w = World::new();
+    let a = w.client("a");
+    assert_eq!(w.exchange("a", 1, &other(), false), Err(Error::ClientInUse));
+    w.expire(a).unwrap();
+    let b = bare_client(&mut w, "a");
+    let (c, _, confirmed) = client_of(w.exchange("a", 1, &other(), false));
+    assert!(c != b && !confirmed);
+    assert_eq!(read::clients(&*w.view()).unwrap(), [c]);
+}
+
+#[test]
+fn case_4_an_unconfirmed_client_is_replaced() {
+    let mut w = World::new();
+    let (a, ..) = client_of(w.exchange("a", 1, &root(), false));
+    let (b, ..) = client_of(w.exchange("a", 1, &root(), false));
+    assert_ne!(a, b);
+    assert_eq!(w.create_session(a, 1), Err(Error::StaleClient));
+    w.create_session(b, 1).unwrap();
+}
+
+#[test]
+fn case_5_a_restarted_client_loses_its_old_state_when_it_confirms() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let (b, sequence, confirmed) = client_of(w.exchange("a", 2, &root(), false));
+    assert!(b != a && !confirmed);
+    assert!(w.state(open).is_some(), "until it is confirmed, it may be an impostor");
+    w.create_session(b, sequence).unwrap();
+    assert_eq!(w.state(open), None);
+    assert_eq!(read::clients(&*w.view()).unwrap(), [b]);
+}
+
+#[test]
+fn cases_6_to_9_an_update_is_for_the_confirmed_client() {
+    let mut w = World::new();
+    assert_eq!(w.exchange("a", 1, &root(), true), Err(Error::NotConfirmed));
+    let (a, ..) = client_of(w.exchange("a", 1, &root(), false));
+    assert_eq!(w.exchange("a", 1, &root(), true), Err(Error::NotConfirmed), "case 7");
+    w.create_session(a, 1).unwrap();
+    assert_eq!(client_of(w.exchange("a", 1, &root(), true)), (a, 2, true), "case 6");
+    assert_eq!(w.exchange("a", 2, &root(), true), Err(Error::NotSame), "case 8");
+    assert_eq!(w.exchange("a", 2, &other(), true), Err(Error::NotSame), "case 8");
+    assert_eq!(w.exchange("a", 1, &other(), true), Err(Error::Permission), "case 9");
+}
+
+#[test]
+fn create_session_sent_again_gets_the_same_session() {
+    let mut w = World::new();
+    let (a, ..) = client_of(w.exchange("a", 1, &root(), false));
+    assert_eq!(w.create_session(a, 0), Err(Error::Misordered), "nothing to repeat yet");
+    assert_eq!(w.create_session(a, 2), Err(Error::Misordered));
+    assert_eq!(w.create_session_as(a, 1, &other()), Err(Error::ClientInUse));
+    let first = w.create_session(a, 1).unwrap();
+    assert_eq!(w.create_session(a, 1), Ok(first));
+    let second = w.create_session(a, 2).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(w.create_session(a, 1), Err(Error::Misordered));
+    assert_eq!(w.create_session(a, 2), Ok(second));
+    let mut sessions = read::sessions(&*w.view(), a).unwrap();
+    sessions.sort();
+    assert_eq!(sessions.len(), 2);
+    let record = read::session(&*w.view(), second).unwrap().unwrap();
+    assert_eq!((record.id, record.client, record.channels), (second, a, CHANNELS));
+    assert_eq!(w.create_session(ClientId(5), 1), Err(Error::StaleClient));
+}
+
+#[test]
+fn a_session_is_destroyed_once() {
+    let mut w = World::new();
+    let (a, ..) = client_of(w.exchange("a", 1, &root(), false));
+    let session = w.create_session(a, 1).unwrap();
+    w.apply(Command::DestroySession { session }).unwrap();
+    assert_eq!(w.apply(Command::DestroySession { session }), Err(Error::BadSession));
+    assert_eq!(read::session(&*w.view(), session).unwrap(), None);
+    assert!(read::client(&*w.view(), a).unwrap().unwrap().confirmed, "the client stays");
+}
+
+#[test]
+fn a_client_is_destroyed_when_it_has_nothing() {
+    let mut w = World::new();
+    let a = w.client("a");
+    assert_eq!(w.apply(Command::DestroyClient { client: a }), Err(Error::ClientBusy));
+    let session = read::sessions(&*w.view(), a).unwrap()[0];
+    w.file("/f");
+    let open = w.open(a, "/f", READ).unwrap();
+    w.apply(Command::DestroySession { session }).unwrap();
+    assert!(read::has_state(&*w.view(), a).unwrap());
+    assert_eq!(w.apply(Command::DestroyClient { client: a }), Err(Error::ClientBusy));
+    w.close(a, open).unwrap();
+    assert!(!read::has_state(&*w.view(), a).unwrap());
+    w.apply(Command::DestroyClient { client: a }).unwrap();
+    assert_eq!(w.apply(Command::DestroyClient { client: a }), Err(Error::StaleClient));
+}
+
+#[test]
+fn reclaim_is_complete_once() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.apply(Command::ReclaimComplete { client: a }).unwrap();
+    assert_eq!(w.apply(Command::ReclaimComplete { client: a }), Err(Error::CompleteAlready));
+    assert_eq!(w.apply(Command::ReclaimComplete { client: ClientId(1) }), Err(Error::StaleClient));
+}
+
+#[test]
+fn expire_client_frees_everything() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    w.file("/f");
+    let orphan = w.file("/g");
+    let empty = w.dump().len();
+    let open = w.open_as(a, "o", "/f", BOTH, WRITE).unwrap();
+    w.lock_new(a, open, "l", LockKind::Write, 0..u64::MAX).unwrap();
+    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    w.open(a, "/g", READ).unwrap();
+    w.remove("/g").unwrap();
+    assert_eq!(w.open(b, "/f", WRITE), Err(Error::ShareDenied));
+    w.expire(a).unwrap();
+    assert_eq!(w.expire(a), Err(Error::StaleClient));
+    assert_eq!(w.work(), [(orphan, WorkKind::Remove)]);
+    // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one work record more.
+    assert_eq!(w.dump().len(), empty - 4 - 3 + 1, "no trace of it is left");
+    let open = w.open(b, "/f", WRITE).unwrap();
+    w.lock_new(b, open, "l", LockKind::Write, 0..u64::MAX).unwrap();
+}
+
+#[test]
+fn an_unconfirmed_client_opens_nothing() {
+    let mut w = World::new();
+    w.file("/f");
+    let (a, ..) = client_of(w.exchange("a", 1, &root(), false));
+    assert_eq!(w.open(a, "/f", READ), Err(Error::StaleClient));
+    assert_eq!(w.open(ClientId(1), "/f", READ), Err(Error::StaleClient));
+}

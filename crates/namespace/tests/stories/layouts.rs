@@ -1,0 +1,141 @@
+//! Layouts.
+
+use namespace::*;
+
+use crate::world::*;
+
+#[test]
+fn the_first_layout_is_under_an_open_and_the_next_under_itself() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let f = w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let first = w.layout(a, "/f", open, IoMode::Read).unwrap();
+    let second = w.layout(a, "/f", first, IoMode::ReadWrite).unwrap();
+    assert_eq!((first.id, first.sequence, second.sequence), (second.id, 1, 2));
+    let third = w.layout(a, "/f", first, IoMode::Read).unwrap();
+    assert_eq!(third.sequence, 3, "operations on layouts may pass each other");
+    assert_eq!(w.layout(a, "/f", with_sequence(first, 4), IoMode::Read), Err(Error::BadStateid));
+    assert_eq!(read::layouts(&*w.view(), f).unwrap(), [(a, third, IoMode::ReadWrite)]);
+}
+
+#[test]
+fn a_lock_state_is_as_good_as_its_open() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let lock = stateid(w.lock_new(a, open, "x", LockKind::Read, 0..1));
+    w.layout(a, "/f", lock, IoMode::ReadWrite).unwrap();
+}
+
+#[test]
+fn a_layout_for_writing_needs_an_open_for_writing() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    w.file("/f");
+    w.file("/g");
+    let open = w.open(a, "/f", READ).unwrap();
+    w.open(b, "/f", BOTH).unwrap();
+    assert_eq!(w.layout(a, "/f", open, IoMode::ReadWrite), Err(Error::OpenMode));
+    assert_eq!(w.layout(b, "/f", open, IoMode::Read), Err(Error::BadStateid));
+    assert_eq!(w.layout(a, "/g", open, IoMode::Read), Err(Error::BadStateid));
+    let layout = w.layout(a, "/f", open, IoMode::Read).unwrap();
+    let inode = w.id("/f");
+    let commit =
+        Command::LayoutCommit { client: a, inode, stateid: layout, last_write: Some(1), modified: None };
+    assert_eq!(w.apply(commit), Err(Error::OpenMode));
+}
+
+#[test]
+fn no_layout_while_objects_are_being_cut() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    w.set("/f", SetAttributes { size: Some(5), ..SetAttributes::default() }).unwrap();
+    assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
+    let ids = w.work_records().iter().map(|work| work.id).collect();
+    w.apply(Command::WorkDone { ids }).unwrap();
+    w.layout(a, "/f", open, IoMode::Read).unwrap();
+}
+
+#[test]
+fn layout_commit_makes_written_bytes_count() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let inode = w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let first = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    w.layout(a, "/f", first, IoMode::ReadWrite).unwrap();
+    let commit = |w: &mut World, stateid, last_write, modified| {
+        w.apply(Command::LayoutCommit { client: a, inode, stateid, last_write, modified })
+    };
+    let before = w.stat("/f").change;
+    assert_eq!(commit(&mut w, first, Some(99), None), Ok(Reply::Committed { size: Some(100) }));
+    assert_eq!((w.stat("/f").size, w.stat("/f").change), (100, before + 1));
+    assert_eq!(w.stat("/f").modified, at(w.seconds));
+    assert_eq!(commit(&mut w, first, Some(50), Some(at(1000))), Ok(Reply::Committed { size: None }));
+    assert_eq!(
+        (w.stat("/f").size, w.stat("/f").modified, w.stat("/f").changed),
+        (100, at(1000), at(w.seconds))
+    );
+    assert_eq!(commit(&mut w, first, None, Some(at(3))), Ok(Reply::Committed { size: None }));
+    assert_eq!(w.stat("/f").modified, at(w.seconds), "a time in the past is not taken");
+    assert_eq!(commit(&mut w, first, Some(SIZE_BYTES_MAX), None), Err(Error::TooLarge));
+    assert_eq!(commit(&mut w, first, Some(u64::MAX), None), Err(Error::TooLarge));
+    assert_eq!(commit(&mut w, open, Some(1), None), Err(Error::BadStateid));
+}
+
+#[test]
+fn layouts_are_returned_one_by_one_all_at_once_or_revoked() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let mut layouts = Vec::new();
+    for path in ["/f", "/g", "/h", "/i"] {
+        w.file(path);
+        let open = w.open(a, path, READ).unwrap();
+        layouts.push(w.layout(a, path, open, IoMode::Read).unwrap());
+    }
+    let ids: Vec<InodeId> = ["/f", "/g", "/h", "/i"].iter().map(|path| w.id(path)).collect();
+    let give_back = |w: &mut World, scope| w.apply(Command::LayoutReturn { client: a, scope });
+    let none = Ok(Reply::State { stateid: None });
+    let one = ReturnScope::File { inode: ids[0], stateid: layouts[0] };
+    assert_eq!(give_back(&mut w, one.clone()), none);
+    assert_eq!(give_back(&mut w, one), Err(Error::BadStateid));
+    assert_eq!(give_back(&mut w, ReturnScope::Revoke { inode: ids[1] }), none);
+    assert_eq!(give_back(&mut w, ReturnScope::Revoke { inode: ids[1] }), none, "it may have been returned");
+    assert_eq!(read::layouts(&*w.view(), ids[2]).unwrap().len(), 1);
+    assert_eq!(give_back(&mut w, ReturnScope::All), none);
+    assert!(ids.iter().all(|id| read::layouts(&*w.view(), *id).unwrap().is_empty()));
+}
+
+#[test]
+fn a_layout_ends_with_the_last_close_of_its_client() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    let f = w.file("/f");
+    let one = w.open_as(a, "1", "/f", BOTH, NONE).unwrap();
+    let two = w.open_as(a, "2", "/f", BOTH, NONE).unwrap();
+    w.layout(a, "/f", one, IoMode::ReadWrite).unwrap();
+    let by_b = w.open(b, "/f", READ).unwrap();
+    let of_b = w.layout(b, "/f", by_b, IoMode::Read).unwrap();
+    w.close(a, one).unwrap();
+    assert_eq!(read::layouts(&*w.view(), f).unwrap().len(), 2);
+    w.close(a, two).unwrap();
+    assert_eq!(read::layouts(&*w.view(), f).unwrap(), [(b, of_b, IoMode::Read)]);
+}
+
+#[test]
+fn the_last_close_of_a_removed_file_takes_its_layout_and_the_file() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let f = w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    w.remove("/f").unwrap();
+    assert!(w.inode(f).is_some());
+    w.close(a, open).unwrap();
+    assert_eq!(w.inode(f), None);
+    assert_eq!(w.work(), [(f, WorkKind::Remove)]);
+}

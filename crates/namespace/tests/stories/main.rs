@@ -1,0 +1,11 @@
+//! Tables of `apply`: one story a test, told in the words of the domain. After each command the whole store is checked.
+
+mod attributes;
+mod clients;
+mod cluster;
+mod layouts;
+mod locks;
+mod names;
+mod opens;
+mod replay;
+mod world;

@@ -1,0 +1,388 @@
+//! The domain's language: a store, and commands by path.
+
+use std::ops::ControlFlow;
+
+use namespace::*;
+use store::{Durability, MemoryStore, Store, StoreError, View};
+
+/// A reply that was not refused, or why it was.
+pub type Outcome = Result<Reply, Error>;
+
+/// One store, and a clock that ticks a second with each command.
+pub struct World {
+    store: MemoryStore,
+    pub seconds: i64,
+}
+
+pub const READ: Share = Share::READ;
+pub const WRITE: Share = Share::WRITE;
+pub const BOTH: Share = Share::BOTH;
+pub const NONE: Share = Share::NONE;
+
+pub const LAYOUT: FileLayout =
+    FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 2 };
+
+pub const CHANNELS: Channels = {
+    let channel = Channel {
+        request_bytes_max: 1 << 20,
+        response_bytes_max: 1 << 20,
+        cached_bytes_max: 4096,
+        operations_max: 16,
+        slots: 8,
+    };
+    Channels { fore: channel, back: channel, callback_program: 0x4000_0000 }
+};
+
+impl World {
+    pub fn new() -> Self {
+        let store = MemoryStore::new();
+        let stamp = Stamp { time: at(0), random: 0xfeed_beef_0000_0001 };
+        store.batch(Durability::Immediate, &mut |edit| format(edit, &stamp)).expect("formats");
+        Self { store, seconds: 0 }
+    }
+
+    pub fn view(&self) -> Box<dyn View + Send + Sync> {
+        self.store.snapshot().expect("a snapshot")
+    }
+
+    pub fn apply(&mut self, command: Command) -> Outcome {
+        self.apply_from(None, command)
+    }
+
+    pub fn apply_from(&mut self, origin: Option<Origin>, command: Command) -> Outcome {
+        self.seconds += 1;
+        let stamp = Stamp { time: at(self.seconds), random: 0x1111_2222_3333_0000 + self.seconds as u64 };
+        let proposal = Proposal { stamp, origin, command };
+        let before = self.dump();
+        let mut reply = None;
+        self.store
+            .batch(Durability::Deferred, &mut |edit| {
+                reply = Some(apply(edit, &proposal)?);
+                Ok::<(), StoreError>(())
+            })
+            .expect("applies");
+        let findings = check(&*self.view()).expect("checks");
+        assert_eq!(findings, Vec::<String>::new(), "after {proposal:?} -> {reply:?}");
+        match reply.expect("the batch ran") {
+            Reply::Refused(error) => {
+                assert!(
+                    origin.is_some() || self.dump() == before,
+                    "{error:?} changed the store: {proposal:?}"
+                );
+                Err(error)
+            }
+            reply => Ok(reply),
+        }
+    }
+
+    /// Every key and value.
+    pub fn dump(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut pairs = Vec::new();
+        self.view()
+            .scan(&[], &[0xff], &mut |key, value| {
+                pairs.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
+            })
+            .expect("scans");
+        pairs
+    }
+
+    // The name space, by path.
+
+    /// The inode at `path`.
+    pub fn id(&self, path: &str) -> InodeId {
+        self.find(path).unwrap_or_else(|| panic!("{path} is not there"))
+    }
+
+    pub fn find(&self, path: &str) -> Option<InodeId> {
+        path.split('/').filter(|name| !name.is_empty()).try_fold(InodeId::ROOT, |dir, name| {
+            read::lookup(&*self.view(), dir, name.as_bytes()).expect("looks up")
+        })
+    }
+
+    pub fn stat(&self, path: &str) -> Inode {
+        self.inode(self.id(path)).expect("an entry names an inode")
+    }
+
+    pub fn inode(&self, id: InodeId) -> Option<Inode> {
+        read::inode(&*self.view(), id).expect("reads")
+    }
+
+    /// Names and cookies of a directory after a cookie.
+    pub fn list_after(&self, path: &str, cookie: u64, max: usize) -> Vec<(String, u64)> {
+        let mut entries = Vec::new();
+        if max > 0 {
+            read::list(&*self.view(), self.id(path), cookie, |entry| {
+                entries.push((String::from_utf8(entry.name).expect("a test's name"), entry.cookie));
+                if entries.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+            .expect("lists");
+        }
+        entries
+    }
+
+    pub fn names(&self, path: &str) -> Vec<String> {
+        self.list_after(path, 0, usize::MAX).into_iter().map(|(name, _)| name).collect()
+    }
+
+    pub fn make(&mut self, path: &str, node: NewNode, exists: Exists) -> Outcome {
+        let (dir, name) = self.split(path);
+        self.apply(Command::Create(create(dir, &name, node, exists)))
+    }
+
+    pub fn file(&mut self, path: &str) -> InodeId {
+        self.make(path, NewNode::File(LAYOUT), Exists::Refuse).expect("makes a file");
+        self.id(path)
+    }
+
+    pub fn dir(&mut self, path: &str) -> InodeId {
+        self.make(path, NewNode::Directory, Exists::Refuse).expect("makes a directory");
+        self.id(path)
+    }
+
+    pub fn link(&mut self, path: &str, new: &str) -> Outcome {
+        let (dir, name) = self.split(new);
+        self.apply(Command::Link { inode: self.id(path), dir, name })
+    }
+
+    pub fn remove(&mut self, path: &str) -> Outcome {
+        self.remove_as(path, Expect::Anything)
+    }
+
+    pub fn remove_as(&mut self, path: &str, expect: Expect) -> Outcome {
+        let (dir, name) = self.split(path);
+        self.apply(Command::Remove { dir, name, expect })
+    }
+
+    pub fn rename(&mut self, from: &str, to: &str) -> Outcome {
+        let ((from_dir, from), (to_dir, to)) = (self.split(from), self.split(to));
+        self.apply(Command::Rename { from_dir, from, to_dir, to })
+    }
+
+    pub fn set(&mut self, path: &str, set: SetAttributes) -> Outcome {
+        self.apply(Command::SetAttributes { inode: self.id(path), set })
+    }
+
+    pub fn wrote(&mut self, path: &str, end: u64) -> Outcome {
+        self.apply(Command::Wrote { inode: self.id(path), end })
+    }
+
+    pub fn split(&self, path: &str) -> (InodeId, Vec<u8>) {
+        let (dir, name) = path.rsplit_once('/').expect("paths start with /");
+        (self.id(dir), name.as_bytes().to_vec())
+    }
+
+    /// What is to be done with objects.
+    pub fn work(&self) -> Vec<(InodeId, WorkKind)> {
+        self.work_records().into_iter().map(|work| (work.inode, work.kind)).collect()
+    }
+
+    pub fn work_records(&self) -> Vec<Work> {
+        read::work(&*self.view(), usize::MAX).expect("reads")
+    }
+
+    // Clients.
+
+    pub fn exchange(&mut self, owner: &str, verifier: u8, principal: &Principal, update: bool) -> Outcome {
+        self.apply(Command::ExchangeId {
+            owner: owner.as_bytes().to_vec(),
+            verifier: [verifier; 8],
+            principal: principal.clone(),
+            update,
+        })
+    }
+
+    pub fn create_session(&mut self, client: ClientId, sequence: u32) -> Result<SessionId, Error> {
+        self.create_session_as(client, sequence, &root())
+    }
+
+    pub fn create_session_as(
+        &mut self,
+        client: ClientId,
+        sequence: u32,
+        principal: &Principal,
+    ) -> Result<SessionId, Error> {
+        let principal = principal.clone();
+        match self.apply(Command::CreateSession { client, sequence, principal, channels: CHANNELS })? {
+            Reply::Session { id, client: of, .. } if of == client => Ok(id),
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    /// A confirmed client with a session.
+    pub fn client(&mut self, owner: &str) -> ClientId {
+        let (client, sequence, _) = client_of(self.exchange(owner, 1, &root(), false));
+        self.create_session(client, sequence).expect("creates a session");
+        client
+    }
+
+    pub fn expire(&mut self, client: ClientId) -> Outcome {
+        self.apply(Command::ExpireClient { client })
+    }
+
+    // Opens.
+
+    pub fn open(&mut self, client: ClientId, path: &str, access: Share) -> Result<Stateid, Error> {
+        self.open_as(client, "owner", path, access, NONE)
+    }
+
+    pub fn open_as(
+        &mut self,
+        client: ClientId,
+        owner: &str,
+        path: &str,
+        access: Share,
+        deny: Share,
+    ) -> Result<Stateid, Error> {
+        let (dir, name) = self.split(path);
+        self.open_target(client, owner, OpenTarget::Name { dir, name }, access, deny).map(opened)
+    }
+
+    pub fn open_target(
+        &mut self,
+        client: ClientId,
+        owner: &str,
+        target: OpenTarget,
+        access: Share,
+        deny: Share,
+    ) -> Outcome {
+        self.apply(Command::Open(Open { client, owner: owner.as_bytes().to_vec(), target, access, deny }))
+    }
+
+    /// OPEN with creation, with access to both.
+    pub fn open_create(&mut self, client: ClientId, path: &str, exists: Exists, truncate: bool) -> Outcome {
+        let (dir, name) = self.split(path);
+        let create = create(dir, &name, NewNode::File(LAYOUT), exists);
+        self.open_target(client, "owner", OpenTarget::Create { create, truncate }, BOTH, NONE)
+    }
+
+    pub fn close(&mut self, client: ClientId, stateid: Stateid) -> Outcome {
+        self.apply(Command::Close { client, stateid })
+    }
+
+    // Locks.
+
+    pub fn lock_new(
+        &mut self,
+        client: ClientId,
+        open: Stateid,
+        owner: &str,
+        kind: LockKind,
+        range: std::ops::Range<u64>,
+    ) -> Outcome {
+        let owner = LockOwner::New { open, owner: owner.as_bytes().to_vec() };
+        self.lock(client, self.file_of(open), owner, kind, range)
+    }
+
+    pub fn lock_more(
+        &mut self,
+        client: ClientId,
+        lock: Stateid,
+        kind: LockKind,
+        range: std::ops::Range<u64>,
+    ) -> Outcome {
+        self.lock(client, self.file_of(lock), LockOwner::Known { lock }, kind, range)
+    }
+
+    pub fn lock(
+        &mut self,
+        client: ClientId,
+        inode: InodeId,
+        owner: LockOwner,
+        kind: LockKind,
+        range: std::ops::Range<u64>,
+    ) -> Outcome {
+        let range = ByteRange { start: range.start, end: range.end };
+        self.apply(Command::Lock { client, inode, owner, kind, range })
+    }
+
+    pub fn unlock(&mut self, client: ClientId, stateid: Stateid, range: std::ops::Range<u64>) -> Outcome {
+        self.apply(Command::Unlock {
+            client,
+            stateid,
+            range: ByteRange { start: range.start, end: range.end },
+        })
+    }
+
+    fn file_of(&self, stateid: Stateid) -> InodeId {
+        self.state(stateid).expect("the state is there").inode()
+    }
+
+    pub fn state(&self, stateid: Stateid) -> Option<State> {
+        read::state(&*self.view(), stateid.id).expect("reads")
+    }
+
+    /// Locked ranges of a file, drawn: `r 0..10`, `w 10..20`.
+    pub fn held(&self, path: &str) -> Vec<String> {
+        let held = read::locks(&*self.view(), self.id(path)).expect("reads");
+        held.iter()
+            .map(|held| {
+                let kind = if held.kind == LockKind::Read { "r" } else { "w" };
+                match held.range.end {
+                    u64::MAX => format!("{kind} {}..", held.range.start),
+                    end => format!("{kind} {}..{end}", held.range.start),
+                }
+            })
+            .collect()
+    }
+
+    // Layouts.
+
+    pub fn layout(
+        &mut self,
+        client: ClientId,
+        path: &str,
+        stateid: Stateid,
+        mode: IoMode,
+    ) -> Result<Stateid, Error> {
+        match self.apply(Command::LayoutGet { client, inode: self.id(path), stateid, mode })? {
+            Reply::Layout { stateid, inode, layout, generation } => {
+                let file = self.stat(path);
+                assert_eq!((inode, layout, generation), (file.id, LAYOUT, file.generation));
+                Ok(stateid)
+            }
+            reply => panic!("{reply:?}"),
+        }
+    }
+}
+
+pub fn at(seconds: i64) -> Time {
+    Time { seconds, nanoseconds: 7 }
+}
+
+pub fn root() -> Principal {
+    Principal::Sys { uid: 0, machine: b"heorot".to_vec() }
+}
+
+pub fn create(dir: InodeId, name: &[u8], node: NewNode, exists: Exists) -> Create {
+    let attributes = NewAttributes { mode: 0o644, uid: 10, gid: 20, accessed: None, modified: None };
+    Create { dir, name: name.to_vec(), node, attributes, exists }
+}
+
+/// The id, the sequence and whether it is confirmed, of an ExchangeId.
+pub fn client_of(outcome: Outcome) -> (ClientId, u32, bool) {
+    match outcome {
+        Ok(Reply::Client { id, sequence, confirmed }) => (id, sequence, confirmed),
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+pub fn opened(reply: Reply) -> Stateid {
+    match reply {
+        Reply::Opened { stateid, .. } => stateid,
+        reply => panic!("{reply:?}"),
+    }
+}
+
+/// The stateid of a Lock, Unlock or OpenDowngrade.
+pub fn stateid(outcome: Outcome) -> Stateid {
+    match outcome {
+        Ok(Reply::State { stateid: Some(stateid) }) => stateid,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+/// `sequence` of the same state.
+pub fn with_sequence(stateid: Stateid, sequence: u32) -> Stateid {
+    Stateid { sequence, ..stateid }
+}

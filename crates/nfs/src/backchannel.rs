@@ -1,0 +1,126 @@
+//! Calls from a server to its client over a connection that the client made (RFC 8881, section 2.10.3).
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, SequenceArgs};
+use wire::nfs4::{self, OwnerName, SessionId, Status};
+use wire::rpc::Credential;
+use wire::xdr::Decode;
+
+use crate::{CallFailure, Connection};
+
+/// A client that does not answer a call-back in this time is treated as one whose back channel is broken.
+const CALLBACK_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Why a call-back did not reach the client, or what the client said against it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallbackError {
+    /// No connection is bound to the back channel.
+    #[error("no back channel")]
+    NoConnection,
+    /// The call failed.
+    #[error(transparent)]
+    Call(#[from] CallFailure),
+    /// The client answered with an error.
+    #[error("client answered {0:?}")]
+    Refused(Status),
+}
+
+/// The back channel of one session.
+pub struct Backchannel {
+    session: SessionId,
+    program: u32,
+    connection: Mutex<Weak<Connection>>,
+    slots: Mutex<Vec<BackSlot>>,
+    free: Semaphore,
+    broken: std::sync::atomic::AtomicBool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct BackSlot {
+    id: u32,
+    sequence: u32,
+}
+
+impl Backchannel {
+    /// The back channel of `session`, with the slots that the client offered.
+    #[must_use]
+    pub fn new(session: SessionId, program: u32, slots: u32) -> Self {
+        let slots: Vec<_> = (0..slots.clamp(1, 64)).rev().map(|id| BackSlot { id, sequence: 0 }).collect();
+        Self {
+            session,
+            program,
+            connection: Mutex::default(),
+            free: Semaphore::new(slots.len()),
+            slots: Mutex::new(slots),
+            broken: std::sync::atomic::AtomicBool::new(false),
+        }
+    }
+
+    /// Call-backs go over `connection` from now on.
+    pub fn bind(&self, connection: &Arc<Connection>) {
+        if let Ok(mut bound) = self.connection.lock() {
+            *bound = Arc::downgrade(connection);
+        }
+    }
+
+    /// Whether the client must bind a connection.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        self.connection().is_none()
+    }
+
+    /// Whether the slots are out of step, so that the client must make a new session.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn connection(&self) -> Option<Arc<Connection>> {
+        self.connection.lock().ok()?.upgrade().filter(|c| c.is_open())
+    }
+
+    /// One operation, after CB_SEQUENCE, in a compound of minor version `minor`.
+    ///
+    /// # Errors
+    /// [`CallbackError`].
+    pub async fn call(&self, minor: u32, op: CbArgOp) -> Result<CbResOp, CallbackError> {
+        let connection = self.connection().ok_or(CallbackError::NoConnection)?;
+        let _permit = self.free.acquire().await.map_err(|_| CallbackError::NoConnection)?;
+        let slot = self.slots.lock().ok().and_then(|mut s| s.pop()).ok_or(CallbackError::NoConnection)?;
+        let mut next = BackSlot { sequence: slot.sequence.wrapping_add(1), ..slot };
+        let sequence = CbArgOp::Sequence(SequenceArgs {
+            sessionid: self.session,
+            sequenceid: next.sequence,
+            slotid: next.id,
+            highest_slotid: next.id,
+            cachethis: false,
+            referring_call_lists: vec![],
+        });
+        let request = CbCompound {
+            tag: OwnerName::default(),
+            minor_version: minor,
+            callback_ident: 0,
+            ops: vec![sequence, op],
+        };
+        let procedure = (self.program, nfs4::CB_VERSION, nfs4::CB_PROC_COMPOUND);
+        let answer = connection.call(procedure, Credential::None, &request, CALLBACK_TIME_MAX).await;
+        let outcome = answer.map_err(CallbackError::from).and_then(|mut d| {
+            let reply = CbReply::decode(&mut d).map_err(|_| CallbackError::Call(CallFailure::Malformed))?;
+            reply.ops.into_iter().nth(1).ok_or(CallbackError::Refused(reply.status))
+        });
+        if let Err(CallbackError::Refused(Status::SeqMisordered | Status::BadSession)) = outcome {
+            // A session that another life of this server began: only the client can put the slots in step.
+            self.broken.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        if let Err(CallbackError::Refused(_)) = outcome {
+            next.sequence = slot.sequence;
+        }
+        if let Ok(mut slots) = self.slots.lock() {
+            slots.push(next);
+        }
+        outcome
+    }
+}

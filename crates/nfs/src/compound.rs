@@ -1,0 +1,270 @@
+//! COMPOUND (RFC 8881, section 2.10.6 and 16.2): operations one after the other, until one fails.
+//!
+//! ```text
+//! header ─▶ SEQUENCE: session, slot ─┬─ repetition: the reply that the slot holds
+//!                                    └─ new: operation, operation, … ─▶ reply, kept in the slot
+//! ```
+
+use std::future::Future;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Instant;
+
+use wire::nfs4::compound::{self, CompoundHeader};
+use wire::nfs4::{self, ArgOp, OwnerName, ResOp, SessionId, Status, sequence};
+use wire::rpc::{Credential, Rejection};
+use wire::xdr::{Decode, Decoder, Message};
+
+use crate::session::{Session, SlotAnswer};
+use crate::{Answer, Call, Connection, Metrics, OperationLabels, Program};
+
+/// The status, tag length and result count before the results, and some for the last operation's status.
+const REPLY_OVERHEAD_BYTES: usize = 64;
+
+/// Which request of a session this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Session.
+    pub session: SessionId,
+    /// Slot.
+    pub slot: u32,
+    /// Sequence of the slot.
+    pub sequence: u32,
+}
+
+/// What the operations of one compound share.
+pub struct CompoundContext<S> {
+    /// Where the call came from.
+    pub connection: Arc<Connection>,
+    /// Who calls.
+    pub credential: Credential,
+    /// 1 or 2.
+    pub minor_version: u32,
+    /// The session, when the compound began with SEQUENCE.
+    pub session: Option<Arc<Session>>,
+    /// The request's place in it.
+    pub position: Option<Position>,
+    /// The bytes that the results of the present operation may have.
+    pub room_bytes: usize,
+    /// The server's own: current and saved filehandle and the like.
+    pub state: S,
+}
+
+/// A server of NFSv4: what it does with each operation but SEQUENCE.
+pub trait Nfs4: Send + Sync + 'static {
+    /// What the operations of one compound share.
+    type State: Default + Send;
+
+    /// The session with this id, adopted if need be. None: there is no such session.
+    fn session(&self, id: SessionId) -> impl Future<Output = Option<Arc<Session>>> + Send;
+
+    /// A request of this session begins: renews the client's lease. Returns SEQUENCE's status flags.
+    fn sequenced(&self, session: &Session) -> u32;
+
+    /// Carries out one operation.
+    fn operation(
+        &self,
+        context: &mut CompoundContext<Self::State>,
+        op: ArgOp,
+    ) -> impl Future<Output = ResOp> + Send;
+
+    /// Where operations are counted.
+    fn metrics(&self) -> &Metrics;
+}
+
+/// NFSv4 as a program: wraps the server.
+pub struct Nfs4Program<N>(pub Arc<N>);
+
+impl<N: Nfs4> Program for Nfs4Program<N> {
+    fn number(&self) -> u32 {
+        nfs4::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        nfs4::VERSION..=nfs4::VERSION
+    }
+
+    fn call(self: Arc<Self>, call: Call) -> Answer {
+        Box::pin(async move {
+            match call.header.procedure {
+                nfs4::PROC_NULL => Ok(Message::default()),
+                nfs4::PROC_COMPOUND => compound(&*self.0, call).await,
+                _ => Err(Rejection::ProcedureUnavailable),
+            }
+        })
+    }
+}
+
+async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Rejection> {
+    if let Credential::Unknown(_) = call.header.credential {
+        return Err(Rejection::Auth(wire::rpc::AuthStat::RejectedCred));
+    }
+    let header = CompoundHeader::decode(&mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+    let mut results = Results { tag: header.tag.clone(), done: Vec::new(), bytes: 0, status: Status::Ok };
+    if !(1..=2).contains(&header.minor_version) {
+        results.status = Status::MinorVersMismatch;
+        return Ok(results.finish());
+    }
+    if header.op_count == 0 {
+        return Ok(results.finish());
+    }
+    let mut context = CompoundContext {
+        connection: call.connection,
+        credential: call.header.credential,
+        minor_version: header.minor_version,
+        session: None,
+        position: None,
+        room_bytes: 1 << 20,
+        state: N::State::default(),
+    };
+    let mut ops = call.arguments;
+    let first = ArgOp::decode(&mut ops, header.minor_version);
+    match first {
+        Ok(ArgOp::Sequence(args)) => in_session(server, context, args, &header, ops, results).await,
+        Ok(op) if stands_alone(&op) => {
+            if header.op_count > 1 {
+                results.push(&ResOp::refused(op.number(), Status::NotOnlyOp));
+            } else {
+                let result = timed(server, &mut context, op).await;
+                results.push(&result);
+            }
+            Ok(results.finish())
+        }
+        Ok(op) => {
+            let status = match op {
+                ArgOp::Illegal(_) => Status::OpIllegal,
+                _ => Status::OpNotInSession,
+            };
+            results.push(&ResOp::refused(op.number(), status));
+            Ok(results.finish())
+        }
+        Err(bad) => {
+            results.push(&ResOp::refused(bad.number, Status::BadXdr));
+            Ok(results.finish())
+        }
+    }
+}
+
+/// Operations that come before there is a session, alone in their compound (RFC 8881, section 2.10.6).
+fn stands_alone(op: &ArgOp) -> bool {
+    matches!(
+        op,
+        ArgOp::ExchangeId(_)
+            | ArgOp::CreateSession(_)
+            | ArgOp::DestroySession(_)
+            | ArgOp::DestroyClientid(_)
+            | ArgOp::BindConnToSession(_)
+    )
+}
+
+async fn in_session<N: Nfs4>(
+    server: &N,
+    mut context: CompoundContext<N::State>,
+    args: sequence::Args,
+    header: &CompoundHeader,
+    mut ops: Decoder,
+    mut results: Results,
+) -> Result<Message, Rejection> {
+    let refuse = |mut results: Results, status| {
+        results.push(&ResOp::Sequence(Err(status)));
+        Ok(results.finish())
+    };
+    let Some(session) = server.session(args.sessionid).await else {
+        return refuse(results, Status::BadSession);
+    };
+    let limits = *session.limits();
+    if header.op_count > limits.operations_max {
+        return refuse(results, Status::TooManyOps);
+    }
+    match session.begin(args.slotid, args.sequenceid) {
+        Err(status) => return refuse(results, status),
+        Ok(SlotAnswer::Replay(reply)) => return Ok(reply),
+        Ok(SlotAnswer::Execute) => {}
+    }
+    let slot = SlotGuard { session: &session, slot: args.slotid };
+    let status_flags = server.sequenced(&session);
+    results.push(&ResOp::Sequence(Ok(sequence::ResOk {
+        sessionid: args.sessionid,
+        sequenceid: args.sequenceid,
+        slotid: args.slotid,
+        highest_slotid: limits.slots - 1,
+        target_highest_slotid: limits.slots - 1,
+        status_flags,
+    })));
+    context.session = Some(Arc::clone(&session));
+    context.position =
+        Some(Position { session: args.sessionid, slot: args.slotid, sequence: args.sequenceid });
+    let (reply_max, too_big) = match args.cachethis {
+        true if limits.cached_bytes_max < limits.response_bytes_max => {
+            (limits.cached_bytes_max, Status::RepTooBigToCache)
+        }
+        _ => (limits.response_bytes_max, Status::RepTooBig),
+    };
+    for _ in 1..header.op_count {
+        context.room_bytes = (reply_max as usize).saturating_sub(results.bytes + REPLY_OVERHEAD_BYTES);
+        let result = match ArgOp::decode(&mut ops, header.minor_version) {
+            Err(bad) => ResOp::refused(bad.number, Status::BadXdr),
+            Ok(ArgOp::Sequence(_)) => ResOp::Sequence(Err(Status::SequencePos)),
+            Ok(op) if stands_alone(&op) && !matches!(op, ArgOp::DestroySession(_) | ArgOp::DestroyClientid(_)) => {
+                ResOp::refused(op.number(), Status::NotOnlyOp)
+            }
+            Ok(op) => {
+                let number = op.number();
+                let result = timed(server, &mut context, op).await;
+                if compound::encode_op(&result).len > context.room_bytes {
+                    ResOp::refused(number, too_big)
+                } else {
+                    result
+                }
+            }
+        };
+        results.push(&result);
+        if results.status != Status::Ok {
+            break;
+        }
+    }
+    let reply = results.finish();
+    slot.session.finish(args.slotid, &reply, args.cachethis);
+    Ok(reply)
+}
+
+async fn timed<N: Nfs4>(server: &N, context: &mut CompoundContext<N::State>, op: ArgOp) -> ResOp {
+    let labels = OperationLabels { protocol: "nfs4", operation: op.name() };
+    let start = Instant::now();
+    let result = server.operation(context, op).await;
+    server.metrics().operation(labels, start.elapsed(), result.status() != Status::Ok);
+    result
+}
+
+/// Frees the slot if the request comes to no end.
+struct SlotGuard<'a> {
+    session: &'a Session,
+    slot: u32,
+}
+
+impl Drop for SlotGuard<'_> {
+    fn drop(&mut self) {
+        self.session.abandon(self.slot);
+    }
+}
+
+/// The results so far.
+struct Results {
+    tag: OwnerName,
+    done: Vec<Message>,
+    bytes: usize,
+    status: Status,
+}
+
+impl Results {
+    fn push(&mut self, result: &ResOp) {
+        let message = compound::encode_op(result);
+        self.bytes += message.len;
+        self.status = result.status();
+        self.done.push(message);
+    }
+
+    fn finish(&self) -> Message {
+        compound::reply(self.status, &self.tag, &self.done)
+    }
+}

@@ -1,0 +1,349 @@
+//! One connection, whichever side opened it: calls come in and are answered as they finish, in any order; calls go
+//! out and their replies are matched by xid.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use host::BufferPool;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, Semaphore, oneshot};
+use wire::rpc::{
+    CallError, CallHeader, Credential, MESSAGE_CALL, Rejection, ReplyHeader, frame, reply,
+};
+use wire::xdr::{Decoder, Encode, Encoder, Message};
+
+use crate::limits::{Admission, Gate};
+use crate::record::RecordReader;
+use crate::{Call, Limits, Metrics, Programs};
+
+/// Tells connections of one process apart; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(u64);
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Why a call that we made has no results.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallFailure {
+    /// The connection is gone. The call may or may not have been carried out.
+    #[error("connection closed")]
+    Closed,
+    /// No answer in time. The call may or may not have been carried out.
+    #[error("no answer in {0:?}")]
+    TimedOut(Duration),
+    /// The other side refused the call.
+    #[error("call rejected: {0:?}")]
+    Rejected(Rejection),
+    /// The results are not what the program says.
+    #[error("malformed reply")]
+    Malformed,
+    /// No connection could be made.
+    #[error("connect: {0}")]
+    Connect(String),
+}
+
+/// A connection. It lives as long as someone reads it; see [`Connection::start`].
+pub struct Connection {
+    id: ConnectionId,
+    peer: SocketAddr,
+    local: SocketAddr,
+    writer: tokio::sync::Mutex<OwnedWriteHalf>,
+    reply_time_max: Duration,
+    pending: Mutex<Pending>,
+    next_xid: AtomicU32,
+    closed: Notify,
+    ended: Semaphore,
+}
+
+#[derive(Default)]
+struct Pending {
+    /// None once the connection is closed: nothing waits then.
+    calls: Option<HashMap<u32, oneshot::Sender<(ReplyHeader, Decoder)>>>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Connection({}, {})", self.id.0, self.peer)
+    }
+}
+
+/// What a connection needs of the server it belongs to.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub limits: Limits,
+    pub programs: Programs,
+    pub server_bytes: Arc<Semaphore>,
+    pub pool: BufferPool,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Connection {
+    /// Takes over `stream` and reads it in a task of its own, until the other side closes it or breaks the rules.
+    pub(crate) fn start(stream: TcpStream, around: Surroundings) -> std::io::Result<Arc<Self>> {
+        // Without it a client that does not set it itself waits 35 ms for each answer.
+        stream.set_nodelay(true)?;
+        let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
+        let (read, write) = stream.into_split();
+        let id = ConnectionId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
+        let connection = Arc::new(Self {
+            id,
+            peer,
+            local,
+            writer: tokio::sync::Mutex::new(write),
+            reply_time_max: around.limits.reply_time_max,
+            pending: Mutex::new(Pending { calls: Some(HashMap::new()) }),
+            next_xid: AtomicU32::new(1),
+            closed: Notify::new(),
+            ended: Semaphore::new(0),
+        });
+        tokio::spawn(Arc::clone(&connection).read(read, around));
+        Ok(connection)
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// The other side's address.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Our address.
+    #[must_use]
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Whether calls can still go out.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.pending.lock().is_ok_and(|p| p.calls.is_some())
+    }
+
+    /// Ends the connection; calls that wait for replies fail.
+    pub fn close(&self) {
+        if let Ok(mut pending) = self.pending.lock() {
+            pending.calls = None;
+        }
+        self.closed.notify_one();
+    }
+
+    async fn read(self: Arc<Self>, stream: OwnedReadHalf, around: Surroundings) {
+        let gate = Gate::new(&around.limits, Arc::clone(&around.server_bytes));
+        let mut reader = RecordReader::new(stream, around.pool.clone(), around.limits.clone());
+        loop {
+            let record = tokio::select! {
+                record = reader.next(&gate) => record,
+                () = self.closed.notified() => break,
+            };
+            match record {
+                Ok(Some((record, admission))) => self.take(record, admission, &around).await,
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(peer = %self.peer, %error, "connection ended");
+                    break;
+                }
+            }
+        }
+        self.close();
+        let mut writer = self.writer.lock().await;
+        let _ = writer.shutdown().await;
+        self.ended.close();
+    }
+
+    /// Returns when the connection is no longer read.
+    pub async fn ended(&self) {
+        // Nothing is ever added: waiting ends only when the semaphore is closed.
+        let _ = self.ended.acquire().await;
+    }
+
+    /// One record: a reply to us, or a call that gets a task of its own.
+    async fn take(self: &Arc<Self>, record: Bytes, admission: Admission, around: &Surroundings) {
+        if record.len() >= 8 && record[4..8] != MESSAGE_CALL.to_be_bytes() {
+            return self.take_reply(record);
+        }
+        around.metrics.received(record.len());
+        let mut arguments = Decoder::new(record);
+        let header = match CallHeader::decode(&mut arguments) {
+            Ok(header) => header,
+            Err(CallError::Malformed(_)) => return self.close(),
+            Err(CallError::RpcVersion { xid, .. }) => {
+                return self.send(reply(xid, Err(Rejection::RpcMismatch)), &around.metrics).await;
+            }
+            Err(CallError::Auth { xid, stat }) => {
+                return self.send(reply(xid, Err(Rejection::Auth(stat))), &around.metrics).await;
+            }
+        };
+        let xid = header.xid;
+        match around.programs.find(&header) {
+            Err(rejection) => self.send(reply(xid, Err(rejection)), &around.metrics).await,
+            Ok(program) => {
+                let connection = Arc::clone(self);
+                let metrics = Arc::clone(&around.metrics);
+                let call = Call { header, arguments, connection: Arc::clone(self) };
+                tokio::spawn(async move {
+                    let in_flight = metrics.call_begins();
+                    let outcome = program.call(call).await;
+                    connection.send(reply(xid, outcome.as_ref().map_err(|r| *r)), &metrics).await;
+                    drop(in_flight);
+                    drop(admission);
+                });
+            }
+        }
+    }
+
+    fn take_reply(&self, record: Bytes) {
+        let mut d = Decoder::new(record);
+        let Ok(header) = ReplyHeader::decode(&mut d) else { return self.close() };
+        let Ok(mut pending) = self.pending.lock() else { return };
+        // A reply that nobody waits for came after its time-out.
+        if let Some(waiting) = pending.calls.as_mut().and_then(|calls| calls.remove(&header.xid)) {
+            let _ = waiting.send((header, d));
+        }
+    }
+
+    async fn send(&self, message: Message, metrics: &Metrics) {
+        metrics.sent(message.len);
+        match tokio::time::timeout(self.reply_time_max, self.write(message)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => self.close(),
+        }
+    }
+
+    /// Writes one record whole. Whoever holds the writer finishes its record first.
+    async fn write(&self, message: Message) -> std::io::Result<()> {
+        let mut segments = Segments { segments: frame(message), first: 0 };
+        let mut writer = self.writer.lock().await;
+        // A record written in part leaves nothing that can be read after it: also when this future is dropped.
+        let unfinished = CloseOnDrop(Some(self));
+        while segments.has_remaining() {
+            writer.write_buf(&mut segments).await?;
+        }
+        unfinished.defuse();
+        Ok(())
+    }
+
+    /// Calls the other side and waits for the results; the decoder stands at them.
+    ///
+    /// # Errors
+    /// [`CallFailure`]; after `Closed` and `TimedOut` nobody knows whether the call was carried out.
+    pub async fn call(
+        &self,
+        (program, version, procedure): (u32, u32, u32),
+        credential: Credential,
+        arguments: &(dyn Encode + Sync),
+        limit: Duration,
+    ) -> Result<Decoder, CallFailure> {
+        let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
+        let mut e = Encoder::new();
+        CallHeader { xid, program, version, procedure, credential }.encode(&mut e);
+        arguments.encode(&mut e);
+        let answer = self.expect(xid)?;
+        let waiting = Waiting { connection: self, xid };
+        let exchange = async {
+            self.write(e.finish()).await.map_err(|_| CallFailure::Closed)?;
+            answer.await.map_err(|_| CallFailure::Closed)
+        };
+        let outcome = tokio::time::timeout(limit, exchange).await;
+        drop(waiting);
+        let (header, results) = outcome.map_err(|_| CallFailure::TimedOut(limit))??;
+        header.outcome.map_err(CallFailure::Rejected)?;
+        Ok(results)
+    }
+
+    fn expect(&self, xid: u32) -> Result<oneshot::Receiver<(ReplyHeader, Decoder)>, CallFailure> {
+        let (tx, rx) = oneshot::channel();
+        let mut pending = self.pending.lock().map_err(|_| CallFailure::Closed)?;
+        pending.calls.as_mut().ok_or(CallFailure::Closed)?.insert(xid, tx);
+        Ok(rx)
+    }
+}
+
+/// Closes the connection unless told not to.
+struct CloseOnDrop<'a>(Option<&'a Connection>);
+
+impl CloseOnDrop<'_> {
+    fn defuse(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CloseOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0 {
+            connection.close();
+        }
+    }
+}
+
+/// Forgets a call that is no longer waited for, also when its future is dropped.
+struct Waiting<'a> {
+    connection: &'a Connection,
+    xid: u32,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut pending) = self.connection.pending.lock()
+            && let Some(calls) = pending.calls.as_mut()
+        {
+            calls.remove(&self.xid);
+        }
+    }
+}
+
+/// A list of segments as one buffer for vectored writes.
+struct Segments {
+    segments: Vec<Bytes>,
+    first: usize,
+}
+
+impl Buf for Segments {
+    fn remaining(&self) -> usize {
+        self.segments[self.first..].iter().map(Bytes::len).sum()
+    }
+
+    fn has_remaining(&self) -> bool {
+        self.segments[self.first..].iter().any(|s| !s.is_empty())
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.segments[self.first..].iter().find(|s| !s.is_empty()).map_or(&[], |s| s)
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        while count > 0 {
+            let segment = &mut self.segments[self.first];
+            let n = count.min(segment.len());
+            segment.advance(n);
+            count -= n;
+            if segment.is_empty() {
+                // Dropped at once, so that its buffer goes back to the pool.
+                *segment = Bytes::new();
+                self.first += 1;
+            }
+        }
+    }
+
+    fn chunks_vectored<'a>(&'a self, out: &mut [std::io::IoSlice<'a>]) -> usize {
+        let mut n = 0;
+        for segment in self.segments[self.first..].iter().filter(|s| !s.is_empty()) {
+            if n == out.len() {
+                break;
+            }
+            out[n] = std::io::IoSlice::new(segment);
+            n += 1;
+        }
+        n
+    }
+}

@@ -1,0 +1,94 @@
+//! The server's side of the handshake of our own programs: nothing is carried out on a connection before the caller
+//! has shown that it holds the cluster's secret.
+//!
+//! ```text
+//! stranger ──HELLO──▶ greeted: both nonces ──PROVE, right──▶ proven
+//!    ▲                      │ PROVE, wrong
+//!    └──────────────────────┘           any HELLO begins again; the end of the connection forgets all
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use host::Entropy;
+use wire::cluster::{Nonce, Status, client_proof, hello, proof_matches, prove, server_proof};
+
+use crate::{Connection, ConnectionId, PeerKey};
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Stranger,
+    Greeted { client: Nonce, server: Nonce },
+    Proven,
+}
+
+type Stages = HashMap<ConnectionId, Stage>;
+
+/// Knows which connections are from servers of our own cluster.
+pub struct Gatekeeper {
+    key: PeerKey,
+    entropy: Arc<dyn Entropy>,
+    stages: Arc<Mutex<Stages>>,
+}
+
+impl Gatekeeper {
+    /// A gatekeeper that lets in who holds `key`.
+    #[must_use]
+    pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
+        Self { key, entropy, stages: Arc::default() }
+    }
+
+    /// HELLO: both ends have a nonce then, and the caller knows that we hold the secret.
+    ///
+    /// # Errors
+    /// [`Status::WrongCluster`] to a caller of another cluster: it learns nothing of ours.
+    pub fn hello(&self, connection: &Arc<Connection>, args: &hello::Args) -> hello::Res {
+        if args.cluster != self.key.cluster {
+            return Err(Status::WrongCluster);
+        }
+        let (client, server) = (args.nonce, self.entropy.bytes());
+        self.greet(connection, Stage::Greeted { client, server })?;
+        Ok(hello::ResOk { nonce: server, proof: server_proof(&self.key.secret, &client, &server) })
+    }
+
+    /// PROVE: from its success on, [`Gatekeeper::is_proven`].
+    ///
+    /// # Errors
+    /// [`Status::NotProven`] without a HELLO before, or when the proof is wrong. There is one try for each HELLO.
+    pub fn prove(&self, connection: &Arc<Connection>, args: &prove::Args) -> prove::Res {
+        let mut stages = self.stages.lock().map_err(|_| Status::Delay)?;
+        let stage = stages.get_mut(&connection.id()).ok_or(Status::NotProven)?;
+        let Stage::Greeted { client, server } = std::mem::replace(stage, Stage::Stranger) else {
+            return Err(Status::NotProven);
+        };
+        if !proof_matches(&client_proof(&self.key.secret, &client, &server), &args.proof) {
+            tracing::warn!(peer = %connection.peer(), "wrong proof: does it hold this cluster's secret?");
+            return Err(Status::NotProven);
+        }
+        *stage = Stage::Proven;
+        Ok(())
+    }
+
+    /// Whether the caller has shown that it is one of ours.
+    #[must_use]
+    pub fn is_proven(&self, connection: ConnectionId) -> bool {
+        self.stages.lock().is_ok_and(|s| matches!(s.get(&connection), Some(Stage::Proven)))
+    }
+
+    /// Notes the stage, and sees to it that it is forgotten with the connection.
+    fn greet(&self, connection: &Arc<Connection>, stage: Stage) -> Result<(), Status> {
+        let id = connection.id();
+        let known = self.stages.lock().map_err(|_| Status::Delay)?.insert(id, stage).is_some();
+        if !known {
+            let (connection, stages) = (Arc::clone(connection), Arc::clone(&self.stages));
+            tokio::spawn(async move {
+                connection.ended().await;
+                if let Ok(mut stages) = stages.lock() {
+                    stages.remove(&id);
+                }
+            });
+        }
+        Ok(())
+    }
+}

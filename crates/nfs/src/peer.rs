@@ -1,0 +1,131 @@
+//! Another server of our cluster: a connection that is made when it is needed, proved on both sides, and made again
+//! after it broke.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::{BufferPool, Entropy};
+use tokio::net::TcpStream;
+use wire::cluster::{Procedure, hello, prove};
+use wire::rpc::Credential;
+use wire::xdr::{Decode, Encode};
+
+use crate::connection::Surroundings;
+use crate::limits::server_bytes;
+use crate::{CallFailure, Connection, Limits, Programs};
+
+// The same numbers in every private program.
+const HELLO: u32 = Procedure::Hello as u32;
+const PROVE: u32 = Procedure::Prove as u32;
+/// A connection within a cluster is made at once or not at all.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// What both ends of a private connection hold.
+#[derive(Clone)]
+pub struct PeerKey {
+    /// The cluster's id.
+    pub cluster: [u8; 16],
+    /// The secret that each proves to hold.
+    pub secret: [u8; 32],
+}
+
+impl std::fmt::Debug for PeerKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PeerKey(secret)")
+    }
+}
+
+/// One program of one other server.
+pub struct Peer {
+    address: SocketAddr,
+    program: (u32, u32),
+    key: PeerKey,
+    entropy: Arc<dyn Entropy>,
+    around: Surroundings,
+    connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
+}
+
+impl Peer {
+    /// The program (number, version) at `address`. Nothing is sent yet.
+    #[must_use]
+    pub fn new(address: SocketAddr, program: (u32, u32), key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
+        let limits = Limits::default();
+        let around = Surroundings {
+            server_bytes: server_bytes(&limits),
+            limits,
+            programs: Programs::default(),
+            pool: BufferPool::default(),
+            metrics: Arc::default(),
+        };
+        Self { address, program, key, entropy, around, connection: tokio::sync::Mutex::default() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Calls `procedure` and decodes its results.
+    ///
+    /// # Errors
+    /// [`CallFailure`]. The next call makes a new connection if this one broke.
+    pub async fn call<R: Decode>(
+        &self,
+        procedure: u32,
+        arguments: &(dyn Encode + Sync),
+        limit: Duration,
+    ) -> Result<R, CallFailure> {
+        let connection = self.connected().await?;
+        self.exchange(&connection, procedure, arguments, limit).await
+    }
+
+    async fn exchange<R: Decode>(
+        &self,
+        connection: &Connection,
+        procedure: u32,
+        arguments: &(dyn Encode + Sync),
+        limit: Duration,
+    ) -> Result<R, CallFailure> {
+        let (program, version) = self.program;
+        let mut results =
+            connection.call((program, version, procedure), Credential::None, arguments, limit).await?;
+        R::decode(&mut results).map_err(|_| CallFailure::Malformed)
+    }
+
+    async fn connected(&self) -> Result<Arc<Connection>, CallFailure> {
+        let mut current = self.connection.lock().await;
+        if let Some(connection) = current.as_ref().filter(|c| c.is_open()) {
+            return Ok(Arc::clone(connection));
+        }
+        let refused = |e: &dyn std::fmt::Display| CallFailure::Connect(format!("{}: {e}", self.address));
+        let stream = tokio::time::timeout(CONNECT_TIME_MAX, TcpStream::connect(self.address))
+            .await
+            .map_err(|e| refused(&e))?
+            .map_err(|e| refused(&e))?;
+        let connection = Connection::start(stream, self.around.clone()).map_err(|e| refused(&e))?;
+        if let Err(failure) = self.prove(&connection).await {
+            connection.close();
+            return Err(failure);
+        }
+        *current = Some(Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    /// Both ends show that they hold the secret, without showing it.
+    async fn prove(&self, connection: &Connection) -> Result<(), CallFailure> {
+        let nonce = self.entropy.bytes();
+        let args = hello::Args { cluster: self.key.cluster, nonce };
+        let refused = |why: String| CallFailure::Connect(format!("{}: {why}", self.address));
+        let hello: hello::Res = self.exchange(connection, HELLO, &args, CONNECT_TIME_MAX).await?;
+        let theirs = hello.map_err(|status| refused(format!("{status:?}: is it of this cluster?")))?;
+        let secret = &self.key.secret;
+        if !hello::proof_matches(&hello::server_proof(secret, &nonce, &theirs.nonce), &theirs.proof) {
+            return Err(refused("does not hold this cluster's secret".into()));
+        }
+        let args = prove::Args { proof: hello::client_proof(secret, &nonce, &theirs.nonce) };
+        let proved: prove::Res = self.exchange(connection, PROVE, &args, CONNECT_TIME_MAX).await?;
+        proved.map_err(|status| refused(format!("{status:?}: do both hold the same secret?")))
+    }
+}

@@ -1,0 +1,108 @@
+//! Listens, and turns each stream into a [`Connection`].
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use host::BufferPool;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::connection::Surroundings;
+use crate::limits::server_bytes;
+use crate::{Connection, Limits, Metrics, Programs};
+
+/// After an accept failed for want of file descriptors there is nothing to do but wait for some to be closed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A listening server. Dropping it stops accepting; [`Server::stop`] also ends what it accepted.
+pub struct Server {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+    connections: Arc<Mutex<Vec<Weak<Connection>>>>,
+}
+
+impl Server {
+    /// Listens on `address` and serves `programs`.
+    ///
+    /// # Errors
+    /// When the address cannot be had: in use, not ours, or not permitted.
+    pub async fn start(
+        address: SocketAddr,
+        programs: Programs,
+        limits: Limits,
+        metrics: Arc<Metrics>,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let connections: Arc<Mutex<Vec<Weak<Connection>>>> = Arc::default();
+        let around = Surroundings {
+            server_bytes: server_bytes(&limits),
+            limits,
+            programs,
+            pool: BufferPool::default(),
+            metrics,
+        };
+        let accepting = tokio::spawn(accept(listener, around, Arc::clone(&connections)));
+        Ok(Self { address, accepting, connections })
+    }
+
+    /// Where it listens, with the port that it got if port 0 was asked for.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops accepting and closes every connection.
+    pub fn stop(&self) {
+        self.accepting.abort();
+        if let Ok(mut connections) = self.connections.lock() {
+            for connection in connections.drain(..).filter_map(|c| c.upgrade()) {
+                connection.close();
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn accept(listener: TcpListener, around: Surroundings, all: Arc<Mutex<Vec<Weak<Connection>>>>) {
+    let places = Arc::new(Semaphore::new(around.limits.connections_max));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        keep_alive(&stream);
+        let Ok(connection) = Connection::start(stream, around.clone()) else { continue };
+        tracing::debug!(peer = %connection.peer(), "connected");
+        around.metrics.connections.inc();
+        if let Ok(mut all) = all.lock() {
+            all.retain(|c| c.strong_count() > 0);
+            all.push(Arc::downgrade(&connection));
+        }
+        let metrics = Arc::clone(&around.metrics);
+        tokio::spawn(async move {
+            connection.ended().await;
+            metrics.connections.dec();
+            drop(place);
+        });
+    }
+}
+
+/// A client whose machine vanished is noticed: its connection would otherwise hold a place for ever.
+fn keep_alive(stream: &TcpStream) {
+    if let Err(error) = rustix::net::sockopt::set_socket_keepalive(stream, true) {
+        tracing::debug!(%error, "keep-alive not set");
+    }
+}

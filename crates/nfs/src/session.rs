@@ -1,0 +1,142 @@
+//! Sessions as far as one server keeps them: the slots of the fore channel with the replies they hold (RFC 8881,
+//! section 2.10.6), and the back channel.
+//!
+//! What a session *is* (its client and its limits) is in the replicated state; this is what one server remembers of
+//! the requests that came to it. A server that meets a session which it never served adopts it: its slots are unknown,
+//! and take the sequence that the client presents. Whether a changing operation was done before is then known to the
+//! state machine.
+
+use std::sync::{Arc, Mutex};
+
+use wire::nfs4::{SessionId, Status};
+use wire::xdr::Message;
+
+use crate::Backchannel;
+
+/// What the fore channel may carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Longest request, in bytes.
+    pub request_bytes_max: u32,
+    /// Longest reply, in bytes.
+    pub response_bytes_max: u32,
+    /// Longest reply that is kept, in bytes.
+    pub cached_bytes_max: u32,
+    /// Operations in a compound.
+    pub operations_max: u32,
+    /// Slots.
+    pub slots: u32,
+}
+
+/// Replies up to this size are kept even if the client did not ask: a repetition is then answered, not refused.
+const KEPT_BYTES: usize = 1024;
+
+/// What a slot remembers.
+#[derive(Debug, Default)]
+struct Slot {
+    /// The last sequence; none: never seen here, so whatever comes is next.
+    sequence: Option<u32>,
+    busy: bool,
+    reply: Option<Message>,
+}
+
+/// A session on this server.
+pub struct Session {
+    id: SessionId,
+    client: u64,
+    limits: SessionLimits,
+    slots: Vec<Mutex<Slot>>,
+    /// Calls to the client.
+    pub back: Arc<Backchannel>,
+}
+
+/// What to do with a request.
+#[derive(Debug)]
+pub enum SlotAnswer {
+    /// New: carry it out, then [`Session::finish`].
+    Execute,
+    /// A repetition: send this.
+    Replay(Message),
+}
+
+impl Session {
+    /// A session that was just made (`adopted` false: the first sequence is 1), or one that another server, or an
+    /// earlier life of this one, has served.
+    #[must_use]
+    pub fn new(id: SessionId, client: u64, limits: SessionLimits, back: Backchannel, adopted: bool) -> Self {
+        let slot = || Slot { sequence: (!adopted).then_some(0), ..Slot::default() };
+        Self {
+            id,
+            client,
+            limits,
+            slots: (0..limits.slots).map(|_| Mutex::new(slot())).collect(),
+            back: Arc::new(back),
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// The client it belongs to.
+    #[must_use]
+    pub fn client(&self) -> u64 {
+        self.client
+    }
+
+    /// Its limits.
+    #[must_use]
+    pub fn limits(&self) -> &SessionLimits {
+        &self.limits
+    }
+
+    /// A request arrives on a slot.
+    ///
+    /// # Errors
+    /// The status that SEQUENCE answers (RFC 8881, section 2.10.6.1.3 and 18.46.3).
+    pub fn begin(&self, slot: u32, sequence: u32) -> Result<SlotAnswer, Status> {
+        let slot = self.slots.get(slot as usize).ok_or(Status::BadSlot)?;
+        let mut slot = slot.lock().map_err(|_| Status::ServerFault)?;
+        match slot.sequence {
+            Some(last) if sequence == last => {
+                if slot.busy {
+                    return Err(Status::Delay);
+                }
+                match &slot.reply {
+                    Some(reply) => Ok(SlotAnswer::Replay(reply.clone())),
+                    // Sequence 0 of a new slot repeats nothing.
+                    None if last == 0 => Err(Status::SeqMisordered),
+                    None => Err(Status::RetryUncachedRep),
+                }
+            }
+            Some(last) if slot.busy || sequence != last.wrapping_add(1) => Err(Status::SeqMisordered),
+            _ => {
+                *slot = Slot { sequence: Some(sequence), busy: true, reply: None };
+                Ok(SlotAnswer::Execute)
+            }
+        }
+    }
+
+    /// The request on `slot` is answered with `reply`.
+    pub fn finish(&self, slot: u32, reply: &Message, keep: bool) {
+        let Some(slot) = self.slots.get(slot as usize) else { return };
+        if let Ok(mut slot) = slot.lock() {
+            slot.busy = false;
+            if keep || reply.len <= KEPT_BYTES {
+                slot.reply = Some(reply.clone());
+            }
+        }
+    }
+
+    /// The request on `slot` came to no end: its task was dropped. A repetition is carried out.
+    pub fn abandon(&self, slot: u32) {
+        let Some(slot) = self.slots.get(slot as usize) else { return };
+        if let Ok(mut slot) = slot.lock()
+            && slot.busy
+        {
+            *slot = Slot::default();
+        }
+    }
+}

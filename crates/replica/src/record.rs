@@ -1,0 +1,51 @@
+//! One command in the log.
+//!
+//! ```text
+//! ┌─len u32─┬─crc32c u32─┬─index u64─┬─ proposal, postcard, len bytes ─┐   little-endian
+//! └─────────┴────────────┴───────────┴─────────────────────────────────┘
+//! ```
+//!
+//! The checksum covers index and proposal. A length of 0 is the preallocated rest of a segment: the end of the log.
+
+use namespace::Proposal;
+
+/// Before each proposal.
+pub(crate) const HEADER_BYTES: usize = 16;
+/// A proposal is a few names and numbers; a symbolic link's target may be a page.
+pub(crate) const PROPOSAL_BYTES_MAX: usize = 1 << 20;
+
+/// A record read back.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub index: u64,
+    pub proposal: Proposal,
+}
+
+/// Appends one record to `out`.
+pub(crate) fn encode(index: u64, proposal: &Proposal, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
+    let body = postcard::to_stdvec(proposal)?;
+    assert!(!body.is_empty() && body.len() <= PROPOSAL_BYTES_MAX, "proposal of {} bytes", body.len());
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&index.to_le_bytes()), &body);
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(&crc.to_le_bytes());
+    out.extend_from_slice(&index.to_le_bytes());
+    out.extend_from_slice(&body);
+    Ok(())
+}
+
+/// The record at the start of `bytes` and its length, if a whole and sound one is there.
+pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
+    let header = bytes.get(..HEADER_BYTES)?;
+    let len = u32::from_le_bytes(header[0..4].try_into().ok()?) as usize;
+    let crc = u32::from_le_bytes(header[4..8].try_into().ok()?);
+    let index = u64::from_le_bytes(header[8..16].try_into().ok()?);
+    if len == 0 || len > PROPOSAL_BYTES_MAX {
+        return None;
+    }
+    let body = bytes.get(HEADER_BYTES..HEADER_BYTES + len)?;
+    if crc32c::crc32c_append(crc32c::crc32c(&header[8..16]), body) != crc {
+        return None;
+    }
+    let proposal = postcard::from_bytes(body).ok()?;
+    Some((Record { index, proposal }, HEADER_BYTES + len))
+}

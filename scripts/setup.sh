@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Puts on a Debian machine what building and testing Heorot needs beside a Rust toolchain. Says what and why first,
+# changes nothing that is already in place, and can be run again at any time.
+set -euo pipefail
+
+# package:why
+needed=(
+    "build-essential:cc and make: Rust links with cc, and the tests compile a C source tree on Heorot"
+    "user-mode-linux:a real Linux 6.1 kernel as a process: the client machines of the tests"
+    "iproute2:ip: the bridge and taps between the tests' client machines and the servers"
+    "iputils-ping:ping: the tests check their network before they blame a server"
+    "kmod:modprobe: loads the NFS client's modules inside the client machines"
+    "nfs-common:mount.nfs, for the client machines"
+    "util-linux:flock and setpriv: locks between clients, and no process outlives its test"
+)
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || fail "not root, and there is no sudo: run this as root"
+fi
+command -v cargo >/dev/null || fail "cargo is missing: install a Rust toolchain first, see https://rustup.rs"
+
+missing=()
+for entry in "${needed[@]}"; do
+    package=${entry%%:*}
+    if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+        [ ${#missing[@]} -gt 0 ] || say "these Debian packages are missing and will now be installed:"
+        say "  $package (${entry#*:})"
+        missing+=("$package")
+    fi
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# The client machines use the host's root file system, so modprobe in them looks for modules in the host's /lib/modules.
+for modules in /usr/lib/uml/modules/*; do
+    [ -d "$modules" ] || fail "user-mode-linux brought no modules: /usr/lib/uml/modules is empty"
+    link=/lib/modules/${modules##*/}
+    if [ ! -e "$link/modules.dep" ]; then
+        say "linking $link to $modules, so that modprobe finds the client machines' modules"
+        as_root mkdir -p /lib/modules
+        as_root ln -sfn "$modules" "$link"
+    fi
+done
+
+if [ ! -c /dev/net/tun ]; then
+    say "making /dev/net/tun, through which the client machines reach the network"
+    as_root modprobe tun 2>/dev/null || true
+    as_root mkdir -p /dev/net
+    [ -c /dev/net/tun ] || as_root mknod /dev/net/tun c 10 200
+fi
+as_root sh -c ': <>/dev/net/tun' 2>/dev/null ||
+    fail "/dev/net/tun cannot be opened: the kernel needs CONFIG_TUN (in a container: --device /dev/net/tun --cap-add NET_ADMIN)"
+
+say "everything that is needed is here"
