@@ -36,7 +36,9 @@ pub(crate) enum DataDirError {
          directory, an empty one, or the other cluster's secret"
     )]
     OtherCluster { path: PathBuf, found: String, wanted: String },
-    #[error("{path}: written in format {format}, and this version knows {FORMAT} only; run the version that wrote it")]
+    #[error(
+        "{path}: written in format {format}, and this version knows {FORMAT} only; run the version that wrote it"
+    )]
     Format { path: PathBuf, format: u32 },
     #[error("{path}: {why}; bring it back from a copy")]
     Malformed { path: PathBuf, why: String },
@@ -106,7 +108,11 @@ impl DataDir {
     }
 
     /// Notes, durably, whose the directory is; after all else in it was made.
-    pub(crate) fn claim(&mut self, cluster: &[u8; 16], data_servers: Option<u16>) -> Result<(), DataDirError> {
+    pub(crate) fn claim(
+        &mut self,
+        cluster: &[u8; 16],
+        data_servers: Option<u16>,
+    ) -> Result<(), DataDirError> {
         self.check(cluster)?;
         let kind = self.kind.to_string();
         let identity = Identity { format: FORMAT, kind, cluster: hex(cluster), data_servers };
@@ -209,7 +215,10 @@ mod tests {
         drop(data);
 
         let error = DataDir::open(&path, "heorot up").unwrap_err().to_string();
-        assert!(error.contains("belongs to a metaserver, not to a heorot up; name another directory"), "{error}");
+        assert!(
+            error.contains("belongs to a metaserver, not to a heorot up; name another directory"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -28,7 +28,10 @@ impl FromStr for ListenAddress {
         }
         // Clients are told where the data servers are, and "everywhere" is not a place that they can go to.
         if address.ip().is_unspecified() {
-            return Err(format!("{} is no address that clients can reach; name one of this machine", address.ip()));
+            return Err(format!(
+                "{} is no address that clients can reach; name one of this machine",
+                address.ip()
+            ));
         }
         Ok(Self(address))
     }

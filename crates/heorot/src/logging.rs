@@ -7,7 +7,9 @@ use tracing_subscriber::EnvFilter;
 /// Starts logging, as `HEOROT_LOG` says: `info` unless it says otherwise.
 pub(crate) fn start(json: bool) {
     let (filter, bad) = match std::env::var("HEOROT_LOG") {
-        Ok(text) => EnvFilter::try_new(&text).map_or_else(|e| (EnvFilter::new("info"), Some(e)), |f| (f, None)),
+        Ok(text) => {
+            EnvFilter::try_new(&text).map_or_else(|e| (EnvFilter::new("info"), Some(e)), |f| (f, None))
+        }
         Err(_) => (EnvFilter::new("info"), None),
     };
     let format = tracing_subscriber::fmt()

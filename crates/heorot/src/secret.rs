@@ -55,7 +55,9 @@ impl Secret {
         };
         if others_can_read(path) {
             let path = path.display();
-            tracing::warn!("{path}: others can read the cluster's secret, and so every file; run chmod 600 {path}");
+            tracing::warn!(
+                "{path}: others can read the cluster's secret, and so every file; run chmod 600 {path}"
+            );
         }
         let bytes = parse_hex(text.trim()).ok_or_else(|| SecretError::Malformed(path.into()))?;
         Ok(Some(Self(bytes)))

@@ -43,7 +43,8 @@ mod tests {
 
     #[test]
     fn sizes_are_shown() {
-        let cases = [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"), (150 << 30, "150 GiB")];
+        let cases =
+            [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"), (150 << 30, "150 GiB")];
         for (bytes, text) in cases {
             assert_eq!(show(bytes), text);
         }

@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use namespace::{
-    Command, DataServer, DataServerId, Inode, InodeId, Kind, StripePolicy, StripeUnit, TargetId, read,
-};
+use namespace::{Command, DataServer, DataServerId, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
 use store::{StoreError, View};
 use wire::nfs4::Status;
 
@@ -157,12 +155,6 @@ impl Metaserver {
             other => server_failed(other),
         })?;
         self.stripe_get(path).await
-    }
-
-    /// Targets, in the order of their ids, for the metrics page.
-    #[must_use]
-    pub fn targets(&self) -> Vec<(TargetId, TargetReport)> {
-        self.data.report().into_iter().map(|report| (report.target, report)).collect()
     }
 }
 

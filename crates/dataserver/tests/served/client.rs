@@ -138,7 +138,8 @@ impl Client {
             sequenceid: sequence,
             slotid: slot,
             highest_slotid: slot,
-            cachethis: true,
+            // As Linux: a reply of READ need not be kept, and could not.
+            cachethis: ops.iter().any(|op| matches!(op, ArgOp::Write(_))),
         };
         self.raw.compound([vec![ArgOp::Sequence(args)], ops].concat()).await
     }

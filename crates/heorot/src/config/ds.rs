@@ -52,9 +52,17 @@ impl DsConfig {
                 });
                 port.map(|_| text.clone()).ok_or_else(|| format!("{text:?} is no address with a port"))
             })?,
-            secret_file: r.required("secret_file", "a copy of the metaserver's, such as \"/etc/heorot/secret\"", path)?,
+            secret_file: r.required(
+                "secret_file",
+                "a copy of the metaserver's, such as \"/etc/heorot/secret\"",
+                path,
+            )?,
             data_dir: r.required("data_dir", "a directory such as \"/var/lib/heorot/ds\"", path)?,
-            targets: r.required("targets", "directories, each once, such as [\"/data/sda\", \"/data/sdb\"]", paths)?,
+            targets: r.required(
+                "targets",
+                "directories, each once, such as [\"/data/sda\", \"/data/sdb\"]",
+                paths,
+            )?,
             admin: r
                 .optional("admin", "an address such as \"127.0.0.1:20491\", or \"off\"", admin)?
                 .unwrap_or_else(|| ADMIN_DEFAULT.parse().ok()),
@@ -82,19 +90,31 @@ mod tests {
         let config = parse(&format!("{text}listen = '10.0.0.5:2049'")).unwrap();
         assert_eq!(config.advertise, config.listen);
         let error = parse(&format!("{text}listen = '0.0.0.0:2049'")).unwrap_err();
-        assert!(error.starts_with("ds.toml: `advertise` is missing; it must be the address that clients"), "{error}");
+        assert!(
+            error.starts_with("ds.toml: `advertise` is missing; it must be the address that clients"),
+            "{error}"
+        );
         let error = parse(&format!("{text}listen = '0.0.0.0:2049'\nadvertise = '0.0.0.0:2049'")).unwrap_err();
-        assert!(error.starts_with("ds.toml:6: `advertise` is not right: nobody can reach 0.0.0.0:2049"), "{error}");
+        assert!(
+            error.starts_with("ds.toml:6: `advertise` is not right: nobody can reach 0.0.0.0:2049"),
+            "{error}"
+        );
     }
 
     #[test]
     fn mistakes_are_answered_with_line_key_and_remedy() {
         let cases = [
-            ("targets = ['/a', '/b/../b', '/b/../b/']", "`targets` is not right: /b/../b and /b/../b/ are the same"),
+            (
+                "targets = ['/a', '/b/../b', '/b/../b/']",
+                "`targets` is not right: /b/../b and /b/../b/ are the same",
+            ),
             ("targets = []", "`targets` is not right: it is empty; it must be directories, each once"),
             ("targets = '/a'", "`targets` is not right: it is of type string; it must be directories"),
             ("targets = [7]", "`targets` is not right: it is of type integer"),
-            ("metaserver = '10.0.0.1:2o49'\ntargets = ['/a']", "`metaserver` is not right: \"10.0.0.1:2o49\" is no"),
+            (
+                "metaserver = '10.0.0.1:2o49'\ntargets = ['/a']",
+                "`metaserver` is not right: \"10.0.0.1:2o49\" is no",
+            ),
             ("target = ['/a']", "there is no key `target`; did you mean `targets`?"),
         ];
         for (lines, error) in cases {

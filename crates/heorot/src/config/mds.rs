@@ -58,7 +58,8 @@ impl MdsConfig {
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let r = Reader::new(file, text, &KEYS)?;
         let everywhere = SocketAddr::from(([0, 0, 0, 0], crate::listen::PORT_DEFAULT));
-        let listen = r.optional("listen", "an address such as \"10.0.0.1:2049\"", address)?.unwrap_or(everywhere);
+        let listen =
+            r.optional("listen", "an address such as \"10.0.0.1:2049\"", address)?.unwrap_or(everywhere);
         let safe = default_export(listen);
         let seconds = |key, remedy, default: Duration, min, max| {
             let value = r.optional(key, remedy, |v| integer(v, min, max))?;
@@ -97,7 +98,9 @@ impl MdsConfig {
                 10,
                 365 * 24 * 3600,
             )?,
-            reserve_bytes: r.optional("reserve", "a size such as \"64MiB\"", size)?.unwrap_or(RESERVE_DEFAULT_BYTES),
+            reserve_bytes: r
+                .optional("reserve", "a size such as \"64MiB\"", size)?
+                .unwrap_or(RESERVE_DEFAULT_BYTES),
         })
     }
 }
@@ -165,7 +168,8 @@ mod tests {
         for (line, error) in cases {
             assert_eq!(parse(&format!("{SMALL}{line}")), Err(error.to_string()));
         }
-        let missing = "mds.toml: `data_dir` is missing; it must be a directory such as \"/var/lib/heorot/mds\"";
+        let missing =
+            "mds.toml: `data_dir` is missing; it must be a directory such as \"/var/lib/heorot/mds\"";
         assert_eq!(parse(""), Err(missing.to_string()));
         let syntax = parse(&format!("{SMALL}secure = \n")).unwrap_err();
         assert!(syntax.starts_with("mds.toml:3: not TOML: ") && !syntax.contains('\n'), "{syntax}");

@@ -27,8 +27,7 @@ pub(crate) enum ConfigError {
 
 /// The text of a file.
 pub(crate) fn read(file: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(file)
-        .map_err(|e| ConfigError::Read { file: file.into(), why: e.to_string() })
+    std::fs::read_to_string(file).map_err(|e| ConfigError::Read { file: file.into(), why: e.to_string() })
 }
 
 /// A parsed file, from which settings are taken key by key.

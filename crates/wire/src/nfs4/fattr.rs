@@ -229,6 +229,17 @@ impl Fattr {
         wanted.encode(e);
         e.opaque(&values.finish().into_bytes());
     }
+
+    /// Whether each attribute of `which` has the same value here and in `other`, or none in both: VERIFY, NVERIFY.
+    #[must_use]
+    pub fn same(&self, other: &Self, which: &Bitmap) -> bool {
+        let said = |attrs: &Self| {
+            let mut e = Encoder::new();
+            attrs.encode(which, &mut e);
+            e.finish().into_bytes()
+        };
+        said(self) == said(other)
+    }
 }
 
 /// All attributes that have a value.

@@ -25,7 +25,7 @@ xdr_struct! {
     #[derive(Copy)]
     pub struct Granted {
         /// For READDIR.
-        pub cookie_verifier: Verifier,
+        pub cookieverf: Verifier,
         /// The delegation.
         pub stateid: Stateid,
         /// Notifications that will come.

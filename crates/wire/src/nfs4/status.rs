@@ -75,6 +75,8 @@ xdr_enum! {
         WrongSec = 10_016,
         /// The client id belongs to another principal.
         ClidInUse = 10_017,
+        /// NFS4ERR_RESOURCE: out of a resource; minor version 0 only.
+        Resource = 10_018,
         /// The file system is at another server.
         Moved = 10_019,
         /// There is no current (or saved) handle.

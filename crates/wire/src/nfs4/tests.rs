@@ -108,6 +108,15 @@ fn attribute_values_that_go_on_after_the_last_are_refused() {
 }
 
 #[test]
+fn verify_compares_only_what_was_named() {
+    let one = Fattr { size: Some(1), change: Some(7), ..Fattr::default() };
+    let other = Fattr { size: Some(2), change: Some(7), ..Fattr::default() };
+    assert!(one.same(&other, &Bitmap::of(&[attr::CHANGE, attr::MODE])));
+    assert!(!one.same(&other, &Bitmap::of(&[attr::CHANGE, attr::SIZE])));
+    assert!(!one.same(&Fattr::default(), &Bitmap::of(&[attr::CHANGE])));
+}
+
+#[test]
 fn what_has_a_bound_is_refused_beyond_it() {
     let long = FileHandle::from(Bytes::from(vec![7; HANDLE_BYTES_MAX + 1]));
     assert_eq!(FileHandle::decode(&mut Decoder::new(bytes_of(&long))), Err(DecodeError::Length(129)));

@@ -34,8 +34,8 @@ fn valid_messages() -> Vec<Bytes> {
     let args = samples::args();
     let results = samples::results();
     args.iter()
-        .map(|op| bytes_of(op))
-        .chain(results.iter().map(|op| bytes_of(op)))
+        .map(bytes_of)
+        .chain(results.iter().map(bytes_of))
         .chain([
             bytes_of(&samples::fattr()),
             bytes_of(&samples::cb_compound()),
@@ -53,7 +53,7 @@ fn hostile_words() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -78,12 +78,12 @@ proptest! {
 
     #[test]
     fn valid_messages_cut_short_or_with_a_bit_flipped(pick in any::<prop::sample::Index>(),
-                                                      at in any::<prop::sample::Index>(), bit in 0..8) {
+                                                      at in any::<prop::sample::Index>(), bit in 0u32..8) {
         let messages = valid_messages();
         let mut bytes = messages[pick.index(messages.len())].to_vec();
         let at = at.index(bytes.len());
         check_all(&bytes[..at]);
-        bytes[at] ^= 1 << bit;
+        bytes[at] ^= 1u8 << bit;
         check_all(&bytes);
     }
 }

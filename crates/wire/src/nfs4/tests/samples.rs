@@ -657,7 +657,7 @@ pub fn cb_compound() -> CbCompound {
             CbArgOp::NotifyLock(NotifyLockArgs { fh: handle(), lock_owner: owner() }),
             CbArgOp::GetAttr(GetAttrArgs { fh: handle(), attr_request: Bitmap::of(&[attr::SIZE]) }),
             CbArgOp::RecallableObjAvail(RecallAnyArgs { objects_to_keep: 0, type_mask: Bitmap::EMPTY }),
-            CbArgOp::RecallSlot(RecallSlotArgs { target_highest_slot: 7 }),
+            CbArgOp::RecallSlot(RecallSlotArgs { target_highest_slotid: 7 }),
             CbArgOp::NotifyDeviceid(NotifyDeviceidArgs {
                 changes: vec![Notify {
                     mask: Bitmap::of(&[getdeviceinfo::NOTIFY_DELETE]),

@@ -1,0 +1,224 @@
+//! The admin interface and the metrics page, over HTTP. It asks no password: by default only this machine reaches it.
+//!
+//! | | |
+//! | --- | --- |
+//! | `GET /metrics` | counters, for Prometheus |
+//! | `GET /status` | [`Status`] or [`DataServerStatus`] |
+//! | `GET /stripe?path=/dir`, `PUT /stripe` | [`Stripe`]; metaserver only |
+//! | `POST /clean` | [`Clean`]; metaserver only |
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use dataserver::DataServer;
+use metaserver::Metaserver;
+use prometheus_client::registry::Registry;
+use serde::Deserialize;
+use tokio::task::JoinHandle;
+
+use crate::api::{self, Clean, DataServerStatus, Refusal, Status, Stripe, StripeRequest, Target};
+use crate::ds::RunningDs;
+use crate::failure::Failure;
+use crate::mds::RunningMds;
+use crate::{listen, metrics};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The servers of this process.
+pub(crate) struct Admin {
+    metaserver: Option<Arc<Metaserver>>,
+    data_servers: Vec<Arc<DataServer>>,
+    registries: Vec<Registry>,
+}
+
+impl Admin {
+    /// For these servers.
+    pub(crate) fn new(mds: Option<&RunningMds>, servers: &[&RunningDs]) -> Arc<Self> {
+        let metaserver = mds.map(|mds| Arc::clone(&mds.metaserver));
+        let data_servers: Vec<_> = servers.iter().map(|ds| Arc::clone(&ds.data_server)).collect();
+        let mut registries = Vec::new();
+        if let Some(metaserver) = &metaserver {
+            let labels = [("role", "metaserver"), ("server", "mds"), ("caller", "client")];
+            registries.push(metrics::registry(&metaserver.metrics(), &labels));
+        }
+        for ds in &data_servers {
+            let labels = |caller| [("role", "dataserver"), ("server", ds.name()), ("caller", caller)];
+            registries.push(metrics::registry(ds.metrics(), &labels("client")));
+            registries.push(metrics::registry(ds.data_metrics(), &labels("metaserver")));
+        }
+        Arc::new(Self { metaserver, data_servers, registries })
+    }
+}
+
+/// The listening interface; dropping it ends it.
+pub(crate) struct AdminServer(Option<JoinHandle<()>>);
+
+impl AdminServer {
+    /// Serves `admin` on `address`, if there is one. `setting`: what names the address.
+    pub(crate) async fn start(
+        address: Option<SocketAddr>,
+        setting: &str,
+        admin: Arc<Admin>,
+    ) -> Result<Self, Failure> {
+        let Some(address) = address else { return Ok(Self(None)) };
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "the admin interface asks no password, and other machines can reach it");
+        }
+        let listener = tokio::net::TcpListener::bind(address).await;
+        let listener = listener.map_err(|e| listen::refused(address, setting, &e))?;
+        let router = Router::new()
+            .route("/metrics", get(metrics_page))
+            .route("/status", get(status))
+            .route("/stripe", get(stripe_get).put(stripe_put))
+            .route("/clean", post(clean))
+            .with_state(admin);
+        Ok(Self(Some(tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!(%error, "admin interface");
+            }
+        }))))
+    }
+}
+
+impl Drop for AdminServer {
+    fn drop(&mut self) {
+        if let Some(serving) = self.0.take() {
+            serving.abort();
+        }
+    }
+}
+
+/// Why there is no answer.
+struct Refused(StatusCode, String);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (self.0, Json(Refusal { error: self.1 })).into_response()
+    }
+}
+
+fn refused(error: impl std::fmt::Display) -> Refused {
+    Refused(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
+}
+
+fn failed(error: impl std::fmt::Display) -> Refused {
+    Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}
+
+fn metaserver(admin: &Admin) -> Result<&Arc<Metaserver>, Refused> {
+    let why = "this is a data server; ask a metaserver's admin address";
+    admin.metaserver.as_ref().ok_or_else(|| Refused(StatusCode::NOT_FOUND, why.into()))
+}
+
+async fn metrics_page(State(admin): State<Arc<Admin>>) -> Result<Response, Refused> {
+    let cluster = match &admin.metaserver {
+        Some(metaserver) => Some(metrics::cluster(&metaserver_status(metaserver).await?)),
+        None => None,
+    };
+    let page = metrics::page(admin.registries.iter().chain(&cluster));
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response())
+}
+
+async fn status(State(admin): State<Arc<Admin>>) -> Result<Response, Refused> {
+    if let Some(metaserver) = &admin.metaserver {
+        return Ok(Json(metaserver_status(metaserver).await?).into_response());
+    }
+    let asked = Arc::clone(&admin);
+    let space = tokio::task::spawn_blocking(move || data_server_status(&asked)).await;
+    Ok(Json(space.map_err(failed)?).into_response())
+}
+
+fn data_server_status(admin: &Admin) -> DataServerStatus {
+    let target = |space: wire::data::TargetSpace| Target {
+        id: format!("{:016x}", space.target),
+        path: String::from_utf8_lossy(&space.path).into_owned(),
+        total_bytes: space.total,
+        free_bytes: space.free,
+        objects: space.objects,
+        state: api::state(true, space.failed),
+    };
+    DataServerStatus {
+        role: "dataserver".into(),
+        version: VERSION.into(),
+        name: admin.data_servers.iter().map(|ds| ds.name()).collect::<Vec<_>>().join(", "),
+        targets: admin.data_servers.iter().flat_map(|ds| ds.space()).map(target).collect(),
+    }
+}
+
+async fn metaserver_status(metaserver: &Metaserver) -> Result<Status, Refused> {
+    let report = metaserver.status().await.map_err(failed)?;
+    let target = |t: metaserver::TargetReport| Target {
+        id: format!("{:016x}", t.target.0),
+        path: t.path,
+        total_bytes: t.total_bytes,
+        free_bytes: t.free_bytes,
+        objects: t.objects,
+        state: api::state(t.alive, t.failed),
+    };
+    let data_servers = report.data_servers.into_iter().map(|s| api::DataServer {
+        id: format!("{:016x}", s.id.0),
+        name: s.name,
+        addresses: s.addresses,
+        targets: s.targets.into_iter().map(target).collect(),
+    });
+    Ok(Status {
+        role: "metaserver".into(),
+        version: VERSION.into(),
+        cluster: crate::secret::hex(&report.cluster),
+        uptime_seconds: report.uptime.as_secs(),
+        clients: report.clients,
+        sessions: report.sessions,
+        inodes: report.inodes,
+        work: report.work,
+        proxied_read_bytes: report.bytes_read_here,
+        proxied_written_bytes: report.bytes_written_here,
+        data_servers: data_servers.collect(),
+    })
+}
+
+#[derive(Deserialize)]
+struct StripeQuery {
+    path: String,
+}
+
+async fn stripe_get(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<StripeQuery>,
+) -> Result<Json<Stripe>, Refused> {
+    let report = metaserver(&admin)?.stripe_get(&query.path).await.map_err(refused)?;
+    let (unit_bytes, columns) = (report.unit_bytes, report.columns);
+    Ok(Json(Stripe { path: report.path, unit_bytes, columns, set_on: report.set_on }))
+}
+
+async fn stripe_put(
+    State(admin): State<Arc<Admin>>,
+    Json(request): Json<StripeRequest>,
+) -> Result<Json<Stripe>, Refused> {
+    let metaserver = metaserver(&admin)?;
+    let policy = match request {
+        StripeRequest { inherit: true, unit_bytes: None, columns: None, .. } => None,
+        StripeRequest { inherit: true, .. } => {
+            return Err(refused("a policy is either inherited or has unit and columns; name one of these"));
+        }
+        StripeRequest { unit_bytes: None, columns: None, .. } => {
+            return Err(refused("nothing to set; name unit_bytes, columns or inherit"));
+        }
+        StripeRequest { unit_bytes, columns, .. } => {
+            let now = metaserver.stripe_get(&request.path).await.map_err(refused)?;
+            Some((unit_bytes.unwrap_or(now.unit_bytes.into()), columns.unwrap_or(now.columns)))
+        }
+    };
+    let report = metaserver.stripe_set(&request.path, policy).await.map_err(refused)?;
+    let (unit_bytes, columns) = (report.unit_bytes, report.columns);
+    Ok(Json(Stripe { path: report.path, unit_bytes, columns, set_on: report.set_on }))
+}
+
+async fn clean(State(admin): State<Arc<Admin>>) -> Result<Json<Clean>, Refused> {
+    let report = metaserver(&admin)?.clean().await.map_err(failed)?;
+    Ok(Json(Clean { objects_seen: report.objects_seen, objects_removed: report.objects_removed }))
+}

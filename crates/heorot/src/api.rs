@@ -1,0 +1,98 @@
+//! The admin interface's words, as JSON on both of its sides. Ids are hexadecimal texts, for JSON's numbers end at 2^53.
+
+use serde::{Deserialize, Serialize};
+
+/// `GET /status` of a metaserver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// "metaserver"; a data server's answer is [`DataServerStatus`].
+    pub role: String,
+    pub version: String,
+    pub cluster: String,
+    pub uptime_seconds: u64,
+    pub clients: u64,
+    pub sessions: u64,
+    /// Files, directories and all else.
+    pub inodes: u64,
+    /// Truncations and removals that have not reached every object yet.
+    pub work: u64,
+    /// File bytes that went through the metaserver.
+    pub proxied_read_bytes: u64,
+    pub proxied_written_bytes: u64,
+    pub data_servers: Vec<DataServer>,
+}
+
+/// `GET /status` of a data server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DataServerStatus {
+    pub role: String,
+    pub version: String,
+    pub name: String,
+    pub targets: Vec<Target>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DataServer {
+    pub id: String,
+    pub name: String,
+    pub addresses: Vec<String>,
+    pub targets: Vec<Target>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Target {
+    pub id: String,
+    pub path: String,
+    pub total_bytes: u64,
+    pub free_bytes: u64,
+    pub objects: u64,
+    /// "ok", "silent" or "failed".
+    pub state: String,
+}
+
+/// `PUT /stripe`. What is none stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StripeRequest {
+    pub path: String,
+    #[serde(default)]
+    pub inherit: bool,
+    #[serde(default)]
+    pub unit_bytes: Option<u64>,
+    #[serde(default)]
+    pub columns: Option<u32>,
+}
+
+/// `GET /stripe?path=…`, and the answer to `PUT /stripe`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stripe {
+    pub path: String,
+    pub unit_bytes: u32,
+    /// 0: one on each target.
+    pub columns: u32,
+    /// The directory that says so; none: the metaserver's configuration.
+    pub set_on: Option<String>,
+}
+
+/// The answer to `POST /clean`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Clean {
+    pub objects_seen: u64,
+    pub objects_removed: u64,
+}
+
+/// Any answer that is not 200.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    pub error: String,
+}
+
+/// "ok", "silent" or "failed".
+pub(crate) fn state(alive: bool, failed: bool) -> String {
+    match (alive, failed) {
+        (false, _) => "silent",
+        (true, true) => "failed",
+        (true, false) => "ok",
+    }
+    .into()
+}

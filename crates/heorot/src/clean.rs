@@ -1,0 +1,13 @@
+//! `heorot clean`.
+
+use crate::admin_client::AdminClient;
+use crate::api::Clean;
+use crate::cli::CleanArgs;
+use crate::failure::Failure;
+
+/// `heorot clean`.
+pub(crate) fn clean(args: &CleanArgs) -> Result<(), Failure> {
+    let answer: Clean = AdminClient::new(args.admin.admin).post("/clean")?;
+    println!("{} objects seen, {} without a file removed", answer.objects_seen, answer.objects_removed);
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Runs a data server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dataserver::{DataServer, DataServerConfig};
+use host::{SystemClock, SystemEntropy};
+use nfs::{Limits, Peer, Server};
+use tokio::task::JoinHandle;
+
+use crate::admin_http::{Admin, AdminServer};
+use crate::cli::ConfigArgs;
+use crate::config::ds::DsConfig;
+use crate::failure::Failure;
+use crate::heartbeat::{MetaserverLengths, beat};
+use crate::secret::{Secret, SecretError};
+use crate::signals::Signals;
+use crate::{config, listen};
+
+/// What a data server is run with.
+pub(crate) struct DsSettings {
+    pub name: String,
+    pub listen: SocketAddr,
+    /// What names the address to listen on: for error messages.
+    pub listen_setting: &'static str,
+    pub advertise: SocketAddr,
+    pub metaserver: SocketAddr,
+    pub data_dir: PathBuf,
+    pub targets: Vec<PathBuf>,
+}
+
+/// A data server that runs.
+pub(crate) struct RunningDs {
+    pub data_server: Arc<DataServer>,
+    server: Server,
+    heartbeat: JoinHandle<()>,
+}
+
+impl RunningDs {
+    /// Opens its targets, listens, and registers from then on.
+    pub(crate) async fn start(settings: DsSettings, secret: &Secret) -> Result<Self, Failure> {
+        let entropy = Arc::new(SystemEntropy);
+        let program = (wire::cluster::PROGRAM, wire::cluster::VERSION);
+        let peer = Arc::new(Peer::new(settings.metaserver, program, secret.peer_key(), entropy.clone()));
+        let lengths = Arc::new(MetaserverLengths { peer: Arc::clone(&peer), key: secret.handle_key() });
+        let config = DataServerConfig {
+            data_dir: settings.data_dir,
+            targets: settings.targets,
+            key: secret.handle_key(),
+            peer_key: secret.peer_key(),
+            name: settings.name,
+        };
+        let opened = tokio::task::spawn_blocking(move || {
+            DataServer::open(config, lengths, Arc::new(SystemClock::default()), entropy)
+        });
+        let data_server = Arc::new(opened.await??);
+        let metrics = Arc::clone(data_server.metrics());
+        let server = Server::start(settings.listen, data_server.programs(), Limits::default(), metrics)
+            .await
+            .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
+        let heartbeat = tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, peer));
+        Ok(Self { data_server, server, heartbeat })
+    }
+
+    /// Ends it. What clients did not commit stays in the page cache, and is synced at the next start.
+    pub(crate) fn stop(self) {
+        self.heartbeat.abort();
+        self.server.stop();
+    }
+}
+
+/// `heorot ds`.
+pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
+    let signals = Signals::catch()?;
+    let config = DsConfig::parse(&args.config, &config::read(&args.config)?)?;
+    let secret = Secret::read(&config.secret_file)?.ok_or_else(|| {
+        let why = "a data server does not make one: the metaserver does, at its first start".to_string();
+        SecretError::Lost(config.secret_file.clone(), why)
+    })?;
+    let settings = DsSettings {
+        name: config.name.unwrap_or_else(host_name),
+        listen: config.listen,
+        listen_setting: "`listen`",
+        advertise: config.advertise,
+        metaserver: resolve(&config.metaserver).await?,
+        data_dir: config.data_dir,
+        targets: config.targets,
+    };
+    let running = RunningDs::start(settings, &secret).await?;
+    let admin = Admin::new(None, &[&running]);
+    let _admin = AdminServer::start(config.admin, "`admin`", admin).await?;
+    tracing::info!(name = running.data_server.name(), address = %running.server.address(), "ready");
+    signals.stop().await;
+    running.stop();
+    Ok(())
+}
+
+async fn resolve(name: &str) -> Result<SocketAddr, Failure> {
+    let failed = |why: String| {
+        Failure::new(format!(
+            "metaserver {name}: {why}; write its address, such as \"10.0.0.1:2049\", as `metaserver`"
+        ))
+    };
+    let mut found = tokio::net::lookup_host(name).await.map_err(|e| failed(e.to_string()))?;
+    found.next().ok_or_else(|| failed("has no address".into()))
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "ds".into() } else { name.trim().into() }
+}

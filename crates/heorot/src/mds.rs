@@ -1,0 +1,187 @@
+//! Runs a metaserver.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::{Clock, Entropy, SystemClock, SystemEntropy};
+use metaserver::{DefaultStripe, Export, Metaserver, MetaserverConfig};
+use namespace::{Stamp, Time};
+use nfs::Server;
+use replica::{Replica, ReplicaConfig};
+use store::RedbStore;
+
+use crate::admin_http::{Admin, AdminServer};
+use crate::cli::ConfigArgs;
+use crate::config::mds::MdsConfig;
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::secret::Secret;
+use crate::signals::Signals;
+use crate::{config, listen, size};
+
+/// The kind of a metaserver's data directory.
+pub(crate) const KIND: &str = "metaserver";
+/// There is one volume so far.
+const VOLUME: u32 = 1;
+/// Of the store, in memory: the upper levels of its tree for 100 million files, and the leaves in use.
+const STORE_CACHE_BYTES: usize = 256 << 20;
+/// What a first start writes: a log segment of 32 MiB, and the store.
+const FIRST_START_BYTES: u64 = 40 << 20;
+/// The last connection must end in this time after it was closed; the log needs no clean end.
+const STOP_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// What a metaserver is run with.
+pub(crate) struct MdsSettings {
+    pub listen: SocketAddr,
+    /// What names the address to listen on: for error messages.
+    pub listen_setting: &'static str,
+    pub lease: Duration,
+    pub stripe: DefaultStripe,
+    pub export: Export,
+    pub clean_every: Duration,
+    pub reserve_bytes: u64,
+}
+
+/// A metaserver that runs.
+pub(crate) struct RunningMds {
+    pub metaserver: Arc<Metaserver>,
+    server: Server,
+    replica: Replica,
+    _dir: DataDir,
+}
+
+impl RunningMds {
+    /// Opens its name space in `dir`, which is made if it is new, and listens.
+    pub(crate) async fn start(
+        settings: MdsSettings,
+        mut dir: DataDir,
+        secret: &Secret,
+    ) -> Result<Self, Failure> {
+        let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
+        let cluster = secret.cluster();
+        dir.check(&cluster)?;
+        let reserve_bytes = settings.reserve_bytes;
+        if dir.cluster().is_none() {
+            check_room(dir.path(), FIRST_START_BYTES + reserve_bytes)?;
+        }
+        let wall = clock.wall();
+        let time = Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds };
+        let stamp = Stamp { time, random: entropy.u64() };
+        // A replay after a crash takes a while and would keep a thread of the runtime.
+        let opened = tokio::task::spawn_blocking(move || {
+            let replica = open_replica(dir.path(), reserve_bytes, stamp)?;
+            dir.claim(&cluster, None)?;
+            Ok::<_, Failure>((replica, dir))
+        });
+        let (replica, dir) = opened.await??;
+        let config = MetaserverConfig {
+            volume: VOLUME,
+            cluster,
+            lease: settings.lease,
+            stripe: settings.stripe,
+            // Clients on this machine are not trusted more: where only they can come, the one rule is open anyway.
+            export_local: settings.export,
+            export: settings.export,
+            clean_every: settings.clean_every,
+        };
+        let (key, peer_key) = (secret.handle_key(), secret.peer_key());
+        let metaserver = Metaserver::new(config, replica.clone(), key, peer_key, clock, entropy)?;
+        let server = metaserver
+            .serve(settings.listen)
+            .await
+            .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
+        Ok(Self { metaserver, server, replica, _dir: dir })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Returns when it can no longer serve, with the reason.
+    pub(crate) async fn failed(&self) -> Failure {
+        let why = self.replica.failed().await;
+        Failure::new(format!(
+            "the metadata service failed: {why}; mend that and start again: nothing acknowledged is lost"
+        ))
+    }
+
+    /// Ends it, with all that was acknowledged in the store.
+    pub(crate) async fn stop(self) {
+        let Self { metaserver, server, replica, _dir } = self;
+        server.stop();
+        metaserver.stop();
+        drop((metaserver, server));
+        let stopped = tokio::task::spawn_blocking(move || replica.stop());
+        if tokio::time::timeout(STOP_TIME_MAX, stopped).await.is_err() {
+            tracing::warn!("a connection does not end; the log is replayed at the next start");
+        }
+    }
+}
+
+fn open_replica(dir: &Path, reserve_bytes: u64, stamp: Stamp) -> Result<Replica, Failure> {
+    let explain = |error: String| match free_bytes(dir) {
+        Some(free) if free < reserve_bytes && !error.contains("free some") => {
+            Failure::new(format!("{error}; {} has only {} left: free some", dir.display(), size::show(free)))
+        }
+        _ => Failure::new(error),
+    };
+    let store =
+        RedbStore::open(dir.join("namespace.redb"), STORE_CACHE_BYTES).map_err(|e| explain(e.to_string()))?;
+    let config = ReplicaConfig { dir: dir.into(), reserve_bytes };
+    Replica::open(config, Arc::new(store), &mut |edit| namespace::format(edit, &stamp))
+        .map_err(|e| explain(e.to_string()))
+}
+
+fn free_bytes(dir: &Path) -> Option<u64> {
+    let fs = rustix::fs::statvfs(dir).ok()?;
+    Some(fs.f_bavail.saturating_mul(fs.f_frsize))
+}
+
+fn check_room(dir: &Path, needed: u64) -> Result<(), Failure> {
+    match free_bytes(dir) {
+        Some(free) if free < needed => Err(Failure::new(format!(
+            "{}: the disk has {} left, and a new metaserver needs {}; free some, or name a directory on another disk",
+            dir.display(),
+            size::show(free),
+            size::show(needed)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// `heorot mds`.
+pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
+    let signals = Signals::catch()?;
+    let config = MdsConfig::parse(&args.config, &config::read(&args.config)?)?;
+    let dir = DataDir::open(&config.data_dir, KIND)?;
+    let lost = dir.cluster().map(|cluster| format!("{} belongs to cluster {cluster}", dir.path().display()));
+    let (secret, made) = Secret::read_or_create(&config.secret_file, lost, &SystemEntropy)?;
+    if made {
+        let file = config.secret_file.display();
+        tracing::info!(
+            "made a new cluster with its secret in {file}: every data server needs a copy of that file"
+        );
+    }
+    let settings = MdsSettings {
+        listen: config.listen,
+        listen_setting: "`listen`",
+        lease: config.lease,
+        stripe: config.stripe,
+        export: config.export,
+        clean_every: config.clean_every,
+        reserve_bytes: config.reserve_bytes,
+    };
+    let running = RunningMds::start(settings, dir, &secret).await?;
+    let admin = AdminServer::start(config.admin, "`admin`", Admin::new(Some(&running), &[])).await?;
+    tracing::info!(address = %running.address(), "ready");
+    let outcome = tokio::select! {
+        () = signals.stop() => Ok(()),
+        failure = running.failed() => Err(failure),
+    };
+    drop(admin);
+    running.stop().await;
+    outcome
+}

@@ -1,0 +1,157 @@
+//! A whole cluster in one process: a metaserver and some data servers, each on a port of its own. They talk to each
+//! other over TCP, just as separate ones do.
+//!
+//! ```text
+//! DIR/secret  identity.toml  mds/  ds0/  ds1/  …
+//! ```
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use host::SystemEntropy;
+
+use crate::admin_http::{Admin, AdminServer};
+use crate::cli::UpArgs;
+use crate::config::mds::{
+    CLEAN_DEFAULT, LEASE_DEFAULT, RESERVE_DEFAULT_BYTES, STRIPE_DEFAULT, default_export,
+};
+use crate::data_dir::DataDir;
+use crate::ds::{DsSettings, RunningDs};
+use crate::failure::Failure;
+use crate::mds::{self, MdsSettings, RunningMds};
+use crate::secret::Secret;
+use crate::signals::Signals;
+
+const KIND: &str = "heorot up";
+const DATA_SERVERS_DEFAULT: u16 = 4;
+const LISTEN: &str = "--listen";
+/// Data servers on the same machine register at once, or something is wrong.
+const READY_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// `heorot up`.
+pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
+    let signals = Signals::catch()?;
+    let listen = args.listen.0;
+    let mut dir = DataDir::open(&args.data, KIND)?;
+    let count = data_servers(&dir, args.data_servers)?;
+    if u32::from(listen.port()) + u32::from(count) > u32::from(u16::MAX) {
+        return Err(Failure::new(format!(
+            "{count} data servers need as many ports after {}; choose a lower one with {LISTEN}",
+            listen.port()
+        )));
+    }
+    let lost = dir.cluster().map(|cluster| format!("{} belongs to cluster {cluster}", dir.path().display()));
+    let (secret, _) = Secret::read_or_create(&dir.path().join("secret"), lost, &SystemEntropy)?;
+    dir.check(&secret.cluster())?;
+
+    let running_mds = start_mds(listen, dir.path(), &secret).await?;
+    let mut running = Vec::new();
+    for index in 0..count {
+        running.push(start_ds(index, listen, dir.path(), &secret).await?);
+    }
+    dir.claim(&secret.cluster(), Some(count))?;
+    let servers: Vec<_> = running.iter().collect();
+    let admin =
+        AdminServer::start(Some(args.admin), "--admin", Admin::new(Some(&running_mds), &servers)).await?;
+
+    let serve = async {
+        all_registered(&running_mds, running.len()).await?;
+        announce(running_mds.address());
+        Err(running_mds.failed().await)
+    };
+    let outcome = tokio::select! {
+        () = signals.stop() => Ok(()),
+        outcome = serve => outcome,
+    };
+    drop(admin);
+    // The metaserver first: it would otherwise find the data servers dead while clients still ask it.
+    running_mds.stop().await;
+    running.into_iter().for_each(RunningDs::stop);
+    outcome
+}
+
+/// How many to run: as many as before, or more.
+fn data_servers(dir: &DataDir, asked: Option<u16>) -> Result<u16, Failure> {
+    let path = dir.path();
+    let Some(before) = dir.data_servers() else {
+        return Ok(asked.unwrap_or(DATA_SERVERS_DEFAULT));
+    };
+    let count = asked.unwrap_or(before);
+    if count < before {
+        return Err(Failure::new(format!(
+            "{} has {before} data servers, and the data on those left out would be missing; start with --data-servers \
+             {before} or more",
+            path.display()
+        )));
+    }
+    // Not made anew in its place: it may be on a disk that is not mounted.
+    match (0..before).find(|index| !path.join(format!("ds{index}/target.toml")).exists()) {
+        Some(index) => Err(Failure::new(format!(
+            "{}: the storage target is gone, and its data would be missing; bring it back (is its disk mounted?)",
+            path.join(format!("ds{index}")).display()
+        ))),
+        None => Ok(count),
+    }
+}
+
+async fn start_mds(listen: SocketAddr, dir: &Path, secret: &Secret) -> Result<RunningMds, Failure> {
+    let settings = MdsSettings {
+        listen,
+        listen_setting: LISTEN,
+        lease: LEASE_DEFAULT,
+        stripe: STRIPE_DEFAULT,
+        export: default_export(listen),
+        clean_every: CLEAN_DEFAULT,
+        reserve_bytes: RESERVE_DEFAULT_BYTES,
+    };
+    RunningMds::start(settings, DataDir::open(&dir.join("mds"), mds::KIND)?, secret).await
+}
+
+async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> Result<RunningDs, Failure> {
+    let name = format!("ds{index}");
+    let data_dir = dir.join(&name);
+    let address = SocketAddr::new(mds.ip(), mds.port() + 1 + index);
+    let settings = DsSettings {
+        name,
+        listen: address,
+        listen_setting: LISTEN,
+        advertise: address,
+        metaserver: mds,
+        targets: vec![data_dir.clone()],
+        data_dir,
+    };
+    RunningDs::start(settings, secret).await
+}
+
+async fn all_registered(mds: &RunningMds, servers: usize) -> Result<(), Failure> {
+    let registered = async {
+        loop {
+            let status = mds.metaserver.status().await?;
+            // Each has one target.
+            let targets = status.data_servers.iter().flat_map(|server| &server.targets);
+            if targets.filter(|target| target.alive).count() >= servers {
+                return Ok::<_, Failure>(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(READY_TIME_MAX, registered)
+        .await
+        .unwrap_or_else(|_| Err(Failure::new("not all data servers registered; the log says which, and why")))
+}
+
+/// What to type now, on standard output, and that it can be typed.
+fn announce(address: SocketAddr) {
+    let (port, host) = (
+        address.port(),
+        match address {
+            SocketAddr::V4(v4) => v4.ip().to_string(),
+            SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+        },
+    );
+    println!("mount -t nfs -o vers=4.2,port={port} {host}:/ /mnt");
+    println!("mount -t nfs -o vers=3,nolock,tcp,port={port},mountport={port},mountproto=tcp {host}:/ /mnt");
+    println!("ready");
+    tracing::info!(%address, "ready");
+}
