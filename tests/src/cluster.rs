@@ -1,11 +1,9 @@
 //! Heorot's servers, as processes of this machine that listen on the lab's network.
 //!
-//! Everything that the tests assume about the command line, the configuration files and the names of labels is in this
-//! file, between the marks.
+//! All that the tests know of the command line, the configuration files and the metrics' labels is here, between marks.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::fs::MetadataExt;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::{Client, Lab, Metrics, Traffic};
+use crate::{Client, FileBytes, Lab, Metrics, Traffic};
 
 /// Where [`Cluster::mount`] mounts.
 pub const MOUNT_POINT: &str = "/mnt/h";
@@ -26,7 +24,7 @@ const LOG_TAIL_LINES: usize = 60;
 
 /// A metaserver and data servers. Dropping it kills them; if the test is failing, it prints the ends of their logs.
 pub struct Cluster {
-    address: Ipv4Addr,
+    listen: SocketAddr,
     data_servers: usize,
     folder: PathBuf,
     /// The metaserver first; one process alone if all servers are in it.
@@ -37,62 +35,62 @@ pub struct Cluster {
 pub struct Server {
     name: String,
     arguments: Vec<String>,
-    listen: SocketAddr,
     admin: SocketAddr,
     log: PathBuf,
+    /// Bytes that were in the log when it was started last.
+    log_before: usize,
     process: Option<Child>,
 }
 
-// ---- What is assumed of the binary ----------------------------------------------------------------------------------
+// ---- What the tests know of the binary ------------------------------------------------------------------------------
 
 const NFS_PORT: u16 = 2049;
 const DS_PORT: u16 = 2050; // data server 0; the next ones count on
-const MDS_ADMIN_PORT: u16 = 9049;
-const DS_ADMIN_PORT: u16 = 9050;
+const MDS_ADMIN_PORT: u16 = 20490;
+const DS_ADMIN_PORT: u16 = 20491;
+const READY: &str = "ready"; // the word that each process says when it is
 
 const ROLE_METASERVER: (&str, &str) = ("role", "metaserver");
-const ROLE_DATA_SERVER: (&str, &str) = ("role", "data-server");
-const DATA_SERVER_LABEL: &str = "server"; // its value is the number, from 0
+const ROLE_DATA_SERVER: (&str, &str) = ("role", "dataserver");
+const CALLER_CLIENT: (&str, &str) = ("caller", "client"); // not a metaserver that reads and writes for a client
+const DATA_SERVER_LABEL: &str = "server";
+const TARGETS_UP: &str = "heorot_target_up";
+
+fn data_server_name(number: usize) -> String {
+    format!("ds{number}")
+}
 
 /// Clients are root, and come from an address that is not this machine's: without the last flag, root is squashed.
-fn up_arguments(data: &Path, data_servers: usize, listen: Ipv4Addr) -> Vec<String> {
+fn up_arguments(data: &Path, data_servers: usize, listen: SocketAddr, admin: SocketAddr) -> Vec<String> {
     let text = format!(
-        "up --data {} --data-servers {data_servers} --listen {listen}:{NFS_PORT} --admin {listen}:{MDS_ADMIN_PORT} --no-root-squash",
+        "up --data {} --data-servers {data_servers} --listen {listen} --admin {admin} --no-root-squash",
         data.display()
     );
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn mds_configuration(
-    data: &Path,
-    listen: SocketAddr,
-    admin: SocketAddr,
-    data_servers: &[SocketAddr],
-) -> String {
-    let mut text = format!(
-        "data = {data:?}\nlisten = \"{listen}\"\nadmin = \"{admin}\"\nroot_squash = false\ncluster_secret_file = {:?}\n",
-        secret(data)
-    );
-    for (number, address) in data_servers.iter().enumerate() {
-        text += &format!("\n[[data_server]]\nid = {number}\naddress = \"{address}\"\n");
-    }
-    text
-}
-
-fn ds_configuration(number: usize, data: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
+fn mds_configuration(folder: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
     format!(
-        "id = {number}\nlisten = \"{listen}\"\nadmin = \"{admin}\"\ncluster_secret_file = {:?}\n\n[[target]]\npath = {data:?}\n",
-        secret(data)
+        "listen = \"{listen}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\nroot_squash = false\n",
+        folder.join("mds"),
+        folder.join("secret"),
     )
 }
 
-fn secret(data: &Path) -> PathBuf {
-    data.with_file_name("secret")
-}
-
-/// The folders below which a cluster's data servers keep objects, and nothing else does.
-fn target_folders(cluster: &Cluster) -> Vec<PathBuf> {
-    (0..cluster.data_servers).map(|number| cluster.folder.join(format!("ds{number}"))).collect()
+fn ds_configuration(
+    folder: &Path,
+    name: &str,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    mds: SocketAddr,
+) -> String {
+    format!(
+        "name = \"{name}\"\nlisten = \"{listen}\"\nadmin = \"{admin}\"\nmetaserver = \"{mds}\"\nsecret_file = {:?}\n\
+         data_dir = {:?}\ntargets = [{:?}]\n",
+        folder.join("secret"),
+        folder.join(name).join("identity"),
+        folder.join(name).join("target"),
+    )
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -101,18 +99,12 @@ impl Cluster {
     /// `heorot up`: everything in one process.
     #[track_caller]
     pub fn up(lab: &Lab, data_servers: usize) -> Cluster {
-        let address = lab.address();
         let folder = make_folder(lab.folder().join("data"));
-        let server = Server::new(
-            "up",
-            up_arguments(&folder, data_servers, address),
-            (address, NFS_PORT).into(),
-            (address, MDS_ADMIN_PORT).into(),
-            lab.folder(),
-        );
-        let mut cluster = Cluster { address, data_servers, folder, servers: vec![server] };
-        cluster.start_all();
-        cluster
+        let listen = (lab.address(), NFS_PORT).into();
+        let admin = (lab.address(), MDS_ADMIN_PORT).into();
+        let arguments = up_arguments(&folder, data_servers, listen, admin);
+        let server = Server::new("up", arguments, admin, lab.folder());
+        Cluster::started(listen, data_servers, folder, vec![server])
     }
 
     /// `heorot mds` and `heorot ds`, a process for each server.
@@ -120,27 +112,25 @@ impl Cluster {
     pub fn separate(lab: &Lab, data_servers: usize) -> Cluster {
         let address = lab.address();
         let folder = make_folder(lab.folder().join("data"));
-        let secret_file = secret(&folder.join("mds"));
-        write(&secret_file, "a secret of thirty-two characters");
-        let ds_listens: Vec<SocketAddr> =
-            (DS_PORT..).take(data_servers).map(|port| (address, port).into()).collect();
-
-        let (listen, admin) = ((address, NFS_PORT).into(), (address, MDS_ADMIN_PORT).into());
-        let mut servers = vec![Server::configured(
-            "mds",
-            "mds",
-            listen,
-            admin,
-            &mds_configuration(&make_folder(folder.join("mds")), listen, admin, &ds_listens),
-            lab.folder(),
-        )];
-        for (number, listen) in ds_listens.into_iter().enumerate() {
-            let name = format!("ds{number}");
-            let admin = (address, DS_ADMIN_PORT + number as u16).into();
-            let configuration = ds_configuration(number, &make_folder(folder.join(&name)), listen, admin);
-            servers.push(Server::configured(&name, "ds", listen, admin, &configuration, lab.folder()));
+        make_folder(folder.join("mds"));
+        let listen = (address, NFS_PORT).into();
+        let admin = (address, MDS_ADMIN_PORT).into();
+        let configuration = mds_configuration(&folder, listen, admin);
+        let mut servers = vec![Server::configured("mds", "mds", admin, &configuration, lab.folder())];
+        for (number, port) in (0..data_servers).zip(DS_PORT..) {
+            let name = data_server_name(number);
+            make_folder(folder.join(&name).join("identity"));
+            make_folder(folder.join(&name).join("target"));
+            let ds_admin = (address, DS_ADMIN_PORT + port - DS_PORT).into();
+            let configuration = ds_configuration(&folder, &name, (address, port).into(), ds_admin, listen);
+            servers.push(Server::configured(&name, "ds", ds_admin, &configuration, lab.folder()));
         }
-        let mut cluster = Cluster { address, data_servers, folder, servers };
+        Cluster::started(listen, data_servers, folder, servers)
+    }
+
+    #[track_caller]
+    fn started(listen: SocketAddr, data_servers: usize, folder: PathBuf, servers: Vec<Server>) -> Cluster {
+        let mut cluster = Cluster { listen, data_servers, folder, servers };
         cluster.start_all();
         cluster
     }
@@ -175,14 +165,18 @@ impl Cluster {
         &mut self.servers[index]
     }
 
-    /// Starts those that are not running, data servers first, and waits until all can be reached.
+    /// Starts those that are not running, and waits until all data servers have registered with the metaserver.
     #[track_caller]
     pub fn start_all(&mut self) {
-        for server in self.servers.iter_mut().rev() {
-            server.launch();
-        }
+        // The metaserver makes the secret that the data servers need.
         for server in &mut self.servers {
-            server.wait_until_ready();
+            server.start();
+        }
+        let asked = Instant::now();
+        while Metrics::read(self.servers[0].admin).sum(TARGETS_UP, &[]) < self.data_servers as f64 {
+            let waited = asked.elapsed();
+            assert!(waited < START_TIMEOUT, "not all data servers registered\n{}", self.status_json());
+            sleep(POLL);
         }
     }
 
@@ -214,7 +208,7 @@ impl Cluster {
     #[track_caller]
     pub fn metrics_ds(&self, number: usize) -> Metrics {
         let metrics = match self.servers.as_slice() {
-            [one] => Metrics::read(one.admin).with(DATA_SERVER_LABEL, &number.to_string()),
+            [one] => Metrics::read(one.admin).with(DATA_SERVER_LABEL, &data_server_name(number)),
             many => Metrics::read(many[1 + number].admin),
         };
         metrics.with(ROLE_DATA_SERVER.0, ROLE_DATA_SERVER.1)
@@ -224,26 +218,28 @@ impl Cluster {
     #[track_caller]
     pub fn traffic(&self) -> Traffic {
         Traffic {
-            metaserver: self.metrics_mds().file_bytes(),
-            data_servers: (0..self.data_servers).map(|n| self.metrics_ds(n).file_bytes()).collect(),
+            metaserver: clients(self.metrics_mds()),
+            data_servers: (0..self.data_servers).map(|n| clients(self.metrics_ds(n))).collect(),
         }
+    }
+
+    /// Runs `heorot ARGUMENTS --admin ADDRESS`, which must succeed, and returns what it printed.
+    #[track_caller]
+    pub fn admin(&self, arguments: &[&str]) -> String {
+        let output = Command::new(binary())
+            .args(arguments)
+            .args(["--admin", &self.servers[0].admin.to_string()])
+            .output()
+            .unwrap_or_else(|e| panic!("run {}: {e}", binary().display()));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "heorot {}: {error}", arguments.join(" "));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// What `heorot status --json` prints.
     #[track_caller]
     pub fn status_json(&self) -> String {
-        let admin = self.servers[0].admin.to_string();
-        let output = Command::new(binary())
-            .args(["status", "--json", "--server", &admin])
-            .output()
-            .unwrap_or_else(|e| panic!("run {}: {e}", binary().display()));
-        assert!(output.status.success(), "heorot status: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// Bytes on disk that the data servers' storage targets take, counted by looking.
-    pub fn target_bytes(&self) -> u64 {
-        target_folders(self).iter().map(|folder| allocated_bytes(folder)).sum()
+        self.admin(&["status", "--json"])
     }
 
     /// The folder that holds everything these servers keep.
@@ -264,23 +260,16 @@ impl Drop for Cluster {
 }
 
 impl Server {
-    fn new(name: &str, arguments: Vec<String>, listen: SocketAddr, admin: SocketAddr, logs: &Path) -> Server {
+    fn new(name: &str, arguments: Vec<String>, admin: SocketAddr, logs: &Path) -> Server {
         let log = logs.join(format!("{name}.log"));
-        Server { name: name.to_owned(), arguments, listen, admin, log, process: None }
+        Server { name: name.to_owned(), arguments, admin, log, log_before: 0, process: None }
     }
 
-    fn configured(
-        name: &str,
-        role: &str,
-        listen: SocketAddr,
-        admin: SocketAddr,
-        configuration: &str,
-        folder: &Path,
-    ) -> Server {
+    fn configured(name: &str, role: &str, admin: SocketAddr, configuration: &str, folder: &Path) -> Server {
         let file = folder.join(format!("{name}.toml"));
-        write(&file, configuration);
+        fs::write(&file, configuration).unwrap_or_else(|e| panic!("write {}: {e}", file.display()));
         let arguments = vec![role.to_owned(), "--config".to_owned(), file.display().to_string()];
-        Server::new(name, arguments, listen, admin, folder)
+        Server::new(name, arguments, admin, folder)
     }
 
     /// Starts it and waits until it can be reached.
@@ -348,6 +337,7 @@ impl Server {
         }
         let log = File::options().create(true).append(true).open(&self.log);
         let log = log.unwrap_or_else(|e| panic!("open {}: {e}", self.log.display()));
+        self.log_before = log.metadata().map_or(0, |metadata| metadata.len() as usize);
         let log_too = log.try_clone().expect("a second handle of the log");
         // setpriv: killed with the thread that started it, should that end without dropping it.
         let process = Command::new("setpriv")
@@ -363,19 +353,28 @@ impl Server {
         self.process = Some(process);
     }
 
+    /// Until it says so.
     #[track_caller]
     fn wait_until_ready(&mut self) {
         let started = Instant::now();
-        while TcpStream::connect_timeout(&self.listen, START_TIMEOUT).is_err() {
-            let why = match self.is_running() {
-                false => "ended",
-                true if started.elapsed() > START_TIMEOUT => "cannot be reached",
-                true => {
-                    sleep(POLL);
-                    continue;
-                }
-            };
-            panic!("{} {why}: heorot {}\n{}", self.name, self.arguments.join(" "), self.log_tail());
+        loop {
+            // Looked at before the log: what it said last is then in it.
+            let running = self.is_running();
+            let log = fs::read(&self.log).unwrap_or_default();
+            let said = String::from_utf8_lossy(&log[self.log_before..]).into_owned();
+            if said.split_whitespace().any(|word| word == READY) {
+                return;
+            }
+            let command = self.arguments.join(" ");
+            assert!(running, "{} ended: heorot {command}\n{}", self.name, self.log_tail());
+            let waited = started.elapsed();
+            assert!(
+                waited < START_TIMEOUT,
+                "{} is not ready: heorot {command}\n{}",
+                self.name,
+                self.log_tail()
+            );
+            sleep(POLL);
         }
     }
 
@@ -404,20 +403,8 @@ fn make_folder(folder: PathBuf) -> PathBuf {
     folder
 }
 
+/// Without what metaservers moved for clients.
 #[track_caller]
-fn write(file: &Path, text: &str) {
-    fs::write(file, text).unwrap_or_else(|e| panic!("write {}: {e}", file.display()));
-}
-
-/// Files may go while it looks: those count nothing.
-fn allocated_bytes(folder: &Path) -> u64 {
-    const BLOCK_BYTES: u64 = 512; // the unit of st_blocks, whatever the file system's own
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => allocated_bytes(&entry.path()),
-            Ok(metadata) => metadata.blocks() * BLOCK_BYTES,
-            Err(_) => 0,
-        })
-        .sum()
+fn clients(metrics: Metrics) -> FileBytes {
+    metrics.with(CALLER_CLIENT.0, CALLER_CLIENT.1).file_bytes()
 }

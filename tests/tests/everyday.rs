@@ -25,7 +25,7 @@ fn a_client_of_v3_does_everyday_work_through_the_metaserver() {
 
 fn everyday(version: &str) {
     let lab = Lab::open();
-    let cluster = Cluster::up(&lab, DATA_SERVERS);
+    let cluster = Cluster::separate(&lab, DATA_SERVERS);
     let client = lab.client("ash");
     cluster.mount(&client, version);
     let straight = version != "vers=3";

@@ -50,12 +50,19 @@ fn everyday() {
     let lab = Lab::open();
     let _g = ganesha(&lab);
     let c = lab.client("ash");
-    let v = "vers=4.2"; let src = format!("{}:/x", lab.address());
-    step(&c, "mount", &format!("mkdir -p /mnt/h; mount -t nfs -o {v} {src} /mnt/h; grep /mnt/h /proc/mounts"));
+    let v = "vers=4.2";
+    let src = format!("{}:/x", lab.address());
+    step(
+        &c,
+        "mount",
+        &format!("mkdir -p /mnt/h; mount -t nfs -o {v} {src} /mnt/h; grep /mnt/h /proc/mounts"),
+    );
     let s = scripts::same_as_local("/mnt/h/same");
     let i = s.find("echo df and du").unwrap();
     step(&c, "df du", &format!("D=/mnt/h/same; mkdir -p $D; {}", &s[i..]));
-    let s = s.replace("find . -printf '%P %y %m", "find . ! -type l -printf '%P %y %m").replace("-newermt 2001", "! -type l -newermt 2001");
+    let s = s
+        .replace("find . -printf '%P %y %m", "find . ! -type l -printf '%P %y %m")
+        .replace("-newermt 2001", "! -type l -newermt 2001");
     let o = c.spawn(&s).wait(Duration::from_secs(200));
     println!("same but for symlink times: {o}");
 }

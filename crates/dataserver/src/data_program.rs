@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use nfs::{Answer, Connection, Gatekeeper, Metrics, OperationLabels, Program};
-use wire::data::{self, Call, Procedure, Reply, Status, commit, list, null, read, remove, status, truncate, write};
+use wire::data::{
+    self, Call, Procedure, Reply, Status, commit, list, null, read, remove, status, truncate, write,
+};
 use wire::rpc::Rejection;
 use wire::xdr::{Encode, Encoder};
 

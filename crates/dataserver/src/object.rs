@@ -94,8 +94,9 @@ impl OpenObject {
         self.dirty.store(true, Ordering::Release);
     }
 
+    /// Whether a sync has anything to do.
     pub(crate) fn is_dirty(&self) -> bool {
-        self.dirty.load(Ordering::Acquire)
+        self.dirty.load(Ordering::Acquire) || self.created.load(Ordering::Acquire)
     }
 
     /// Makes it durable: `file` syncs data and length, `directory` its entry. Each is called only if there is need.
@@ -109,8 +110,10 @@ impl OpenObject {
         if self.dirty.swap(false, Ordering::AcqRel) {
             file(&self.file)?;
         }
-        if self.created.swap(false, Ordering::AcqRel) {
+        if self.created.load(Ordering::Acquire) {
+            // Not before: there may be no file descriptor left to sync a directory by, and that passes.
             directory()?;
+            self.created.store(false, Ordering::Release);
         }
         Ok(())
     }

@@ -251,7 +251,6 @@ impl Objects {
         self.root.join(format!("{directory:02x}"))
     }
 
-
     fn path(&self, name: &ObjectName) -> PathBuf {
         self.directory(name.directory()).join(name.to_string())
     }
@@ -337,9 +336,15 @@ impl Objects {
     fn sync_directory(&self, directory: u8) -> Result<(), ObjectError> {
         let path = self.directory(directory);
         self.disk.sync_dir(&path).map_err(|error| {
-            self.fail();
-            tracing::error!(directory = %path.display(), %error, "sync of directory failed: target failed");
-            ObjectError::Io
+            tracing::error!(directory = %path.display(), %error, "sync of directory failed");
+            match answer_to(&error) {
+                // It could not even be opened: nothing was tried, and nothing is lost.
+                ObjectError::Busy => ObjectError::Busy,
+                _ => {
+                    self.fail();
+                    ObjectError::Io
+                }
+            }
         })
     }
 
@@ -349,13 +354,7 @@ impl Objects {
 
     /// The answer to an error of the kernel, after it was logged.
     pub(crate) fn trouble(&self, doing: &str, name: &ObjectName, error: io::Error) -> ObjectError {
-        let answer = match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOSPC | Errno::DQUOT) => ObjectError::NoSpace,
-            Some(Errno::FBIG) => ObjectError::TooLarge,
-            Some(Errno::ROFS) => ObjectError::ReadOnly,
-            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => ObjectError::Busy,
-            _ => ObjectError::Io,
-        };
+        let answer = answer_to(&error);
         match answer {
             // Expected in the life of a disk, and told to whoever wrote; a line for each write would fill the log.
             ObjectError::NoSpace | ObjectError::TooLarge => {
@@ -364,6 +363,16 @@ impl Objects {
             _ => tracing::error!(target = %self.root.display(), %name, %error, "{doing} object failed"),
         }
         answer
+    }
+}
+
+fn answer_to(error: &io::Error) -> ObjectError {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => ObjectError::NoSpace,
+        Some(Errno::FBIG) => ObjectError::TooLarge,
+        Some(Errno::ROFS) => ObjectError::ReadOnly,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => ObjectError::Busy,
+        _ => ObjectError::Io,
     }
 }
 

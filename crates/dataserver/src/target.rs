@@ -37,7 +37,9 @@ pub enum TargetError {
     #[error("{0}: not empty and not a Heorot target (it holds {1:?}); name an empty directory")]
     NotOurs(PathBuf, String),
     /// Objects, but no identity.
-    #[error("{0}: holds objects but no target.toml; bring target.toml back, or empty the directory to start anew")]
+    #[error(
+        "{0}: holds objects but no target.toml; bring target.toml back, or empty the directory to start anew"
+    )]
     NoIdentity(PathBuf),
     /// The file that says what it is.
     #[error(transparent)]
@@ -53,7 +55,9 @@ pub enum TargetError {
         error: io::Error,
     },
     /// The same target twice.
-    #[error("{0}: has the same target id as {1}; a target can be served once, and a copy of one is not another")]
+    #[error(
+        "{0}: has the same target id as {1}; a target can be served once, and a copy of one is not another"
+    )]
     Twice(PathBuf, PathBuf),
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use bytes::Bytes;
-use dataserver::{Disk, ObjectError, ObjectName, OPEN_FILES_MAX, Target, TargetError};
+use dataserver::{Disk, OPEN_FILES_MAX, ObjectError, ObjectName, Target, TargetError};
 use host::SeededEntropy;
 use wire::data::list;
 use wire::xdr::Payload;
@@ -31,6 +31,7 @@ fn data(bytes: &[u8]) -> Payload {
 struct FaultyDisk {
     write: AtomicI32,
     sync_file: AtomicI32,
+    sync_dir: AtomicI32,
     file_syncs: AtomicU32,
     dir_syncs: AtomicU32,
 }
@@ -43,6 +44,7 @@ fn fault(errno: &AtomicI32) -> io::Result<()> {
 }
 
 const EIO: i32 = 5;
+const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
 impl Disk for FaultyDisk {
@@ -59,14 +61,14 @@ impl Disk for FaultyDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.dir_syncs.fetch_add(1, Ordering::Relaxed);
+        fault(&self.sync_dir)?;
         File::open(dir)?.sync_all()
     }
 }
 
 fn open_faulty(dir: &Path, open_files_max: usize) -> (Arc<Target>, Arc<FaultyDisk>) {
     let disk = Arc::new(FaultyDisk::default());
-    let target =
-        Target::open_on(disk.clone(), open_files_max, dir, CLUSTER, &SeededEntropy::new(1)).unwrap();
+    let target = Target::open_on(disk.clone(), open_files_max, dir, CLUSTER, &SeededEntropy::new(1)).unwrap();
     (target, disk)
 }
 
@@ -201,6 +203,23 @@ fn a_failed_sync_fails_the_target_until_it_is_opened_again() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_opened_for_want_of_files_is_synced_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
+    let objects = target.objects();
+    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    disk.sync_dir.store(EMFILE, Ordering::Relaxed);
+    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Busy));
+    assert!(!objects.failed());
+    disk.sync_dir.store(0, Ordering::Relaxed);
+    objects.commit(name(1, 0)).unwrap();
+    assert_eq!(disk.dir_syncs.load(Ordering::Relaxed), 2);
+    disk.sync_dir.store(EIO, Ordering::Relaxed);
+    assert_eq!(objects.remove(&[name(1, 0)]), Err(ObjectError::Io));
+    assert!(objects.failed());
+}
+
+#[test]
 fn a_full_disk_refuses_the_write_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
@@ -302,7 +321,8 @@ fn a_directory_that_cannot_be_a_target_says_why() {
     std::fs::write(&file, good.replace("format = 1", "format = 9\nnew = []")).unwrap();
     let text = refusal(dir.path(), CLUSTER).1;
     assert!(text.contains("format 9"), "{text}");
-    for broken in ["", "format", "format = 1", &good.replace("id = \"", "id = \"x"), &good[..good.len() - 9]] {
+    for broken in ["", "format", "format = 1", &good.replace("id = \"", "id = \"x"), &good[..good.len() - 9]]
+    {
         std::fs::write(&file, broken).unwrap();
         let text = refusal(dir.path(), CLUSTER).1;
         assert!(text.contains("bring it back from a copy"), "{text}");

@@ -42,10 +42,8 @@ impl Metaserver {
             Kind::CharacterDevice(major, minor) => (FileType::Character, SpecData { major, minor }),
             Kind::BlockDevice(major, minor) => (FileType::Block, SpecData { major, minor }),
         };
-        let used = match inode.kind {
-            Kind::File(_) | Kind::Directory(_) => inode.size.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES),
-            _ => 0,
-        };
+        let has_blocks = inode.layout().is_some() || inode.directory().is_some();
+        let blocks = if has_blocks { inode.size.div_ceil(BLOCK_BYTES) } else { 0 };
         Fattr {
             kind,
             mode: inode.mode,
@@ -53,7 +51,7 @@ impl Metaserver {
             uid: inode.uid,
             gid: inode.gid,
             size: inode.size,
-            used,
+            used: blocks.saturating_mul(BLOCK_BYTES),
             rdev,
             fsid: u64::from(self.config.volume),
             fileid: inode.id.0,

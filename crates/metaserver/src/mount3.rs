@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use namespace::{Inode, InodeId, read};
 use nfs::{Answer, Program};
-use wire::mount3::{Call, DirPath, PROGRAM, Procedure, Reply, VERSION, dump, export, mnt, null, umnt, umntall};
+use wire::mount3::{
+    Call, DirPath, PROGRAM, Procedure, Reply, VERSION, dump, export, mnt, null, umnt, umntall,
+};
 use wire::nfs4::Status;
 use wire::rpc::Rejection;
 use wire::xdr::{Encode, Encoder};
@@ -43,10 +45,8 @@ impl Program for MountProgram {
                 Call::Umnt(_) => Reply::Umnt(umnt::Res {}),
                 Call::UmntAll(_) => Reply::UmntAll(umntall::Res {}),
                 Call::Export(_) => {
-                    let root = export::Export {
-                        path: DirPath(Bytes::from_static(b"/")),
-                        groups: vec![].into(),
-                    };
+                    let root =
+                        export::Export { path: DirPath(Bytes::from_static(b"/")), groups: vec![].into() };
                     Reply::Export(export::Res { exports: vec![root].into() })
                 }
             };

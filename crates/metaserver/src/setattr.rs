@@ -35,10 +35,10 @@ pub(crate) fn check(
     if set.mode.is_some() && !owns {
         return Err(Status::Perm);
     }
-    if set.uid.is_some_and(|uid| !user.is_root() && !(owns && uid == inode.uid)) {
+    if set.uid.is_some_and(|uid| !(user.is_root() || owns && uid == inode.uid)) {
         return Err(Status::Perm);
     }
-    if set.gid.is_some_and(|gid| !user.is_root() && !(owns && (gid == inode.gid || user.in_group(gid)))) {
+    if set.gid.is_some_and(|gid| !(user.is_root() || owns && (gid == inode.gid || user.in_group(gid)))) {
         return Err(Status::Perm);
     }
     let given = (set.accessed.is_some() && !times_to_now.0) || (set.modified.is_some() && !times_to_now.1);
@@ -240,12 +240,12 @@ mod tests {
 
     #[test]
     fn a_write_by_anyone_but_root_drops_set_id() {
-        let mode = |who, mode| after_write(who, &file(mode)).map(|s| s.mode);
-        assert_eq!(mode(&user(8, 80, &[]), 0o4777), Some(Some(0o777)));
-        assert_eq!(mode(&user(7, 70, &[]), 0o6777), Some(Some(0o777)));
-        assert_eq!(mode(&user(7, 70, &[]), 0o2767), None, "set-gid without group execution");
-        assert_eq!(mode(&user(0, 0, &[]), 0o6777), None);
-        assert_eq!(mode(&user(8, 80, &[]), 0o777), None);
+        let mode = |who: User, mode| after_write(&who, &file(mode)).map(|s| s.mode);
+        assert_eq!(mode(user(8, 80, &[]), 0o4777), Some(Some(0o777)));
+        assert_eq!(mode(user(7, 70, &[]), 0o6777), Some(Some(0o777)));
+        assert_eq!(mode(user(7, 70, &[]), 0o2767), None, "set-gid without group execution");
+        assert_eq!(mode(user(0, 0, &[]), 0o6777), None);
+        assert_eq!(mode(user(8, 80, &[]), 0o777), None);
     }
 
     #[test]

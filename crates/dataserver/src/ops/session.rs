@@ -1,8 +1,8 @@
 //! BIND_CONN_TO_SESSION at a data server. Every connection may carry every session (SP4_NONE), and there is no back
 //! channel that a connection could be needed for; so this only says yes.
 
-use wire::nfs4::bind_conn_to_session::{Args, DirFromClient, DirFromServer, ResOk};
 use wire::nfs4::Status;
+use wire::nfs4::bind_conn_to_session::{Args, DirFromClient, DirFromServer, ResOk};
 
 use super::NfsServer;
 

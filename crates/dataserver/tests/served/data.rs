@@ -75,10 +75,7 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
 #[tokio::test]
 async fn who_does_not_hold_the_secret_gets_nothing() {
     let served = Served::start().await;
-    for key in [
-        PeerKey { secret: [8; 32], ..peer_key() },
-        PeerKey { cluster: [1; 16], ..peer_key() },
-    ] {
+    for key in [PeerKey { secret: [8; 32], ..peer_key() }, PeerKey { cluster: [1; 16], ..peer_key() }] {
         let stranger = peer(&served, key);
         let args = commit::Args { handle: served.handle(1) };
         let outcome: Result<commit::Res, _> =

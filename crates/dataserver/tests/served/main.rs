@@ -9,9 +9,10 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
-use dataserver::{DataServer, DataServerConfig, ObjectLengths};
+use dataserver::{DataServer, DataServerConfig, ObjectLengths, TargetError};
 use host::{ManualClock, SeededEntropy};
 use nfs::{Limits, PeerKey, Server};
 use tempfile::TempDir;
@@ -61,7 +62,12 @@ struct Served {
     dir: TempDir,
 }
 
-fn open(dir: &Path, told: &Arc<Told>, clock: &Arc<ManualClock>, seed: u64) -> DataServer {
+fn open(
+    dir: &Path,
+    told: &Arc<Told>,
+    clock: &Arc<ManualClock>,
+    seed: u64,
+) -> Result<DataServer, TargetError> {
     let config = DataServerConfig {
         data_dir: dir.to_owned(),
         targets: vec![dir.join("target")],
@@ -69,13 +75,13 @@ fn open(dir: &Path, told: &Arc<Told>, clock: &Arc<ManualClock>, seed: u64) -> Da
         peer_key: peer_key(),
         name: "ds1".into(),
     };
-    DataServer::open(config, told.clone(), clock.clone(), Arc::new(SeededEntropy::new(seed))).unwrap()
+    DataServer::open(config, told.clone(), clock.clone(), Arc::new(SeededEntropy::new(seed)))
 }
 
 impl Served {
     async fn start() -> Self {
         let (dir, told, clock) = (tempfile::tempdir().unwrap(), Arc::default(), Arc::default());
-        let ds = open(dir.path(), &told, &clock, 1);
+        let ds = open(dir.path(), &told, &clock, 1).unwrap();
         let server = listen(&ds).await;
         Self { server, ds, told, clock, dir }
     }
@@ -86,8 +92,12 @@ impl Served {
         drop(server);
         drop(ds);
         // The connections' tasks hold the programs, and with them the lock, until they have ended.
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        let ds = open(dir.path(), &told, &clock, 2);
+        let ds = loop {
+            match open(dir.path(), &told, &clock, 2) {
+                Err(TargetError::Locked(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+                opened => break opened.unwrap(),
+            }
+        };
         let server = listen(&ds).await;
         Self { server, ds, told, clock, dir }
     }

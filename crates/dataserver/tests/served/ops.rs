@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 use wire::nfs4::{
-    ArgOp, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, destroy_clientid, destroy_session,
-    exchange_id, putfh, read, reclaim_complete, write,
+    ArgOp, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, destroy_clientid,
+    destroy_session, exchange_id, putfh, read, reclaim_complete, write,
 };
 
 use crate::Served;
@@ -176,7 +176,8 @@ async fn a_data_server_says_what_it_is_and_nothing_else() {
     assert_eq!(raw.exchange_id("a", 2, exchange_id::UPD_CONFIRMED_REC_A).await, Err(Status::NotSame));
 
     let mut client = Client::mount(&served, "c").await;
-    let ok = client.run(vec![ArgOp::ReclaimComplete(reclaim_complete::Args { one_fs: false })]).await.unwrap();
+    let ok =
+        client.run(vec![ArgOp::ReclaimComplete(reclaim_complete::Args { one_fs: false })]).await.unwrap();
     assert_eq!(ok[0].status(), Status::Ok);
     let refused = client.run(vec![ArgOp::Illegal(2)]).await.unwrap();
     assert_eq!(refused[0], ResOp::Illegal);

@@ -26,11 +26,7 @@ fn granted(user: &User, inode: &Inode) -> u32 {
             (Permission::WRITE_AND_SEARCH, MODIFY | EXTEND | DELETE),
         ]
     } else {
-        [
-            (Permission::READ, READ),
-            (Permission::EXECUTE, EXECUTE),
-            (Permission::WRITE, MODIFY | EXTEND),
-        ]
+        [(Permission::READ, READ), (Permission::EXECUTE, EXECUTE), (Permission::WRITE, MODIFY | EXTEND)]
     };
     let granted = kinds.iter().filter(|(permission, _)| user.may(inode, *permission));
     granted.fold(0, |bits, (_, kind)| bits | kind)

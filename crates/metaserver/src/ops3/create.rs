@@ -7,7 +7,7 @@ use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{check_file, failure, make, setattr};
-use crate::user::User;
+use crate::user::{Permission, User};
 use crate::{Metaserver, setattr as rules};
 
 /// Creates a regular file.
@@ -34,14 +34,18 @@ async fn created(
     if let Some(there) = at.found {
         return Ok((take(server, user, there, &args.how).await?, None));
     }
-    let (set, exists) = match args.how {
-        CreateHow::Unchecked(set) => (set, Exists::Take),
-        CreateHow::Guarded(set) => (set, Exists::Refuse),
-        CreateHow::Exclusive(verifier) => (SetAttr::default(), Exists::Verify(verifier)),
+    let (set, exists) = match &args.how {
+        CreateHow::Unchecked(set) => (*set, Exists::Take),
+        CreateHow::Guarded(set) => (*set, Exists::Refuse),
+        CreateHow::Exclusive(verifier) => (SetAttr::default(), Exists::Verify(*verifier)),
     };
-    user.check(&at.dir, crate::user::Permission::WRITE_AND_SEARCH)?; // before data are placed for nothing
+    user.check(&at.dir, Permission::WRITE_AND_SEARCH)?; // before data are placed for nothing
     let node = server.place(at.dir.id).await?;
-    let (inode, change) = make::make(server, user, at, node, &set, exists).await?;
+    let (inode, existed, change) = make::make(server, user, at, node, &set, exists).await?;
+    if existed {
+        // Made by another since we looked: its mode decides, not that of this call.
+        return Ok((take(server, user, inode, &args.how).await?, Some(change)));
+    }
     match set.size.filter(|size| *size != inode.size) {
         // The one who makes a file may give it a size, whatever its mode.
         Some(size) => {

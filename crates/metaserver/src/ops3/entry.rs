@@ -24,12 +24,7 @@ impl Entry {
 }
 
 /// Looks up an entry that an operation is to change. `BadName` for `.` and `..`.
-pub(crate) fn find(
-    server: &Metaserver,
-    user: &User,
-    at: &DirOpArgs,
-    wcc: &mut Wcc,
-) -> Result<Entry, Status> {
+pub(crate) fn find(server: &Metaserver, user: &User, at: &DirOpArgs, wcc: &mut Wcc) -> Result<Entry, Status> {
     let view = server.view()?;
     let dir = server.inode_of(&*view, &at.dir)?;
     wcc.before(&dir);

@@ -14,8 +14,8 @@ const DIRECTORY_BYTES: u32 = 64 * 1024;
 
 /// What the server can do, and the sizes it likes.
 pub(crate) fn fsinfo(server: &Metaserver, args: Args) -> Res {
-    let inode = object(server, &args.fsroot)
-        .map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
+    let inode =
+        object(server, &args.fsroot).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
     Ok(ResOk {
         obj_attributes: Some(server.fattr3(&inode)),
         rtmax: TRANSFER_BYTES_MAX,

@@ -11,19 +11,14 @@ use crate::user::{Permission, User};
 
 /// Looks up where something is to be made. What is there already is the caller's to refuse, before permissions are:
 /// `mkdir -p` relies on it.
-pub(crate) fn find(
-    server: &Metaserver,
-    user: &User,
-    at: &DirOpArgs,
-    wcc: &mut Wcc,
-) -> Result<Entry, Status> {
+pub(crate) fn find(server: &Metaserver, user: &User, at: &DirOpArgs, wcc: &mut Wcc) -> Result<Entry, Status> {
     entry::find(server, user, at, wcc).map_err(|status| match status {
         Status::BadName => Status::Exist, // "." and ".."
         other => other,
     })
 }
 
-/// Makes what has no name yet.
+/// Makes what has no name yet; and whether somebody else was faster, where that is permitted.
 pub(crate) async fn make(
     server: &Metaserver,
     user: &User,
@@ -31,14 +26,14 @@ pub(crate) async fn make(
     node: NewNode,
     set: &SetAttr,
     exists: Exists,
-) -> Result<(Inode, Change), Status> {
+) -> Result<(Inode, bool, Change), Status> {
     let Entry { dir, name, .. } = at;
     user.check(&dir, Permission::WRITE_AND_SEARCH)?;
     let is_dir = matches!(node, NewNode::Directory);
     let attributes = server.attributes_to_make(user, &dir, set, is_dir)?;
     let create = Create { dir: dir.id, name, node, attributes, exists };
     match server.propose(None, Command::Create(create)).await? {
-        Reply::Created { inode, dir, .. } => Ok((inode, dir)),
+        Reply::Created { inode, existed, dir } => Ok((inode, existed, dir)),
         _ => Err(Status::ServerFault),
     }
 }
@@ -56,7 +51,8 @@ pub(crate) async fn make_new(
     if at.found.is_some() {
         return Err(Status::Exist);
     }
-    make(server, user, at, node, set, Exists::Refuse).await
+    let (inode, _, change) = make(server, user, at, node, set, Exists::Refuse).await?;
+    Ok((inode, change))
 }
 
 /// The handle of what was made.

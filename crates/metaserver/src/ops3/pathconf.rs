@@ -9,8 +9,8 @@ use crate::names::NAME_BYTES_MAX;
 
 /// POSIX pathconf values, the same for every object.
 pub(crate) fn pathconf(server: &Metaserver, args: Args) -> Res {
-    let inode = object(server, &args.object)
-        .map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
+    let inode =
+        object(server, &args.object).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
     Ok(ResOk {
         obj_attributes: Some(server.fattr3(&inode)),
         linkmax: LINKS_MAX,

@@ -17,9 +17,7 @@ use crate::user::User;
 pub(crate) fn readdirplus(server: &Metaserver, user: &User, args: Args) -> Res {
     let mut dir_attributes = None;
     match entries(server, user, &args, &mut dir_attributes) {
-        Ok((entries, eof)) => {
-            Ok(ResOk { dir_attributes, cookieverf: [0; 8], entries: entries.into(), eof })
-        }
+        Ok((entries, eof)) => Ok(ResOk { dir_attributes, cookieverf: [0; 8], entries: entries.into(), eof }),
         Err(status) => Err(failure(status, ResFail { dir_attributes })),
     }
 }

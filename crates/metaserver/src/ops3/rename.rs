@@ -14,10 +14,9 @@ use crate::user::{Permission, User};
 pub(crate) async fn rename(server: &Metaserver, user: &User, args: Args) -> Res {
     let (mut from, mut to) = (Wcc::default(), Wcc::default());
     match renamed(server, user, &args, &mut from, &mut to).await {
-        Ok((from_change, to_change)) => Ok(ResOk {
-            fromdir_wcc: from.after(server, from_change),
-            todir_wcc: to.after(server, to_change),
-        }),
+        Ok((from_change, to_change)) => {
+            Ok(ResOk { fromdir_wcc: from.after(server, from_change), todir_wcc: to.after(server, to_change) })
+        }
         Err(status) => {
             let (fromdir_wcc, todir_wcc) = (from.unchanged(server), to.unchanged(server));
             Err(failure(status, ResFail { fromdir_wcc, todir_wcc }))
@@ -35,8 +34,7 @@ async fn renamed(
     let from = entry::find(server, user, &args.from, from_wcc)?;
     let to = entry::find(server, user, &args.to, to_wcc)?;
     check(user, &from, &to)?;
-    let command =
-        Command::Rename { from_dir: from.dir.id, from: from.name, to_dir: to.dir.id, to: to.name };
+    let command = Command::Rename { from_dir: from.dir.id, from: from.name, to_dir: to.dir.id, to: to.name };
     let Reply::Renamed { from, to, replaced, .. } = server.propose(None, command).await? else {
         return Err(Status::ServerFault);
     };

@@ -31,10 +31,7 @@ impl Wcc {
         let Some(before) = &self.0 else { return WccData::default() };
         let now = server.view().ok().and_then(|view| read::inode(&*view, before.id).ok()?);
         let alone = change.before == before.change && now.as_ref().is_some_and(|n| n.change == change.after);
-        WccData {
-            before: alone.then_some(before.attributes),
-            after: now.map(|now| server.fattr3(&now)),
-        }
+        WccData { before: alone.then_some(before.attributes), after: now.map(|now| server.fattr3(&now)) }
     }
 
     /// After an operation that returned the object as it left it.

@@ -3,8 +3,22 @@
 
 use namespace::*;
 
-use crate::Picks;
 use crate::plain::{Content, LAST_BYTE, Plain};
+
+/// What one command is chosen by.
+pub type Picks = [u16; 20];
+
+/// The rows of a case (splitmix64).
+pub fn rows(seed: u64, count: usize) -> Vec<Picks> {
+    let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) as u16
+    };
+    (0..count).map(|_| std::array::from_fn(|_| next())).collect()
+}
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const CLIENT_OWNERS: [&str; 3] = ["x", "y", "z"];
@@ -147,8 +161,10 @@ impl<'a> Chooser<'a> {
         if self.seldom(10) {
             return self.inode();
         }
+        // One time in two the oldest, so that there is something to fight for.
+        let few = if self.pick(2) == 0 { 1 } else { usize::MAX };
         let files = self.plain.nodes.keys().copied().filter(|id| self.plain.is_file(*id));
-        self.any(files).unwrap_or(InodeId::ROOT)
+        self.any(files.take(few)).unwrap_or(InodeId::ROOT)
     }
 
     fn client(&mut self) -> ClientId {
@@ -219,13 +235,15 @@ impl<'a> Chooser<'a> {
         if self.pick(3) < 2 {
             return None;
         }
-        let sessions = self.plain.sessions.keys().copied();
-        let session = self.any(sessions.chain([SessionId([9; 16])]))?;
+        let session = match self.any(self.plain.sessions.keys().copied()) {
+            Some(session) if !self.seldom(20) => session,
+            _ => SessionId([9; 16]),
+        };
         let slot = self.pick(2) as u32;
         let known = self.plain.sessions.get(&session).and_then(|session| session.slots.get(&slot));
         let (sequence, next_index) = match known {
             Some((sequence, replies)) => (*sequence, replies.len() as u32),
-            None => (1, 0),
+            None => (100, 0), // so that a straggler may be older
         };
         let (sequence, index) = match self.pick(8) {
             0..4 => (sequence + 1, 0),
@@ -263,16 +281,16 @@ impl<'a> Chooser<'a> {
 
     fn command_of_state(&mut self, kind: usize) -> Option<Command> {
         Some(match kind {
-            60..66 => {
+            60..64 => {
                 let (stateid, client, _) = self.open_state()?;
                 Command::Close { client, stateid }
             }
-            66..69 => {
+            64..68 => {
                 let (stateid, client, _) = self.open_state()?;
                 let (access, deny) = (self.one(SHARES), self.one([Share::NONE, Share::NONE, Share::WRITE]));
                 Command::OpenDowngrade { client, stateid, access, deny }
             }
-            69..75 => {
+            68..75 => {
                 let (open, client, inode) = self.open_state()?;
                 let kind = self.one([LockKind::Read, LockKind::Write]);
                 let owner = LockOwner::New { open, owner: self.one(LOCK_OWNERS).as_bytes().to_vec() };
@@ -285,14 +303,16 @@ impl<'a> Chooser<'a> {
             }
             80..83 => {
                 let (stateid, client, _) = self.lock_state()?;
-                Command::Unlock { client, stateid, range: self.range() }
+                let all = ByteRange { start: 0, end: u64::MAX };
+                let range = if self.pick(3) == 1 { all } else { self.range() };
+                Command::Unlock { client, stateid, range }
             }
             83..85 => {
                 let (stateid, client, _) =
                     if self.pick(3) < 2 { self.lock_state()? } else { self.any_state()? };
                 Command::FreeState { client, stateid }
             }
-            90 if self.seldom(2) => {
+            90 => {
                 let (_, client, inode) = self.layout_state()?;
                 Command::LayoutRecall { client, inode }
             }
@@ -370,7 +390,12 @@ impl<'a> Chooser<'a> {
             }
             37..40 => {
                 let owner = self.one(CLIENT_OWNERS).as_bytes().to_vec();
-                let verifier = [if self.seldom(4) { 2 } else { 1 }; 8];
+                let known =
+                    self.plain.clients.values().find(|client| client.confirmed && client.owner == owner);
+                let verifier = match known {
+                    Some(known) if !self.seldom(5) => known.verifier,
+                    _ => [self.pick(3) as u8; 8],
+                };
                 let principal = principal(u16::from(self.seldom(5)));
                 Command::ExchangeId { owner, verifier, principal, update: self.seldom(3) }
             }

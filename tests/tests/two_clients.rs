@@ -1,0 +1,149 @@
+//! Two client machines on one file system: locks, listings that change while they are read, close-to-open.
+
+use std::time::Duration;
+
+use tests::{Client, Cluster, Lab, Running, scripts};
+
+/// Listing 10,000 entries takes a client of this kind about a second.
+const SLOW: Duration = Duration::from_secs(180);
+const ENTRIES: u32 = 10_000;
+const DATA_SERVERS: usize = 4;
+
+#[test]
+fn locks_exclude_between_clients() {
+    with_two_clients(&["vers=4.2", "vers=4.1"], |ash, elm| {
+        // A count that both raise under flock: a lock that two hold at once loses an increment.
+        ash.run("mkdir -p /mnt/h/locks; echo 0 >/mnt/h/locks/count");
+        let each = 100;
+        let both =
+            [ash, elm].map(|client| client.spawn(&scripts::count_under_lock("/mnt/h/locks/count", each)));
+        for running in both {
+            running.wait(SLOW).must_succeed("count_under_lock");
+        }
+        assert_eq!(elm.run("cat /mnt/h/locks/count").trim(), (2 * each).to_string());
+    });
+}
+
+#[test]
+fn byte_range_locks_are_granted_refused_and_handed_on() {
+    with_two_clients(&["vers=4.2", "vers=4.1"], |ash, elm| {
+        let file = "/mnt/h/ranges";
+        ash.run(&format!("head -c 4096 /dev/zero >{file}"));
+        let lock = |kind, start, length| scripts::fcntl_lock(file, kind, start, length, false, 0.0);
+
+        // ash holds bytes 100..200 for itself and 300..400 shared.
+        let held = ash.spawn(&scripts::fcntl_lock(file, "write", 100, 100, false, 600.0));
+        let shared = ash.spawn(&scripts::fcntl_lock(file, "read", 300, 100, false, 600.0));
+        until(|| elm.try_run(&lock("write", 199, 1)).text.starts_with("refused"), "ash's write lock is seen");
+        until(|| elm.try_run(&lock("write", 399, 1)).text.starts_with("refused"), "ash's read lock is seen");
+
+        for (kind, start, length, expected) in [
+            ("read", 100, 1, "refused"),
+            ("write", 0, 101, "refused"),
+            ("write", 0, 0, "refused"), // length 0: to the end of the file, wherever that comes to be
+            ("write", 0, 100, "locked"),
+            ("write", 200, 100, "locked"),
+            ("read", 300, 100, "locked"),
+            ("read", 250, 200, "locked"),
+            ("write", 350, 1, "refused"),
+            ("write", 400, 0, "locked"),
+        ] {
+            let answer = elm.run(&lock(kind, start, length));
+            assert!(answer.starts_with(expected), "{kind} lock at {start}+{length}: {answer}");
+        }
+
+        // One that waits gets the lock when its owner goes.
+        let waiting = elm.spawn(&scripts::fcntl_lock(file, "write", 150, 10, true, 0.0));
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!waiting.is_done(), "a waiting lock was granted while another held it");
+        held.kill();
+        shared.kill();
+        let answer = waiting.wait(Duration::from_secs(60)).must_succeed("a waiting lock");
+        assert!(answer.starts_with("locked"), "{answer}");
+    });
+}
+
+#[test]
+fn a_listing_is_whole_while_another_client_adds_and_removes() {
+    with_two_clients(&["vers=4.2", "vers=4.1", "vers=3"], |ash, elm| {
+        let dir = "/mnt/h/many";
+        ash.run_within(SLOW, &scripts::make_entries(dir, ENTRIES));
+        elm.run("rm -f /tmp/stop");
+        let churn = elm.spawn(&scripts::churn_entries(dir));
+        ash.run_within(SLOW, &scripts::list_entries(dir, ENTRIES, 5));
+        let made = stop(elm, churn);
+        assert!(made.trim().parse::<u32>().is_ok_and(|made| made > 200), "only {made} entries came and went");
+        // Afterwards both see the same.
+        let names = |client: &Client| {
+            client.run_within(SLOW, &format!("ls -U {dir} | sort | sha256sum; ls {dir} | wc -l"))
+        };
+        assert_eq!(names(ash), names(elm));
+        ash.run_within(SLOW, &format!("rm -r {dir}; [ ! -e {dir} ]"));
+    });
+}
+
+#[test]
+fn what_one_client_closed_the_other_opens() {
+    with_two_clients(&["vers=4.2", "vers=4.1", "vers=3"], |ash, elm| {
+        ash.run("mkdir -p /mnt/h/shared");
+        for round in 0..10 {
+            // Longer, shorter, and the same length with other bytes: the size alone must not be what tells.
+            let bytes = [3_000_000, 10, 3_000_000, 0, 1_500_001][round % 5];
+            let (writer, reader) = if round % 2 == 0 { (ash, elm) } else { (elm, ash) };
+            let sum = writer.run(&format!(
+                "perl -e 'srand {round}; print pack \"C*\", map {{ rand 256 }} 1 .. {bytes}' >/tmp/new
+                 cat /tmp/new >/mnt/h/shared/file; sha256sum </tmp/new"
+            ));
+            assert_eq!(reader.run("sha256sum </mnt/h/shared/file"), sum, "round {round}");
+        }
+        // Renamed over while the other has it open: that one goes on reading what it opened.
+        ash.run("echo old >/mnt/h/shared/name; echo new >/mnt/h/shared/name.new");
+        let reader = elm.spawn("exec 5</mnt/h/shared/name; touch /tmp/opened; until [ -e /tmp/renamed ]; do sleep 0.1; done
+                                echo 3 >/proc/sys/vm/drop_caches; cat <&5; cat /mnt/h/shared/name; rm /tmp/opened /tmp/renamed");
+        elm.run("until [ -e /tmp/opened ]; do sleep 0.1; done");
+        ash.run("mv /mnt/h/shared/name.new /mnt/h/shared/name");
+        elm.run("sleep 1; touch /tmp/renamed");
+        let output = reader.wait(SLOW);
+        // Over v3 a server cannot know of the open file: RFC 1813 has no OPEN, so an ESTALE is what it may say.
+        let v3 = elm.run("grep -c ' /mnt/h .*vers=3' /proc/mounts || true").trim() == "1";
+        assert!(v3 || output.text == "old\nnew\n", "{output}");
+        // One appends, the other truncates, one at a time.
+        ash.run("printf 123456 >/mnt/h/shared/turns");
+        elm.run("truncate -s 3 /mnt/h/shared/turns");
+        ash.run("printf abc >>/mnt/h/shared/turns");
+        assert_eq!(elm.run("cat /mnt/h/shared/turns; rm -r /mnt/h/shared"), "123abc");
+    });
+}
+
+/// Boots two clients once, and tells the story to them over each kind of mount.
+fn with_two_clients(mounts: &[&str], story: impl Fn(&Client, &Client)) {
+    let lab = Lab::open();
+    let cluster = Cluster::up(&lab, DATA_SERVERS);
+    let (ash, elm) = (lab.client("ash"), lab.client("elm"));
+    for options in mounts {
+        println!("-- {options}");
+        for client in [&ash, &elm] {
+            cluster.mount(client, options);
+        }
+        story(&ash, &elm);
+        for client in [&ash, &elm] {
+            client.run("umount /mnt/h");
+        }
+    }
+}
+
+fn stop(client: &Client, storm: Running) -> String {
+    client.run("touch /tmp/stop");
+    storm.wait(SLOW).must_succeed("a script that was told to stop")
+}
+
+#[track_caller]
+fn until(mut condition: impl FnMut() -> bool, what: &str) {
+    for _ in 0..100 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    panic!("after 20 s, it is still not so that {what}");
+}
