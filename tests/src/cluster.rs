@@ -20,9 +20,10 @@ pub const MOUNT_POINT: &str = "/mnt/h";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
-const LOG_TAIL_LINES: usize = 60;
+/// The beginning tells what went wrong first, the end what followed.
+const LOG_SHOWN: (usize, usize) = (30, 40);
 
-/// A metaserver and data servers. Dropping it kills them; if the test is failing, it prints the ends of their logs.
+/// A metaserver and data servers. Dropping it kills them; if the test is failing, it prints their logs.
 pub struct Cluster {
     listen: SocketAddr,
     data_servers: usize,
@@ -144,13 +145,12 @@ impl Cluster {
     /// [`mount`](Cluster::mount) on another folder under the client's /mnt.
     #[track_caller]
     pub fn mount_at(&self, client: &Client, version: &str, mount_point: &str) {
+        let (host, port) = (self.listen.ip(), self.listen.port());
         let options = match version {
-            "vers=3" => {
-                format!("{version},nolock,proto=tcp,mountproto=tcp,port={NFS_PORT},mountport={NFS_PORT}")
-            }
-            _ => format!("{version},port={NFS_PORT}"),
+            "vers=3" => format!("{version},nolock,proto=tcp,mountproto=tcp,port={port},mountport={port}"),
+            _ => format!("{version},port={port}"),
         };
-        let source = format!("{}:/", self.address);
+        let source = format!("{host}:/");
         client.run(&format!("mkdir -p {mount_point}; mount -t nfs -o {options} {source} {mount_point}"));
     }
 
@@ -253,7 +253,7 @@ impl Drop for Cluster {
         self.kill_all();
         if std::thread::panicking() {
             for server in &self.servers {
-                eprintln!("--- end of the log of {}\n{}", server.name, server.log_tail());
+                eprintln!("--- log of {}\n{}", server.name, server.log_ends());
             }
         }
     }
@@ -297,7 +297,7 @@ impl Server {
         loop {
             match process.try_wait() {
                 Ok(Some(status)) if status.success() => return,
-                Ok(Some(status)) => panic!("{} ended with {status}\n{}", self.name, self.log_tail()),
+                Ok(Some(status)) => panic!("{} ended with {status}\n{}", self.name, self.log_ends()),
                 Ok(None) if asked.elapsed() < STOP_TIMEOUT => sleep(POLL),
                 other => {
                     self.process = Some(process);
@@ -305,7 +305,7 @@ impl Server {
                     panic!(
                         "{} did not end within {STOP_TIMEOUT:?}: {other:?}\n{}",
                         self.name,
-                        self.log_tail()
+                        self.log_ends()
                     );
                 }
             }
@@ -322,12 +322,18 @@ impl Server {
         self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
     }
 
-    /// The last lines that it logged.
-    pub fn log_tail(&self) -> String {
+    /// The first and the last lines that it logged.
+    pub fn log_ends(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+        let (first, last) = LOG_SHOWN;
+        if lines.len() <= first + last {
+            return lines.join("\n");
+        }
+        let left_out = lines.len() - first - last;
+        let (head, tail) = (&lines[..first], &lines[lines.len() - last..]);
+        format!("{}\n... {left_out} lines ...\n{}", head.join("\n"), tail.join("\n"))
     }
 
     #[track_caller]
@@ -366,13 +372,13 @@ impl Server {
                 return;
             }
             let command = self.arguments.join(" ");
-            assert!(running, "{} ended: heorot {command}\n{}", self.name, self.log_tail());
+            assert!(running, "{} ended: heorot {command}\n{}", self.name, self.log_ends());
             let waited = started.elapsed();
             assert!(
                 waited < START_TIMEOUT,
                 "{} is not ready: heorot {command}\n{}",
                 self.name,
-                self.log_tail()
+                self.log_ends()
             );
             sleep(POLL);
         }

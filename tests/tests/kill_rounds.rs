@@ -63,7 +63,7 @@ enum Victim {
 
 fn one_round(cluster: &mut Cluster, client: &Client, victim: Victim, seed: u64) {
     let mut dice = Dice(seed);
-    client.run("rm -f /tmp/stop");
+    client.run(&format!("rm -f /tmp/stop; touch {}", note_files()));
     let mut storms: Vec<(String, Running)> = Vec::new();
     for n in 1..=STORMS {
         let script =
@@ -120,13 +120,16 @@ fn one_round(cluster: &mut Cluster, client: &Client, victim: Victim, seed: u64) 
     println!("  {} entries and {} blocks are as they were acknowledged", entries.trim(), blocks.trim());
 }
 
+/// Where each storm notes what is done.
+fn note_files() -> String {
+    let acked = (1..=STORMS).map(|n| format!("/tmp/acked.{n}"));
+    let synced = (1..=WRITERS).map(|n| format!("/tmp/synced.{n}"));
+    acked.chain(synced).collect::<Vec<_>>().join(" ")
+}
+
 /// How many things each storm noted as done.
 fn notes(client: &Client) -> Vec<u64> {
-    let files: Vec<String> = (1..=STORMS)
-        .map(|n| format!("/tmp/acked.{n}"))
-        .chain((1..=WRITERS).map(|n| format!("/tmp/synced.{n}")))
-        .collect();
-    let counts = client.run(&format!("for f in {}; do cat $f 2>/dev/null | wc -l; done", files.join(" ")));
+    let counts = client.run(&format!("for file in {}; do wc -l <$file; done", note_files()));
     counts.lines().map(|line| line.trim().parse().expect("a count")).collect()
 }
 

@@ -118,7 +118,7 @@ fn what_one_client_closed_the_other_opens() {
 /// Boots two clients once, and tells the story to them over each kind of mount.
 fn with_two_clients(mounts: &[&str], story: impl Fn(&Client, &Client)) {
     let lab = Lab::open();
-    let cluster = Cluster::up(&lab, DATA_SERVERS);
+    let cluster = Cluster::separate(&lab, DATA_SERVERS);
     let (ash, elm) = (lab.client("ash"), lab.client("elm"));
     for options in mounts {
         println!("-- {options}");

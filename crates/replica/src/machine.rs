@@ -135,7 +135,8 @@ impl Replica {
         let mut failure = self.failure.clone();
         match failure.wait_for(Option::is_some).await {
             Ok(reason) => reason.clone().unwrap_or_default(),
-            Err(_) => std::future::pending().await,
+            // The thread says why it fails; it ends without a word only when it panics.
+            Err(_) => "the thread of the replica ended".into(),
         }
     }
 
@@ -187,7 +188,8 @@ impl Machine {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         loop {
             let wait = if self.dirty { STORE_SYNC_EVERY } else { Duration::from_secs(3600) };
-            let received = timer.block_on(tokio::time::timeout(wait, queue.recv_many(&mut batch, BATCH_MAX)));
+            let received = timer
+                .block_on(async { tokio::time::timeout(wait, queue.recv_many(&mut batch, BATCH_MAX)).await });
             let outcome = match received {
                 Ok(0) => break,
                 Ok(_) => self.carry_out(&mut batch),

@@ -27,3 +27,33 @@ pub(crate) fn link(step: &mut Step<'_>, inode: InodeId, dir: InodeId, name: &[u8
     step.put_inode(&inode)?;
     Ok(Reply::Linked { inode, dir: change })
 }
+
+#[cfg(test)]
+mod tests {
+    use store::{Durability, MemoryStore, Store};
+
+    use super::*;
+    use crate::{Inode, Kind, Stamp, format};
+
+    #[test]
+    fn an_inode_has_at_most_65_000_names() {
+        let store = MemoryStore::new();
+        let stamp = Stamp::default();
+        store
+            .batch(Durability::Deferred, &mut |edit| {
+                format(edit, &stamp)?;
+                let mut step = Step::new(edit, stamp);
+                let root = crate::read::inode(step.view(), InodeId::ROOT)?.expect("the root");
+                let file = Inode { id: InodeId(9), kind: Kind::Fifo, links: LINKS_MAX - 1, ..root };
+                step.put_inode(&file)?;
+                let mut link = |name| link(&mut step, file.id, InodeId::ROOT, name);
+                assert!(matches!(
+                    link(b"last"),
+                    Ok(Reply::Linked { inode: Inode { links: 65_000, .. }, .. })
+                ));
+                assert!(matches!(link(b"more"), Err(Stop::Refused(Error::TooManyLinks))));
+                Ok(())
+            })
+            .expect("applies");
+    }
+}

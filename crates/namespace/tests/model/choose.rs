@@ -4,21 +4,7 @@
 use namespace::*;
 
 use crate::plain::{Content, LAST_BYTE, Plain};
-
-/// What one command is chosen by.
-pub type Picks = [u16; 20];
-
-/// The rows of a case (splitmix64).
-pub fn rows(seed: u64, count: usize) -> Vec<Picks> {
-    let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) as u16
-    };
-    (0..count).map(|_| std::array::from_fn(|_| next())).collect()
-}
+use crate::rows::Picks;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const CLIENT_OWNERS: [&str; 3] = ["x", "y", "z"];
@@ -321,7 +307,7 @@ impl<'a> Chooser<'a> {
                 let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
                 Command::LayoutGet { client, inode, stateid, mode }
             }
-            90..92 => {
+            91 => {
                 let (stateid, client, inode) = self.any_state()?;
                 let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
                 Command::LayoutGet { client, inode, stateid, mode }

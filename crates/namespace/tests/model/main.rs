@@ -2,7 +2,7 @@
 //!
 //! The model (`plain/`) is plain structs in maps, written for clarity: it counts links by looking for names, keeps locks
 //! byte by byte, and looks at every open to find a conflict. The commands (`choose.rs`) come from few names, clients and
-//! offsets, so that they meet. A failing sequence is shrunk to the shortest that still fails (`shrink.rs`).
+//! offsets, so that they meet. A failing sequence is shrunk to the shortest that still fails (`rows.rs`).
 //!
 //! `HEOROT_MODEL_OPERATIONS` says how many commands in all, `HEOROT_MODEL_SEED` which.
 
@@ -11,14 +11,15 @@
 mod choose;
 mod picture;
 mod plain;
-mod shrink;
+mod rows;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use choose::{Chooser, Picks};
+use choose::Chooser;
 use namespace::{Proposal, Reply, Stamp, Time, apply, check, format};
 use picture::Picture;
 use plain::{Coverage, Plain};
+use rows::Picks;
 use store::{Durability, MemoryStore, Store};
 
 const OPERATIONS_DEFAULT: u64 = 20_000;
@@ -44,10 +45,10 @@ fn the_machine_does_what_the_model_does() {
     let first_seed = number("HEOROT_MODEL_SEED", 1);
     let mut coverage = Coverage::default();
     for seed in first_seed..first_seed + operations.div_ceil(OPERATIONS_OF_A_CASE) {
-        let rows = choose::rows(seed, OPERATIONS_OF_A_CASE as usize);
+        let rows = rows::of_seed(seed, OPERATIONS_OF_A_CASE as usize);
         if let Err(Disagreement { at, .. }) = run(&rows, &mut coverage) {
             let disagrees = |rows: &[Picks]| run(rows, &mut Coverage::default()).err().map(|found| found.at);
-            let shortest = shrink::shrink(&rows[..=at], disagrees);
+            let shortest = rows::shrink(&rows[..=at], disagrees);
             let story = run(&shortest, &mut Coverage::default()).err().map(|found| found.story);
             panic!("HEOROT_MODEL_SEED={seed} (command {at}): {}", story.unwrap_or_default());
         }

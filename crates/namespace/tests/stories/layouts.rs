@@ -111,6 +111,26 @@ fn layouts_are_returned_one_by_one_all_at_once_or_revoked() {
 }
 
 #[test]
+fn a_recall_moves_the_sequence_on_once() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let inode = w.file("/f");
+    let recall = |w: &mut World| w.apply(Command::LayoutRecall { client: a, inode });
+    assert_eq!(recall(&mut w), Ok(Reply::State { stateid: None }), "it may have been returned");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let layout = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    let recalled = stateid(recall(&mut w));
+    assert_eq!((recalled.id, recalled.sequence), (layout.id, layout.sequence + 1));
+    assert_eq!(stateid(recall(&mut w)), recalled, "a call-back sent again carries the same");
+    // The client had asked for more before the call-back reached it.
+    let more = w.layout(a, "/f", layout, IoMode::Read).unwrap();
+    assert_eq!(more.sequence, recalled.sequence + 1);
+    assert_eq!(stateid(recall(&mut w)).sequence, more.sequence + 1);
+    w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::File { inode, stateid: recalled } })
+        .unwrap();
+}
+
+#[test]
 fn a_layout_ends_with_the_last_close_of_its_client() {
     let mut w = World::new();
     let (a, b) = (w.client("a"), w.client("b"));

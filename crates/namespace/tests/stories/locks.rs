@@ -85,7 +85,11 @@ fn a_lock_needs_its_kind_of_access() {
 fn ranges_must_have_a_byte() {
     let (mut w, a, _, by_a, _) = two_clients();
     assert_eq!(w.lock_new(a, by_a, "x", Read, 5..5), Err(Error::BadRange));
-    assert_eq!(w.lock_new(a, by_a, "x", Read, 6..5), Err(Error::BadRange));
+    let (owner, range) = (b"x".to_vec(), ByteRange { start: 6, end: 5 });
+    let owner = LockOwner::New { open: by_a, owner };
+    let inode = w.id("/f");
+    let backwards = Command::Lock { client: a, inode, owner, kind: Read, range };
+    assert_eq!(w.apply(backwards), Err(Error::BadRange));
     let x = stateid(w.lock_new(a, by_a, "x", Read, 0..5));
     assert_eq!(w.unlock(a, x, 3..3), Err(Error::BadRange));
     stateid(w.lock_more(a, x, Read, u64::MAX - 1..u64::MAX));

@@ -1,8 +1,10 @@
 //! Tables of `apply`: one story a test, told in the words of the domain. After each command the whole store is checked.
 
 mod attributes;
+mod broken;
 mod clients;
 mod cluster;
+mod disk_format;
 mod layouts;
 mod locks;
 mod names;

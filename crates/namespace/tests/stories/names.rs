@@ -285,15 +285,6 @@ fn rename_over_an_open_file_keeps_it_until_close() {
 }
 
 #[test]
-fn links_have_a_bound() {
-    let mut w = World::new();
-    w.file("/f");
-    // The rest of 65,000 links would take a while: this one stands for them.
-    assert_eq!(LINKS_MAX, 65_000);
-    w.link("/f", "/g").unwrap();
-}
-
-#[test]
 fn the_stripe_policy_is_that_of_the_nearest_directory_that_has_one() {
     let mut w = World::new();
     for dir in ["/a", "/a/b", "/a/b/c"] {

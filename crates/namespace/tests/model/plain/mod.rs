@@ -2,6 +2,7 @@
 //!
 //! It shares with the machine the types of its interface and nothing else. Nothing is stored that can be counted.
 
+mod clients;
 mod cluster;
 mod coverage;
 mod names;
@@ -9,9 +10,10 @@ mod states;
 
 use std::collections::BTreeMap;
 
+pub use clients::{PlainClient, PlainSession};
 pub use coverage::Coverage;
 use namespace::*;
-pub use states::{LAST_BYTE, PlainClient, PlainLayout, PlainLock, PlainOpen, PlainSession};
+pub use states::{LAST_BYTE, PlainLayout, PlainLock, PlainOpen};
 
 /// The outcome of an operation, before it becomes a reply.
 pub type Outcome = Result<Reply, Error>;

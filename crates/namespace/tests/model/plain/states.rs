@@ -1,30 +1,8 @@
-//! The model's clients, sessions, opens, locks and layouts.
-
-use std::collections::BTreeMap;
+//! The model's opens, locks and layouts.
 
 use namespace::*;
 
 use super::{Content, Outcome, Plain};
-
-#[derive(Debug, Clone)]
-pub struct PlainClient {
-    pub owner: Vec<u8>,
-    pub verifier: [u8; 8],
-    pub principal: Principal,
-    pub confirmed: bool,
-    pub sequence: u32,
-    /// What the last CREATE_SESSION was answered.
-    pub answered: Option<Reply>,
-    pub reclaimed: bool,
-}
-
-#[derive(Debug, Clone)]
-pub struct PlainSession {
-    pub client: ClientId,
-    pub channels: Channels,
-    /// Sequence, and replies by index.
-    pub slots: BTreeMap<u32, (u32, BTreeMap<u32, Reply>)>,
-}
 
 #[derive(Debug, Clone)]
 pub struct PlainOpen {
@@ -93,139 +71,6 @@ pub struct PlainLayout {
 }
 
 impl Plain {
-    // Clients.
-
-    fn client_of(&self, owner: &[u8], confirmed: bool) -> Option<ClientId> {
-        let is = |client: &PlainClient| client.owner == owner && client.confirmed == confirmed;
-        self.clients.iter().find(|(_, client)| is(client)).map(|(id, _)| *id)
-    }
-
-    fn is_busy(&self, client: ClientId) -> bool {
-        self.has_state(client) || self.sessions.values().any(|session| session.client == client)
-    }
-
-    pub fn has_state(&self, client: ClientId) -> bool {
-        self.opens.values().any(|open| open.client == client)
-            || self.locks.values().any(|lock| lock.client == client)
-            || self.layouts.values().any(|layout| layout.client == client)
-    }
-
-    pub(super) fn exchange_id(
-        &mut self,
-        owner: &[u8],
-        verifier: [u8; 8],
-        principal: &Principal,
-        update: bool,
-    ) -> Outcome {
-        if let Some(id) = self.client_of(owner, true) {
-            let client = &self.clients[&id];
-            let known = Reply::Client { id, sequence: client.sequence + 1, confirmed: true };
-            let (same_verifier, same_principal) =
-                (client.verifier == verifier, client.principal == *principal);
-            match (update, same_verifier, same_principal) {
-                (true, true, true) => return Ok(known),
-                (true, false, _) => return Err(Error::NotSame),
-                (true, true, false) => return Err(Error::Permission),
-                (false, true, true) => return Ok(known),
-                (false, _, false) if self.is_busy(id) => return Err(Error::ClientInUse),
-                (false, _, false) => self.end_client(id),
-                (false, false, true) => {}
-            }
-        } else if update {
-            return Err(Error::NotConfirmed);
-        }
-        if let Some(old) = self.client_of(owner, false) {
-            self.end_client(old);
-        }
-        let id = ClientId(self.next_client);
-        self.next_client += 1;
-        let client = PlainClient {
-            owner: owner.to_vec(),
-            verifier,
-            principal: principal.clone(),
-            confirmed: false,
-            sequence: 0,
-            answered: None,
-            reclaimed: false,
-        };
-        self.clients.insert(id, client);
-        Ok(Reply::Client { id, sequence: 1, confirmed: false })
-    }
-
-    pub(super) fn create_session(
-        &mut self,
-        id: ClientId,
-        sequence: u32,
-        principal: &Principal,
-        channels: Channels,
-    ) -> Outcome {
-        let client = self.clients.get(&id).ok_or(Error::StaleClient)?.clone();
-        if client.principal != *principal {
-            return Err(Error::ClientInUse);
-        }
-        match client.answered {
-            Some(reply) if sequence == client.sequence => return Ok(reply),
-            _ if sequence != client.sequence + 1 => return Err(Error::Misordered),
-            _ => {}
-        }
-        if !client.confirmed
-            && let Some(old) = self.client_of(&client.owner, true)
-        {
-            self.end_client(old);
-        }
-        let mut name = [0; 16];
-        name[..8].copy_from_slice(&id.0.to_be_bytes());
-        name[8..12].copy_from_slice(&self.next_session.to_be_bytes());
-        name[12..].copy_from_slice(&(self.random as u32).to_be_bytes());
-        self.next_session += 1;
-        let session = SessionId(name);
-        self.sessions.insert(session, PlainSession { client: id, channels, slots: BTreeMap::new() });
-        let reply = Reply::Session { id: session, client: id, sequence, channels };
-        let client = self.clients.get_mut(&id).expect("it was there");
-        client.confirmed = true;
-        client.sequence = sequence;
-        client.answered = Some(reply.clone());
-        Ok(reply)
-    }
-
-    pub(super) fn destroy_client(&mut self, client: ClientId) -> Outcome {
-        if !self.clients.contains_key(&client) {
-            return Err(Error::StaleClient);
-        }
-        if self.is_busy(client) {
-            return Err(Error::ClientBusy);
-        }
-        self.end_client(client);
-        Ok(Reply::Done)
-    }
-
-    pub(super) fn expire_client(&mut self, client: ClientId) -> Outcome {
-        if !self.clients.contains_key(&client) {
-            return Err(Error::StaleClient);
-        }
-        self.end_client(client);
-        Ok(Reply::Done)
-    }
-
-    fn end_client(&mut self, client: ClientId) {
-        // The oldest open first: files that nothing holds any more go in this order.
-        while let Some(open) = self.opens.iter().find(|(_, open)| open.client == client).map(|(id, _)| *id) {
-            self.end_open(open);
-        }
-        assert!(!self.has_state(client), "locks and layouts go with opens");
-        self.sessions.retain(|_, session| session.client != client);
-        self.clients.remove(&client);
-    }
-
-    pub(super) fn reclaim_complete(&mut self, client: ClientId) -> Outcome {
-        let client = self.clients.get_mut(&client).ok_or(Error::StaleClient)?;
-        if client.reclaimed {
-            return Err(Error::CompleteAlready);
-        }
-        client.reclaimed = true;
-        Ok(Reply::Done)
-    }
-
     // Stateids.
 
     fn new_state(&mut self) -> StateId {
@@ -339,7 +184,7 @@ impl Plain {
         Ok(Reply::State { stateid: None })
     }
 
-    fn end_open(&mut self, id: StateId) {
+    pub(super) fn end_open(&mut self, id: StateId) {
         let PlainOpen { client, inode, .. } = self.opens.remove(&id).expect("it was there");
         self.locks.retain(|_, lock| lock.open != id);
         if !self.opens.values().any(|open| open.client == client && open.inode == inode) {

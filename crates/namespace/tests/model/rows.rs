@@ -1,7 +1,20 @@
-//! Makes a failing sequence as short and as simple as it can be: rows left out, first many at once, then one by one;
-//! then numbers made 0.
+//! Rows of numbers that commands are chosen by, and how a failing sequence of them is made as short and as simple as it
+//! can be: rows left out, first many at once, then one by one; then numbers made 0.
 
-use crate::choose::Picks;
+/// What one command is chosen by.
+pub type Picks = [u16; 20];
+
+/// The rows of a case (splitmix64).
+pub fn of_seed(seed: u64, count: usize) -> Vec<Picks> {
+    let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95);
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) as u16
+    };
+    (0..count).map(|_| std::array::from_fn(|_| next())).collect()
+}
 
 /// A run of a short case takes about a millisecond for each command.
 const RUNS_MAX: usize = 3000;

@@ -1,0 +1,79 @@
+//! What `check` finds: no record of a store can be lost unseen.
+
+use std::collections::BTreeMap;
+
+use namespace::*;
+use store::{Durability, MemoryStore, Store};
+
+use crate::world::*;
+
+/// A store with something in every table.
+fn rich() -> World {
+    let mut w = World::new();
+    let targets = vec![TargetId(1), TargetId(2)];
+    let addresses = vec!["10.0.0.1:2050".to_string()];
+    let server =
+        DataServer { id: DataServerId(1), name: "ds".to_string(), addresses, targets: targets.clone() };
+    w.apply(Command::PutDataServer(server)).unwrap();
+    w.apply(Command::DefineDevice { targets }).unwrap();
+    let a = w.client("a");
+    let session = read::sessions(&*w.view(), a).unwrap()[0];
+    w.dir("/d");
+    w.file("/d/f");
+    w.make("/d/s", NewNode::Symlink(b"f".to_vec()), Exists::Refuse).unwrap();
+    let origin = Origin { session, slot: 0, sequence: 1, index: 0 };
+    w.apply_from(Some(origin), Command::Wrote { inode: w.id("/d/f"), end: 9 }).unwrap();
+    let open = w.open(a, "/d/f", BOTH).unwrap();
+    w.lock_new(a, open, "x", LockKind::Write, 0..5).unwrap();
+    w.layout(a, "/d/f", open, IoMode::ReadWrite).unwrap();
+    w.set("/d/f", SetAttributes { size: Some(3), ..SetAttributes::default() }).unwrap();
+    w
+}
+
+fn findings(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<String> {
+    let store = MemoryStore::new();
+    store
+        .batch(Durability::Deferred, &mut |edit| {
+            pairs.iter().try_for_each(|(key, value)| edit.put(key, value))
+        })
+        .expect("puts");
+    check(&*store.snapshot().expect("a snapshot")).expect("checks")
+}
+
+#[test]
+fn every_record_that_is_lost_is_missed() {
+    let all = rich().dump();
+    assert_eq!(findings(&all), Vec::<String>::new());
+    let tables: BTreeMap<u8, ()> = all.iter().map(|(key, _)| (key[0], ())).collect();
+    assert_eq!(tables.len(), 22, "something is in every table: {tables:02x?}");
+    for lost in 0..all.len() {
+        let mut rest = all.clone();
+        let (key, _) = rest.remove(lost);
+        const SLOTS: u8 = 0x14; // nothing else tells what a slot was answered
+        assert!(key[0] == SLOTS || !findings(&rest).is_empty(), "{key:02x?}");
+    }
+}
+
+#[test]
+fn every_record_that_cannot_be_read_is_found() {
+    let all = rich().dump();
+    for (at, (key, value)) in all.iter().enumerate() {
+        if value.is_empty() {
+            continue; // an index that says all by being there
+        }
+        for broken in [vec![], vec![200], [&[200], &value[1..]].concat()] {
+            let mut with_broken = all.clone();
+            with_broken[at].1 = broken;
+            assert!(!findings(&with_broken).is_empty(), "{key:02x?}");
+        }
+    }
+}
+
+#[test]
+fn a_key_of_no_table_is_found_unless_it_is_another_ones() {
+    let mut all = rich().dump();
+    all.push((b"\xf0applied".to_vec(), vec![]));
+    assert_eq!(findings(&all), Vec::<String>::new());
+    all.push((vec![0x7f, 1], vec![]));
+    assert_eq!(findings(&all).len(), 1);
+}

@@ -1,0 +1,21 @@
+//! The bytes of docs/disk-format.md: what was written once must be read for ever.
+
+use crate::world::*;
+
+#[test]
+fn a_store_with_one_file_is_these_bytes() {
+    let mut w = World::new();
+    w.file("/f");
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let found: Vec<String> =
+        w.dump().iter().map(|(key, value)| format!("{} {}", hex(key), hex(value))).collect();
+    assert_eq!(found, EXPECTED);
+}
+
+const EXPECTED: [&str; 5] = [
+    "00 01040101effdb6f70f01010102",
+    "010000000000000002 0102010102010400ed030000024000070207020700070200",
+    "010000000000000003 01038180cc990300010080804002a4030a14010002070207020702070100",
+    "02000000000000000266 010303",
+    "0300000000000000020000000000000003 01016603",
+];
