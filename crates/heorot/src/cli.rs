@@ -55,6 +55,9 @@ pub(crate) struct UpArgs {
     /// 127.0.0.1, root of a client is squashed and clients must use ports below 1024
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:2049")]
     pub listen: ListenAddress,
+    /// Root of a client stays root, also on another address than 127.0.0.1: whoever can reach it can do everything
+    #[arg(long)]
+    pub no_root_squash: bool,
     /// Address of the admin interface and the metrics page
     #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
     pub admin: SocketAddr,

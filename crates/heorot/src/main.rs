@@ -14,6 +14,7 @@ mod data_dir;
 mod ds;
 mod failure;
 mod heartbeat;
+mod limits;
 mod listen;
 mod logging;
 mod mds;
@@ -34,6 +35,7 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     logging::start(cli.log_json);
+    limits::raise_open_files();
     let outcome = match cli.command {
         Command::Up(args) => signals::run(up::up(args)),
         Command::Mds(args) => signals::run(mds::mds(args)),

@@ -45,7 +45,7 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
     let (secret, _) = Secret::read_or_create(&dir.path().join("secret"), lost, &SystemEntropy)?;
     dir.check(&secret.cluster())?;
 
-    let running_mds = start_mds(listen, dir.path(), &secret).await?;
+    let running_mds = start_mds(listen, args.no_root_squash, dir.path(), &secret).await?;
     let mut running = Vec::new();
     for index in 0..count {
         running.push(start_ds(index, listen, dir.path(), &secret).await?);
@@ -95,13 +95,20 @@ fn data_servers(dir: &DataDir, asked: Option<u16>) -> Result<u16, Failure> {
     }
 }
 
-async fn start_mds(listen: SocketAddr, dir: &Path, secret: &Secret) -> Result<RunningMds, Failure> {
+async fn start_mds(
+    listen: SocketAddr,
+    no_root_squash: bool,
+    dir: &Path,
+    secret: &Secret,
+) -> Result<RunningMds, Failure> {
+    let mut export = default_export(listen);
+    export.squash_root &= !no_root_squash;
     let settings = MdsSettings {
         listen,
         listen_setting: LISTEN,
         lease: LEASE_DEFAULT,
         stripe: STRIPE_DEFAULT,
-        export: default_export(listen),
+        export,
         clean_every: CLEAN_DEFAULT,
         reserve_bytes: RESERVE_DEFAULT_BYTES,
     };

@@ -30,6 +30,8 @@ mod setattr;
 mod user;
 mod work;
 
+pub use admin::{AdminError, DataServerReport, StatusReport, StripeReport};
 pub use data_servers::TargetReport;
 pub use metaserver::{Export, Metaserver, MetaserverConfig};
+pub use orphans::CleanReport;
 pub use placement::{COLUMNS_MAX, DefaultStripe};

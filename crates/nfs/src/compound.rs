@@ -211,11 +211,15 @@ async fn in_session<N: Nfs4>(
             Ok(op) => {
                 let number = op.number();
                 let result = timed(server, &mut context, op).await;
-                if compound::encode_op(&result).len > context.room_bytes {
-                    ResOp::refused(number, too_big)
-                } else {
-                    result
+                let message = compound::encode_op(&result);
+                if message.len <= context.room_bytes {
+                    results.push_encoded(result.status(), message);
+                    if results.status != Status::Ok {
+                        break;
+                    }
+                    continue;
                 }
+                ResOp::refused(number, too_big)
             }
         };
         results.push(&result);
@@ -258,9 +262,12 @@ struct Results {
 
 impl Results {
     fn push(&mut self, result: &ResOp) {
-        let message = compound::encode_op(result);
+        self.push_encoded(result.status(), compound::encode_op(result));
+    }
+
+    fn push_encoded(&mut self, status: Status, message: Message) {
         self.bytes += message.len;
-        self.status = result.status();
+        self.status = status;
         self.done.push(message);
     }
 

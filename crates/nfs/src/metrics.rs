@@ -138,7 +138,7 @@ pub fn exposition(registry: &Registry) -> String {
     let mut text = String::new();
     if prometheus_client::encoding::text::encode(&mut text, registry).is_err() {
         // Formatting into a String cannot fail; say so rather than show half a page.
-        let _ = write!(text, "# encoding failed\n");
+        let _ = writeln!(text, "# encoding failed");
     }
     text
 }

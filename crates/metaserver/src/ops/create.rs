@@ -37,7 +37,12 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
             let parent = server.inode(view, context.inode)?;
             user.check(&parent, Permission::WRITE_AND_SEARCH)?;
             let is_dir = node == NewNode::Directory;
-            let mode = wanted.mode.unwrap_or(if is_dir { 0o755 } else { 0o644 });
+            let mode = match node {
+                // Linux has no other mode of a symbolic link, whatever the client's umask.
+                NewNode::Symlink(_) => 0o777,
+                NewNode::Directory => wanted.mode.unwrap_or(0o755),
+                _ => wanted.mode.unwrap_or(0o644),
+            };
             let attributes = new_attributes(&user, &parent, mode, is_dir, wanted.accessed, wanted.modified);
             Ok(Command::Create(Create { dir, name, node, attributes, exists: Exists::Refuse }))
         }

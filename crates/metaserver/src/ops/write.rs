@@ -7,8 +7,11 @@ use wire::nfs4::{StableHow, Status};
 use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::nfs4::Context;
+use crate::setattr::after_write;
 
 pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    // Taken before the write: one that another write finds changed in between must not vouch for these bytes.
+    let writeverf = server.write_verifier.get();
     let inode = {
         let view = server.view()?;
         let inode = server.current_file(&*view, context)?;
@@ -23,12 +26,15 @@ pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args
     if count > 0 {
         let stable = args.stable != StableHow::Unstable;
         server.write_data(&inode, args.offset, args.data, stable).await?;
-        let inode = inode.id;
-        server.change(context, |_| Ok(Command::Wrote { inode, end })).await?;
+        let id = inode.id;
+        server.change(context, |_| Ok(Command::Wrote { inode: id, end })).await?;
+        if let Some(set) = after_write(&server.caller(context)?, &inode) {
+            server.change(context, |_| Ok(Command::SetAttributes { inode: id, set })).await?;
+        }
     }
     let committed = match args.stable {
         StableHow::Unstable => StableHow::Unstable,
         StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
     };
-    Ok(ResOk { count, committed, writeverf: server.write_verifier.get() })
+    Ok(ResOk { count, committed, writeverf })
 }

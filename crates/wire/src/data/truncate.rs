@@ -1,4 +1,4 @@
-//! TRUNCATE: sets the length of an object.
+//! TRUNCATE: shortens an object; it never grows one.
 
 use bytes::Bytes;
 
