@@ -210,7 +210,7 @@ fn wire_time(t: Time) -> nfs4::Time {
 /// Bytes that `du` shows.
 pub(crate) fn used_bytes(inode: &Inode) -> u64 {
     match inode.kind {
-        Kind::File(_) => inode.size.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES),
+        Kind::File(_) => inode.written.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES),
         Kind::Directory(_) => BLOCK_BYTES,
         _ => 0,
     }

@@ -158,6 +158,7 @@ mod tests {
             // Removed but still open: it owns its objects as long as it is there.
             links: 0,
             size: 0,
+            written: 0,
             accessed: t,
             modified: t,
             changed: t,

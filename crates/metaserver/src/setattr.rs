@@ -135,6 +135,7 @@ mod tests {
             gid: 70,
             links: 1,
             size: 0,
+            written: 0,
             accessed: t,
             modified: t,
             changed: t,

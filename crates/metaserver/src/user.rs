@@ -115,6 +115,7 @@ mod tests {
             gid,
             links: 1,
             size: 0,
+            written: 0,
             accessed: t,
             modified: t,
             changed: t,

@@ -22,9 +22,9 @@
 //! proposal of an older sequence than the slot's is a straggler that nobody waits for any more, and is not done.
 //! The memory is bounded: one record for each slot, which goes with its session.
 //!
-//! **Cost.** A create is four gets (slot, directory, name, counters) and six puts (inode, name, cookie, directory,
-//! counters, slot). No operation's cost grows with a directory, and an OPEN's does not grow with the opens of the file
-//! unless one of them denies something: see `Use`.
+//! **Cost.** A create is six gets (session before and after, slot, directory, name, counters) and six puts (inode, name,
+//! cookie, directory, counters, slot). No operation's cost grows with a directory; that of an OPEN does not grow with the
+//! opens of the file unless one of them denies something (see `Use`); that of a LOCK grows with the locks on its file.
 
 use store::{Edit, StoreError};
 
@@ -82,6 +82,7 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
         gid: 0,
         links: 2,
         size: 0,
+        written: 0,
         accessed: stamp.time,
         modified: stamp.time,
         changed: stamp.time,

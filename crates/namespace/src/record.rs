@@ -204,6 +204,10 @@ pub struct LayoutState {
     pub mode: IoMode,
     /// Whether it is being recalled: the sequence has moved on for that.
     pub recalled: bool,
+    /// Whether the file's modification time was set since the last LAYOUTCOMMIT. A client writes its data out before
+    /// it sends the SETATTR, but commits the layout only afterwards, and does not say when it wrote (Linux never
+    /// sends `loca_time_modify`): the time that was set, by `cp -p` or `tar x`, then stands.
+    pub times_set: bool,
 }
 
 /// One locked range; where it starts and whose it is are in its key.

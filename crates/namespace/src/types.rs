@@ -117,6 +117,8 @@ pub struct Inode {
     pub links: u32,
     /// Bytes of data; entries × 64 for a directory; target length for a symbolic link.
     pub size: u64,
+    /// One past the last byte that was written, within the size: a file made longer by SETATTR alone takes no room.
+    pub written: u64,
     /// Last read, as far as NFS keeps it.
     pub accessed: Time,
     /// Last change of the data.

@@ -43,6 +43,20 @@ impl Inode {
         }
     }
 
+    /// It was cut, or made longer without data.
+    pub(crate) fn resize(&mut self, size: u64) {
+        self.size = size;
+        self.written = self.written.min(size);
+    }
+
+    /// Data up to `end` are there. Returns whether it grew.
+    pub(crate) fn wrote(&mut self, end: u64) -> bool {
+        let grown = end > self.size;
+        self.size = self.size.max(end);
+        self.written = self.written.max(end);
+        grown
+    }
+
     /// Its data, or a directory's entries, changed.
     pub(crate) fn data_changed(&mut self, now: Time) -> Change {
         self.modified = now;

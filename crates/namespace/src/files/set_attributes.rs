@@ -4,6 +4,7 @@
 //! and tell the size afterwards (LAYOUTCOMMIT), so objects may hold bytes beyond the end, which must not come to light
 //! when the file grows over them.
 
+use crate::states::layout_state;
 use crate::step::{Step, Stop};
 use crate::{
     Error, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes, StripePolicy, work,
@@ -40,10 +41,13 @@ pub(crate) fn set_attributes(
     inode.accessed = set.accessed.unwrap_or(inode.accessed);
     inode.modified = set.modified.unwrap_or(inode.modified);
     inode.attributes_changed(step.now());
+    if set.modified.is_some() && layout.is_some() {
+        layout_state::times_set(step, inode.id)?;
+    }
     let work = match cut {
         None => None,
         Some((size, layout)) => {
-            inode.size = size;
+            inode.resize(size);
             Some(work::cut(step, &inode, layout, size)?)
         }
     };
@@ -60,7 +64,7 @@ pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64) -> Result<Rep
     if end > SIZE_BYTES_MAX {
         return Err(Error::TooLarge.into());
     }
-    inode.size = inode.size.max(end);
+    inode.wrote(end);
     inode.data_changed(step.now());
     step.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, work: None })

@@ -51,7 +51,7 @@ pub(crate) fn get_layout(
             let stateid = table::new_stateid(step)?;
             table::insert(
                 step,
-                &State::Layout(LayoutState { stateid, client, inode, mode, recalled: false }),
+                &State::Layout(LayoutState { stateid, client, inode, mode, recalled: false, times_set: false }),
             )?;
             stateid
         }
@@ -68,20 +68,40 @@ pub(crate) fn commit(
     modified: Option<Time>,
 ) -> Result<Reply, Stop> {
     let mut file = step.inode(inode)?;
-    let state = find(step, client, inode, stateid)?;
+    let mut state = find(step, client, inode, stateid)?;
     if state.mode != IoMode::ReadWrite {
         return Err(Error::OpenMode.into());
     }
     if last_write.is_some_and(|last| last >= SIZE_BYTES_MAX) {
         return Err(Error::TooLarge.into());
     }
-    let grown = last_write.map(|last| last + 1).filter(|end| *end > file.size);
-    file.size = grown.unwrap_or(file.size);
-    let later = modified.filter(|modified| *modified > file.modified);
+    let end = last_write.map(|last| last + 1);
+    let grown = end.filter(|end| file.wrote(*end));
+    let later = match modified {
+        Some(modified) => Some(modified).filter(|modified| *modified > file.modified),
+        None => Some(file.modified).filter(|_| state.times_set),
+    };
     file.data_changed(step.now());
     file.modified = later.unwrap_or(file.modified);
     step.put_inode(&file)?;
+    if state.times_set {
+        let before = State::Layout(state);
+        state.times_set = false;
+        table::replace(step, &before, &State::Layout(state))?;
+    }
     Ok(Reply::Committed { size: grown })
+}
+
+/// The file's modification time was set: see [`LayoutState::times_set`].
+pub(crate) fn times_set(step: &mut Step<'_>, inode: InodeId) -> Result<(), StoreError> {
+    for (_, stateid, mode) in read::layouts(step.view(), inode)? {
+        if let (IoMode::ReadWrite, Some(State::Layout(mut state))) = (mode, read::state(step.view(), stateid.id)?) {
+            let before = State::Layout(state);
+            state.times_set = true;
+            table::replace(step, &before, &State::Layout(state))?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn recall(step: &mut Step<'_>, client: ClientId, inode: InodeId) -> Result<Reply, Stop> {

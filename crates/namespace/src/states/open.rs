@@ -70,7 +70,7 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
             let stateid = add(step, inode.id, open)?;
             let mut work = None;
             if cut {
-                inode.size = 0;
+                inode.resize(0);
                 inode.data_changed(step.now());
                 step.put_inode(&inode)?;
                 work = Some(work::cut(step, &inode, layout, 0)?);

@@ -59,7 +59,7 @@ pub struct Node {
 
 #[derive(Debug, Clone)]
 pub enum Content {
-    File { layout: FileLayout, size: u64 },
+    File { layout: FileLayout, size: u64, written: u64 },
     Directory { entries: BTreeMap<Vec<u8>, (u64, InodeId)>, next_cookie: u64, stripe: Option<StripePolicy> },
     Symlink(Vec<u8>),
     Other(Kind),

@@ -47,8 +47,12 @@ impl Plain {
     /// The inode as the machine should show it.
     pub fn inode(&self, id: InodeId) -> Inode {
         let node = &self.nodes[&id];
+        let written = match &node.content {
+            Content::File { written, .. } => *written,
+            _ => 0,
+        };
         let (kind, size) = match &node.content {
-            Content::File { layout, size } => (Kind::File(*layout), *size),
+            Content::File { layout, size, .. } => (Kind::File(*layout), *size),
             Content::Directory { entries, next_cookie, stripe } => {
                 let entries = entries.len() as u64;
                 let parent = self.parent(id);
@@ -67,6 +71,7 @@ impl Plain {
             gid: node.gid,
             links: self.links(id),
             size,
+            written,
             accessed: node.accessed,
             modified: node.modified,
             changed: node.changed,
@@ -159,8 +164,9 @@ impl Plain {
     /// The file has `size` bytes now, and nothing above.
     pub(super) fn cut(&mut self, inode: InodeId, new: u64) -> u64 {
         let node = self.nodes.get_mut(&inode).expect("is");
-        let Content::File { layout, size } = &mut node.content else { panic!("only files are cut") };
+        let Content::File { layout, size, written } = &mut node.content else { panic!("only files are cut") };
         *size = new;
+        *written = new.min(*written);
         let (layout, generation) = (*layout, node.generation);
         let mut least = new;
         self.work.retain(|_, work| match work.kind {
@@ -204,7 +210,7 @@ impl Plain {
             return if take { Ok((known, self.still(create.dir), false)) } else { Err(Error::Exists) };
         }
         let content = match create.node.clone() {
-            NewNode::File(layout) => Content::File { layout, size: 0 },
+            NewNode::File(layout) => Content::File { layout, size: 0, written: 0 },
             NewNode::Directory => {
                 Content::Directory { entries: Default::default(), next_cookie: 3, stripe: None }
             }
@@ -354,6 +360,9 @@ impl Plain {
         }
         if let Some(modified) = set.modified {
             node.modified = modified;
+            for layout in self.layouts.values_mut() {
+                layout.times_set |= layout.inode == inode && layout.mode == IoMode::ReadWrite;
+            }
         }
         Ok(Reply::Attributes { inode: self.inode(inode), work })
     }
@@ -361,7 +370,10 @@ impl Plain {
     pub(super) fn wrote(&mut self, inode: InodeId, end: u64) -> Outcome {
         match &mut self.node(inode)?.content {
             Content::File { .. } if end > i64::MAX as u64 => return Err(Error::TooLarge),
-            Content::File { size, .. } => *size = end.max(*size),
+            Content::File { size, written, .. } => {
+                *size = end.max(*size);
+                *written = end.max(*written);
+            }
             Content::Directory { .. } => return Err(Error::IsDirectory),
             _ => return Err(Error::WrongType),
         }

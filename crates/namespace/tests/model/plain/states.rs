@@ -68,6 +68,7 @@ pub struct PlainLayout {
     pub inode: InodeId,
     pub mode: IoMode,
     pub recalled: bool,
+    pub times_set: bool,
 }
 
 impl Plain {
@@ -357,6 +358,7 @@ impl Plain {
             inode,
             mode,
             recalled: false,
+            times_set: false,
         });
         state.sequence += 1;
         state.recalled = false;
@@ -387,9 +389,14 @@ impl Plain {
             return Err(Error::TooLarge);
         }
         let now = self.now;
+        let layout = self.layouts.get_mut(&stateid.id).expect("it is mine");
+        let times_set = std::mem::replace(&mut layout.times_set, false);
         let node = self.node(inode)?;
-        let Content::File { size, .. } = &mut node.content else { panic!("only files have layouts") };
+        let Content::File { size, written, .. } = &mut node.content else { panic!("only files have layouts") };
         let mut grown = None;
+        if let Some(last) = last_write {
+            *written = (last + 1).max(*written);
+        }
         if let Some(last) = last_write
             && last >= *size
         {
@@ -398,6 +405,7 @@ impl Plain {
         }
         node.modified = match modified {
             Some(modified) if modified > node.modified => modified,
+            None if times_set => node.modified,
             _ => now,
         };
         node.changed = now;

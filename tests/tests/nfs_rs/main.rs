@@ -1,0 +1,24 @@
+//! nfs-rs as a second, independent client: NFSv3, 4.1 and 4.2, with the pNFS files layout.
+//!
+//! ```text
+//!   ash, elm           two mounts of nfs-rs in this process, each a client of its own to the server
+//!     │ 127.0.0.1
+//!   heorot up          a metaserver and four data servers, started and killed by each story
+//! ```
+//!
+//! No kernel is between the test and the wire: nothing is cached, retried or mended on the way, so each operation is
+//! asked for when the story says so, and every byte is counted. A story runs once with each version that it names.
+//!
+//! What nfs-rs 0.11 cannot do, so that no story tells it: exclusive and guarded creation (v3 CREATE is always
+//! UNCHECKED, OPEN always UNCHECKED4); share denials; two lock owners in one client, or waiting for a lock; DATA_SYNC
+//! and FILE_SYNC writes; SETATTR under an open stateid (it sends the anonymous one); MKNOD; SECINFO. v3 has no locks.
+
+mod attributes;
+mod data;
+mod file;
+mod listing;
+mod locks;
+mod names;
+mod parallel;
+mod scene;
+mod server;

@@ -1,0 +1,151 @@
+//! `heorot up` on this machine's loopback, on ports of its own.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tests::{FileBytes, Metrics, Traffic};
+
+pub const DATA_SERVERS: usize = 4;
+
+const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
+/// Below those that the kernel gives to clients, so that no connection of another test takes one of ours.
+const PORTS: Range<u16> = 20_500..32_000;
+/// The metaserver's, one for each data server, and the admin interface's.
+const PORTS_EACH: u16 = 2 + DATA_SERVERS as u16;
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(10);
+const LOG_LINES_SHOWN: usize = 60;
+
+/// One cluster in one process. Dropping it kills it; if the test is failing, it prints the end of the log.
+pub struct Server {
+    pub nfs: SocketAddr,
+    admin: SocketAddr,
+    process: Child,
+    log: PathBuf,
+    _folder: TempDir,
+}
+
+impl Server {
+    #[track_caller]
+    pub fn start() -> Server {
+        let folder = tempfile::Builder::new().prefix("heorot-nfs-rs.").tempdir().expect("a temporary folder");
+        let ports = free_ports();
+        let (nfs, admin) = ((LOOPBACK, ports.start).into(), (LOOPBACK, ports.end - 1).into());
+        let log = folder.path().join("log");
+        let out = File::create(&log).expect("make the log");
+        let out_too = out.try_clone().expect("a second handle of the log");
+        // setpriv: killed with the thread that started it, should that end without dropping it.
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(binary())
+            .args(["up", "--data"])
+            .arg(folder.path().join("data"))
+            .args(["--data-servers", &DATA_SERVERS.to_string()])
+            .args(["--listen", &nfs.to_string(), "--admin", &admin.to_string()])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(out_too)
+            .spawn()
+            .unwrap_or_else(|e| panic!("start heorot: {e}: run `make setup`"));
+        let mut server = Server { nfs, admin, process, log, _folder: folder };
+        server.wait_until_ready();
+        server
+    }
+
+    /// How files made in `path` from now on are striped.
+    #[track_caller]
+    pub fn stripe(&self, path: &str, unit: &str, columns: usize) {
+        let output = Command::new(binary())
+            .args(["stripe", "set", path, "--unit", unit, "--columns", &columns.to_string()])
+            .args(["--admin", &self.admin.to_string()])
+            .output()
+            .expect("run heorot stripe");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "heorot stripe set {path}: {error}");
+    }
+
+    /// File bytes that clients moved so far, by the server that they moved them to or from.
+    #[track_caller]
+    pub fn traffic(&self) -> Traffic {
+        let all = Metrics::read(self.admin).with("caller", "client");
+        let of = |role: &str, server: &str| -> FileBytes {
+            all.clone().with("role", role).with("server", server).file_bytes()
+        };
+        Traffic {
+            metaserver: of("metaserver", "mds"),
+            data_servers: (0..DATA_SERVERS).map(|n| of("dataserver", &format!("ds{n}"))).collect(),
+        }
+    }
+
+    /// How many v4 clients the metaserver knows.
+    #[track_caller]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+    pub fn clients(&self) -> usize {
+        Metrics::read(self.admin).sum("heorot_clients", &[]) as usize
+    }
+
+    fn wait_until_ready(&mut self) {
+        let started = Instant::now();
+        // The last line that it prints, when all data servers have registered.
+        while !self.log().lines().any(|line| line == "ready") {
+            let ended = self.process.try_wait().expect("ask for its status");
+            assert!(ended.is_none(), "heorot up ended: {ended:?}\n{}", self.log());
+            assert!(started.elapsed() < START_TIMEOUT, "heorot up is not ready\n{}", self.log());
+            sleep(POLL);
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+            eprintln!("--- the end of heorot's log\n{}", shown.join("\n"));
+        }
+    }
+}
+
+/// Consecutive ports that nobody listens on. Other test processes look for theirs at the same time: each begins
+/// somewhere else, and a port that is taken in between fails the start with a clear error.
+#[track_caller]
+fn free_ports() -> Range<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let blocks = PORTS.len() / usize::from(PORTS_EACH);
+    for _ in 0..blocks {
+        let turn = std::process::id() as usize * 16 + usize::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        let first = PORTS.start + (turn % blocks) as u16 * PORTS_EACH;
+        let ports = first..first + PORTS_EACH;
+        if ports.clone().all(|port| TcpListener::bind((LOOPBACK, port)).is_ok()) {
+            return ports;
+        }
+    }
+    panic!("no {PORTS_EACH} free ports in a row in {PORTS:?}");
+}
+
+/// `HEOROT_BIN`, or the release build.
+#[track_caller]
+fn binary() -> PathBuf {
+    let path = std::env::var_os("HEOROT_BIN").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/heorot"),
+        PathBuf::from,
+    );
+    assert!(path.exists(), "{} is missing: run `make build`", path.display());
+    path
+}
