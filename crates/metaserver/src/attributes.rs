@@ -4,9 +4,7 @@ use bytes::Bytes;
 use namespace::{FileLayout, Inode, Kind, SetAttributes, Time, read};
 use store::View;
 use wire::nfs4::fattr::{ChangeAttrType, SetTime};
-use wire::nfs4::{
-    self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr,
-};
+use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr};
 
 use crate::Metaserver;
 use crate::errors::store_failed;
@@ -164,7 +162,7 @@ impl Wanted {
     }
 
     /// Which times become "now": for these, permission to write is enough.
-    pub(crate) fn to_now(&self) -> (bool, bool) {
+    pub(crate) fn to_now(self) -> (bool, bool) {
         (self.accessed_now, self.modified_now)
     }
 

@@ -4,11 +4,9 @@ use namespace::{Inode, InodeId, Kind, NewAttributes, SetAttributes, read};
 use wire::nfs3::{Fattr, FileType, PostOpAttr, SetAttr, SetTime, SpecData, Time, WccAttr};
 use wire::nfs4::Status;
 
+use crate::attributes::used_bytes;
 use crate::user::User;
 use crate::{Metaserver, setattr};
-
-/// What a file's use of disk is rounded up to: nobody keeps count of holes.
-const BLOCK_BYTES: u64 = 4096;
 
 /// What version 3 can say of a time: 1970 to 2106.
 pub(crate) fn time(time: namespace::Time) -> Time {
@@ -42,8 +40,6 @@ impl Metaserver {
             Kind::CharacterDevice(major, minor) => (FileType::Character, SpecData { major, minor }),
             Kind::BlockDevice(major, minor) => (FileType::Block, SpecData { major, minor }),
         };
-        let has_blocks = inode.layout().is_some() || inode.directory().is_some();
-        let blocks = if has_blocks { inode.size.div_ceil(BLOCK_BYTES) } else { 0 };
         Fattr {
             kind,
             mode: inode.mode,
@@ -51,7 +47,7 @@ impl Metaserver {
             uid: inode.uid,
             gid: inode.gid,
             size: inode.size,
-            used: blocks.saturating_mul(BLOCK_BYTES),
+            used: used_bytes(inode),
             rdev,
             fsid: u64::from(self.config.volume),
             fileid: inode.id.0,

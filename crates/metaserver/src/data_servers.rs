@@ -61,7 +61,9 @@ impl DataServers {
 
     /// Takes in a data server from the state machine, or as it registered with `spaces`.
     pub(crate) fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) {
-        let Some(address) = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok()) else { return };
+        let Some(address) = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok()) else {
+            return;
+        };
         let Ok(mut targets) = self.targets.write() else { return };
         let known = targets.values().find(|t| t.server == server.id && t.peer.address() == address);
         let peer = known.map_or_else(
@@ -121,7 +123,8 @@ impl DataServers {
         let Ok(targets) = self.targets.read() else { return (0, 0) };
         let spaces: BTreeMap<u64, &TargetSpace> =
             targets.values().filter_map(|t| t.space.as_ref()).map(|s| (s.file_system, s)).collect();
-        let sum = |of: fn(&TargetSpace) -> u64| spaces.values().fold(0u64, |sum, s| sum.saturating_add(of(s)));
+        let sum =
+            |of: fn(&TargetSpace) -> u64| spaces.values().fold(0u64, |sum, s| sum.saturating_add(of(s)));
         (sum(|s| s.total), sum(|s| s.free))
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use host::{Clock, Entropy};
 use namespace::{
-    Command, DataServer, FileLayout, Inode, InodeId, NewNode, Origin, Proposal, Reply, Stamp, StripePolicy, Time,
-    read,
+    Command, DataServer, FileLayout, Inode, InodeId, NewNode, Origin, Proposal, Reply, Stamp, StripePolicy,
+    Time, read,
 };
 use nfs::{Connection, Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, Server};
 use replica::{Replica, ReplicaError};

@@ -240,7 +240,9 @@ impl Nfs4 for Metaserver {
             ArgOp::Verify(args) => ResOp::Verify(ops::verify::verify(self, cx, &args.obj_attributes)),
             ArgOp::NVerify(args) => ResOp::NVerify(ops::verify::nverify(self, cx, &args.obj_attributes)),
             ArgOp::Open(args) => ResOp::Open(ops::open::open(self, cx, args).await),
-            ArgOp::OpenDowngrade(args) => ResOp::OpenDowngrade(ops::open_downgrade::downgrade(self, cx, args).await),
+            ArgOp::OpenDowngrade(args) => {
+                ResOp::OpenDowngrade(ops::open_downgrade::downgrade(self, cx, args).await)
+            }
             ArgOp::PutFh(args) => ResOp::PutFh(ops::filehandles::putfh(self, cx, &args)),
             ArgOp::PutPubFh => ResOp::PutPubFh(ops::filehandles::putrootfh(self, cx)),
             ArgOp::PutRootFh => ResOp::PutRootFh(ops::filehandles::putrootfh(self, cx)),
@@ -267,9 +269,15 @@ impl Nfs4 for Metaserver {
             ArgOp::TestStateid(args) => ResOp::TestStateid(ops::stateids::test(self, cx, &args)),
             ArgOp::GetDeviceInfo(args) => ResOp::GetDeviceInfo(ops::getdeviceinfo::getdeviceinfo(self, args)),
             ArgOp::LayoutGet(args) => ResOp::LayoutGet(ops::layoutget::layoutget(self, cx, args).await),
-            ArgOp::LayoutCommit(args) => ResOp::LayoutCommit(ops::layoutcommit::layoutcommit(self, cx, args).await),
-            ArgOp::LayoutReturn(args) => ResOp::LayoutReturn(ops::layoutreturn::layoutreturn(self, cx, args).await),
-            ArgOp::ReclaimComplete(args) => ResOp::ReclaimComplete(ops::reclaim_complete::complete(self, cx, args).await),
+            ArgOp::LayoutCommit(args) => {
+                ResOp::LayoutCommit(ops::layoutcommit::layoutcommit(self, cx, args).await)
+            }
+            ArgOp::LayoutReturn(args) => {
+                ResOp::LayoutReturn(ops::layoutreturn::layoutreturn(self, cx, args).await)
+            }
+            ArgOp::ReclaimComplete(args) => {
+                ResOp::ReclaimComplete(ops::reclaim_complete::complete(self, cx, args).await)
+            }
             // The compound has dealt with SEQUENCE; a second one is out of place.
             ArgOp::Sequence(_) => ResOp::Sequence(Err(Status::SequencePos)),
             ArgOp::Illegal(_) => ResOp::Illegal,

@@ -32,9 +32,9 @@ impl Sessions {
     }
 
     pub(crate) fn of_client(&self, client: ClientId) -> Vec<Arc<Session>> {
-        self.known.lock().map_or(vec![], |known| {
-            known.values().filter(|s| s.client() == client.0).cloned().collect()
-        })
+        self.known
+            .lock()
+            .map_or(vec![], |known| known.values().filter(|s| s.client() == client.0).cloned().collect())
     }
 
     fn forget_client(&self, client: ClientId) {

@@ -133,7 +133,7 @@ mod tests {
         assert!(!user.may(&inode(0o404, 8, 70), Permission::READ), "the group's bits, though others may");
         assert!(user.may(&inode(0o002, 8, 80), Permission::WRITE));
         let root = User { uid: 0, gid: 0, gids: vec![] };
-        assert!(root.may(&inode(0, 7, 7), Permission::WRITE_AND_SEARCH) == false, "nobody may execute it");
+        assert!(!root.may(&inode(0, 7, 7), Permission::WRITE_AND_SEARCH), "nobody may execute it");
         assert!(root.may(&inode(0o100, 7, 7), Permission::WRITE_AND_SEARCH));
     }
 }

@@ -205,7 +205,10 @@ async fn in_session<N: Nfs4>(
         let result = match ArgOp::decode(&mut ops, header.minor_version) {
             Err(bad) => ResOp::refused(bad.number, Status::BadXdr),
             Ok(ArgOp::Sequence(_)) => ResOp::Sequence(Err(Status::SequencePos)),
-            Ok(op) if stands_alone(&op) && !matches!(op, ArgOp::DestroySession(_) | ArgOp::DestroyClientid(_)) => {
+            Ok(op)
+                if stands_alone(&op)
+                    && !matches!(op, ArgOp::DestroySession(_) | ArgOp::DestroyClientid(_)) =>
+            {
                 ResOp::refused(op.number(), Status::NotOnlyOp)
             }
             Ok(op) => {

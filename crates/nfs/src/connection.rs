@@ -13,9 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, Semaphore, oneshot};
-use wire::rpc::{
-    CallError, CallHeader, Credential, MESSAGE_CALL, Rejection, ReplyHeader, frame, reply,
-};
+use wire::rpc::{CallError, CallHeader, Credential, MESSAGE_CALL, Rejection, ReplyHeader, frame, reply};
 use wire::xdr::{Decoder, Encode, Encoder, Message};
 
 use crate::limits::{Admission, Gate};

@@ -56,6 +56,7 @@ impl Programs {
             let (low, high) = range.unwrap_or((u32::MAX, 0));
             range = Some((low.min(*versions.start()), high.max(*versions.end())));
         }
-        Err(range.map_or(Rejection::ProgramUnavailable, |(low, high)| Rejection::ProgramMismatch { low, high }))
+        Err(range
+            .map_or(Rejection::ProgramUnavailable, |(low, high)| Rejection::ProgramMismatch { low, high }))
     }
 }

@@ -154,7 +154,8 @@ mod tests {
     #[tokio::test]
     async fn fragments_are_joined_and_records_kept_apart() {
         let large = vec![9; 300_000];
-        let input = [fragment(false, b"ab"), fragment(true, b"cd"), fragment(true, &large), fragment(true, b"")];
+        let input =
+            [fragment(false, b"ab"), fragment(true, b"cd"), fragment(true, &large), fragment(true, b"")];
         let (records, end) = read_all(&input.concat()).await;
         assert_eq!(records, [&b"abcd"[..], &large, b""]);
         assert!(end.is_ok());

@@ -58,7 +58,8 @@ async fn what_a_truncate_cut_off_reads_as_zeros_when_the_file_grows_again() {
         for cut in [UNIT + 777, 2 * UNIT, 4 * UNIT, 4 * UNIT - 1, 4 * UNIT + 1, 1, 0] {
             println!("cut at {cut}");
             put(&scene.ash, "cut", &data).await;
-            let (file, seen) = join(OpenFile::open(&scene.ash, "cut"), OpenFile::open(&scene.elm, "cut")).await;
+            let (file, seen) =
+                join(OpenFile::open(&scene.ash, "cut"), OpenFile::open(&scene.elm, "cut")).await;
             file.truncate(cut).await;
             assert_eq!(seen.attributes().await.filesize, cut as u64);
             assert_same(&seen.read_all().await, &data[..cut]);
@@ -126,7 +127,8 @@ async fn versions_see_each_others_writes() {
     for round in 0..9 {
         let writer = round % ALL.len();
         println!("round {round}: {:?} writes", ALL[writer]);
-        let data = dice.bytes(1 + dice.below(200 * KIB));
+        let length = 1 + dice.below(200 * KIB);
+        let data = dice.bytes(length);
         let offset = dice.below(memory.len());
         let file = OpenFile::open(&clients[writer], "shared").await;
         file.write(offset, &data).await;

@@ -39,7 +39,7 @@ impl OpenFile {
         let data = Bytes::copy_from_slice(data);
         let (length, handle) = (data.len(), self.handle.clone());
         let written = nfs_rs::write_all(&*self.client, handle, offset as u64, data).await;
-        let written = written.unwrap_or_else(|e| panic!("write {length} bytes at {offset}: {e}"));
+        let written = written.unwrap_or_else(|e| panic!("write {length} bytes at {offset}: {e:?}"));
         assert_eq!(written, length as u64);
     }
 
@@ -51,7 +51,7 @@ impl OpenFile {
             let at = (offset + data.len()) as u64;
             let count = (length - data.len()).min(chunk) as u32;
             let piece = self.client.read(self.handle.clone(), at, count).await;
-            let piece = piece.unwrap_or_else(|e| panic!("read {count} bytes at {at}: {e}"));
+            let piece = piece.unwrap_or_else(|e| panic!("read {count} bytes at {at}: {e:?}"));
             assert!(piece.len() <= count as usize);
             if piece.is_empty() {
                 break;
@@ -70,7 +70,7 @@ impl OpenFile {
     pub async fn truncate(&self, size: usize) {
         let size = Some(size as u64);
         let set = self.client.setattr(self.handle.clone(), None, None, None, None, size, None, None).await;
-        set.unwrap_or_else(|e| panic!("truncate to {size:?}: {e}"));
+        set.unwrap_or_else(|e| panic!("truncate to {size:?}: {e:?}"));
     }
 
     pub async fn attributes(&self) -> Attr {

@@ -78,13 +78,15 @@ pub async fn mount(server: &Server, version: Version, folder: &str) -> Client {
 /// [`mount`], with more of nfs-rs's options, such as `&uid=1000`.
 pub async fn mount_with(server: &Server, version: Version, folder: &str, options: &str) -> Client {
     let (address, port) = (server.nfs, server.nfs.port());
-    let url =
-        format!("nfs://{address}{folder}?version={}&mountport={port}&noresvport=true{options}", version.option());
+    let url = format!(
+        "nfs://{address}{folder}?version={}&mountport={port}&noresvport=true{options}",
+        version.option()
+    );
     let mount = nfs_rs::parse_url_and_mount(&url).await;
     Arc::from(mount.unwrap_or_else(|e| panic!("mount {url}: {e}")))
 }
 
-/// The protocol's own error, in the words that v3 and v4 share, such as `NOENT`.
+/// The protocol's own error, in v4's words, without the prefix: such as `NOENT`.
 #[track_caller]
 pub fn refusal<T: std::fmt::Debug>(result: nfs_rs::Result<T>) -> String {
     let name = match result.expect_err("this should be refused") {
@@ -92,5 +94,8 @@ pub fn refusal<T: std::fmt::Debug>(result: nfs_rs::Result<T>) -> String {
         NfsError::Nfs4(code) => format!("{code:?}"),
         other => panic!("not an answer of the protocol: {other:?}"),
     };
-    name.trim_start_matches("NFS3ERR_").trim_start_matches("NFS4ERR_").to_owned()
+    match name.trim_start_matches("NFS3ERR_").trim_start_matches("NFS4ERR_") {
+        "ACCES" => "ACCESS".to_owned(), // v3 spells it so
+        name => name.to_owned(),
+    }
 }

@@ -38,7 +38,8 @@ impl Server {
     pub fn start() -> Server {
         let folder = tempfile::Builder::new().prefix("heorot-nfs-rs.").tempdir().expect("a temporary folder");
         let ports = free_ports();
-        let (nfs, admin) = ((LOOPBACK, ports.start).into(), (LOOPBACK, ports.end - 1).into());
+        let nfs = SocketAddr::from((LOOPBACK, ports.start));
+        let admin = SocketAddr::from((LOOPBACK, ports.end - 1));
         let log = folder.path().join("log");
         let out = File::create(&log).expect("make the log");
         let out_too = out.try_clone().expect("a second handle of the log");

@@ -2,17 +2,14 @@
 
 use namespace::{Command, Principal, Reply};
 use wire::nfs4::exchange_id::{
-    Args, CONFIRMED_R, ResOk, ServerOwner, StateProtectArgs, StateProtectRes, UPD_CONFIRMED_REC_A, USE_NON_PNFS,
-    USE_PNFS_DS, USE_PNFS_MDS,
+    Args, CONFIRMED_R, FLAGS_FROM_CLIENT, ResOk, ServerOwner, StateProtectArgs, StateProtectRes,
+    UPD_CONFIRMED_REC_A, USE_PNFS_MDS,
 };
 use wire::nfs4::{ClientId, Status};
 use wire::rpc::Credential;
 
 use crate::Metaserver;
 use crate::nfs4::Context;
-
-/// The flags that a client may send.
-const FLAGS: u32 = 0x0000_0103 | USE_NON_PNFS | USE_PNFS_MDS | USE_PNFS_DS | UPD_CONFIRMED_REC_A;
 
 /// Who calls, as clients are told apart by.
 pub(super) fn principal(credential: &Credential) -> Principal {
@@ -23,7 +20,7 @@ pub(super) fn principal(credential: &Credential) -> Principal {
 }
 
 pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    if args.flags & !FLAGS != 0 {
+    if args.flags & !FLAGS_FROM_CLIENT != 0 {
         return Err(Status::Inval);
     }
     match args.state_protect {

@@ -1,6 +1,8 @@
 //! OPEN (RFC 8881, section 18.16): claims NULL and FH; creation in every mode.
 
-use namespace::{ClientId, Command, Create, Exists, Inode, Kind, NewNode, Open, OpenTarget, Reply, Share, read};
+use namespace::{
+    ClientId, Command, Create, Exists, Inode, Kind, NewNode, Open, OpenTarget, Reply, Share, read,
+};
 use store::View;
 use wire::nfs4::open::{
     Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_PRESERVE_UNLINKED, ResOk,
@@ -211,7 +213,8 @@ impl Opener<'_> {
             }
         };
         let Wanted { mode, accessed, modified, .. } = how.wanted;
-        let attributes = new_attributes(&self.user, &parent, mode.unwrap_or(0o644), false, accessed, modified);
+        let attributes =
+            new_attributes(&self.user, &parent, mode.unwrap_or(0o644), false, accessed, modified);
         let create = Create { dir, name, node, attributes, exists: how.exists };
         Ok(self.command(OpenTarget::Create { create, truncate: how.truncate }))
     }

@@ -8,7 +8,11 @@ use super::open::{access_share, deny_share};
 use crate::Metaserver;
 use crate::nfs4::{Context, client, stateid, wire_stateid};
 
-pub(crate) async fn downgrade(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+pub(crate) async fn downgrade(
+    server: &Metaserver,
+    context: &mut Context,
+    args: Args,
+) -> Result<ResOk, Status> {
     let client = client(context)?;
     context.state.current()?;
     let given = stateid(&context.state.resolve(args.open_stateid)?)?;

@@ -56,7 +56,13 @@ struct Listing {
 }
 
 impl Listing {
-    fn add(&mut self, server: &Metaserver, view: &dyn View, entry: namespace::Entry, args: &Args) -> ControlFlow<()> {
+    fn add(
+        &mut self,
+        server: &Metaserver,
+        view: &dyn View,
+        entry: namespace::Entry,
+        args: &Args,
+    ) -> ControlFlow<()> {
         let attrs = match server.inode(view, entry.inode) {
             Ok(inode) => server.attributes(view, &inode, &args.attr_request),
             Err(status) => Err(status),

@@ -14,7 +14,11 @@ fn flavors() -> ResOk {
     vec![SecInfo::Flavor(AUTH_SYS), SecInfo::Flavor(AUTH_NONE)]
 }
 
-pub(crate) fn secinfo(server: &Metaserver, context: &mut Context, args: &secinfo::Args) -> Result<ResOk, Status> {
+pub(crate) fn secinfo(
+    server: &Metaserver,
+    context: &mut Context,
+    args: &secinfo::Args,
+) -> Result<ResOk, Status> {
     let view = server.view()?;
     let dir = server.current_dir(&*view, context)?;
     let name = names::checked(&args.name)?;

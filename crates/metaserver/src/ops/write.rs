@@ -22,7 +22,11 @@ pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args
         inode
     };
     let count = args.data.len() as u32;
-    let end = args.offset.checked_add(u64::from(count)).filter(|end| *end <= i64::MAX as u64).ok_or(Status::FBig)?;
+    let end = args
+        .offset
+        .checked_add(u64::from(count))
+        .filter(|end| *end <= i64::MAX as u64)
+        .ok_or(Status::FBig)?;
     if count > 0 {
         let stable = args.stable != StableHow::Unstable;
         server.write_data(&inode, args.offset, args.data, stable).await?;

@@ -90,6 +90,8 @@ fn check_inode(
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
     let Inode { id, links, size, .. } = inode;
+    let written_max = if inode.layout().is_some() { *size } else { 0 };
+    findings.expect(inode.written <= written_max, || format!("{id:?} has {} written bytes", inode.written));
     findings.expect(inode.generation != 0, || format!("{id:?} has generation 0"));
     match &inode.kind {
         Kind::Directory(directory) => {

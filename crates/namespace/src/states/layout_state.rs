@@ -51,7 +51,14 @@ pub(crate) fn get_layout(
             let stateid = table::new_stateid(step)?;
             table::insert(
                 step,
-                &State::Layout(LayoutState { stateid, client, inode, mode, recalled: false, times_set: false }),
+                &State::Layout(LayoutState {
+                    stateid,
+                    client,
+                    inode,
+                    mode,
+                    recalled: false,
+                    times_set: false,
+                }),
             )?;
             stateid
         }
@@ -95,7 +102,9 @@ pub(crate) fn commit(
 /// The file's modification time was set: see [`LayoutState::times_set`].
 pub(crate) fn times_set(step: &mut Step<'_>, inode: InodeId) -> Result<(), StoreError> {
     for (_, stateid, mode) in read::layouts(step.view(), inode)? {
-        if let (IoMode::ReadWrite, Some(State::Layout(mut state))) = (mode, read::state(step.view(), stateid.id)?) {
+        if let (IoMode::ReadWrite, Some(State::Layout(mut state))) =
+            (mode, read::state(step.view(), stateid.id)?)
+        {
             let before = State::Layout(state);
             state.times_set = true;
             table::replace(step, &before, &State::Layout(state))?;

@@ -34,9 +34,29 @@ pub struct Picture {
 /// A state, without what only the machine needs.
 #[derive(Debug, PartialEq)]
 enum Seen {
-    Open { stateid: Stateid, client: ClientId, inode: InodeId, owner: Vec<u8>, access: Share, deny: Share },
-    Lock { stateid: Stateid, client: ClientId, inode: InodeId, owner: Vec<u8>, open: StateId },
-    Layout { stateid: Stateid, client: ClientId, inode: InodeId, mode: IoMode, recalled: bool, times_set: bool },
+    Open {
+        stateid: Stateid,
+        client: ClientId,
+        inode: InodeId,
+        owner: Vec<u8>,
+        access: Share,
+        deny: Share,
+    },
+    Lock {
+        stateid: Stateid,
+        client: ClientId,
+        inode: InodeId,
+        owner: Vec<u8>,
+        open: StateId,
+    },
+    Layout {
+        stateid: Stateid,
+        client: ClientId,
+        inode: InodeId,
+        mode: IoMode,
+        recalled: bool,
+        times_set: bool,
+    },
 }
 
 /// Locks that a stranger and one of the owners might ask for.
@@ -162,7 +182,10 @@ impl Picture {
         for (id, layout) in &plain.layouts {
             let (client, inode, mode, recalled) = (layout.client, layout.inode, layout.mode, layout.recalled);
             let stateid = Stateid { sequence: layout.sequence, id: *id };
-            picture.states.insert(*id, Seen::Layout { stateid, client, inode, mode, recalled, times_set: layout.times_set });
+            picture.states.insert(
+                *id,
+                Seen::Layout { stateid, client, inode, mode, recalled, times_set: layout.times_set },
+            );
         }
         let asks = askers(plain);
         for id in plain.nodes.keys().filter(|id| plain.is_file(**id)) {

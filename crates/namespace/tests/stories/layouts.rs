@@ -159,3 +159,33 @@ fn the_last_close_of_a_removed_file_takes_its_layout_and_the_file() {
     assert_eq!(w.inode(f), None);
     assert_eq!(w.work(), [(f, WorkKind::Remove)]);
 }
+
+#[test]
+fn a_modification_time_that_was_set_stands_until_the_second_layout_commit() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let inode = w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let layout = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    // cp -p: the data are at the data servers, then the time is set, then the layout is committed.
+    w.set("/f", SetAttributes { modified: Some(at(7)), ..SetAttributes::default() }).unwrap();
+    let commit =
+        Command::LayoutCommit { client: a, inode, stateid: layout, last_write: Some(99), modified: None };
+    w.apply(commit.clone()).unwrap();
+    assert_eq!((w.stat("/f").size, w.stat("/f").modified), (100, at(7)));
+    w.apply(commit).unwrap();
+    assert_eq!(w.stat("/f").modified, at(w.seconds), "later writes count again");
+}
+
+#[test]
+fn a_file_made_longer_takes_no_room_until_it_is_written() {
+    let mut w = World::new();
+    w.file("/f");
+    w.set("/f", SetAttributes { size: Some(1 << 40), ..SetAttributes::default() }).unwrap();
+    assert_eq!((w.stat("/f").size, w.stat("/f").written), (1 << 40, 0));
+    let inode = w.id("/f");
+    w.apply(Command::Wrote { inode, end: 5000 }).unwrap();
+    assert_eq!(w.stat("/f").written, 5000);
+    w.set("/f", SetAttributes { size: Some(10), ..SetAttributes::default() }).unwrap();
+    assert_eq!(w.stat("/f").written, 10);
+}

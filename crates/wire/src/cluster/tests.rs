@@ -9,7 +9,8 @@ use crate::nfs3::testing::{hostile, round_trip};
 
 fn calls() -> Vec<Call> {
     let path = Bytes::from_static(b"/data/sda");
-    let target = TargetSpace { file_system: 5, target: 4, path, total: 100, free: 60, objects: 7, failed: false };
+    let target =
+        TargetSpace { file_system: 5, target: 4, path, total: 100, free: 60, objects: 7, failed: false };
     vec![
         Call::Null(null::Args {}),
         Call::Hello(hello::Args { cluster: [1; 16], nonce: [2; 32] }),

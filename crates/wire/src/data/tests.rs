@@ -36,7 +36,8 @@ fn calls() -> Vec<Call> {
 fn replies() -> Vec<Reply> {
     let entry = ObjectEntry { volume: 1, inode: 2, generation: 3, column: 4 };
     let path = Bytes::from_static(b"/data/sda");
-    let target = TargetSpace { file_system: 5, target: 4, path, total: 100, free: 60, objects: 7, failed: true };
+    let target =
+        TargetSpace { file_system: 5, target: 4, path, total: 100, free: 60, objects: 7, failed: true };
     vec![
         Reply::Null(null::Res {}),
         Reply::Hello(Ok(hello::ResOk { nonce: [2; 32], proof: [3; 32] })),

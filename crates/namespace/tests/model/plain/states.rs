@@ -392,7 +392,9 @@ impl Plain {
         let layout = self.layouts.get_mut(&stateid.id).expect("it is mine");
         let times_set = std::mem::replace(&mut layout.times_set, false);
         let node = self.node(inode)?;
-        let Content::File { size, written, .. } = &mut node.content else { panic!("only files have layouts") };
+        let Content::File { size, written, .. } = &mut node.content else {
+            panic!("only files have layouts")
+        };
         let mut grown = None;
         if let Some(last) = last_write {
             *written = (last + 1).max(*written);

@@ -1,0 +1,163 @@
+//! Attributes, permissions, and what the file system says of itself.
+
+use nfs_rs::Time;
+
+use crate::file::{OpenFile, put};
+use crate::scene::{ALL, Version, each, mount_with, refusal};
+
+const USER: u32 = 1000;
+const GROUP: u32 = 1001;
+const ACCESS_READ: u32 = 1;
+const ACCESS_MODIFY: u32 = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attributes_that_are_set_are_kept() {
+    each(&ALL, async |scene| {
+        put(&scene.ash, "file", b"12345").await;
+        let file = scene.ash.lookup_path("file").await.expect("look up").fh;
+        let (atime, mtime) =
+            (Time { seconds: 1_000_000_000, nseconds: 123_456_789 }, Time { seconds: 7, nseconds: 1 });
+        let before = scene.elm.getattr(file.clone()).await.expect("attributes");
+        let set = scene
+            .ash
+            .setattr(
+                file.clone(),
+                None,
+                Some(0o751),
+                Some(USER),
+                Some(GROUP),
+                None,
+                Some(atime.clone()),
+                Some(mtime.clone()),
+            )
+            .await;
+        set.expect("set attributes");
+        let found = scene.elm.getattr(file.clone()).await.expect("attributes");
+        assert_eq!((found.file_mode & 0o7777, found.uid, found.gid), (0o751, USER, GROUP));
+        assert_eq!((found.atime, found.mtime.clone()), (atime, mtime.clone()));
+        assert_eq!((found.filesize, found.nlink, found.fileid), (5, 1, before.fileid));
+        assert_ne!(found.ctime, before.ctime);
+        assert_eq!(scene.ash.getattr_path("file").await.expect("attributes").fsid, found.fsid);
+
+        // Set with the owner it would be cleared, as by chown.
+        let set = scene.ash.setattr(file.clone(), None, Some(0o4751), None, None, None, None, None).await;
+        set.expect("set the mode");
+        let found = scene.elm.getattr(file.clone()).await.expect("attributes");
+        assert_eq!(found.file_mode & 0o7777, 0o4751);
+
+        // A write moves mtime to now; a new size too.
+        let open = OpenFile::open(&scene.ash, "file").await;
+        open.write(5, b"6").await;
+        let written = open.attributes().await;
+        assert!(written.mtime.seconds > 1_000_000_000, "{:?}", written.mtime);
+        open.truncate(2).await;
+        let cut = open.attributes().await;
+        assert!((cut.mtime.seconds, cut.mtime.nseconds) > (written.mtime.seconds, written.mtime.nseconds));
+        open.close().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_used_is_what_was_written() {
+    const SIZE: usize = 3 << 20;
+    each(&ALL, async |scene| {
+        put(&scene.ash, "full", &vec![1; SIZE]).await;
+        let used = scene.elm.getattr_path("full").await.expect("attributes").used;
+        assert!((SIZE as u64..SIZE as u64 * 11 / 10).contains(&used), "{used} bytes used");
+        let hole = OpenFile::create(&scene.ash, "hole").await;
+        hole.truncate(SIZE).await;
+        let attributes = hole.attributes().await;
+        assert_eq!(attributes.filesize, SIZE as u64);
+        hole.close().await;
+    })
+    .await;
+}
+
+/// v4: nfs-rs sends no guard (VERIFY), so this is v3 alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guarded_setattr_needs_the_ctime_that_is_there() {
+    each(&[Version::V3], async |scene| {
+        put(&scene.ash, "file", b"").await;
+        let file = scene.ash.lookup_path("file").await.expect("look up").fh;
+        let chmod = async |guard, mode| {
+            scene.ash.setattr(file.clone(), Some(guard), Some(mode), None, None, None, None, None).await
+        };
+        let old = scene.ash.getattr(file.clone()).await.expect("attributes").ctime;
+        chmod(old.clone(), 0o600).await.expect("the ctime is this one");
+        assert_eq!(refusal(chmod(old, 0o666).await), "NOT_SYNC");
+        assert_eq!(scene.elm.getattr(file.clone()).await.expect("attributes").file_mode & 0o777, 0o600);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permissions_hold_for_everyone_but_root() {
+    each(&ALL, async |scene| {
+        put(&scene.ash, "private", b"secret").await;
+        put(&scene.ash, "public", b"known").await;
+        let chmod = async |name, mode| {
+            let set = scene.ash.setattr_path(name, false, Some(mode), None, None, None, None, None).await;
+            set.expect("chmod");
+        };
+        chmod("private", 0o600).await;
+        chmod("public", 0o644).await;
+        let options = format!("&uid={USER}&gid={GROUP}");
+        let user = mount_with(scene.server, scene.version, &scene.folder, &options).await;
+        let private = user.lookup_path("private").await.expect("look up").fh;
+        let public = user.lookup_path("public").await.expect("look up").fh;
+        let both = ACCESS_READ | ACCESS_MODIFY;
+        assert_eq!(user.access(private.clone(), both).await.expect("access"), 0);
+        assert_eq!(user.access(public.clone(), both).await.expect("access"), ACCESS_READ);
+        assert_eq!(scene.elm.access(private.clone(), both).await.expect("access"), both);
+        assert_eq!(refusal(user.read(private, 0, 10).await), "ACCESS");
+        assert_eq!(&user.read(public.clone(), 0, 10).await.expect("read")[..], b"known");
+        let data = bytes::Bytes::from_static(b"changed");
+        assert_eq!(refusal(user.write(public.clone(), 0, data).await), "ACCESS");
+        if scene.version.is_v4() {
+            assert_eq!(refusal(user.open_path("private", nfs_rs::OPEN_READ).await), "ACCESS");
+            assert_eq!(refusal(user.open_path("public", nfs_rs::OPEN_BOTH).await), "ACCESS");
+        }
+        let chmod = user.setattr(public.clone(), None, Some(0o666), None, None, None, None, None).await;
+        assert_eq!(refusal(chmod), "PERM");
+        let cut = user.setattr(public, None, None, None, None, Some(0), None, None).await;
+        assert_eq!(refusal(cut), "ACCESS");
+        user.umount().await.expect("unmount");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_system_says_what_it_holds() {
+    each(&ALL, async |scene| {
+        let root = scene.ash.getfh().await;
+        let limits = scene.ash.fsinfo().await.expect("fsinfo");
+        // In v4, nfs-rs takes what its session leaves of it.
+        assert!(limits.rtmax > 1_000_000 && limits.wtmax > 1_000_000, "{limits:?}");
+        assert!(limits.maxfilesize >= 1 << 42, "{limits:?}");
+        let space = scene.ash.fsstat().await.expect("fsstat");
+        assert!(
+            space.tbytes >= space.fbytes && space.fbytes >= space.abytes && space.abytes > 0,
+            "{space:?}"
+        );
+        assert!(space.tfiles >= space.ffiles && space.ffiles > 0, "{space:?}");
+        let names = scene.ash.pathconf(root).await.expect("pathconf");
+        assert_eq!(names.name_max, 255);
+        assert!(names.linkmax > 1000 && names.case_preserving && !names.case_insensitive, "{names:?}");
+        assert!(names.no_trunc && names.chown_restricted, "{names:?}");
+        scene.ash.null().await.expect("null");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_root_is_exported() {
+    each(&[Version::V3], async |scene| {
+        let (address, port) = (scene.server.nfs.ip(), scene.server.nfs.port());
+        let exports = nfs_rs::list_exports(&format!("nfs://{address}/?mountport={port}")).await;
+        let exports = exports.expect("EXPORT");
+        assert_eq!(exports.len(), 1);
+        assert_eq!((exports[0].path.as_str(), exports[0].groups.len()), ("/", 0));
+    })
+    .await;
+}
