@@ -14,6 +14,7 @@ mod objects;
 mod open_files;
 mod ops;
 mod removed;
+mod room;
 mod server;
 mod target;
 

@@ -30,6 +30,7 @@ use crate::disk::Disk;
 use crate::object::{ObjectName, OpenObject};
 use crate::open_files::{OpenFiles, Victim};
 use crate::removed::Removed;
+use crate::room::{Room, usable};
 
 /// Locks for opening and unlinking: two objects rarely meet in one, and the same object always does.
 const NAME_LOCKS: usize = 64;
@@ -71,7 +72,7 @@ pub struct ReadOutcome {
 pub struct Space {
     /// Bytes in all.
     pub total: u64,
-    /// Bytes that we may still use.
+    /// Bytes that may still be used: what is free, but for a reserve.
     pub free: u64,
 }
 
@@ -88,6 +89,7 @@ pub struct Objects {
     names: Vec<Mutex<()>>,
     hasher: RandomState,
     failed: AtomicBool,
+    room: Room,
     pub(crate) count: AtomicU64,
 }
 
@@ -115,6 +117,7 @@ impl Objects {
             names: std::iter::repeat_with(Mutex::default).take(NAME_LOCKS).collect(),
             hasher: RandomState::new(),
             failed: AtomicBool::new(false),
+            room: Room::default(),
             count: AtomicU64::new(count),
         }
     }
@@ -166,6 +169,9 @@ impl Objects {
         end_of(offset, data.len())?;
         if data.is_empty() {
             return Ok(());
+        }
+        if !self.room.take(data.len() as u64, || self.space().ok().map(|space| space.free)) {
+            return Err(ObjectError::NoSpace);
         }
         let object = self.find_or_create(name)?;
         let mut at = offset;
@@ -244,7 +250,7 @@ impl Objects {
             ObjectError::Io
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        Ok(Space { total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
+        Ok(Space { total: bytes(stat.f_blocks), free: usable(bytes(stat.f_bavail)) })
     }
 
     pub(crate) fn directory(&self, directory: u8) -> PathBuf {

@@ -1,5 +1,6 @@
 //! Byte-range locks between two clients. v4 alone: Heorot does not speak NLM, nor does nfs-rs.
 
+use bytes::Bytes;
 use nfs_rs::NfsError;
 
 use crate::file::{OpenFile, put};
@@ -14,6 +15,14 @@ const TO_THE_END: u64 = u64::MAX;
 #[track_caller]
 fn assert_denied<T: std::fmt::Debug>(result: nfs_rs::Result<T>) {
     assert_eq!(refusal(result), "DENIED");
+}
+
+/// All locks of one owner on one file have one stateid, and each change makes the earlier ones old; nfs-rs keeps that of
+/// the LOCK. With 0 as its sequence it means the newest (RFC 8881, section 8.2.2).
+fn newest(stateid: &[u8]) -> Bytes {
+    let mut newest = stateid.to_vec();
+    newest[..4].fill(0);
+    newest.into()
 }
 
 /// ```text
@@ -37,13 +46,13 @@ async fn a_lock_keeps_the_other_out_until_it_is_given_up() {
         assert_denied(scene.elm.lock_stateful(e.clone(), READ, 0, 101).await);
         assert_denied(scene.elm.lock_test(e.clone(), READ, 199, 1).await);
         scene.elm.lock_test(e.clone(), WRITE, 0, 100).await.expect("nobody has 0..100");
-        let beside = scene.elm.lock_stateful(e.clone(), WRITE, 200, 100).await.expect("lock beside it");
+        let elms = scene.elm.lock(e.clone(), WRITE, 200, 100).await.expect("lock beside it");
 
         scene.ash.unlock_stateful(first).await.expect("unlock");
-        let second = scene.elm.lock_stateful(e.clone(), WRITE, 150, 10).await.expect("lock what is free now");
+        scene.elm.lock(e.clone(), WRITE, 150, 10).await.expect("lock what is free now");
         assert_denied(scene.ash.lock_stateful(a.clone(), WRITE, 0, TO_THE_END).await);
-        scene.elm.unlock_stateful(second).await.expect("unlock");
-        scene.elm.unlock_stateful(beside).await.expect("unlock");
+        scene.elm.locku(e.clone(), newest(&elms), WRITE, 150, 10).await.expect("unlock");
+        scene.elm.locku(e, newest(&elms), WRITE, 200, 100).await.expect("unlock");
         let all = scene.ash.lock_stateful(a, WRITE, 0, TO_THE_END).await.expect("lock all of it");
         scene.ash.unlock_stateful(all).await.expect("unlock");
         ash.close().await;

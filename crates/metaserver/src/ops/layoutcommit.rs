@@ -24,8 +24,11 @@ pub(crate) async fn layoutcommit(
     let last_write = args.last_write_offset;
     let modified = args.time_modify.map(|t| Time { seconds: t.seconds, nanoseconds: t.nanoseconds });
     let command = Command::LayoutCommit { client, inode, stateid: given, last_write, modified };
-    match server.change(context, |_| Ok(command)).await? {
-        Reply::Committed { size } => Ok(ResOk { newsize: size }),
-        _ => Err(Status::ServerFault),
+    match server.change(context, |_| Ok(command)).await {
+        Ok(Reply::Committed { size }) => Ok(ResOk { newsize: size }),
+        Ok(_) => Err(Status::ServerFault),
+        // A layout to read only.
+        Err(Status::OpenMode) => Err(Status::BadIoMode),
+        Err(status) => Err(status),
     }
 }

@@ -1,6 +1,7 @@
 //! LAYOUTGET (RFC 8881, section 18.43): the whole file, striped over its device, densely packed (section 13.4.4).
 
-use namespace::{Command, FileLayout, IoMode, Reply, read};
+use namespace::{ClientId, Command, FileLayout, InodeId, IoMode, Reply, Share, State, read};
+use store::View;
 use wire::nfs4::layout_files::{self, UTIL_DENSE};
 use wire::nfs4::layoutget::{Args, Error, Layout, ResOk};
 use wire::nfs4::{LayoutIoMode, LayoutType, Status};
@@ -35,7 +36,10 @@ pub(crate) async fn layoutget(
     let client = client(context)?;
     let inode = context.state.current()?.inode;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
-    let prepare = move |view: &dyn store::View| {
+    // The mode says what the client intends (section 12.2.9). Who may write gets a layout to write through: it needs no
+    // second one for its first WRITE, and nfs-rs, which writes through the layout that it has read with, can commit.
+    let mode = if may_write(&*server.view()?, inode, client)? { IoMode::ReadWrite } else { mode };
+    let prepare = move |view: &dyn View| {
         if read::pending_cut(view, inode).map_err(store_failed)? {
             return Err(Status::LayoutTryLater);
         }
@@ -51,14 +55,30 @@ pub(crate) async fn layoutget(
     }
     let stateid = wire_stateid(stateid);
     context.state.set_stateid(stateid);
-    let layout =
-        Layout { offset: 0, length: u64::MAX, iomode: args.iomode, layout_type: LayoutType::FILES, body };
+    let iomode = match mode {
+        IoMode::Read => LayoutIoMode::Read,
+        IoMode::ReadWrite => LayoutIoMode::ReadWrite,
+    };
+    let layout = Layout { offset: 0, length: u64::MAX, iomode, layout_type: LayoutType::FILES, body };
     Ok(ResOk { return_on_close: true, stateid, layouts: vec![layout] })
+}
+
+/// Whether the client has the file open for writing.
+fn may_write(view: &dyn View, inode: InodeId, client: ClientId) -> Result<bool, Status> {
+    for id in read::opens(view, inode).map_err(store_failed)? {
+        if let Some(State::Open(open)) = read::state(view, id).map_err(store_failed)?
+            && open.client == client
+            && open.access.contains(Share::WRITE)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn body(
     server: &Metaserver,
-    inode: namespace::InodeId,
+    inode: InodeId,
     generation: u32,
     layout: FileLayout,
 ) -> Result<bytes::Bytes, Status> {

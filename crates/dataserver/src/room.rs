@@ -1,0 +1,58 @@
+//! Room that is left alone on each disk, so that a full disk refuses data while everything else goes on: removing
+//! needs none, and a metaserver on the same disk must be able to write its log.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Left alone: twice what a metaserver keeps for itself, since the two may share a disk.
+const RESERVE_BYTES: u64 = 128 << 20;
+/// The disk is asked again after this many bytes, since others write to it too.
+const LOOK_AGAIN_BYTES: u64 = 32 << 20;
+
+/// Bytes that may still be written before the disk is asked again.
+#[derive(Debug, Default)]
+pub(crate) struct Room(AtomicU64);
+
+impl Room {
+    /// Takes `bytes`, if they are there. `usable` asks the disk; one that cannot be asked is taken to have room, for
+    /// the write itself will find out.
+    pub(crate) fn take(&self, bytes: u64, usable: impl FnOnce() -> Option<u64>) -> bool {
+        let enough = |left: u64| left.checked_sub(bytes);
+        if self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).is_ok() {
+            return true;
+        }
+        let usable = usable().unwrap_or(u64::MAX);
+        if usable < bytes {
+            return false;
+        }
+        self.0.store(usable.min(LOOK_AGAIN_BYTES.max(bytes)) - bytes, Ordering::Relaxed);
+        true
+    }
+}
+
+/// What of the free bytes may be used.
+pub(crate) fn usable(free: u64) -> u64 {
+    free.saturating_sub(RESERVE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_is_left_alone_and_the_disk_is_not_asked_each_time() {
+        let room = Room::default();
+        let (mib, mut asked) = (1 << 20, 0);
+        let mut write = |free_mib: u64| {
+            room.take(mib, || {
+                asked += 1;
+                Some(usable(free_mib * mib))
+            })
+        };
+        assert!(!write(128));
+        assert!(write(129), "the last usable one");
+        assert!(!write(128));
+        assert!((0..64).all(|_| write(1000)));
+        assert_eq!(asked, 3 + 2);
+        assert!(Room::default().take(mib, || None));
+    }
+}
