@@ -146,7 +146,22 @@ fn remove_folders_of_the_dead() {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let pid = name.strip_prefix(FOLDER_PREFIX).and_then(|rest| rest.split('.').next());
         if pid.is_some_and(|pid| !is_alive(pid)) {
+            kill_clients_in(&folder);
             let _ = fs::remove_dir_all(&folder);
+        }
+    }
+}
+
+/// A client's kernel dies with the test that booted it, but the processes that it ran stay, stopped for ever. Their
+/// command lines are the kernel's own, with the lab's folder in it, which no other process has.
+fn kill_clients_in(folder: &Path) {
+    let init = format!("init={}/", folder.display());
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let words = fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let ours = words.split(|byte| *byte == 0).any(|word| word.starts_with(init.as_bytes()));
+        let pid = process.file_name().to_str().and_then(|name| name.parse().ok());
+        if let (true, Some(pid)) = (ours, pid.and_then(rustix::process::Pid::from_raw)) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 }

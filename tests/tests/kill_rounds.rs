@@ -50,6 +50,7 @@ fn rounds(first_seed: u64, go_on: impl Fn(u64) -> bool) {
         let victim = if round % 2 == 0 { Victim::Metaserver } else { Victim::DataServer };
         one_round(&mut cluster, &client, victim, seed);
     }
+    assert!(!objects(lab.folder()).is_empty(), "no objects where they are looked for");
     client.run_within(CHECK_WITHIN, "rm -rf /mnt/h/*; sync");
     println!("{}", cluster.admin(&["clean"]).trim());
     no_object_is_left(lab.folder());

@@ -42,7 +42,7 @@ impl Metaserver {
             asked.spawn(async move {
                 let mut outcome = Err(CallbackError::NoConnection);
                 for session in sessions {
-                    outcome = session.back.call(1, op.clone()).await;
+                    outcome = session.back.call(op.clone()).await;
                     if outcome.is_ok() {
                         break;
                     }

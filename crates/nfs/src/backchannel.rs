@@ -1,5 +1,6 @@
 //! Calls from a server to its client over a connection that the client made (RFC 8881, section 2.10.3).
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -32,10 +33,11 @@ pub enum CallbackError {
 pub struct Backchannel {
     session: SessionId,
     program: u32,
+    minor_version: AtomicU32,
     connection: Mutex<Weak<Connection>>,
     slots: Mutex<Vec<BackSlot>>,
     free: Semaphore,
-    broken: std::sync::atomic::AtomicBool,
+    broken: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,10 +54,11 @@ impl Backchannel {
         Self {
             session,
             program,
+            minor_version: AtomicU32::new(1),
             connection: Mutex::default(),
             free: Semaphore::new(slots.len()),
             slots: Mutex::new(slots),
-            broken: std::sync::atomic::AtomicBool::new(false),
+            broken: AtomicBool::new(false),
         }
     }
 
@@ -64,6 +67,11 @@ impl Backchannel {
         if let Ok(mut bound) = self.connection.lock() {
             *bound = Arc::downgrade(connection);
         }
+    }
+
+    /// The session is of this minor version, and so are its call-backs (RFC 8881, section 2.10.3.1).
+    pub fn set_minor_version(&self, minor: u32) {
+        self.minor_version.store(minor, Ordering::Relaxed);
     }
 
     /// Whether the client must bind a connection.
@@ -75,18 +83,18 @@ impl Backchannel {
     /// Whether the slots are out of step, so that the client must make a new session.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.broken.load(std::sync::atomic::Ordering::Relaxed)
+        self.broken.load(Ordering::Relaxed)
     }
 
     fn connection(&self) -> Option<Arc<Connection>> {
         self.connection.lock().ok()?.upgrade().filter(|c| c.is_open())
     }
 
-    /// One operation, after CB_SEQUENCE, in a compound of minor version `minor`.
+    /// One operation, after CB_SEQUENCE.
     ///
     /// # Errors
     /// [`CallbackError`].
-    pub async fn call(&self, minor: u32, op: CbArgOp) -> Result<CbResOp, CallbackError> {
+    pub async fn call(&self, op: CbArgOp) -> Result<CbResOp, CallbackError> {
         let connection = self.connection().ok_or(CallbackError::NoConnection)?;
         let _permit = self.free.acquire().await.map_err(|_| CallbackError::NoConnection)?;
         let slot = self.slots.lock().ok().and_then(|mut s| s.pop()).ok_or(CallbackError::NoConnection)?;
@@ -101,7 +109,7 @@ impl Backchannel {
         });
         let request = CbCompound {
             tag: OwnerName::default(),
-            minor_version: minor,
+            minor_version: self.minor_version.load(Ordering::Relaxed),
             callback_ident: 0,
             ops: vec![sequence, op],
         };
@@ -113,7 +121,7 @@ impl Backchannel {
         });
         if let Err(CallbackError::Refused(Status::SeqMisordered | Status::BadSession)) = outcome {
             // A session that another life of this server began: only the client can put the slots in step.
-            self.broken.store(true, std::sync::atomic::Ordering::Relaxed);
+            self.broken.store(true, Ordering::Relaxed);
         }
         if let Err(CallbackError::Refused(_)) = outcome {
             next.sequence = slot.sequence;

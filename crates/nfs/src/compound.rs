@@ -181,6 +181,8 @@ async fn in_session<N: Nfs4>(
         Ok(SlotAnswer::Replay(reply)) => return Ok(reply),
         Ok(SlotAnswer::Execute) => {}
     }
+    // Here, not when the session is made: it may be one that another life of this server made.
+    session.back.set_minor_version(header.minor_version);
     let slot = SlotGuard { session: &session, slot: args.slotid };
     let status_flags = server.sequenced(&session);
     results.push(&ResOp::Sequence(Ok(sequence::ResOk {
