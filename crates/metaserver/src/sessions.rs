@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use namespace::{Channel, Channels, ClientId, SessionId, read};
 use nfs::{Backchannel, Connection, Session, SessionLimits};
-use wire::nfs4;
+use wire::nfs4::{self, Status};
 
 use crate::Metaserver;
 
@@ -35,6 +35,14 @@ impl Sessions {
         self.known
             .lock()
             .map_or(vec![], |known| known.values().filter(|s| s.client() == client.0).cloned().collect())
+    }
+
+    /// Keeps those that `lives` says yes to. Whether one went.
+    fn retain(&self, mut lives: impl FnMut(SessionId) -> bool) -> bool {
+        let Ok(mut known) = self.known.lock() else { return false };
+        let before = known.len();
+        known.retain(|id, _| lives(*id));
+        known.len() < before
     }
 
     fn forget_client(&self, client: ClientId) {
@@ -84,6 +92,18 @@ impl Metaserver {
         let view = self.view().ok()?;
         let record = read::session(&*view, id).ok()??;
         self.sessions.add(id, session(id, record.client, &record.channels, true))
+    }
+
+    /// Forgets the sessions that ended in the state machine without a word about them: those of a client that
+    /// restarted. Seldom enough (once for each mount) that looking at all costs less than an index.
+    pub(crate) fn forget_ended_sessions(&self) -> Result<(), Status> {
+        let view = self.view()?;
+        if self.sessions.retain(|id| !matches!(read::session(&*view, id), Ok(None))) {
+            // The old incarnation's layouts went, too, and with its opens perhaps files that had no name.
+            self.layouts_returned.notify_waiters();
+            self.work_ready.notify_one();
+        }
+        Ok(())
     }
 
     /// The client is gone, and its sessions with it.

@@ -69,7 +69,7 @@ impl Backchannel {
         }
     }
 
-    /// The session is of this minor version, and so are its call-backs (RFC 8881, section 2.10.3.1).
+    /// The session is of this minor version, and so are its call-backs (RFC 8881, section 19.2.3).
     pub fn set_minor_version(&self, minor: u32) {
         self.minor_version.store(minor, Ordering::Relaxed);
     }

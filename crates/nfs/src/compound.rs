@@ -20,6 +20,10 @@ use crate::{Answer, Call, Connection, Metrics, OperationLabels, Program};
 
 /// The status, tag length and result count before the results, and some for the last operation's status.
 const REPLY_OVERHEAD_BYTES: usize = 64;
+/// Operation and status, session, and five words.
+const SEQUENCE_RESULT_BYTES: usize = 44;
+/// What stands before the arguments of a call whose credential and verifier are empty (RFC 5531, section 9).
+const CALL_HEADER_BYTES_MIN: usize = 40;
 
 /// Which request of a session this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +103,7 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
     if let Credential::Unknown(_) = call.header.credential {
         return Err(Rejection::Auth(wire::rpc::AuthStat::RejectedCred));
     }
+    let request_bytes = CALL_HEADER_BYTES_MIN + call.arguments.remaining();
     let header = CompoundHeader::decode(&mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
     let mut results = Results { tag: header.tag.clone(), done: Vec::new(), bytes: 0, status: Status::Ok };
     if !(1..=2).contains(&header.minor_version) {
@@ -120,7 +125,10 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
     let mut ops = call.arguments;
     let first = ArgOp::decode(&mut ops, header.minor_version);
     match first {
-        Ok(ArgOp::Sequence(args)) => in_session(server, context, args, &header, ops, results).await,
+        Ok(ArgOp::Sequence(args)) => {
+            let request = Request { sequence: args, header: &header, ops, bytes: request_bytes };
+            in_session(server, context, request, results).await
+        }
         Ok(op) if stands_alone(&op) => {
             if header.op_count > 1 {
                 results.push(&ResOp::refused(op.number(), Status::NotOnlyOp));
@@ -145,7 +153,7 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
     }
 }
 
-/// Operations that come before there is a session, alone in their compound (RFC 8881, section 2.10.6).
+/// Operations that may come without a session, and are then alone in their compound (RFC 8881, section 2.10.2.1).
 fn stands_alone(op: &ArgOp) -> bool {
     matches!(
         op,
@@ -157,14 +165,23 @@ fn stands_alone(op: &ArgOp) -> bool {
     )
 }
 
+/// A compound that began with SEQUENCE.
+struct Request<'a> {
+    sequence: sequence::Args,
+    header: &'a CompoundHeader,
+    /// Stands at the second operation.
+    ops: Decoder,
+    /// At least so many the whole request has.
+    bytes: usize,
+}
+
 async fn in_session<N: Nfs4>(
     server: &N,
     mut context: CompoundContext<N::State>,
-    args: sequence::Args,
-    header: &CompoundHeader,
-    mut ops: Decoder,
+    request: Request<'_>,
     mut results: Results,
 ) -> Result<Message, Rejection> {
+    let Request { sequence: args, header, mut ops, bytes } = request;
     let refuse = |mut results: Results, status| {
         results.push(&ResOp::Sequence(Err(status)));
         Ok(results.finish())
@@ -175,6 +192,18 @@ async fn in_session<N: Nfs4>(
     let limits = *session.limits();
     if header.op_count > limits.operations_max {
         return refuse(results, Status::TooManyOps);
+    }
+    if bytes > limits.request_bytes_max as usize {
+        return refuse(results, Status::ReqTooBig);
+    }
+    let (reply_max, too_big) = match args.cachethis {
+        true if limits.cached_bytes_max < limits.response_bytes_max => {
+            (limits.cached_bytes_max, Status::RepTooBigToCache)
+        }
+        _ => (limits.response_bytes_max, Status::RepTooBig),
+    };
+    if (reply_max as usize) < REPLY_OVERHEAD_BYTES + SEQUENCE_RESULT_BYTES {
+        return refuse(results, too_big);
     }
     match session.begin(args.slotid, args.sequenceid) {
         Err(status) => return refuse(results, status),
@@ -196,23 +225,17 @@ async fn in_session<N: Nfs4>(
     context.session = Some(Arc::clone(&session));
     context.position =
         Some(Position { session: args.sessionid, slot: args.slotid, sequence: args.sequenceid });
-    let (reply_max, too_big) = match args.cachethis {
-        true if limits.cached_bytes_max < limits.response_bytes_max => {
-            (limits.cached_bytes_max, Status::RepTooBigToCache)
-        }
-        _ => (limits.response_bytes_max, Status::RepTooBig),
-    };
-    for _ in 1..header.op_count {
+    for left in (1..header.op_count).rev() {
         context.room_bytes = (reply_max as usize).saturating_sub(results.bytes + REPLY_OVERHEAD_BYTES);
         let result = match ArgOp::decode(&mut ops, header.minor_version) {
             Err(bad) => ResOp::refused(bad.number, Status::BadXdr),
             Ok(ArgOp::Sequence(_)) => ResOp::Sequence(Err(Status::SequencePos)),
-            Ok(op)
-                if stands_alone(&op)
-                    && !matches!(op, ArgOp::DestroySession(_) | ArgOp::DestroyClientid(_)) =>
-            {
-                ResOp::refused(op.number(), Status::NotOnlyOp)
+            // It ends the session that the rest would be in (section 18.37.3).
+            Ok(ArgOp::DestroySession(op)) if op.sessionid == args.sessionid && left > 1 => {
+                ResOp::DestroySession(Err(Status::NotOnlyOp))
             }
+            // The connection that it comes over is what it is about: no slot may answer for it (section 18.34.3).
+            Ok(op @ ArgOp::BindConnToSession(_)) => op.refused(Status::NotOnlyOp),
             Ok(op) => {
                 let number = op.number();
                 let result = timed(server, &mut context, op).await;

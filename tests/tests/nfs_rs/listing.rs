@@ -1,6 +1,6 @@
 //! READDIR and READDIRPLUS of a directory that does not stand still.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
@@ -22,8 +22,9 @@ const SMALL_PAGES: &str = "&readdir-buffer=8192";
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_entries_are_each_listed_once_while_others_come_and_go() {
     let server = Server::start();
-    let churner = mount(&server, Version::V42, "/").await;
-    churner.mkdir_path("many", 0o755).await.expect("mkdir");
+    let root = mount(&server, Version::V42, "/").await;
+    root.mkdir_path("many", 0o755).await.expect("mkdir");
+    root.umount().await.expect("unmount");
     fill(&server, "/many").await;
     let churner = mount(&server, Version::V42, "/many").await;
     for version in ALL {
@@ -31,14 +32,13 @@ async fn ten_thousand_entries_are_each_listed_once_while_others_come_and_go() {
             println!("{version:?} {options}");
             let lister = mount_with(&server, version, "/many", options).await;
             let stop = AtomicBool::new(false);
-            let changes = AtomicUsize::new(0);
             let list = async {
                 let plain = list(&lister).await;
                 let plus = list_plus(&lister).await;
                 stop.store(true, Ordering::Relaxed);
                 (plain, plus)
             };
-            let (churned, (plain, plus)) = tokio::join!(churn(&churner, &stop, &changes), list);
+            let (churned, (plain, plus)) = tokio::join!(churn(&churner, &stop), list);
             assert!(churned > 0, "nothing changed meanwhile");
             each_once(&plain);
             each_once(&plus);
@@ -60,10 +60,8 @@ async fn cookies_stay_good_when_the_entry_they_stand_for_is_removed() {
         let link = async |name: String| {
             scene.ash.link(target.clone(), directory.clone(), &name).await.expect("link");
         };
-        for n in 0..KEPT {
-            link(format!("kept.{n:04}")).await;
-            link(format!("gone.{n:04}")).await;
-        }
+        let names = (0..KEPT).flat_map(|n| [format!("kept.{n:04}"), format!("gone.{n:04}")]);
+        futures_util::stream::iter(names).for_each_concurrent(MAKERS, &link).await;
         let path = format!("{}/lockstep", scene.folder);
         let lister = mount_with(scene.server, scene.version, &path, "&readdir-buffer=2048").await;
         let root = lister.getfh().await;
@@ -78,11 +76,10 @@ async fn cookies_stay_good_when_the_entry_they_stand_for_is_removed() {
                 break;
             }
             // The last entry of the page is what the cookie stands for; the first one lies behind it.
-            let names = page.entries.iter().map(|entry| &entry.file_name);
-            let mut removable: Vec<&String> = names.filter(|name| name.starts_with("gone.")).collect();
-            removable.dedup();
-            for name in [removable.first(), removable.last()].into_iter().flatten() {
-                let _ = scene.elm.remove(directory.clone(), name).await;
+            let names = page.entries.iter().map(|entry| entry.file_name.as_str());
+            let removable: BTreeSet<&str> = names.filter(|name| name.starts_with("gone.")).collect();
+            for name in BTreeSet::from_iter([removable.first(), removable.last()]).into_iter().flatten() {
+                scene.elm.remove(directory.clone(), name).await.expect("remove");
             }
             link(format!("new.{pages}")).await;
             position = page.next;
@@ -133,25 +130,24 @@ async fn fill(server: &Server, folder: &str) {
     put(&maker, "kept.0", b"").await;
     let target = maker.lookup_path("kept.0").await.expect("look up").fh;
     let root = maker.getfh().await;
-    let made = futures_util::stream::iter(1..ENTRIES).map(|n| {
-        let (maker, target, root) = (&maker, target.clone(), root.clone());
-        async move { maker.link(target, root, &format!("kept.{n}")).await }
-    });
-    made.buffer_unordered(MAKERS).try_for_each(|_| async { Ok(()) }).await.expect("link");
+    let link = async |n| {
+        maker.link(target.clone(), root.clone(), &format!("kept.{n}")).await.expect("link");
+    };
+    futures_util::stream::iter(1..ENTRIES).for_each_concurrent(MAKERS, link).await;
     maker.umount().await.expect("unmount");
 }
 
-/// Makes files and removes them again, each name once; returns how many came and went.
-async fn churn(client: &Client, stop: &AtomicBool, names: &AtomicUsize) -> usize {
-    const ALIVE: usize = 20;
+/// Makes directories and removes them again, until told to stop; returns how many. No name is used twice.
+async fn churn(client: &Client, stop: &AtomicBool) -> usize {
     const HANDS: usize = 4;
-    static LIFE: AtomicUsize = AtomicUsize::new(0);
-    let life = LIFE.fetch_add(1, Ordering::Relaxed);
+    const ALIVE: usize = 20; // of each hand
+    static NAMES: AtomicUsize = AtomicUsize::new(0);
+    let first = NAMES.load(Ordering::Relaxed);
     let root = client.getfh().await;
     let hand = async || {
-        let mut alive = std::collections::VecDeque::new();
+        let mut alive = VecDeque::new();
         while !stop.load(Ordering::Relaxed) {
-            let name = format!("churn.{life}.{}", names.fetch_add(1, Ordering::Relaxed));
+            let name = format!("churn.{}", NAMES.fetch_add(1, Ordering::Relaxed));
             client.mkdir(root.clone(), &name, 0o755).await.expect("make");
             alive.push_back(name);
             if alive.len() > ALIVE {
@@ -164,7 +160,7 @@ async fn churn(client: &Client, stop: &AtomicBool, names: &AtomicUsize) -> usize
         }
     };
     join_all((0..HANDS).map(|_| hand())).await;
-    names.load(Ordering::Relaxed)
+    NAMES.load(Ordering::Relaxed) - first
 }
 
 async fn list(client: &Client) -> Vec<String> {

@@ -9,15 +9,17 @@
 //! No kernel is between the test and the wire: nothing is cached, retried or mended on the way, so each operation is
 //! asked for when the story says so, and every byte is counted. A story runs once with each version that it names.
 //!
-//! What nfs-rs 0.11 cannot do, so that no story tells it: exclusive and guarded creation (v3 CREATE is always
-//! UNCHECKED, OPEN always UNCHECKED4); share denials; two lock owners in one client, or waiting for a lock; DATA_SYNC
-//! and FILE_SYNC writes; SETATTR under an open stateid (it sends the anonymous one); MKNOD; SECINFO. v3 has no locks.
+//! What nfs-rs 0.11 cannot do, so that no story tells it: exclusive and guarded creation; share denials; two opens of
+//! one file in one client (it remembers one stateid, and leaves the other open); two lock owners in one client, waiting
+//! for a lock, or saying whose lock is in the way; DATA_SYNC and FILE_SYNC writes; truncating under an open stateid; a
+//! guarded SETATTR in v4; MKNOD; locks over v3.
 
 mod attributes;
 mod data;
 mod file;
 mod listing;
 mod locks;
+mod mounting;
 mod names;
 mod parallel;
 mod scene;

@@ -35,7 +35,8 @@ pub struct Scene<'a> {
 }
 
 impl Version {
-    fn option(self) -> &'static str {
+    /// In nfs-rs's URLs.
+    pub fn option(self) -> &'static str {
         match self {
             Version::V3 => "3",
             Version::V41 => "4.1",

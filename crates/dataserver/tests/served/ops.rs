@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 use wire::nfs4::{
-    ArgOp, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, destroy_clientid,
-    destroy_session, exchange_id, putfh, read, reclaim_complete, write,
+    ArgOp, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, create_session,
+    destroy_clientid, destroy_session, exchange_id, putfh, read, reclaim_complete, sequence, write,
 };
 
 use crate::Served;
@@ -213,6 +213,51 @@ async fn sessions_are_made_once_and_end_with_their_client() {
     assert_eq!(raw.alone(ArgOp::BindConnToSession(bind)).await.status(), Status::BadSession);
     assert_eq!(raw.alone(goodbye.clone()).await.status(), Status::Ok);
     assert_eq!(raw.alone(goodbye).await.status(), Status::StaleClientid);
+}
+
+#[tokio::test]
+async fn a_session_is_made_within_another_one_but_not_bound() {
+    let served = Served::start().await;
+    let mut client = Client::mount(&served, "a").await;
+    let id = client.raw.exchange_id("b", 1, 0).await.unwrap();
+    let attrs = create_session::ChannelAttrs {
+        max_request_size: 512,
+        max_response_size: 8192,
+        max_response_size_cached: 10,
+        max_operations: 8,
+        max_requests: 8,
+        ..create_session::ChannelAttrs::default()
+    };
+    let make = create_session::Args {
+        clientid: id.clientid,
+        sequence: id.sequenceid,
+        flags: 0,
+        fore_chan_attrs: attrs,
+        back_chan_attrs: attrs,
+        cb_program: 0,
+        sec_parms: Vec::new(),
+    };
+    let made = client.run(vec![ArgOp::CreateSession(make)]).await.unwrap().remove(0);
+    let ResOp::CreateSession(Ok(made)) = made else { panic!("{made:?}") };
+    let bind = bind_conn_to_session::Args {
+        sessid: made.sessionid,
+        dir: bind_conn_to_session::DirFromClient::Fore,
+        use_conn_in_rdma_mode: false,
+    };
+    let bound = client.run(vec![ArgOp::BindConnToSession(bind)]).await.unwrap().remove(0);
+    assert_eq!(bound.status(), Status::NotOnlyOp);
+
+    // What the new session has no room for is refused at SEQUENCE, which leaves the slot as it was.
+    let sequence = |cachethis| {
+        let (sessionid, sequenceid, slotid, highest_slotid) = (made.sessionid, 1, 0, 0);
+        ArgOp::Sequence(sequence::Args { sessionid, sequenceid, slotid, highest_slotid, cachethis })
+    };
+    let long = putfh_op(&Bytes::from_static(&[0; 100]));
+    let raw = &mut client.raw;
+    assert_eq!(raw.compound(vec![sequence(true)]).await.status, Status::RepTooBigToCache);
+    let too_long = [vec![sequence(false)], vec![long; 5]].concat();
+    assert_eq!(raw.compound(too_long).await.status, Status::ReqTooBig);
+    assert_eq!(raw.compound(vec![sequence(false)]).await.status, Status::Ok);
 }
 
 #[tokio::test]

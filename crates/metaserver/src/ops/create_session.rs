@@ -1,7 +1,7 @@
 //! CREATE_SESSION (RFC 8881, section 18.36).
 
 use namespace::{Channel, Channels, ClientId, Command, Reply};
-use wire::nfs4::create_session::{Args, CONN_BACK_CHAN, ChannelAttrs, ResOk};
+use wire::nfs4::create_session::{Args, CONN_BACK_CHAN, CONN_RDMA, ChannelAttrs, PERSIST, ResOk};
 use wire::nfs4::{SessionId, Status};
 
 use super::exchange_id::principal;
@@ -10,8 +10,12 @@ use crate::nfs4::Context;
 
 /// The longest request or reply: a megabyte of payload and what stands around it.
 const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (32 << 10);
-/// A shorter message could not carry an OPEN.
-const MESSAGE_BYTES_MIN: u32 = 1024;
+/// A shorter message could not carry SEQUENCE and a small operation with its file handle.
+const MESSAGE_BYTES_MIN: u32 = 256;
+/// CB_SEQUENCE and CB_LAYOUTRECALL with the RPC header, and somewhat more.
+const CALLBACK_BYTES_MIN: u32 = 256;
+/// CB_SEQUENCE and the operation that it is there for.
+const CALLBACK_OPERATIONS_MIN: u32 = 2;
 /// The longest reply that a slot keeps.
 const CACHED_BYTES_MAX: u32 = 64 << 10;
 /// Operations in a compound.
@@ -24,8 +28,11 @@ pub(crate) async fn create_session(
     context: &Context,
     args: Args,
 ) -> Result<ResOk, Status> {
+    if args.flags & !(PERSIST | CONN_BACK_CHAN | CONN_RDMA) != 0 {
+        return Err(Status::Inval);
+    }
     let fore = fore_channel(&args.fore_chan_attrs)?;
-    let back = channel(&args.back_chan_attrs);
+    let back = back_channel(&args.back_chan_attrs)?;
     let command = Command::CreateSession {
         client: ClientId(args.clientid.0),
         sequence: args.sequence,
@@ -36,6 +43,10 @@ pub(crate) async fn create_session(
         return Err(Status::ServerFault);
     };
     server.leases.renew(client, server.clock.monotonic());
+    if sequence == 1 {
+        // The first session confirms the client, which ends the incarnation before it.
+        server.forget_ended_sessions()?;
+    }
     let bind = args.flags & CONN_BACK_CHAN != 0;
     server.begin_session(id, client, &channels, &context.connection, bind);
     Ok(ResOk {
@@ -60,6 +71,14 @@ fn fore_channel(asked: &ChannelAttrs) -> Result<Channel, Status> {
         operations_max: asked.operations_max.clamp(2, OPERATIONS_MAX),
         slots: asked.slots.clamp(1, SLOTS_MAX),
     })
+}
+
+fn back_channel(asked: &ChannelAttrs) -> Result<Channel, Status> {
+    let short = asked.max_request_size.min(asked.max_response_size) < CALLBACK_BYTES_MIN;
+    if short || asked.max_operations < CALLBACK_OPERATIONS_MIN {
+        return Err(Status::TooSmall);
+    }
+    Ok(channel(asked))
 }
 
 fn channel(asked: &ChannelAttrs) -> Channel {

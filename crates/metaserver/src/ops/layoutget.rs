@@ -6,7 +6,7 @@ use wire::nfs4::layout_files::{self, UTIL_DENSE};
 use wire::nfs4::layoutget::{Args, Error, Layout, ResOk};
 use wire::nfs4::{LayoutIoMode, LayoutType, Status};
 
-use super::getdeviceinfo::wire_device;
+use super::getdeviceinfo::WireDevice;
 use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::nfs4::{Context, client, stateid, wire_stateid};
@@ -84,13 +84,14 @@ fn body(
 ) -> Result<bytes::Bytes, Status> {
     let data = server.file_data_of(inode, generation, layout)?;
     let by_column = server.object_handles(&data);
+    let device = WireDevice::find(&*server.view()?, layout.device)?;
     // The list goes by the device's targets: the client adds first_stripe_index before it looks the handle up.
     let mut by_target = vec![None; by_column.len()];
     for (column, (_, handle)) in by_column.into_iter().enumerate() {
         by_target[layout.target_index(column as u32)] = Some(handle.into());
     }
     Ok(layout_files::to_body(&layout_files::FileLayout {
-        deviceid: wire_device(layout.device),
+        deviceid: device.id,
         util: layout.unit.bytes() | UTIL_DENSE,
         first_stripe_index: layout.first,
         pattern_offset: 0,

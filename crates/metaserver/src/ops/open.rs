@@ -6,6 +6,7 @@ use namespace::{
 use store::View;
 use wire::nfs4::open::{
     Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_PRESERVE_UNLINKED, ResOk,
+    WANT_NO_DELEG, WhyNone, WhyOther,
 };
 use wire::nfs4::{Bitmap, ChangeInfo, Fattr, Status};
 
@@ -44,6 +45,10 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         deny: deny_share(args.share_deny)?,
     };
     let current = context.state.current()?;
+    if !matches!(args.claim, Claim::Previous(_)) {
+        check_reclaimed(server, client)?;
+    }
+    let delegation = refusal_to_delegate(&args);
     let (reply, attrset) = match (args.claim, args.openhow) {
         (Claim::Null(name), OpenHow::NoCreate) => {
             let name = names::checked(&name)?;
@@ -83,8 +88,23 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         cinfo: dir.map_or(ChangeInfo { atomic: true, before: 0, after: 0 }, change_info),
         rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED,
         attrset: if created { attrset } else { Bitmap::EMPTY },
-        delegation: Delegation::None,
+        delegation,
     })
+}
+
+/// Nothing new before the client has said that it reclaims nothing more (RFC 8881, section 18.51.3).
+fn check_reclaimed(server: &Metaserver, client: ClientId) -> Result<(), Status> {
+    let view = server.view()?;
+    let client = read::client(&*view, client).map_err(store_failed)?.ok_or(Status::StaleClientid)?;
+    if client.reclaim_complete { Ok(()) } else { Err(Status::Grace) }
+}
+
+/// Never a delegation; who said that he wants none is told that this is why (RFC 8881, section 18.16.3).
+fn refusal_to_delegate(args: &Args) -> Delegation {
+    match args.want() {
+        WANT_NO_DELEG => Delegation::NoneExt(WhyNone::Other(WhyOther::NotWanted)),
+        _ => Delegation::None,
+    }
 }
 
 /// How an OPEN creates.

@@ -16,7 +16,8 @@ pub(crate) fn create(
     channels: Channels,
 ) -> Result<Reply, Stop> {
     let mut client = client::find(step, client)?;
-    if client.principal != *principal {
+    // Once it is confirmed, other principals of the client make sessions, too (RFC 8881, section 18.36.4).
+    if !client.confirmed && client.principal != *principal {
         return Err(Error::ClientInUse.into());
     }
     if sequence == client.sequence

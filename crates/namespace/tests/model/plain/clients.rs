@@ -92,7 +92,7 @@ impl Plain {
         channels: Channels,
     ) -> Outcome {
         let client = self.clients.get(&id).ok_or(Error::StaleClient)?.clone();
-        if client.principal != *principal {
+        if !client.confirmed && client.principal != *principal {
             return Err(Error::ClientInUse);
         }
         match client.answered {

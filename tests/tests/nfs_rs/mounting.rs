@@ -1,0 +1,66 @@
+//! Mounts: what is exported, which versions are spoken, and what v4.2 cannot do yet.
+
+use nfs_rs::{NfsError, SeekContent};
+
+use crate::file::{OpenFile, put};
+use crate::scene::{ALL, Version, each, refusal};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_root_is_exported_and_all_below_it_can_be_mounted() {
+    each(&ALL, async |scene| {
+        let address = scene.server.nfs;
+        let exports = nfs_rs::list_exports(&format!("nfs://{}/?mountport={}", address.ip(), address.port())).await;
+        let exports = exports.expect("EXPORT");
+        assert_eq!(exports.len(), 1);
+        assert_eq!((exports[0].path.as_str(), exports[0].groups.len()), ("/", 0));
+
+        // Both clients have mounted a folder. What is not one, or is not there, cannot be mounted; v3 alone, because
+        // in v4 nfs-rs would leave the client that it made for it.
+        if scene.version == Version::V3 {
+            put(&scene.ash, "file", b"").await;
+            for (path, expected) in [("none", "MNT3ERR_NOENT"), ("file", "MNT3ERR_NOTDIR")] {
+                let folder = format!("{}/{path}", scene.folder);
+                let url = format!("nfs://{address}{folder}?mountport={}&noresvport=true", address.port());
+                match nfs_rs::parse_url_and_mount(&url).await {
+                    Err(NfsError::Mount(code)) => assert_eq!(format!("{code:?}"), expected),
+                    other => panic!("mount {folder}: {other:?}"),
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn minor_version_0_is_not_spoken() {
+    each(&[Version::V41], async |scene| {
+        let url = format!("nfs://{}{}?version=4.0&noresvport=true", scene.server.nfs, scene.folder);
+        assert_eq!(refusal(nfs_rs::parse_url_and_mount(&url).await), "MINOR_VERS_MISMATCH");
+    })
+    .await;
+}
+
+/// They come with the next issue ("Every operation, every fault"). Until then the client must hear so, and go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_that_v4_2_leaves_to_the_server_are_not_supported_yet() {
+    each(&[Version::V42], async |scene| {
+        let ash = &scene.ash;
+        let file = OpenFile::create(ash, "file").await;
+        file.write(0, b"data").await;
+        let handle = || file.handle.clone();
+        let answers = [
+            refusal(ash.allocate(handle(), 0, 100).await),
+            refusal(ash.deallocate(handle(), 0, 2).await),
+            refusal(ash.seek_content(handle(), 0, SeekContent::Hole).await),
+            refusal(ash.read_plus(handle(), 0, 10).await),
+            refusal(ash.clone_range(handle(), handle(), 0, 4096, 0).await),
+        ];
+        assert_eq!(answers, ["NOTSUPP"; 5]);
+        // nfs-rs asks first whether there are any.
+        let xattrs = ash.listxattr(handle()).await;
+        assert!(matches!(xattrs, Err(NfsError::Unsupported(_))), "{xattrs:?}");
+        assert_eq!(file.read_all().await, b"data");
+        file.close().await;
+    })
+    .await;
+}
