@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Semaphore;
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, SequenceArgs};
 use wire::nfs4::{self, OwnerName, SessionId, Status};
-use wire::rpc::Credential;
+use wire::rpc::{AuthSys, Credential};
 use wire::xdr::Decode;
 
 use crate::{CallFailure, Connection};
@@ -114,7 +115,7 @@ impl Backchannel {
             ops: vec![sequence, op],
         };
         let procedure = (self.program, nfs4::CB_VERSION, nfs4::CB_PROC_COMPOUND);
-        let answer = connection.call(procedure, Credential::None, &request, CALLBACK_TIME_MAX).await;
+        let answer = connection.call(procedure, credential(), &request, CALLBACK_TIME_MAX).await;
         let outcome = answer.map_err(CallbackError::from).and_then(|mut d| {
             let reply = CbReply::decode(&mut d).map_err(|_| CallbackError::Call(CallFailure::Malformed))?;
             reply.ops.into_iter().nth(1).ok_or(CallbackError::Refused(reply.status))
@@ -131,4 +132,9 @@ impl Backchannel {
         }
         outcome
     }
+}
+
+/// Linux takes call-backs from AUTH_SYS and refuses AUTH_NONE, and looks at nothing in it.
+fn credential() -> Credential {
+    Credential::Sys(AuthSys { machine: Bytes::from_static(b"heorot"), ..AuthSys::default() })
 }

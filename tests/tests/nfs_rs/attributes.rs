@@ -20,21 +20,12 @@ async fn attributes_that_are_set_are_kept() {
         let before = scene.elm.getattr(file.clone()).await.expect("attributes");
         let set = scene
             .ash
-            .setattr(
-                file.clone(),
-                None,
-                Some(0o751),
-                Some(USER),
-                Some(GROUP),
-                None,
-                Some(atime.clone()),
-                Some(mtime.clone()),
-            )
+            .setattr(file.clone(), None, Some(0o751), Some(USER), Some(GROUP), None, Some(atime), Some(mtime))
             .await;
         set.expect("set attributes");
         let found = scene.elm.getattr(file.clone()).await.expect("attributes");
         assert_eq!((found.file_mode & 0o7777, found.uid, found.gid), (0o751, USER, GROUP));
-        assert_eq!((found.atime, found.mtime.clone()), (atime, mtime.clone()));
+        assert_eq!((found.atime, found.mtime), (atime, mtime));
         assert_eq!((found.filesize, found.nlink, found.fileid), (5, 1, before.fileid));
         assert_ne!(found.ctime, before.ctime);
         assert_eq!(scene.ash.getattr_path("file").await.expect("attributes").fsid, found.fsid);
@@ -84,7 +75,7 @@ async fn a_guarded_setattr_needs_the_ctime_that_is_there() {
             scene.ash.setattr(file.clone(), Some(guard), Some(mode), None, None, None, None, None).await
         };
         let old = scene.ash.getattr(file.clone()).await.expect("attributes").ctime;
-        chmod(old.clone(), 0o600).await.expect("the ctime is this one");
+        chmod(old, 0o600).await.expect("the ctime is this one");
         assert_eq!(refusal(chmod(old, 0o666).await), "NOT_SYNC");
         assert_eq!(scene.elm.getattr(file.clone()).await.expect("attributes").file_mode & 0o777, 0o600);
     })

@@ -9,7 +9,8 @@ use crate::scene::{ALL, Version, each, refusal};
 async fn the_root_is_exported_and_all_below_it_can_be_mounted() {
     each(&ALL, async |scene| {
         let address = scene.server.nfs;
-        let exports = nfs_rs::list_exports(&format!("nfs://{}/?mountport={}", address.ip(), address.port())).await;
+        let exports =
+            nfs_rs::list_exports(&format!("nfs://{}/?mountport={}", address.ip(), address.port())).await;
         let exports = exports.expect("EXPORT");
         assert_eq!(exports.len(), 1);
         assert_eq!((exports[0].path.as_str(), exports[0].groups.len()), ("/", 0));

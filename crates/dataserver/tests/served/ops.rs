@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 use wire::nfs4::{
-    ArgOp, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, create_session,
-    destroy_clientid, destroy_session, exchange_id, putfh, read, reclaim_complete, sequence, write,
+    ArgOp, ResOp, StableHow, Stateid, Status, bind_conn_to_session, commit, create_session, destroy_clientid,
+    destroy_session, exchange_id, putfh, read, reclaim_complete, sequence, write,
 };
 
 use crate::Served;
@@ -258,6 +258,11 @@ async fn a_session_is_made_within_another_one_but_not_bound() {
     let too_long = [vec![sequence(false)], vec![long; 5]].concat();
     assert_eq!(raw.compound(too_long).await.status, Status::ReqTooBig);
     assert_eq!(raw.compound(vec![sequence(false)]).await.status, Status::Ok);
+
+    let end = ArgOp::DestroySession(destroy_session::Args { sessionid: client.session });
+    let results = client.run(vec![end.clone(), end.clone()]).await.unwrap();
+    assert_eq!(results.iter().map(ResOp::status).collect::<Vec<_>>(), [Status::NotOnlyOp]);
+    assert_eq!(client.run(vec![end]).await.unwrap()[0].status(), Status::Ok);
 }
 
 #[tokio::test]

@@ -20,9 +20,12 @@ pub(super) fn principal(credential: &Credential) -> Principal {
 }
 
 pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    // SUPP_FENCE_OPS is RFC 7862's. Nothing here fences, no client known to us asks for it, and Linux' server refuses
-    // it in 4.2, too; pynfs EID4 expects that.
-    if args.flags & !(FLAGS_FROM_CLIENT & !SUPP_FENCE_OPS) != 0 {
+    // In 4.2 a client should ask for SUPP_FENCE_OPS, and nfs-rs does (RFC 7862, section 14.1.3); in 4.1 the bit is undefined.
+    let known = match context.minor_version {
+        1 => FLAGS_FROM_CLIENT & !SUPP_FENCE_OPS,
+        _ => FLAGS_FROM_CLIENT,
+    };
+    if args.flags & !known != 0 {
         return Err(Status::Inval);
     }
     match args.state_protect {
