@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use namespace::{Channel, Channels, ClientId, SessionId, read};
 use nfs::{Backchannel, Connection, Session, SessionLimits};
 use wire::nfs4::{self, Status};
+use wire::rpc::Credential;
 
 use crate::Metaserver;
 
@@ -69,17 +70,20 @@ fn session(id: SessionId, client: ClientId, channels: &Channels, adopted: bool) 
 }
 
 impl Metaserver {
-    /// A session that was just made, over the connection that made it. `bind`: it also carries call-backs.
+    /// A session that was just made, over the connection that made it. `bind`: it also carries call-backs. They have
+    /// `credential`.
     pub(crate) fn begin_session(
         &self,
         id: SessionId,
         client: ClientId,
         channels: &Channels,
+        credential: Credential,
         connection: &Arc<Connection>,
         bind: bool,
     ) {
-        let made = self.sessions.add(id, session(id, client, channels, false));
-        if let Some(made) = made.filter(|_| bind) {
+        let Some(made) = self.sessions.add(id, session(id, client, channels, false)) else { return };
+        made.back.set_credential(credential);
+        if bind {
             made.back.bind(connection);
         }
     }

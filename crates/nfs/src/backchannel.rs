@@ -35,6 +35,7 @@ pub struct Backchannel {
     session: SessionId,
     program: u32,
     minor_version: AtomicU32,
+    credential: Mutex<Credential>,
     connection: Mutex<Weak<Connection>>,
     slots: Mutex<Vec<BackSlot>>,
     free: Semaphore,
@@ -56,6 +57,7 @@ impl Backchannel {
             session,
             program,
             minor_version: AtomicU32::new(1),
+            credential: Mutex::new(credential()),
             connection: Mutex::default(),
             free: Semaphore::new(slots.len()),
             slots: Mutex::new(slots),
@@ -73,6 +75,13 @@ impl Backchannel {
     /// The session is of this minor version, and so are its call-backs (RFC 8881, section 19.2.3).
     pub fn set_minor_version(&self, minor: u32) {
         self.minor_version.store(minor, Ordering::Relaxed);
+    }
+
+    /// The client asked for this credential in its call-backs.
+    pub fn set_credential(&self, credential: Credential) {
+        if let Ok(mut asked) = self.credential.lock() {
+            *asked = credential;
+        }
     }
 
     /// Whether the client must bind a connection.
@@ -115,7 +124,8 @@ impl Backchannel {
             ops: vec![sequence, op],
         };
         let procedure = (self.program, nfs4::CB_VERSION, nfs4::CB_PROC_COMPOUND);
-        let answer = connection.call(procedure, credential(), &request, CALLBACK_TIME_MAX).await;
+        let credential = self.credential.lock().map_or_else(|_| credential(), |asked| asked.clone());
+        let answer = connection.call(procedure, credential, &request, CALLBACK_TIME_MAX).await;
         let outcome = answer.map_err(CallbackError::from).and_then(|mut d| {
             let reply = CbReply::decode(&mut d).map_err(|_| CallbackError::Call(CallFailure::Malformed))?;
             reply.ops.into_iter().nth(1).ok_or(CallbackError::Refused(reply.status))
@@ -134,7 +144,8 @@ impl Backchannel {
     }
 }
 
-/// Linux takes call-backs from AUTH_SYS and refuses AUTH_NONE, and looks at nothing in it.
+/// When it is not known what the client asked for, because another life of this server made the session: Linux takes
+/// call-backs from AUTH_SYS and refuses AUTH_NONE, and looks at nothing in it.
 fn credential() -> Credential {
     Credential::Sys(AuthSys { machine: Bytes::from_static(b"heorot"), ..AuthSys::default() })
 }

@@ -3,6 +3,9 @@
 //! Small records are cut from a read buffer: one system call brings many. A large record is read straight into a
 //! pooled buffer of its own, where its payload stays until the file has it.
 
+use std::future::Future;
+use std::time::Duration;
+
 use bytes::{Buf, Bytes, BytesMut};
 use host::BufferPool;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -52,32 +55,34 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         if self.ahead.is_empty() && self.fill().await? == 0 {
             return Ok(None);
         }
-        let limit = self.limits.record_time_max;
-        match tokio::time::timeout(limit, self.record(gate)).await {
-            Ok(done) => done.map(Some),
-            Err(_) => Err(RecordError::TimedOut),
-        }
+        self.record(gate).await.map(Some)
     }
 
     async fn record(&mut self, gate: &Gate) -> Result<(Bytes, Admission), RecordError> {
-        let first = self.header().await?;
+        let limit = self.limits.record_time_max;
+        let first = in_time(limit, self.header()).await?;
         let len = self.checked(0, first)?;
+        // How long the admission takes is our doing, not the client's: it has no limit.
         let admission = gate.admit(len).await.ok_or(RecordError::Stopping)?;
         if first.last {
-            return Ok((self.body(len).await?, admission));
+            return Ok((in_time(limit, self.body(len)).await?, admission));
         }
         // Several fragments are joined: no real client sends them, so a copy here costs nobody.
-        let mut admissions = vec![admission];
+        let joined = in_time(limit, self.rest_of_record(len)).await?;
+        drop(admission);
+        let whole = gate.admit(joined.len()).await.ok_or(RecordError::Stopping)?;
+        Ok((joined, whole))
+    }
+
+    /// The first fragment's body of `len` bytes, and the fragments after it.
+    async fn rest_of_record(&mut self, len: usize) -> Result<Bytes, RecordError> {
         let mut joined = BytesMut::from(&self.body(len).await?[..]);
         for _ in 1..FRAGMENTS_MAX {
             let fragment = self.header().await?;
             let len = self.checked(joined.len(), fragment)?;
             joined.extend_from_slice(&self.body(len).await?);
             if fragment.last {
-                // One admission stands for the record; re-admit for its whole length.
-                drop(admissions.pop());
-                let whole = gate.admit(joined.len()).await.ok_or(RecordError::Stopping)?;
-                return Ok((joined.freeze(), whole));
+                return Ok(joined.freeze());
             }
         }
         Err(RecordError::TooManyFragments)
@@ -125,10 +130,15 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     }
 }
 
+async fn in_time<T>(
+    limit: Duration,
+    read: impl Future<Output = Result<T, RecordError>>,
+) -> Result<T, RecordError> {
+    tokio::time::timeout(limit, read).await.unwrap_or(Err(RecordError::TimedOut))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::limits::server_bytes;
 

@@ -1,8 +1,10 @@
 //! CREATE_SESSION (RFC 8881, section 18.36).
 
 use namespace::{Channel, Channels, ClientId, Command, Reply};
+use wire::nfs4::backchannel_ctl::{AuthSysParms, CallbackSec};
 use wire::nfs4::create_session::{Args, CONN_BACK_CHAN, CONN_RDMA, ChannelAttrs, PERSIST, ResOk};
 use wire::nfs4::{SessionId, Status};
+use wire::rpc::{AuthSys, Credential};
 
 use super::exchange_id::principal;
 use crate::Metaserver;
@@ -48,7 +50,14 @@ pub(crate) async fn create_session(
         server.forget_ended_sessions()?;
     }
     let bind = args.flags & CONN_BACK_CHAN != 0;
-    server.begin_session(id, client, &channels, &context.connection, bind);
+    server.begin_session(
+        id,
+        client,
+        &channels,
+        callback_credential(args.sec_parms),
+        &context.connection,
+        bind,
+    );
     Ok(ResOk {
         sessionid: SessionId(id.0),
         sequence,
@@ -57,6 +66,18 @@ pub(crate) async fn create_session(
         fore_chan_attrs: attrs(&channels.fore),
         back_chan_attrs: attrs(&channels.back),
     })
+}
+
+/// The first that we can: the client refuses any other (section 18.36.3). Linux asks for AUTH_SYS, nfs-rs for AUTH_NONE.
+fn callback_credential(accepted: Vec<CallbackSec>) -> Credential {
+    let possible = accepted.into_iter().find_map(|accepted| match accepted {
+        CallbackSec::None => Some(Credential::None),
+        CallbackSec::Sys(AuthSysParms { machine, uid, gid, gids, .. }) => {
+            Some(Credential::Sys(AuthSys { machine: machine.0, uid, gid, gids }))
+        }
+        CallbackSec::Gss(_) => None,
+    });
+    possible.unwrap_or(Credential::None)
 }
 
 fn fore_channel(asked: &ChannelAttrs) -> Result<Channel, Status> {
