@@ -15,7 +15,8 @@ impl SmallDisk {
     fn mount(path: &Path, size: &str) -> Self {
         std::fs::create_dir_all(path).expect("a folder for the small disk");
         let options = format!("size={size}");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "heorot-small"]).arg(path).status();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "heorot-small"]).arg(path).status();
         assert!(mounted.is_ok_and(|status| status.success()), "mount a tmpfs on {}", path.display());
         Self(path.to_owned())
     }

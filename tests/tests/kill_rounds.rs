@@ -148,7 +148,11 @@ fn ended(storms: Vec<(String, Running)>, client: &Client) -> String {
 fn until_no_work_is_left(cluster: &Cluster) {
     let begun = Instant::now();
     while cluster.metrics_mds().sum("heorot_work_queue", &[]) > 0.0 {
-        assert!(begun.elapsed() < CLEAN_WITHIN, "removals do not reach the objects: {}", cluster.status_json());
+        assert!(
+            begun.elapsed() < CLEAN_WITHIN,
+            "removals do not reach the objects: {}",
+            cluster.status_json()
+        );
         sleep(Duration::from_millis(200));
     }
 }

@@ -10,9 +10,7 @@ use nfs::{Answer, Call, Limits, Metrics, Program, Programs, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use wire::rpc::{
-    AuthStat, CallHeader, Credential, FragmentHeader, Rejection, ReplyHeader, frame,
-};
+use wire::rpc::{AuthStat, CallHeader, Credential, FragmentHeader, Rejection, ReplyHeader, frame};
 use wire::xdr::{Decode, Decoder, Encode, Encoder, Message};
 
 const NUMBER: u32 = 0x2000_0001;

@@ -2,8 +2,8 @@
 
 use namespace::{Command, Principal, Reply};
 use wire::nfs4::exchange_id::{
-    Args, CONFIRMED_R, FLAGS_FROM_CLIENT, ResOk, SUPP_FENCE_OPS, ServerOwner, StateProtectArgs, StateProtectRes,
-    UPD_CONFIRMED_REC_A, USE_PNFS_MDS,
+    Args, CONFIRMED_R, FLAGS_FROM_CLIENT, ResOk, SUPP_FENCE_OPS, ServerOwner, StateProtectArgs,
+    StateProtectRes, UPD_CONFIRMED_REC_A, USE_PNFS_MDS,
 };
 use wire::nfs4::{ClientId, Status};
 use wire::rpc::Credential;

@@ -56,9 +56,9 @@ impl WireDevice {
 
 /// FNV-1a: the same in every version of the program, and nobody gains by a collision.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 pub(crate) fn getdeviceinfo(server: &Metaserver, args: Args) -> Result<ResOk, Error> {

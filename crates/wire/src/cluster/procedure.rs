@@ -2,7 +2,7 @@
 
 use super::{hello, null, prove, register, size};
 
-crate::nfs3::program! {
+crate::rpc::program! {
     /// Does nothing: to see whether the server lives.
     0 Null null "NULL";
     /// First half of the handshake.

@@ -2,7 +2,7 @@
 
 use super::{dump, export, mnt, null, umnt, umntall};
 
-crate::nfs3::program! {
+crate::rpc::program! {
     /// Does nothing: to see whether the server lives.
     0 Null null "NULL";
     /// The handle of an exported directory.

@@ -26,4 +26,4 @@ xdr_enum! {
     }
 }
 
-crate::nfs3::status_union!(Status);
+crate::rpc::status_union!(Status);

@@ -16,7 +16,7 @@ pub mod mknod;
 pub mod null;
 pub mod pathconf;
 pub mod procedure;
-mod program;
+
 pub mod read;
 pub mod readdir;
 pub mod readdirplus;
@@ -35,7 +35,6 @@ pub mod types;
 pub mod write;
 
 pub use procedure::{Call, Procedure, Reply};
-pub(crate) use program::{program, status_union};
 pub use status::{Failure, Status};
 pub use types::{
     CookieVerf, CreateVerf, DirOpArgs, Fattr, FileHandle, FileType, HANDLE_BYTES_MAX, List, PostOpAttr,

@@ -5,7 +5,7 @@ use super::{
     readdir, readdirplus, readlink, remove, rename, rmdir, setattr, symlink, write,
 };
 
-super::program! {
+crate::rpc::program! {
     /// Does nothing: to see whether the server lives.
     0 Null null "NULL";
     /// Attributes of an object.
