@@ -56,6 +56,7 @@ const ROLE_DATA_SERVER: (&str, &str) = ("role", "dataserver");
 const CALLER_CLIENT: (&str, &str) = ("caller", "client"); // not a metaserver that reads and writes for a client
 const DATA_SERVER_LABEL: &str = "server";
 const TARGETS_UP: &str = "heorot_target_up";
+const WORK_QUEUE: &str = "heorot_work_queue";
 
 fn data_server_name(number: usize) -> String {
     format!("ds{number}")
@@ -202,6 +203,13 @@ impl Cluster {
     #[track_caller]
     pub fn metrics_mds(&self) -> Metrics {
         Metrics::read(self.servers[0].admin).with(ROLE_METASERVER.0, ROLE_METASERVER.1)
+    }
+
+    /// Truncations and removals that have not reached every object.
+    pub fn work_queue(&self) -> f64 {
+        let metrics = Metrics::read(self.servers[0].admin);
+        assert!(metrics.sum(TARGETS_UP, &[]) > 0.0, "the metaserver's own metrics are there");
+        metrics.sum(WORK_QUEUE, &[])
     }
 
     /// What data server `number` counted.

@@ -147,7 +147,7 @@ fn ended(storms: Vec<(String, Running)>, client: &Client) -> String {
 
 fn until_no_work_is_left(cluster: &Cluster) {
     let begun = Instant::now();
-    while cluster.metrics_mds().sum("heorot_work_queue", &[]) > 0.0 {
+    while cluster.work_queue() > 0.0 {
         assert!(
             begun.elapsed() < CLEAN_WITHIN,
             "removals do not reach the objects: {}",

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use namespace::{Channel, Channels, ClientId, SessionId, read};
 use nfs::{Backchannel, Connection, Session, SessionLimits};
+use store::View;
 use wire::nfs4::{self, Status};
 use wire::rpc::Credential;
 
 use crate::Metaserver;
+
+type ServerView = Box<dyn View + Send + Sync>;
 
 /// Sessions by id.
 #[derive(Default)]
@@ -38,12 +41,14 @@ impl Sessions {
             .map_or(vec![], |known| known.values().filter(|s| s.client() == client.0).cloned().collect())
     }
 
-    /// Keeps those that `lives` says yes to. Whether one went.
-    fn retain(&self, mut lives: impl FnMut(SessionId) -> bool) -> bool {
-        let Ok(mut known) = self.known.lock() else { return false };
+    /// Keeps those that the state machine has. Whether one went.
+    fn forget_ended(&self, view: impl FnOnce() -> Result<ServerView, Status>) -> Result<bool, Status> {
+        let mut known = self.known.lock().map_err(|_| Status::ServerFault)?;
+        // Taken while none can be added, so that it has every session that is known.
+        let view = view()?;
         let before = known.len();
-        known.retain(|id, _| lives(*id));
-        known.len() < before
+        known.retain(|id, _| !matches!(read::session(&*view, *id), Ok(None)));
+        Ok(known.len() < before)
     }
 
     fn forget_client(&self, client: ClientId) {
@@ -101,8 +106,7 @@ impl Metaserver {
     /// Forgets the sessions that ended in the state machine without a word about them: those of a client that
     /// restarted. Seldom enough (once for each mount) that looking at all costs less than an index.
     pub(crate) fn forget_ended_sessions(&self) -> Result<(), Status> {
-        let view = self.view()?;
-        if self.sessions.retain(|id| !matches!(read::session(&*view, id), Ok(None))) {
+        if self.sessions.forget_ended(|| self.view())? {
             // The old incarnation's layouts went, too, and with its opens perhaps files that had no name.
             self.layouts_returned.notify_waiters();
             self.work_ready.notify_one();

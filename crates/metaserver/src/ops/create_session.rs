@@ -4,7 +4,7 @@ use namespace::{Channel, Channels, ClientId, Command, Reply};
 use wire::nfs4::backchannel_ctl::{AuthSysParms, CallbackSec};
 use wire::nfs4::create_session::{Args, CONN_BACK_CHAN, CONN_RDMA, ChannelAttrs, PERSIST, ResOk};
 use wire::nfs4::{SessionId, Status};
-use wire::rpc::{AuthSys, Credential};
+use wire::rpc::{AuthSys, Credential, SYS_GIDS_MAX};
 
 use super::exchange_id::principal;
 use crate::Metaserver;
@@ -72,10 +72,10 @@ pub(crate) async fn create_session(
 fn callback_credential(accepted: Vec<CallbackSec>) -> Credential {
     let possible = accepted.into_iter().find_map(|accepted| match accepted {
         CallbackSec::None => Some(Credential::None),
-        CallbackSec::Sys(AuthSysParms { machine, uid, gid, gids, .. }) => {
+        CallbackSec::Sys(AuthSysParms { machine, uid, gid, gids, .. }) if gids.len() <= SYS_GIDS_MAX => {
             Some(Credential::Sys(AuthSys { machine: machine.0, uid, gid, gids }))
         }
-        CallbackSec::Gss(_) => None,
+        CallbackSec::Sys(_) | CallbackSec::Gss(_) => None,
     });
     possible.unwrap_or(Credential::None)
 }

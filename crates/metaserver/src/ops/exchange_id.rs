@@ -20,7 +20,8 @@ pub(super) fn principal(credential: &Credential) -> Principal {
 }
 
 pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    // In 4.2 a client should ask for SUPP_FENCE_OPS, and nfs-rs does (RFC 7862, section 14.1.3); in 4.1 the bit is undefined.
+    // 4.1 does not define SUPP_FENCE_OPS. In 4.2 a client should ask for it, and nfs-rs does (RFC 7862, section
+    // 14.1.3): that pynfs EID4 has it refused there, too, is wrong.
     let known = match context.minor_version {
         1 => FLAGS_FROM_CLIENT & !SUPP_FENCE_OPS,
         _ => FLAGS_FROM_CLIENT,
