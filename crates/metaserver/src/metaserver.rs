@@ -22,6 +22,7 @@ use crate::errors::{refused, replica_failed, store_failed};
 use crate::lease::Leases;
 use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
+use crate::recall::Recalls;
 use crate::sessions::Sessions;
 use crate::user::User;
 
@@ -64,6 +65,7 @@ pub struct Metaserver {
     pub(crate) placement: Placement,
     pub(crate) sessions: Sessions,
     pub(crate) leases: Leases,
+    pub(crate) recalls: Recalls,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) work_ready: Notify,
     pub(crate) layouts_returned: Notify,
@@ -104,6 +106,7 @@ impl Metaserver {
             placement,
             sessions: Sessions::default(),
             leases: Leases::default(),
+            recalls: Recalls::default(),
             write_verifier: WriteVerifier::new(entropy.u64()),
             work_ready: Notify::new(),
             layouts_returned: Notify::new(),

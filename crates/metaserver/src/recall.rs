@@ -1,8 +1,10 @@
 //! Recalling layouts before something happens that their holders must not write through (RFC 8881, section 12.5.5).
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use namespace::{ClientId, Command, InodeId, ReturnScope, Stateid, read};
+use namespace::{ClientId, Command, InodeId, ReturnScope, read};
 use nfs::CallbackError;
 use tokio::task::JoinSet;
 use wire::nfs4::Status;
@@ -15,11 +17,34 @@ use crate::nfs4::wire_stateid;
 /// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot is held.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// When layouts were first asked back that are still out. A client that answers everything but never returns one would
+/// hold the others up for ever: after a lease it loses the layout.
+#[derive(Default)]
+pub(crate) struct Recalls(Mutex<BTreeMap<(InodeId, ClientId), Duration>>);
+
+impl Recalls {
+    /// Notes a recall; whether the first one was longer ago than `lease`.
+    fn is_late(&self, inode: InodeId, client: ClientId, now: Duration, lease: Duration) -> bool {
+        let Ok(mut asked) = self.0.lock() else { return false };
+        // What nobody asks for any more is forgotten, so that the map stays small.
+        asked.retain(|_, first| now.saturating_sub(*first) < lease * 4);
+        now.saturating_sub(*asked.entry((inode, client)).or_insert(now)) > lease
+    }
+
+    /// All layouts of `inode` came back.
+    fn settled(&self, inode: InodeId) {
+        if let Ok(mut asked) = self.0.lock() {
+            asked.retain(|(of, _), _| *of != inode);
+        }
+    }
+}
+
 impl Metaserver {
     /// Has every client but `except` return its layout of `inode`.
     ///
     /// # Errors
-    /// `Delay` while a client has not returned it yet. One that cannot be reached, or says that it has none, loses it.
+    /// `Delay` while a client has not returned it yet. One that says that it has
+    /// none loses it at once, and one that does not return it loses it after a lease.
     pub(crate) async fn recall_layouts(
         &self,
         inode: InodeId,
@@ -36,6 +61,11 @@ impl Metaserver {
         for client in holders {
             let reply = self.propose(None, Command::LayoutRecall { client, inode }).await?;
             let namespace::Reply::State { stateid: Some(stateid) } = reply else { continue };
+            if self.recalls.is_late(inode, client, self.clock.monotonic(), self.config.lease) {
+                tracing::warn!(client = client.0, "a recalled layout was not returned for a lease: revoked");
+                self.revoke(client, inode).await?;
+                continue;
+            }
             let handle = self.handle(inode, generation);
             let op = CbArgOp::LayoutRecall(LayoutRecall::whole_file(handle.into(), wire_stateid(stateid)));
             let sessions = self.sessions.of_client(client);
@@ -47,16 +77,16 @@ impl Metaserver {
                         break;
                     }
                 }
-                (client, stateid, outcome.map(|result| result.status()))
+                (client, outcome.map(|result| result.status()))
             });
         }
         while let Some(answer) = asked.join_next().await {
-            let (client, stateid, outcome) = answer.map_err(|_| Status::ServerFault)?;
+            let (client, outcome) = answer.map_err(|_| Status::ServerFault)?;
             match outcome {
                 Ok(Status::Ok | Status::Delay) => {}
                 Ok(other) => {
                     tracing::debug!(client = client.0, status = ?other, "holds no such layout");
-                    self.revoke(client, inode, stateid).await?;
+                    self.revoke(client, inode).await?;
                 }
                 // It will learn from its next SEQUENCE that its back channel is down, bind it and be asked again; or
                 // its lease runs out and its layouts with it.
@@ -70,6 +100,7 @@ impl Metaserver {
             }
             returned.set(self.layouts_returned.notified());
         }
+        self.recalls.settled(inode);
         Ok(())
     }
 
@@ -79,11 +110,26 @@ impl Metaserver {
         Ok(layouts.into_iter().map(|(client, ..)| client).filter(|c| Some(*c) != except).collect())
     }
 
-    async fn revoke(&self, client: ClientId, inode: InodeId, _recalled: Stateid) -> Result<(), Status> {
+    async fn revoke(&self, client: ClientId, inode: InodeId) -> Result<(), Status> {
         let scope = ReturnScope::Revoke { inode };
         self.propose(None, Command::LayoutReturn { client, scope }).await?;
         self.layouts_returned.notify_waiters();
         self.work_ready.notify_one();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_is_late_a_lease_after_it_was_first_asked_back() {
+        let (recalls, s) = (Recalls::default(), Duration::from_secs);
+        let late = |at| recalls.is_late(InodeId(3), ClientId(1), s(at), s(30));
+        assert!(!late(100) && !late(120) && !late(130));
+        assert!(late(131));
+        recalls.settled(InodeId(3));
+        assert!(!recalls.is_late(InodeId(3), ClientId(1), s(140), s(30)), "another time, another layout");
     }
 }

@@ -1,6 +1,6 @@
 //! CREATE_SESSION (RFC 8881, section 18.36).
 
-use namespace::{Channel, Channels, ClientId, Command, Reply};
+use namespace::{Channel, Channels, ClientId, Command, Reply, read};
 use wire::nfs4::backchannel_ctl::{AuthSysParms, CallbackSec};
 use wire::nfs4::create_session::{Args, CONN_BACK_CHAN, CONN_RDMA, ChannelAttrs, PERSIST, ResOk};
 use wire::nfs4::{SessionId, Status};
@@ -8,6 +8,7 @@ use wire::rpc::{AuthSys, Credential, SYS_GIDS_MAX};
 
 use super::exchange_id::principal;
 use crate::Metaserver;
+use crate::errors::store_failed;
 use crate::nfs4::Context;
 
 /// The longest request or reply: a megabyte of payload and what stands around it.
@@ -24,6 +25,8 @@ const CACHED_BYTES_MAX: u32 = 64 << 10;
 const OPERATIONS_MAX: u32 = 128;
 /// Slots of a session: what a Linux client asks for.
 const SLOTS_MAX: u32 = 64;
+/// Sessions of one client: each keeps replies in memory and on disk. Linux has one.
+const SESSIONS_MAX: usize = 64;
 
 pub(crate) async fn create_session(
     server: &Metaserver,
@@ -35,8 +38,12 @@ pub(crate) async fn create_session(
     }
     let fore = fore_channel(&args.fore_chan_attrs)?;
     let back = back_channel(&args.back_chan_attrs)?;
+    let client = ClientId(args.clientid.0);
+    if read::sessions(&*server.view()?, client).map_err(store_failed)?.len() >= SESSIONS_MAX {
+        return Err(Status::NoSpc);
+    }
     let command = Command::CreateSession {
-        client: ClientId(args.clientid.0),
+        client,
         sequence: args.sequence,
         principal: principal(&context.credential),
         channels: Channels { fore, back, callback_program: args.cb_program },
