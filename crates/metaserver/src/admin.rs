@@ -100,6 +100,9 @@ impl Metaserver {
             name: server.name,
             addresses: server.addresses,
         };
+        let mut data_servers: Vec<_> =
+            read::data_servers(&*view).map_err(store)?.into_iter().map(data_server).collect();
+        data_servers.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(StatusReport {
             cluster: self.config.cluster,
             // The process's clock begins with the process.
@@ -110,7 +113,7 @@ impl Metaserver {
             work: read::work(&*view, WORK_COUNTED_MAX).map_err(store)?.len() as u64,
             bytes_read_here: self.metrics.file_bytes_read.get(),
             bytes_written_here: self.metrics.file_bytes_written.get(),
-            data_servers: read::data_servers(&*view).map_err(store)?.into_iter().map(data_server).collect(),
+            data_servers,
         })
     }
 

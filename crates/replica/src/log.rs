@@ -40,7 +40,7 @@ pub enum LogError {
     #[error("no space for the log in {0}: free some, or move the data directory to a larger disk")]
     NoSpace(PathBuf),
     /// The log is damaged where it had been acknowledged.
-    #[error("{path}: record {index} is damaged: restore the metadata from a backup or another metaserver")]
+    #[error("{path}: record {index} is damaged or missing: restore the metadata from a backup or another metaserver")]
     Damaged {
         /// The segment.
         path: PathBuf,
@@ -75,9 +75,19 @@ impl Log {
         std::fs::create_dir_all(dir).map_err(failed("create", dir))?;
         let mut segments = segments(dir)?;
         let Some(last) = segments.pop() else {
-            return Self::start(dir, applied + 1);
+            if applied > 0 {
+                // There is always a segment once a command was carried out: someone removed what may be newer than
+                // the store.
+                return Err(LogError::Damaged { path: dir.to_owned(), index: applied + 1 });
+            }
+            return Self::start(dir, 1);
         };
-        let mut next = segments.first().unwrap_or(&last).first;
+        let oldest = segments.first().unwrap_or(&last);
+        let mut next = oldest.first;
+        if next > applied + 1 {
+            // The store has lost what the log has already forgotten.
+            return Err(LogError::Damaged { path: oldest.path.clone(), index: applied + 1 });
+        }
         for segment in &segments {
             let (end, _) = replay(segment, &mut next, applied, &mut visit)?;
             let following = segments.iter().chain([&last]).find(|s| s.first > segment.first);
@@ -261,6 +271,8 @@ mod tests {
         let (path, end) = (log.current.path.clone(), log.position);
         drop(log);
         assert_eq!(indices(dir.path(), 1).unwrap().1, [2, 3]);
+        let error = indices(dir.path(), 0).err().unwrap();
+        assert!(matches!(error, LogError::Damaged { index: 1, .. }), "an older store: {error}");
 
         // A record of which only a part reached the disk, and a whole one behind it that no one was told of.
         let mut torn = Vec::new();
@@ -295,5 +307,9 @@ mod tests {
         file.write_all_at(&[0xff], MAGIC.len() as u64 + 20).unwrap();
         let error = indices(dir.path(), 1).err().unwrap();
         assert!(matches!(error, LogError::Damaged { index: 2, .. }), "{error}");
+
+        let empty = tempfile::tempdir().unwrap();
+        let error = indices(empty.path(), 7).err().unwrap();
+        assert!(matches!(error, LogError::Damaged { index: 8, .. }), "the log is gone: {error}");
     }
 }
