@@ -101,7 +101,9 @@ impl Clients {
             StateProtectArgs::Ssv(_) => return Err(Status::EncrAlgUnsupp),
         }
         let update = args.flags & exchange_id::UPD_CONFIRMED_REC_A != 0;
-        let (owner, verifier) = (args.clientowner.ownerid, args.clientowner.verifier);
+        // A copy: a slice would keep the whole record that it came in.
+        let owner = OwnerName::from(Bytes::copy_from_slice(&args.clientowner.ownerid.0));
+        let verifier = args.clientowner.verifier;
         let mut records = self.records();
         self.sweep(&mut records);
         let confirmed = records.by_id.iter().find(|(_, c)| c.owner == owner && c.confirmed);

@@ -66,6 +66,11 @@ impl Compound {
         Some(Origin { session, slot: position.slot, sequence: position.sequence, index })
     }
 
+    /// Leaves out a command that this compound might have had.
+    pub(crate) fn skip_command(&mut self) {
+        self.commands += 1;
+    }
+
     /// An inode becomes the current filehandle; the current stateid goes.
     pub(crate) fn set_current(&mut self, inode: &Inode) {
         self.current = Some(Current { inode: inode.id, generation: inode.generation, stateid: None });

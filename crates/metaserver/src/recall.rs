@@ -80,7 +80,17 @@ impl Metaserver {
                 (client, outcome.map(|result| result.status()))
             });
         }
-        while let Some(answer) = asked.join_next().await {
+        let deadline = tokio::time::Instant::now() + WAIT_MAX;
+        loop {
+            let answer = match tokio::time::timeout_at(deadline, asked.join_next()).await {
+                Ok(Some(answer)) => answer,
+                Ok(None) => break,
+                Err(_) => {
+                    // Not dropped: a call cut short would lose its slot of the back channel.
+                    asked.detach_all();
+                    return Err(Status::Delay);
+                }
+            };
             let (client, outcome) = answer.map_err(|_| Status::ServerFault)?;
             match outcome {
                 Ok(Status::Ok | Status::Delay) => {}
@@ -93,7 +103,6 @@ impl Metaserver {
                 Err(error) => tracing::info!(client = client.0, %error, "layout recall did not arrive"),
             }
         }
-        let deadline = tokio::time::Instant::now() + WAIT_MAX;
         while !self.holders(inode, except)?.is_empty() {
             if tokio::time::timeout_at(deadline, &mut returned).await.is_err() {
                 return Err(Status::Delay);

@@ -1,7 +1,7 @@
 //! Work on objects: truncate and remove. A command leaves a record (the intent), the work is done here, and
 //! [`Command::WorkDone`] takes the record away (the outcome). Whoever runs after a crash finds the records and goes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,15 +119,23 @@ impl Metaserver {
             done.push(work.id);
         }
         let mut trouble = None;
+        let mut away = BTreeSet::new();
         for (target, handles) in removals {
             if let Err(status) = self.remove_objects(target, handles).await {
                 trouble = Some(status);
+                away.insert(target);
             }
         }
-        if trouble.is_some() {
-            // Some data server is away: what it holds stays on the list, and so do the others' files, for a second
-            // removal of an object does no harm.
-            done.clear();
+        if !away.is_empty() {
+            // Files with a column there stay on the list; a second removal of their other objects does no harm.
+            let mut reached = Vec::new();
+            for work in batch.iter().filter(|w| w.kind == WorkKind::Remove) {
+                let data = self.file_data_of(work.inode, work.generation, work.layout)?;
+                if !self.object_handles(&data).iter().any(|(target, _)| away.contains(target)) {
+                    reached.push(work.id);
+                }
+            }
+            done = reached;
         }
         for work in batch.iter().filter(|w| w.kind != WorkKind::Remove) {
             match self.carry_out(work).await {

@@ -212,9 +212,8 @@ impl Connection {
 
     async fn send(&self, message: Message, metrics: &Metrics) {
         metrics.sent(message.len);
-        match tokio::time::timeout(self.reply_time_max, self.write(message)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => self.close(),
+        if self.write(message).await.is_err() {
+            self.close();
         }
     }
 
@@ -224,8 +223,13 @@ impl Connection {
         let mut writer = self.writer.lock().await;
         // A record written in part leaves nothing that can be read after it: also when this future is dropped.
         let unfinished = CloseOnDrop(Some(self));
+        if !self.is_open() {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
         while segments.has_remaining() {
-            writer.write_buf(&mut segments).await?;
+            // For each piece, not for the record or the wait for the writer: a slow client is not a stuck one.
+            let piece = tokio::time::timeout(self.reply_time_max, writer.write_buf(&mut segments)).await;
+            piece.unwrap_or(Err(std::io::ErrorKind::TimedOut.into()))?;
         }
         unfinished.defuse();
         Ok(())

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use host::{BufferPool, Entropy};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use wire::cluster::{Procedure, hello, prove};
 use wire::rpc::Credential;
 use wire::xdr::{Decode, Encode};
@@ -15,6 +16,8 @@ use crate::connection::Surroundings;
 use crate::limits::server_bytes;
 use crate::{CallFailure, Connection, Limits, Programs};
 
+/// After a failed try nobody tries again for this long.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(300);
 // The same numbers in every private program.
 const HELLO: u32 = Procedure::Hello as u32;
 const PROVE: u32 = Procedure::Prove as u32;
@@ -43,7 +46,14 @@ pub struct Peer {
     key: PeerKey,
     entropy: Arc<dyn Entropy>,
     around: Surroundings,
-    connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
+    connection: tokio::sync::Mutex<Current>,
+}
+
+/// The connection, or why there is none.
+#[derive(Default)]
+struct Current {
+    open: Option<Arc<Connection>>,
+    failed: Option<(Instant, CallFailure)>,
 }
 
 impl Peer {
@@ -77,8 +87,12 @@ impl Peer {
         arguments: &(dyn Encode + Sync),
         limit: Duration,
     ) -> Result<R, CallFailure> {
-        let connection = self.connected().await?;
-        self.exchange(&connection, procedure, arguments, limit).await
+        let all = async {
+            let connection = self.connected().await?;
+            self.exchange(&connection, procedure, arguments, limit).await
+        };
+        // The wait for others who are trying to connect counts, too.
+        tokio::time::timeout(limit, all).await.unwrap_or(Err(CallFailure::TimedOut(limit)))
     }
 
     async fn exchange<R: Decode>(
@@ -96,9 +110,22 @@ impl Peer {
 
     async fn connected(&self) -> Result<Arc<Connection>, CallFailure> {
         let mut current = self.connection.lock().await;
-        if let Some(connection) = current.as_ref().filter(|c| c.is_open()) {
+        if let Some(connection) = current.open.as_ref().filter(|c| c.is_open()) {
             return Ok(Arc::clone(connection));
         }
+        if let Some((_, failure)) = current.failed.as_ref().filter(|(at, _)| at.elapsed() < TRY_AGAIN_AFTER) {
+            // Those who waited for this try share its outcome: one dead server must not hold them up one by one.
+            return Err(failure.clone());
+        }
+        let outcome = self.connect().await;
+        match &outcome {
+            Ok(connection) => *current = Current { open: Some(Arc::clone(connection)), failed: None },
+            Err(failure) => current.failed = Some((Instant::now(), failure.clone())),
+        }
+        outcome
+    }
+
+    async fn connect(&self) -> Result<Arc<Connection>, CallFailure> {
         let refused = |e: &dyn std::fmt::Display| CallFailure::Connect(format!("{}: {e}", self.address));
         let stream = tokio::time::timeout(CONNECT_TIME_MAX, TcpStream::connect(self.address))
             .await
@@ -109,7 +136,6 @@ impl Peer {
             connection.close();
             return Err(failure);
         }
-        *current = Some(Arc::clone(&connection));
         Ok(connection)
     }
 

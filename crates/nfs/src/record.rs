@@ -63,15 +63,15 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         let first = in_time(limit, self.header()).await?;
         let len = self.checked(0, first)?;
         // How long the admission takes is our doing, not the client's: it has no limit.
-        let admission = gate.admit(len).await.ok_or(RecordError::Stopping)?;
+        // A record in fragments is admitted as the longest there is, for its length is known only at its end.
+        let admitted = if first.last { len } else { self.limits.record_bytes_max };
+        let admission = gate.admit(admitted).await.ok_or(RecordError::Stopping)?;
         if first.last {
             return Ok((in_time(limit, self.body(len)).await?, admission));
         }
         // Several fragments are joined: no real client sends them, so a copy here costs nobody.
         let joined = in_time(limit, self.rest_of_record(len)).await?;
-        drop(admission);
-        let whole = gate.admit(joined.len()).await.ok_or(RecordError::Stopping)?;
-        Ok((joined, whole))
+        Ok((joined, admission))
     }
 
     /// The first fragment's body of `len` bytes, and the fragments after it.

@@ -80,7 +80,9 @@ fn callback_credential(accepted: Vec<CallbackSec>) -> Credential {
     let possible = accepted.into_iter().find_map(|accepted| match accepted {
         CallbackSec::None => Some(Credential::None),
         CallbackSec::Sys(AuthSysParms { machine, uid, gid, gids, .. }) if gids.len() <= SYS_GIDS_MAX => {
-            Some(Credential::Sys(AuthSys { machine: machine.0, uid, gid, gids }))
+            // A copy: a slice would keep the whole record that it came in.
+            let machine = bytes::Bytes::copy_from_slice(&machine.0);
+            Some(Credential::Sys(AuthSys { machine, uid, gid, gids }))
         }
         CallbackSec::Sys(_) | CallbackSec::Gss(_) => None,
     });
