@@ -159,6 +159,7 @@ mod tests {
             links: 0,
             size: 0,
             written: 0,
+            cuts: 0,
             accessed: t,
             modified: t,
             changed: t,

@@ -83,6 +83,7 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
         links: 2,
         size: 0,
         written: 0,
+        cuts: 0,
         accessed: stamp.time,
         modified: stamp.time,
         changed: stamp.time,
@@ -151,7 +152,7 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Remove { dir, name, expect } => remove::remove(step, *dir, name, *expect),
         Command::Rename { from_dir, from, to_dir, to } => rename::rename(step, *from_dir, from, *to_dir, to),
         Command::SetAttributes { inode, set } => set_attributes::set_attributes(step, *inode, set),
-        Command::Wrote { inode, end } => set_attributes::wrote(step, *inode, *end),
+        Command::Wrote { inode, end, cuts } => set_attributes::wrote(step, *inode, *end, *cuts),
         Command::SetStripe { dir, policy } => set_attributes::set_stripe(step, *dir, *policy),
 
         Command::ExchangeId { owner, verifier, principal, update } => {

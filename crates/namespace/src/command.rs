@@ -58,8 +58,9 @@ pub enum Command {
     Rename { from_dir: InodeId, from: Vec<u8>, to_dir: InodeId, to: Vec<u8> },
     /// Changes attributes. A new size leaves a work record, see [`crate::Work`].
     SetAttributes { inode: InodeId, set: SetAttributes },
-    /// Data were written through a metaserver: the file reaches to `end` at least.
-    Wrote { inode: InodeId, end: u64 },
+    /// Data were written through a metaserver: the file reaches to `end` at least. Refused with `Delay` if the file was
+    /// cut since it had `cuts` of them, which was before the data went out: the cut may have taken them away again.
+    Wrote { inode: InodeId, end: u64, cuts: u32 },
     /// How new files under a directory are spread; none: as in its parent.
     SetStripe { dir: InodeId, policy: Option<StripePolicy> },
 

@@ -119,6 +119,8 @@ pub struct Inode {
     pub size: u64,
     /// One past the last byte that was written, within the size: a file made longer by SETATTR alone takes no room.
     pub written: u64,
+    /// How often its size was set. A write through a metaserver that began before a cut must not end after it.
+    pub cuts: u32,
     /// Last read, as far as NFS keeps it.
     pub accessed: Time,
     /// Last change of the data.

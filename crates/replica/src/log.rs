@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn proposal(n: u64) -> Proposal {
-        let command = Command::Wrote { inode: InodeId(n), end: n };
+        let command = Command::Wrote { inode: InodeId(n), end: n, cuts: 0 };
         Proposal { stamp: Stamp { random: n, ..Stamp::default() }, origin: None, command }
     }
 

@@ -30,8 +30,8 @@ pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args
     if count > 0 {
         let stable = args.stable != StableHow::Unstable;
         server.write_data(&inode, args.offset, args.data, stable).await?;
-        let id = inode.id;
-        server.change(context, |_| Ok(Command::Wrote { inode: id, end })).await?;
+        let (id, cuts) = (inode.id, inode.cuts);
+        server.change(context, |_| Ok(Command::Wrote { inode: id, end, cuts })).await?;
         if let Some(set) = after_write(&server.caller(context)?, &inode) {
             server.change(context, |_| Ok(Command::SetAttributes { inode: id, set })).await?;
         } else {

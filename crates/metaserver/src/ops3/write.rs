@@ -44,7 +44,7 @@ async fn wrote(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) -> R
     if let Some(set) = setattr::after_write(user, &inode) {
         server.propose(None, Command::SetAttributes { inode: inode.id, set }).await?;
     }
-    match server.propose(None, Command::Wrote { inode: inode.id, end }).await? {
+    match server.propose(None, Command::Wrote { inode: inode.id, end, cuts: inode.cuts }).await? {
         Reply::Attributes { inode, .. } => Ok((inode, count)),
         _ => Err(Status::ServerFault),
     }

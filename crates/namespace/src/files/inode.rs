@@ -46,6 +46,7 @@ impl Inode {
     /// It was cut, or made longer without data.
     pub(crate) fn resize(&mut self, size: u64) {
         self.size = size;
+        self.cuts = self.cuts.wrapping_add(1);
         self.written = self.written.min(size);
     }
 

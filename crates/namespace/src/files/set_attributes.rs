@@ -56,13 +56,16 @@ pub(crate) fn set_attributes(
 }
 
 /// Data were written through a metaserver.
-pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64) -> Result<Reply, Stop> {
+pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64, cuts: u32) -> Result<Reply, Stop> {
     let mut inode = step.inode(inode)?;
     if inode.layout().is_none() {
         return Err(if inode.directory().is_some() { Error::IsDirectory } else { Error::WrongType }.into());
     }
     if end > SIZE_BYTES_MAX {
         return Err(Error::TooLarge.into());
+    }
+    if inode.cuts != cuts {
+        return Err(Error::Delay.into());
     }
     inode.wrote(end);
     inode.data_changed(step.now());

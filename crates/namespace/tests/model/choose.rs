@@ -364,7 +364,12 @@ impl<'a> Chooser<'a> {
                 };
                 Command::SetAttributes { inode, set }
             }
-            32..35 => Command::Wrote { inode: self.file(), end: self.one(SIZES) },
+            32..35 => {
+                let inode = self.file();
+                // Seldom one that began before the last cut.
+                let cuts = self.plain.cuts(inode).wrapping_sub(u32::from(self.seldom(10)));
+                Command::Wrote { inode, end: self.one(SIZES), cuts }
+            }
             35..37 => {
                 let unit = StripeUnit::DEFAULT;
                 let policy = self.one([

@@ -130,3 +130,16 @@ fn work_is_read_in_order_and_by_pieces() {
     assert_eq!(read::work_after(&*w.view(), all[0].id, 1).unwrap(), all[1..2]);
     assert_eq!(read::work(&*w.view(), 0).unwrap(), []);
 }
+
+#[test]
+fn a_write_that_a_cut_overtook_is_done_again() {
+    let mut w = World::new();
+    let inode = w.file("/f");
+    w.wrote("/f", 100).unwrap();
+    let before = w.stat("/f").cuts;
+    // The data are at the data servers; then another client cuts the file, and the data with it.
+    w.set("/f", SetAttributes { size: Some(0), ..SetAttributes::default() }).unwrap();
+    assert_eq!(w.apply(Command::Wrote { inode, end: 200, cuts: before }), Err(Error::Delay));
+    assert_eq!(w.stat("/f").size, 0, "or the file would be 200 bytes of zeros that were acknowledged");
+    w.wrote("/f", 200).unwrap();
+}

@@ -22,7 +22,7 @@ fn rich() -> World {
     w.file("/d/f");
     w.make("/d/s", NewNode::Symlink(b"f".to_vec()), Exists::Refuse).unwrap();
     let origin = Origin { session, slot: 0, sequence: 1, index: 0 };
-    w.apply_from(Some(origin), Command::Wrote { inode: w.id("/d/f"), end: 9 }).unwrap();
+    w.apply_from(Some(origin), Command::Wrote { inode: w.id("/d/f"), end: 9, cuts: 0 }).unwrap();
     let open = w.open(a, "/d/f", BOTH).unwrap();
     w.lock_new(a, open, "x", LockKind::Write, 0..5).unwrap();
     w.layout(a, "/d/f", open, IoMode::ReadWrite).unwrap();

@@ -183,8 +183,7 @@ fn a_file_made_longer_takes_no_room_until_it_is_written() {
     w.file("/f");
     w.set("/f", SetAttributes { size: Some(1 << 40), ..SetAttributes::default() }).unwrap();
     assert_eq!((w.stat("/f").size, w.stat("/f").written), (1 << 40, 0));
-    let inode = w.id("/f");
-    w.apply(Command::Wrote { inode, end: 5000 }).unwrap();
+    w.wrote("/f", 5000).unwrap();
     assert_eq!(w.stat("/f").written, 5000);
     w.set("/f", SetAttributes { size: Some(10), ..SetAttributes::default() }).unwrap();
     assert_eq!(w.stat("/f").written, 10);

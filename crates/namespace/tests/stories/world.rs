@@ -164,7 +164,8 @@ impl World {
     }
 
     pub fn wrote(&mut self, path: &str, end: u64) -> Outcome {
-        self.apply(Command::Wrote { inode: self.id(path), end })
+        let Inode { id: inode, cuts, .. } = self.stat(path);
+        self.apply(Command::Wrote { inode, end, cuts })
     }
 
     pub fn split(&self, path: &str) -> (InodeId, Vec<u8>) {

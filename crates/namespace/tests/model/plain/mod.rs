@@ -59,7 +59,7 @@ pub struct Node {
 
 #[derive(Debug, Clone)]
 pub enum Content {
-    File { layout: FileLayout, size: u64, written: u64 },
+    File { layout: FileLayout, size: u64, written: u64, cuts: u32 },
     Directory { entries: BTreeMap<Vec<u8>, (u64, InodeId)>, next_cookie: u64, stripe: Option<StripePolicy> },
     Symlink(Vec<u8>),
     Other(Kind),
@@ -144,7 +144,7 @@ impl Plain {
             Command::Remove { dir, name, expect } => self.remove(dir, &name, expect),
             Command::Rename { from_dir, from, to_dir, to } => self.rename(from_dir, &from, to_dir, &to),
             Command::SetAttributes { inode, set } => self.set_attributes(inode, &set),
-            Command::Wrote { inode, end } => self.wrote(inode, end),
+            Command::Wrote { inode, end, cuts } => self.wrote(inode, end, cuts),
             Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
 
             Command::ExchangeId { owner, verifier, principal, update } => {

@@ -47,9 +47,9 @@ impl Plain {
     /// The inode as the machine should show it.
     pub fn inode(&self, id: InodeId) -> Inode {
         let node = &self.nodes[&id];
-        let written = match &node.content {
-            Content::File { written, .. } => *written,
-            _ => 0,
+        let (written, cuts) = match &node.content {
+            Content::File { written, cuts, .. } => (*written, *cuts),
+            _ => (0, 0),
         };
         let (kind, size) = match &node.content {
             Content::File { layout, size, .. } => (Kind::File(*layout), *size),
@@ -72,6 +72,7 @@ impl Plain {
             links: self.links(id),
             size,
             written,
+            cuts,
             accessed: node.accessed,
             modified: node.modified,
             changed: node.changed,
@@ -164,9 +165,12 @@ impl Plain {
     /// The file has `size` bytes now, and nothing above.
     pub(super) fn cut(&mut self, inode: InodeId, new: u64) -> u64 {
         let node = self.nodes.get_mut(&inode).expect("is");
-        let Content::File { layout, size, written } = &mut node.content else { panic!("only files are cut") };
+        let Content::File { layout, size, written, cuts } = &mut node.content else {
+            panic!("only files are cut")
+        };
         *size = new;
         *written = new.min(*written);
+        *cuts += 1;
         let (layout, generation) = (*layout, node.generation);
         let mut least = new;
         self.work.retain(|_, work| match work.kind {
@@ -210,7 +214,7 @@ impl Plain {
             return if take { Ok((known, self.still(create.dir), false)) } else { Err(Error::Exists) };
         }
         let content = match create.node.clone() {
-            NewNode::File(layout) => Content::File { layout, size: 0, written: 0 },
+            NewNode::File(layout) => Content::File { layout, size: 0, written: 0, cuts: 0 },
             NewNode::Directory => {
                 Content::Directory { entries: Default::default(), next_cookie: 3, stripe: None }
             }
@@ -367,9 +371,18 @@ impl Plain {
         Ok(Reply::Attributes { inode: self.inode(inode), work })
     }
 
-    pub(super) fn wrote(&mut self, inode: InodeId, end: u64) -> Outcome {
+    /// How often the file's size was set.
+    pub fn cuts(&self, inode: InodeId) -> u32 {
+        match self.nodes.get(&inode).map(|node| &node.content) {
+            Some(Content::File { cuts, .. }) => *cuts,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn wrote(&mut self, inode: InodeId, end: u64, seen: u32) -> Outcome {
         match &mut self.node(inode)?.content {
             Content::File { .. } if end > i64::MAX as u64 => return Err(Error::TooLarge),
+            Content::File { cuts, .. } if *cuts != seen => return Err(Error::Delay),
             Content::File { size, written, .. } => {
                 *size = end.max(*size);
                 *written = end.max(*written);
