@@ -44,7 +44,7 @@ use crate::{
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
     let Some(origin) = proposal.origin else { return run(edit, proposal) };
     let known = match recall(&*edit, origin)? {
-        Recalled::Reply(reply) => return Ok(reply),
+        Recalled::Reply(reply) => return Ok(*reply),
         Recalled::Slot(known) => known,
     };
     let reply = run(edit, proposal)?;
@@ -96,14 +96,14 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
 /// What the slot says about a command.
 enum Recalled {
     /// It was answered, or can no longer be done.
-    Reply(Reply),
+    Reply(Box<Reply>),
     /// It is new; this is what the slot keeps of the compound that it belongs to.
     Slot(SlotRecord),
 }
 
 fn recall(view: &dyn store::View, origin: Origin) -> Result<Recalled, StoreError> {
     if read::session(view, origin.session)?.is_none() {
-        return Ok(Recalled::Reply(Reply::Refused(Error::BadSession)));
+        return Ok(Recalled::Reply(Box::new(Reply::Refused(Error::BadSession))));
     }
     let empty = SlotRecord { sequence: origin.sequence, replies: Vec::new() };
     let Some(known) = get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? else {
@@ -111,9 +111,9 @@ fn recall(view: &dyn store::View, origin: Origin) -> Result<Recalled, StoreError
     };
     // Sequences wrap (RFC 8881, section 2.10.6.1).
     match origin.sequence.wrapping_sub(known.sequence) as i32 {
-        ..0 => Ok(Recalled::Reply(Reply::Refused(Error::Misordered))),
+        ..0 => Ok(Recalled::Reply(Box::new(Reply::Refused(Error::Misordered)))),
         0 => match known.replies.iter().find(|(index, _)| *index == origin.index) {
-            Some((_, reply)) => Ok(Recalled::Reply(reply.clone())),
+            Some((_, reply)) => Ok(Recalled::Reply(Box::new(reply.clone()))),
             None => Ok(Recalled::Slot(known)),
         },
         1.. => Ok(Recalled::Slot(empty)),
