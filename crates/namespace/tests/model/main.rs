@@ -22,7 +22,7 @@ use plain::{Coverage, Plain};
 use rows::Picks;
 use store::{Durability, MemoryStore, Store};
 
-const OPERATIONS_DEFAULT: u64 = 20_000;
+const OPERATIONS_DEFAULT: u64 = 100_000;
 
 /// Commands of one case: more than that, and the tree is too large for names to meet.
 const OPERATIONS_OF_A_CASE: u64 = 200;
