@@ -58,4 +58,12 @@ fi
 as_root sh -c ': <>/dev/net/tun' 2>/dev/null ||
     fail "/dev/net/tun cannot be opened: the kernel needs CONFIG_TUN (in a container: --device /dev/net/tun --cap-add NET_ADMIN)"
 
+# A POSIX file system suite of others, which the tests run inside the client machines.
+tools=$(cd "$(dirname "$0")/.." && pwd)/target/tools
+pjdfstest=0.2.2
+if [ "$("$tools/bin/pjdfstest" --version 2>/dev/null)" != "pjdfstest $pjdfstest" ]; then
+    say "building pjdfstest $pjdfstest (a POSIX file system test suite) from crates.io into target/tools"
+    cargo install --quiet --locked --root "$tools" --version "=$pjdfstest" pjdfstest
+fi
+
 say "everything that is needed is here"
