@@ -13,11 +13,15 @@
 
 mod client;
 mod cluster;
+mod cpu;
+mod ganesha;
 mod lab;
 mod metrics;
 pub mod scripts;
 
 pub use client::{Client, Output, Running};
 pub use cluster::{Cluster, MOUNT_POINT, Server};
+pub use cpu::cpu_seconds;
+pub use ganesha::Ganesha;
 pub use lab::Lab;
 pub use metrics::{FileBytes, Metrics, Traffic};

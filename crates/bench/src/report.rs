@@ -1,0 +1,118 @@
+//! Two systems, measured in turns: for each row the spread of both and of their ratio, as a table to paste.
+
+use std::fmt::Write;
+
+/// One row measured once on one system.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// Operations, or bytes, in a second of wall-clock time.
+    pub rate: f64,
+    /// Seconds of the servers' user and system time for one operation, or for one byte.
+    pub cpu: f64,
+}
+
+/// In what a row is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Operations; CPU in microseconds for each.
+    Operations,
+    /// Bytes, shown as MB/s; CPU in seconds for a GiB.
+    Bytes,
+}
+
+/// All samples of one row. Pairs stand at the same index, measured one right after the other.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// In what it is counted.
+    pub unit: Unit,
+    /// Ours and the other's.
+    pub pairs: Vec<(Sample, Sample)>,
+}
+
+/// Least, middle and greatest of some values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// Least.
+    pub min: f64,
+    /// Middle; of an even number of values the mean of the two in the middle.
+    pub median: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// The spread of `values`; of none, zeros.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (Some(min), Some(max)) = (values.first().copied(), values.last().copied()) else {
+            return Self { min: 0.0, median: 0.0, max: 0.0 };
+        };
+        let half = values.len() / 2;
+        let median =
+            if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 };
+        Self { min, median, max }
+    }
+
+    fn show(&self, digits: usize) -> String {
+        let Self { min, median, max } = self;
+        format!("{median:.digits$} ({min:.digits$}..{max:.digits$})")
+    }
+}
+
+/// A Markdown table: the middle of each, and in brackets the least and the greatest. Ratios are ours to the other's,
+/// pair by pair: a rate's should be above 1, CPU's below.
+#[must_use]
+pub fn table(ours: &str, other: &str, rows: &[Row]) -> String {
+    let mut out = format!(
+        "| row | {ours} | {other} | rate ratio | CPU, {ours} | CPU, {other} | CPU ratio |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n"
+    );
+    for Row { name, unit, pairs } in rows {
+        let (rate_unit, rate_scale, cpu_unit, cpu_scale, cpu_digits) = match unit {
+            Unit::Operations => ("/s", 1.0, "µs", 1e6, 0),
+            Unit::Bytes => (" MB/s", 1e-6, "s/GiB", f64::from(1 << 30), 2),
+        };
+        let spread = |value: &dyn Fn(&(Sample, Sample)) -> f64| Spread::of(pairs.iter().map(value));
+        let rates = [spread(&|p| p.0.rate * rate_scale), spread(&|p| p.1.rate * rate_scale)];
+        let cpus = [spread(&|p| p.0.cpu * cpu_scale), spread(&|p| p.1.cpu * cpu_scale)];
+        let _ = writeln!(
+            out,
+            "| {name} | {}{rate_unit} | {}{rate_unit} | **{}** | {} {cpu_unit} | {} {cpu_unit} | **{}** |",
+            rates[0].show(0),
+            rates[1].show(0),
+            spread(&|p| p.0.rate / p.1.rate).show(2),
+            cpus[0].show(cpu_digits),
+            cpus[1].show(cpu_digits),
+            spread(&|p| p.0.cpu / p.1.cpu).show(2),
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_shows_the_middle_and_the_spread_of_each_side_and_of_their_ratio() {
+        let sample = |rate, cpu| Sample { rate, cpu };
+        let row = Row {
+            name: "mkdir".into(),
+            unit: Unit::Operations,
+            pairs: vec![
+                (sample(300.0, 2e-4), sample(200.0, 1e-4)),
+                (sample(100.0, 1e-4), sample(200.0, 1e-4)),
+                (sample(200.0, 3e-4), sample(100.0, 1e-4)),
+            ],
+        };
+        let text = table("A", "B", &[row]);
+        let expected = "| mkdir | 200 (100..300)/s | 200 (100..200)/s | **1.50 (0.50..2.00)** | \
+                        200 (100..300) µs | 100 (100..100) µs | **2.00 (1.00..3.00)** |";
+        assert_eq!(text.lines().nth(2), Some(expected));
+        assert_eq!(Spread::of([4.0, 1.0, 3.0, 2.0]).median, 2.5);
+    }
+}

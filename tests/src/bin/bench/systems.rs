@@ -1,0 +1,148 @@
+//! The two systems, mounted on one client.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use bench::report::Sample;
+use rustix::process::{Pid, Signal, kill_process};
+use tests::{Client, Cluster, Ganesha, Lab, cpu_seconds};
+
+use crate::rows::{FILE_MIB, Measure, What};
+
+const DATA_SERVERS: usize = 4;
+pub const HEOROT_AT: &str = "/mnt/heorot";
+pub const GANESHA_AT: &str = "/mnt/ganesha";
+/// A row takes seconds; a machine where others build may be much slower.
+const SLOW: Duration = Duration::from_secs(900);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    Heorot,
+    Ganesha,
+}
+
+pub struct Systems<'a> {
+    // In the order in which they go: the client first, which waits for servers that are gone.
+    client: Client,
+    heorot: Cluster,
+    ganesha: Ganesha,
+    load: PathBuf,
+    _lab: &'a Lab,
+}
+
+impl<'a> Systems<'a> {
+    pub fn start(lab: &'a Lab) -> Self {
+        let load = std::env::current_exe().expect("our own path").with_file_name("load");
+        assert!(load.exists(), "{} is missing: run `make bench`", load.display());
+        let (heorot, ganesha) = (Cluster::up(lab, DATA_SERVERS), Ganesha::start(lab));
+        let client = lab.client("ash");
+        heorot.mount_at(&client, "vers=4.2", HEOROT_AT);
+        ganesha.mount_at(&client, GANESHA_AT);
+        Self { client, heorot, ganesha, load, _lab: lab }
+    }
+
+    pub fn client_kernel(&self) -> &str {
+        self.client.kernel()
+    }
+
+    /// One row on one system.
+    pub fn measure(&mut self, system: System, measure: &Measure) -> Sample {
+        let (pid, at) = match system {
+            System::Heorot => (self.heorot.mds().pid().expect("it runs"), HEOROT_AT),
+            System::Ganesha => (self.ganesha.pid(), GANESHA_AT),
+        };
+        let script = match measure.what {
+            What::Write => format!("dd if=/dev/zero of={at}/large bs=1M count={FILE_MIB} conv=fsync 2>&1"),
+            What::Read => {
+                self.mount_again(system);
+                format!("dd if={at}/large of=/dev/null bs=1M 2>&1")
+            }
+            What::Load { operation, processes, count, rounds } => format!(
+                "mkdir -p {at}/{processes}-{kind}; {load} {operation} {at}/{processes}-{kind} {processes} {count} {rounds}",
+                kind = if operation.ends_with("dir") && operation != "readdir" { "dirs" } else { "files" },
+                load = self.load.display(),
+            ),
+        };
+        let profile = Profile::start(pid, &format!("{}.{system:?}", measure.name));
+        let before = cpu_seconds(pid);
+        let output = self.client.run_within(SLOW, &script);
+        let cpu = cpu_seconds(pid) - before;
+        drop(profile);
+        let (count, seconds) = match measure.what {
+            What::Write | What::Read => ((FILE_MIB << 20) as f64, dd_seconds(&output)),
+            What::Load { .. } => (value(&output, "operations="), value(&output, "seconds=")),
+        };
+        // What a removal leaves to do must not run into the other's turn.
+        self.settle();
+        // A tick of CPU is 10 ms: none at all is less than one, not nothing.
+        Sample { rate: count / seconds, cpu: cpu.max(0.005) / count }
+    }
+
+    /// Removes what the rows of one pair left.
+    pub fn clear(&mut self) {
+        self.client.run_within(SLOW, &format!("rm -rf {HEOROT_AT}/* {GANESHA_AT}/*"));
+        self.settle();
+    }
+
+    fn mount_again(&self, system: System) {
+        match system {
+            System::Heorot => {
+                self.client.run(&format!("umount {HEOROT_AT}; echo 3 >/proc/sys/vm/drop_caches"));
+                self.heorot.mount_at(&self.client, "vers=4.2", HEOROT_AT);
+            }
+            System::Ganesha => {
+                self.client.run(&format!("umount {GANESHA_AT}; echo 3 >/proc/sys/vm/drop_caches"));
+                self.ganesha.mount_at(&self.client, GANESHA_AT);
+            }
+        }
+    }
+
+    fn settle(&self) {
+        let asked = Instant::now();
+        while self.heorot.work_queue() > 0.0 {
+            assert!(asked.elapsed() < SETTLE_TIMEOUT, "objects are not removed");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// `perf record` of a process, if it was asked for, until dropped.
+struct Profile(Option<Child>);
+
+impl Profile {
+    fn start(pid: u32, name: &str) -> Profile {
+        let Some(folder) = std::env::var_os("BENCH_PERF") else { return Profile(None) };
+        let file = Path::new(&folder).join(format!("{name}.data"));
+        let recorder = Command::new("perf")
+            .args(["record", "-q", "-F", "997", "-g", "-p", &pid.to_string(), "-o"])
+            .arg(file)
+            .spawn();
+        Profile(Some(recorder.unwrap_or_else(|e| panic!("start perf (package linux-perf): {e}"))))
+    }
+}
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        if let Some(recorder) = &mut self.0 {
+            let _ = kill_process(Pid::from_child(recorder), Signal::INT);
+            let _ = recorder.wait();
+        }
+    }
+}
+
+/// Of `1073741824 bytes (1.1 GB, 1.0 GiB) copied, 1.81 s, 593 MB/s`.
+fn dd_seconds(output: &str) -> f64 {
+    let seconds = output
+        .split("copied, ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|word| word.parse().ok());
+    seconds.unwrap_or_else(|| panic!("dd said: {output}"))
+}
+
+fn value(output: &str, name: &str) -> f64 {
+    let word = output.split_whitespace().find_map(|word| word.strip_prefix(name));
+    word.and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no {name} in: {output}"))
+}
