@@ -20,7 +20,7 @@
 //! compound, and the slot keeps what each was answered, refusals too, until the slot's next sequence. So the second time
 //! answers what the first did, from whichever metaserver: a CREATE sent again never finds its own file in the way. A
 //! proposal of an older sequence than the slot's is a straggler that nobody waits for any more, and is not done.
-//! The memory is bounded: one record for each slot, which goes with its session.
+//! The memory is bounded, and goes with its session: see `slot.rs`.
 //!
 //! **Cost.** A create is six gets (session before and after, slot, directory, name, counters) and six puts (inode, name,
 //! cookie, directory, counters, slot). No operation's cost grows with a directory; that of an OPEN does not grow with the
@@ -29,12 +29,12 @@
 use store::{Edit, StoreError};
 
 use crate::files::{create, link, remove, rename, set_attributes};
-use crate::record::{Counters, SlotRecord, get};
+use crate::record::Counters;
+use crate::slot::{self, Recalled};
 use crate::states::{client, layout_state, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
-    Command, Directory, Error, FIRST_COOKIE, Inode, InodeId, Kind, Origin, Proposal, Reply, Stamp, cluster,
-    keys, read, work,
+    Command, Directory, FIRST_COOKIE, Inode, InodeId, Kind, Proposal, Reply, Stamp, cluster, keys, work,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -43,12 +43,12 @@ use crate::{
 /// [`StoreError`] when the store fails; then the whole batch must be given up.
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
     let Some(origin) = proposal.origin else { return run(edit, proposal) };
-    let known = match recall(&*edit, origin)? {
-        Recalled::Reply(reply) => return Ok(*reply),
-        Recalled::Slot(known) => known,
+    let known = match slot::recall(&*edit, &origin)? {
+        Recalled::Reply(reply) => return Ok(reply),
+        Recalled::New(known) => known,
     };
     let reply = run(edit, proposal)?;
-    remember(edit, origin, known, &reply)?;
+    slot::remember(edit, &origin, known, &reply)?;
     Ok(reply)
 }
 
@@ -91,46 +91,6 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
         change: 1,
         verifier: None,
     })
-}
-
-/// What the slot says about a command.
-enum Recalled {
-    /// It was answered, or can no longer be done.
-    Reply(Box<Reply>),
-    /// It is new; this is what the slot keeps of the compound that it belongs to.
-    Slot(SlotRecord),
-}
-
-fn recall(view: &dyn store::View, origin: Origin) -> Result<Recalled, StoreError> {
-    if read::session(view, origin.session)?.is_none() {
-        return Ok(Recalled::Reply(Box::new(Reply::Refused(Error::BadSession))));
-    }
-    let empty = SlotRecord { sequence: origin.sequence, replies: Vec::new() };
-    let Some(known) = get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? else {
-        return Ok(Recalled::Slot(empty));
-    };
-    // Sequences wrap (RFC 8881, section 2.10.6.1).
-    match origin.sequence.wrapping_sub(known.sequence) as i32 {
-        ..0 => Ok(Recalled::Reply(Box::new(Reply::Refused(Error::Misordered)))),
-        0 => match known.replies.iter().find(|(index, _)| *index == origin.index) {
-            Some((_, reply)) => Ok(Recalled::Reply(Box::new(reply.clone()))),
-            None => Ok(Recalled::Slot(known)),
-        },
-        1.. => Ok(Recalled::Slot(empty)),
-    }
-}
-
-fn remember(
-    edit: &mut dyn Edit,
-    origin: Origin,
-    mut slot: SlotRecord,
-    reply: &Reply,
-) -> Result<(), StoreError> {
-    if read::session(&*edit, origin.session)?.is_none() {
-        return Ok(()); // the command ended it
-    }
-    slot.replies.push((origin.index, reply.clone()));
-    edit.put(&keys::slot(origin.session, origin.slot), &crate::record::encode(&slot)?)
 }
 
 fn run(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {

@@ -12,7 +12,8 @@
 //! 11  owners           owner:0..                             OwnerRecord { confirmed, unconfirmed }
 //! 12  sessions         session:16                            SessionRecord
 //! 13  client sessions  client:8 session:16                   · (index of 12)
-//! 14  slots            session:16 slot:4                     SlotRecord { sequence, replies }
+//! 14  slots            session:16 slot:4                     SlotRecord { sequence, index, reply, more }
+//! 15  slot replies     session:16 slot:4 index:4             Reply, of the sequence in 14
 //!
 //! 20  states           state:8                               State: open, lock or layout
 //! 21  client states    client:8 state:8                      · (index of 20)
@@ -50,6 +51,7 @@ pub(crate) const OWNERS: u8 = 0x11;
 pub(crate) const SESSIONS: u8 = 0x12;
 pub(crate) const CLIENT_SESSIONS: u8 = 0x13;
 pub(crate) const SLOTS: u8 = 0x14;
+pub(crate) const SLOT_REPLIES: u8 = 0x15;
 pub(crate) const STATES: u8 = 0x20;
 pub(crate) const CLIENT_STATES: u8 = 0x21;
 pub(crate) const OPENS: u8 = 0x22;
@@ -68,7 +70,7 @@ pub(crate) const DEVICE_LISTS: u8 = 0x43;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 22] = [
+pub(crate) const TAGS: [u8; 23] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -78,6 +80,7 @@ pub(crate) const TAGS: [u8; 22] = [
     SESSIONS,
     CLIENT_SESSIONS,
     SLOTS,
+    SLOT_REPLIES,
     STATES,
     CLIENT_STATES,
     OPENS,
@@ -158,6 +161,19 @@ pub(crate) fn slots(session: SessionId) -> Key {
 pub(crate) fn slot(session: SessionId, slot: u32) -> Key {
     let mut key = slots(session);
     key.extend_from_slice(&slot.to_be_bytes());
+    key
+}
+
+/// The replies of all slots of a session, or of one.
+pub(crate) fn slot_replies(session: SessionId, slot: Option<u32>) -> Key {
+    let mut key = with_bytes(SLOT_REPLIES, &[], &session.0);
+    key.extend(slot.into_iter().flat_map(u32::to_be_bytes));
+    key
+}
+
+pub(crate) fn slot_reply(session: SessionId, slot: u32, index: u32) -> Key {
+    let mut key = slot_replies(session, Some(slot));
+    key.extend_from_slice(&index.to_be_bytes());
     key
 }
 

@@ -19,6 +19,7 @@ mod layout;
 pub mod read;
 mod record;
 mod reply;
+mod slot;
 mod states;
 mod step;
 mod types;

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use serde::de::DeserializeOwned;
 use store::{StoreError, View};
 
-use crate::record::{CookieEntry, Counters, HeldLock, Name, SlotRecord, Use, decode, get};
+use crate::record::{CookieEntry, Counters, HeldLock, Name, Use, decode, get};
 use crate::{
     ByteRange, ClientId, ClientRecord, Conflict, DataServer, DataServerId, Device, DeviceId, Entry, Held,
     Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId, SessionRecord, Share, State, StateId,
-    Stateid, StripePolicy, TargetId, Work, keys,
+    Stateid, StripePolicy, TargetId, Work, keys, slot,
 };
 
 /// The inode with this id.
@@ -129,10 +129,7 @@ pub fn sessions(view: &dyn View, client: ClientId) -> Result<Vec<SessionId>, Sto
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn recorded(view: &dyn View, origin: &Origin) -> Result<Option<Reply>, StoreError> {
-    let slot: Option<SlotRecord> = get(view, &keys::slot(origin.session, origin.slot))?;
-    let same = slot.filter(|slot| slot.sequence == origin.sequence);
-    let replies = same.map(|slot| slot.replies).unwrap_or_default();
-    Ok(replies.into_iter().find(|(index, _)| *index == origin.index).map(|(_, reply)| reply))
+    slot::reply(view, origin)
 }
 
 /// The open, lock or layout with this id.

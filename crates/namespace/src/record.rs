@@ -104,11 +104,14 @@ pub struct SessionRecord {
     pub channels: Channels,
 }
 
-/// The last compound of a slot: what its commands were answered, by their index.
+/// The last compound of a slot, and what the first change of it that arrived was answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SlotRecord {
     pub sequence: u32,
-    pub replies: Vec<(u32, Reply)>,
+    pub index: u32,
+    pub reply: Reply,
+    /// Whether the replies to further changes have records of their own.
+    pub more: bool,
 }
 
 /// What a stateid names.

@@ -8,8 +8,8 @@ use super::{Findings, marks, table};
 use crate::record::{Counters, HeldLock, OwnerRecord, SlotRecord, Use};
 use crate::states::{index_key, union_of_opened, use_of};
 use crate::{
-    ByteRange, ClientId, ClientRecord, Inode, InodeId, LockKind, OpenState, SessionRecord, State, StateId,
-    keys, read,
+    ByteRange, ClientId, ClientRecord, Inode, InodeId, LockKind, OpenState, Reply, SessionRecord, State,
+    StateId, keys, read,
 };
 
 pub(super) fn check(
@@ -82,12 +82,19 @@ fn sessions(
     }
     let marks: BTreeSet<Vec<u8>> = marks(view, keys::CLIENT_SESSIONS)?.into_iter().collect();
     findings.expect(marks == indexed, || "the sessions of clients are not those that there are".to_string());
+    let mut replies: BTreeMap<Vec<u8>, Reply> = table(view, keys::SLOT_REPLIES, findings)?;
     for (key, slot) in table::<SlotRecord>(view, keys::SLOTS, findings)? {
         let session = [&[keys::SESSIONS], key.get(1..17).unwrap_or_default()].concat();
         findings.expect(sessions.contains_key(&session), || format!("slot {key:02x?} is of no session"));
-        let indexes: BTreeSet<u32> = slot.replies.iter().map(|(index, _)| *index).collect();
-        findings.expect(indexes.len() == slot.replies.len(), || format!("slot {key:02x?} answered twice"));
+        let number = &key[1..];
+        let further: Vec<_> = replies.extract_if(.., |of, _| of[1..].starts_with(number)).collect();
+        findings.expect(slot.more != further.is_empty(), || {
+            format!("slot {key:02x?} says that there are more replies: {}, and has {further:?}", slot.more)
+        });
+        let twice = further.iter().any(|(of, _)| of.ends_with(&slot.index.to_be_bytes()));
+        findings.expect(!twice, || format!("slot {key:02x?} answered twice"));
     }
+    findings.expect(replies.is_empty(), || format!("replies of no slot: {replies:02x?}"));
     Ok(())
 }
 

@@ -1,12 +1,10 @@
 //! CREATE_SESSION and DESTROY_SESSION (RFC 8881, sections 18.36, 18.37).
 
-use std::ops::ControlFlow;
-
 use store::StoreError;
 
 use super::client;
 use crate::step::{Step, Stop};
-use crate::{Channels, ClientId, Error, Principal, Reply, SessionId, SessionRecord, keys, read};
+use crate::{Channels, ClientId, Error, Principal, Reply, SessionId, SessionRecord, keys, read, slot};
 
 pub(crate) fn create(
     step: &mut Step<'_>,
@@ -55,14 +53,7 @@ pub(crate) fn destroy(step: &mut Step<'_>, session: SessionId) -> Result<Reply, 
 
 /// Ends a session, and forgets the replies of its slots.
 pub(super) fn end(step: &mut Step<'_>, client: ClientId, session: SessionId) -> Result<(), StoreError> {
-    let mut slots = Vec::new();
-    read::scan_keys(step.view(), &keys::slots(session), |key| {
-        slots.push(key.to_vec());
-        ControlFlow::Continue(())
-    })?;
-    for slot in slots {
-        step.delete(&slot)?;
-    }
+    slot::forget(step, session)?;
     step.delete(&keys::session(session))?;
     step.delete(&keys::client_session(client, session))
 }

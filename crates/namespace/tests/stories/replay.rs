@@ -88,6 +88,31 @@ fn a_slot_is_forgotten_with_its_session() {
     w.apply(Command::DestroyClient { client: a }).unwrap();
 }
 
+/// The replies of a compound with many changes do not make each further change dearer, and go with the next sequence.
+#[test]
+fn each_change_of_a_long_compound_adds_one_record_and_the_next_compound_removes_them() {
+    let mut w = World::new();
+    let (_, s) = session(&mut w);
+    let slots = |w: &World| w.dump().iter().filter(|(key, _)| matches!(key[0], 0x14 | 0x15)).count();
+    let bytes = |w: &World| w.dump().iter().filter(|(key, _)| key[0] == 0x14).map(|(_, v)| v.len()).max();
+    w.apply_from(origin(s, 0, 1, 0), mkdir(b"0")).unwrap();
+    let one = bytes(&w);
+    let replies: Vec<_> = (1..100u32)
+        .map(|index| w.apply_from(origin(s, 0, 1, index), mkdir(format!("{index}").as_bytes())))
+        .collect();
+    w.apply_from(origin(s, 1, 1, 0), rmdir(b"0")).unwrap();
+    w.apply_from(origin(s, 1, 1, 1), rmdir(b"99")).unwrap();
+    assert_eq!((slots(&w), bytes(&w)), (102, one));
+    for (index, reply) in (1..100).zip(replies) {
+        assert_eq!(w.apply_from(origin(s, 0, 1, index), mkdir(b"other")), reply);
+    }
+    w.apply_from(origin(s, 0, 2, 7), mkdir(b"last")).unwrap();
+    assert_eq!(slots(&w), 3, "the other slot has its two yet");
+    assert_eq!(w.apply_from(origin(s, 0, 1, 50), mkdir(b"x")), Err(Error::Misordered));
+    w.apply_from(origin(s, 0, 3, 0), Command::DestroySession { session: s }).unwrap();
+    assert_eq!(slots(&w), 0);
+}
+
 #[test]
 fn a_lock_denied_is_remembered() {
     let mut w = World::new();

@@ -1,0 +1,119 @@
+//! What a slot remembers of the compound that it carried last: the reply to each of its changes.
+//!
+//! ```text
+//! first change of a sequence   14 session slot        -> its sequence, index and reply; it replaces the one before
+//! each further one             15 session slot index  -> its reply
+//! ```
+//!
+//! Nearly every compound has one change, and so one put. One of n changes has n + 1: the second notes in the slot that
+//! there are more, so that the first change of the next sequence knows whether there is anything to remove. Bounded: a
+//! session has as many slots, and a compound as many changes, as the session's limits allow operations.
+
+use std::ops::ControlFlow;
+
+use store::{Edit, StoreError, View};
+
+use crate::record::{SlotRecord, encode, get};
+use crate::{Error, Origin, Reply, SessionId, keys, read};
+
+/// What is known of a command when it arrives.
+pub(crate) enum Recalled {
+    /// It was answered, or can no longer be done.
+    Reply(Reply),
+    /// It is new; this is what the slot holds.
+    New(Option<SlotRecord>),
+}
+
+pub(crate) fn recall(view: &dyn View, origin: &Origin) -> Result<Recalled, StoreError> {
+    let refused = |error| Ok(Recalled::Reply(Reply::Refused(error)));
+    if read::session(view, origin.session)?.is_none() {
+        return refused(Error::BadSession);
+    }
+    let Some(slot) = get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? else {
+        return Ok(Recalled::New(None));
+    };
+    // Sequences wrap (RFC 8881, section 2.10.6.1).
+    if (origin.sequence.wrapping_sub(slot.sequence) as i32) < 0 {
+        return refused(Error::Misordered);
+    }
+    match reply_in(view, origin, &slot)? {
+        Some(reply) => Ok(Recalled::Reply(reply)),
+        None => Ok(Recalled::New(Some(slot))),
+    }
+}
+
+/// What the command with this origin was answered, if the slot still has it.
+pub(crate) fn reply(view: &dyn View, origin: &Origin) -> Result<Option<Reply>, StoreError> {
+    match get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? {
+        Some(slot) => reply_in(view, origin, &slot),
+        None => Ok(None),
+    }
+}
+
+fn reply_in(view: &dyn View, origin: &Origin, slot: &SlotRecord) -> Result<Option<Reply>, StoreError> {
+    if slot.sequence != origin.sequence {
+        return Ok(None);
+    }
+    if slot.index == origin.index {
+        return Ok(Some(slot.reply.clone()));
+    }
+    if !slot.more {
+        return Ok(None);
+    }
+    get(view, &keys::slot_reply(origin.session, origin.slot, origin.index))
+}
+
+/// Keeps a reply. `slot` is what [`recall`] found.
+pub(crate) fn remember(
+    edit: &mut dyn Edit,
+    origin: &Origin,
+    slot: Option<SlotRecord>,
+    reply: &Reply,
+) -> Result<(), StoreError> {
+    if read::session(&*edit, origin.session)?.is_none() {
+        return Ok(()); // the command ended it
+    }
+    let key = keys::slot(origin.session, origin.slot);
+    match slot {
+        Some(slot) if slot.sequence == origin.sequence => {
+            if !slot.more {
+                edit.put(&key, &encode(&SlotRecord { more: true, ..slot })?)?;
+            }
+            let key = keys::slot_reply(origin.session, origin.slot, origin.index);
+            edit.put(&key, &encode(reply)?)
+        }
+        before => {
+            if before.is_some_and(|slot| slot.more) {
+                delete_all(edit, &keys::slot_replies(origin.session, Some(origin.slot)))?;
+            }
+            let (sequence, index) = (origin.sequence, origin.index);
+            edit.put(&key, &encode(&SlotRecord { sequence, index, reply: reply.clone(), more: false })?)
+        }
+    }
+}
+
+/// Forgets the slots of a session.
+pub(crate) fn forget(step: &mut crate::step::Step<'_>, session: SessionId) -> Result<(), StoreError> {
+    for prefix in [keys::slots(session), keys::slot_replies(session, None)] {
+        for key in keys_under(step.view(), &prefix)? {
+            step.delete(&key)?;
+        }
+    }
+    Ok(())
+}
+
+fn delete_all(edit: &mut dyn Edit, prefix: &[u8]) -> Result<(), StoreError> {
+    for key in keys_under(&*edit, prefix)? {
+        edit.delete(&key)?;
+    }
+    Ok(())
+}
+
+fn keys_under(view: &dyn View, prefix: &[u8]) -> Result<Vec<keys::Key>, StoreError> {
+    let mut found = Vec::new();
+    read::scan_keys(view, prefix, |key| {
+        found.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
