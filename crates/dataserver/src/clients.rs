@@ -16,6 +16,7 @@ use nfs::{Backchannel, Session, SessionLimits};
 use wire::nfs4::create_session::{self, ChannelAttrs};
 use wire::nfs4::exchange_id::{self, ServerOwner, StateProtectArgs, StateProtectRes};
 use wire::nfs4::{ClientId, OwnerName, SessionId, Status, Verifier};
+use wire::rpc::Credential;
 
 /// A client that is silent for so long may be forgotten when its place is needed. Told to clients as lease_time.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
@@ -123,7 +124,8 @@ impl Clients {
         }
         records.by_id.retain(|_, c| c.confirmed || c.owner != owner);
         if records.by_id.len() >= CLIENTS_MAX {
-            return Err(Status::Delay);
+            let place = self.least_needed(&records).ok_or(Status::Delay)?;
+            self.forget(&mut records, |id, _| id == place);
         }
         records.next = records.next.wrapping_add(1);
         let id = u64::from(self.start) << 32 | u64::from(records.next);
@@ -213,7 +215,7 @@ impl Clients {
             operations_max: fore.max_operations,
             slots: fore.max_requests,
         };
-        Arc::new(Session::new(id, client, limits, Backchannel::new(id, 0, 1), false))
+        Arc::new(Session::new(id, client, limits, Backchannel::new(id, 0, Credential::None, 1), false))
     }
 
     /// The session that SEQUENCE names; its client has been heard of.
@@ -266,6 +268,14 @@ impl Clients {
             let limit = if full { LEASE } else { IDLE_MAX };
             self.forget(records, |_, client| self.idle(client) > limit);
         }
+    }
+
+    /// Whose place is taken when the table is full: the oldest that never confirmed, else who has been silent longest of
+    /// those without a session. What is in use stays.
+    fn least_needed(&self, records: &Records) -> Option<u64> {
+        let unused = records.by_id.iter().filter(|(_, client)| client.sessions.is_empty());
+        let rank = |client: &Client| (client.confirmed, client.heard_ms.load(Ordering::Relaxed));
+        unused.min_by_key(|(id, client)| (rank(client), **id)).map(|(id, _)| *id)
     }
 
     fn forget(&self, records: &mut Records, which: impl Fn(u64, &Client) -> bool) {

@@ -43,6 +43,8 @@ pub(crate) fn refused(error: Error) -> Status {
         Error::LocksHeld => Status::LocksHeld,
         Error::LayoutUnavailable => Status::LayoutUnavailable,
         Error::NoDevice => Status::NoEnt,
+        // What OPEN and LAYOUTGET may answer; LOCK has a word of its own.
+        Error::TooManyStates => Status::NoSpc,
     }
 }
 

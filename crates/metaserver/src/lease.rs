@@ -1,71 +1,284 @@
-//! Leases (RFC 8881, section 8.3): a client that is not heard of for a lease loses its state.
+//! Leases (RFC 8881, section 8.3), and courtesy after them.
 //!
-//! Renewals are noted in memory only. So a server that has just started waits one full lease before it expires anyone.
+//! ```text
+//! heard of ──a lease of silence──▶ has something? ── no ──▶ forgotten
+//!    ▲                                  │ yes
+//!    │                                  ▼
+//!    └──────heard of again────────── lapsed ──in somebody's way, too long, or one of too many──▶ expired
+//! ```
+//!
+//! Renewals are noted in memory only. So a server that has just started waits one full lease before it finds anyone
+//! lapsed. That a client has lapsed is in the state machine: it decides what is in whose way, and expires the lapsed in
+//! the same step as the OPEN or LOCK that wants what they have. What is decided outside of it asks [`Metaserver::gives_way`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use namespace::{ClientId, Command, read};
+use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
+use store::View;
+use wire::nfs4::Status;
 
 use crate::Metaserver;
+use crate::errors::store_failed;
 
-/// When each client was last heard of, on the monotonic clock.
+/// How long a lapsed client keeps what nobody else wants: over a night or a broken switch, not over a holiday. Files that
+/// were removed while it had them open take room for so long.
+const COURTESY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Lapsed clients at one time; beyond that who lapsed first goes. As many nodes as a big cluster loses with one switch.
+const LAPSED_MAX: usize = 1024;
+
+/// What is known of a client's lease.
+#[derive(Debug, Clone, Copy)]
+struct Lease {
+    /// When it was last heard of, on the monotonic clock.
+    heard: Duration,
+    /// The state machine has it as lapsed, or is about to.
+    lapsed: bool,
+}
+
+/// The leases of all clients.
 #[derive(Default)]
 pub(crate) struct Leases {
-    heard: Mutex<HashMap<ClientId, Duration>>,
+    known: Mutex<HashMap<ClientId, Lease>>,
+    /// Lapsed clients that are in the way of somebody who was told to come again.
+    in_the_way: Mutex<Vec<ClientId>>,
+    wanted: tokio::sync::Notify,
 }
 
 impl Leases {
-    pub(crate) fn renew(&self, client: ClientId, now: Duration) {
-        if let Ok(mut heard) = self.heard.lock() {
-            heard.insert(client, now);
+    /// The client was heard of. Whether it had lapsed.
+    fn note(&self, client: ClientId, now: Duration) -> bool {
+        let Ok(mut known) = self.known.lock() else { return false };
+        let lease = known.entry(client).or_insert(Lease { heard: now, lapsed: false });
+        lease.heard = now;
+        lease.lapsed
+    }
+
+    /// The client's lease begins, whatever was before.
+    pub(crate) fn begin(&self, client: ClientId, now: Duration) {
+        if let Ok(mut known) = self.known.lock() {
+            known.insert(client, Lease { heard: now, lapsed: false });
         }
     }
 
-    /// Those of `clients` whose lease has run out. One never heard of begins its lease now.
-    fn expired(&self, clients: &[ClientId], now: Duration, lease: Duration) -> Vec<ClientId> {
-        let Ok(mut heard) = self.heard.lock() else { return vec![] };
+    fn set_lapsed(&self, client: ClientId, lapsed: bool) {
+        if let Ok(mut known) = self.known.lock() {
+            known.entry(client).or_insert(Lease { heard: Duration::ZERO, lapsed }).lapsed = lapsed;
+        }
+    }
+
+    fn is_lapsed(&self, client: ClientId) -> bool {
+        self.known.lock().is_ok_and(|known| known.get(&client).is_some_and(|lease| lease.lapsed))
+    }
+
+    pub(crate) fn forget(&self, client: ClientId) {
+        if let Ok(mut known) = self.known.lock() {
+            known.remove(&client);
+        }
+    }
+
+    /// Those of `clients` whose lease has run out just now. One never heard of begins its lease now.
+    fn run_out(&self, clients: &[ClientId], now: Duration, lease: Duration) -> Vec<ClientId> {
+        let Ok(mut known) = self.known.lock() else { return vec![] };
         // In the order of their ids, as the store lists them.
-        heard.retain(|client, _| clients.binary_search(client).is_ok());
-        let late = |client: &&ClientId| now.saturating_sub(*heard.entry(**client).or_insert(now)) > lease;
+        known.retain(|client, _| clients.binary_search(client).is_ok());
+        let late = |client: &&ClientId| {
+            let known = known.entry(**client).or_insert(Lease { heard: now, lapsed: false });
+            !known.lapsed && now.saturating_sub(known.heard) > lease
+        };
         clients.iter().filter(late).copied().collect()
     }
 }
 
+/// Whose courtesy is over.
+fn overdue(lapsed: &[ClientRecord], now_seconds: i64) -> Vec<ClientId> {
+    let mut by_age: Vec<(i64, ClientId)> =
+        lapsed.iter().filter_map(|client| client.lapsed.map(|since| (since.seconds, client.id))).collect();
+    by_age.sort_unstable();
+    let too_many = by_age.len().saturating_sub(LAPSED_MAX);
+    let late = |since: i64| now_seconds.saturating_sub(since) > COURTESY_MAX.as_secs() as i64;
+    let over = by_age.iter().enumerate().filter(|(at, (since, _))| *at < too_many || late(*since));
+    over.map(|(_, (_, client))| *client).collect()
+}
+
 impl Metaserver {
-    /// Expires clients, for ever.
-    pub(crate) async fn watch_leases(self: Arc<Self>) {
-        let lease = self.config.lease;
-        loop {
-            tokio::time::sleep(lease / 8).await;
-            let clients = match self.view().map(|view| read::clients(&*view)) {
-                Ok(Ok(clients)) => clients,
-                _ => continue,
-            };
-            for client in self.leases.expired(&clients, self.clock.monotonic(), lease) {
-                tracing::info!(client = client.0, "lease ran out");
-                if self.propose(None, Command::ExpireClient { client }).await.is_ok() {
-                    self.forget_client(client);
-                    self.work_ready.notify_one();
-                }
+    /// The client was heard of: its lease begins again, and its courtesy ends.
+    ///
+    /// # Errors
+    /// `StaleClientid` when it was expired a moment ago.
+    pub(crate) async fn renew(&self, client: ClientId) -> Result<(), Status> {
+        if !self.leases.note(client, self.clock.monotonic()) {
+            return Ok(());
+        }
+        // Before anything is done for it: from then on nobody takes away what it has.
+        let renewed = self.propose(None, Command::RenewLease { client }).await;
+        match renewed {
+            Ok(_) => {
+                tracing::info!(client = client.0, "back after its lease had run out");
+                self.leases.set_lapsed(client, false);
+            }
+            Err(_) => self.forget_client(client),
+        }
+        renewed.map(drop)
+    }
+
+    /// Whether all of `clients` have lapsed. They are then to give way, and soon will have: who asks comes again.
+    pub(crate) fn gives_way(
+        &self,
+        view: &dyn View,
+        clients: impl IntoIterator<Item = ClientId>,
+    ) -> Result<bool, Status> {
+        let mut giving = Vec::new();
+        for client in clients {
+            match read::client(view, client).map_err(store_failed)? {
+                Some(record) if record.lapsed.is_some() => giving.push(client),
+                Some(_) => return Ok(false),
+                None => {}
             }
         }
+        if let Ok(mut in_the_way) = self.leases.in_the_way.lock() {
+            in_the_way.extend(giving);
+        }
+        self.leases.wanted.notify_one();
+        Ok(true)
+    }
+
+    /// Whether I/O that is under no open of its own may have `wanted` of a file (RFC 8881, section 9.1.4.3).
+    ///
+    /// # Errors
+    /// `Locked` if an open denies it; `Delay` if only opens of lapsed clients do, which are about to go.
+    pub(crate) fn check_share(&self, view: &dyn View, inode: InodeId, wanted: Share) -> Result<(), Status> {
+        let holders = read::share_holders(view, inode, wanted).map_err(store_failed)?;
+        if holders.is_empty() {
+            return Ok(());
+        }
+        let gone = self.gives_way(view, holders.into_iter().map(|holder| holder.id))?;
+        Err(if gone { Status::Delay } else { Status::Locked })
+    }
+
+    /// A lapsed client's courtesy is over. One that came back in time stays.
+    pub(crate) async fn expire(&self, client: ClientId) -> Result<(), Status> {
+        match self.propose(None, Command::ExpireClient { client }).await {
+            Ok(_) => tracing::info!(client = client.0, "expired"),
+            // It is back, or gone already.
+            Err(Status::ClientidBusy) => return Ok(()),
+            Err(Status::StaleClientid) => {}
+            Err(status) => return Err(status),
+        }
+        self.forget_client(client);
+        self.work_ready.notify_one();
+        Ok(())
+    }
+
+    /// The state machine has found these lapsed before this server started.
+    pub(crate) fn learn_lapsed(&self) -> Result<(), Status> {
+        for client in self.lapsed()? {
+            self.leases.set_lapsed(client.id, true);
+        }
+        Ok(())
+    }
+
+    fn lapsed(&self) -> Result<Vec<ClientRecord>, Status> {
+        let view = self.view()?;
+        let mut lapsed = Vec::new();
+        for client in read::clients(&*view).map_err(store_failed)? {
+            let record = read::client(&*view, client).map_err(store_failed)?;
+            lapsed.extend(record.filter(|record| record.lapsed.is_some()));
+        }
+        Ok(lapsed)
+    }
+
+    /// Looks after leases and courtesy, for ever.
+    pub(crate) async fn watch_leases(self: Arc<Self>) {
+        let mut often = tokio::time::interval(self.config.lease / 8);
+        often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = often.tick() => {
+                    if let Err(status) = self.look_at_leases().await {
+                        tracing::warn!(?status, "looking at leases");
+                    }
+                }
+                () = self.leases.wanted.notified() => self.expire_wanted().await,
+            }
+        }
+    }
+
+    async fn expire_wanted(&self) {
+        let mut wanted =
+            self.leases.in_the_way.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
+        wanted.sort_unstable();
+        wanted.dedup();
+        for client in wanted {
+            let _ = self.expire(client).await;
+        }
+    }
+
+    async fn look_at_leases(&self) -> Result<(), Status> {
+        let clients = read::clients(&*self.view()?).map_err(store_failed)?;
+        for client in self.leases.run_out(&clients, self.clock.monotonic(), self.config.lease) {
+            self.lapse(client).await?;
+        }
+        for client in overdue(&self.lapsed()?, self.now().seconds) {
+            self.expire(client).await?;
+        }
+        Ok(())
+    }
+
+    async fn lapse(&self, client: ClientId) -> Result<(), Status> {
+        // Noted first: a request that comes from now on renews the lease in the state machine.
+        self.leases.set_lapsed(client, true);
+        self.propose(None, Command::LapseLease { client }).await?;
+        let kept = read::client(&*self.view()?, client).map_err(store_failed)?.is_some();
+        tracing::info!(client = client.0, kept, "lease ran out");
+        if !kept {
+            self.forget_client(client);
+            self.work_ready.notify_one();
+        } else if !self.leases.is_lapsed(client) {
+            // A request came between the two, and its renewal before the lapse.
+            self.propose(None, Command::RenewLease { client }).await?;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use namespace::{Principal, Time};
+
     use super::*;
 
     #[test]
     fn a_client_never_heard_of_gets_one_full_lease() {
         let (leases, s) = (Leases::default(), Duration::from_secs);
         let clients = [ClientId(1), ClientId(2)];
-        assert_eq!(leases.expired(&clients, s(100), s(30)), []);
-        leases.renew(ClientId(1), s(120));
-        assert_eq!(leases.expired(&clients, s(130), s(30)), []);
-        assert_eq!(leases.expired(&clients, s(131), s(30)), [ClientId(2)]);
-        assert_eq!(leases.expired(&clients[..1], s(151), s(30)), [ClientId(1)]);
+        assert_eq!(leases.run_out(&clients, s(100), s(30)), []);
+        assert!(!leases.note(ClientId(1), s(120)));
+        assert_eq!(leases.run_out(&clients, s(130), s(30)), []);
+        assert_eq!(leases.run_out(&clients, s(131), s(30)), [ClientId(2)]);
+        assert_eq!(leases.run_out(&clients[..1], s(151), s(30)), [ClientId(1)]);
+        leases.set_lapsed(ClientId(1), true);
+        assert_eq!(leases.run_out(&clients[..1], s(200), s(30)), [], "once");
+        assert!(leases.note(ClientId(1), s(201)), "it is back");
+    }
+
+    #[test]
+    fn courtesy_ends_after_a_day_or_when_too_many_have_it() {
+        let lapsed = |id, seconds| ClientRecord {
+            id: ClientId(id),
+            owner: vec![],
+            verifier: [0; 8],
+            principal: Principal::Nobody,
+            confirmed: true,
+            sequence: 1,
+            created_session: None,
+            reclaim_complete: true,
+            lapsed: Some(Time { seconds, nanoseconds: 0 }),
+        };
+        let day = 24 * 60 * 60;
+        assert_eq!(overdue(&[lapsed(1, 100), lapsed(2, 99)], day + 100), [ClientId(2)]);
+        let many: Vec<_> = (0..LAPSED_MAX as u64 + 2).map(|id| lapsed(id, 1000 - id as i64)).collect();
+        assert_eq!(overdue(&many, 1000), [ClientId(LAPSED_MAX as u64 + 1), ClientId(LAPSED_MAX as u64)]);
     }
 }

@@ -123,6 +123,8 @@ impl Metaserver {
     /// # Errors
     /// When the address cannot be had.
     pub async fn serve(self: &Arc<Self>, address: std::net::SocketAddr) -> std::io::Result<Server> {
+        let failed = |status| std::io::Error::other(format!("read the clients: {status:?}"));
+        self.learn_lapsed().map_err(failed)?;
         let programs = Programs::new(vec![
             Arc::new(Nfs4Program(Arc::clone(self))),
             Arc::new(crate::nfs3::Nfs3Program(Arc::clone(self))),

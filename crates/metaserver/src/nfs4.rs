@@ -171,8 +171,8 @@ impl Metaserver {
         let given = context.state.resolve(given)?;
         if given == nfs4::Stateid::ANONYMOUS || given == nfs4::Stateid::BYPASS {
             let bypass = given == nfs4::Stateid::BYPASS && wanted == Share::READ;
-            if !bypass && read::share_conflict(view, inode.id, wanted, None).map_err(store_failed)? {
-                return Err(Status::Locked);
+            if !bypass {
+                self.check_share(view, inode.id, wanted)?;
             }
             let user = self.caller(context)?;
             return if wanted == Share::READ { user.check_read(inode) } else { user.check_write(inode) };
@@ -199,12 +199,12 @@ impl Metaserver {
     }
 }
 
-/// Whether the sequence of a stateid is the current one (RFC 8881, section 8.2.2).
+/// Whether the sequence of a stateid is the current one; they wrap (RFC 8881, section 8.2.2).
 pub(crate) fn check_sequence(given: u32, now: u32) -> Result<(), Status> {
-    match given {
+    match given.wrapping_sub(now) as i32 {
         0 => Ok(()),
-        given if given == now => Ok(()),
-        given if given < now => Err(Status::OldStateid),
+        _ if given == 0 => Ok(()),
+        ..0 => Err(Status::OldStateid),
         _ => Err(Status::BadStateid),
     }
 }
@@ -216,15 +216,18 @@ impl Nfs4 for Metaserver {
         self.find_session(namespace::SessionId(id.0))
     }
 
-    fn sequenced(&self, session: &Session) -> u32 {
-        self.leases.renew(ClientId(session.client()), self.clock.monotonic());
-        let mut flags = 0;
+    async fn sequenced(&self, session: &Session) -> Result<u32, Status> {
+        let client = ClientId(session.client());
+        self.renew(client).await.map_err(|_| Status::BadSession)?;
         if session.back.is_broken() {
-            flags |= sequence::BACKCHANNEL_FAULT;
-        } else if session.back.is_down() {
-            flags |= sequence::CB_PATH_DOWN;
+            return Ok(sequence::BACKCHANNEL_FAULT);
         }
-        flags
+        if !session.back.is_down() {
+            return Ok(0);
+        }
+        let others = self.sessions.of_client(client);
+        let up = others.iter().any(|other| !other.back.is_down());
+        Ok(if up { sequence::CB_PATH_DOWN_SESSION } else { sequence::CB_PATH_DOWN })
     }
 
     async fn operation(&self, context: &mut Context, op: ArgOp) -> ResOp {
@@ -262,13 +265,15 @@ impl Nfs4 for Metaserver {
             ArgOp::SecInfoNoName(args) => ResOp::SecInfoNoName(ops::secinfo::secinfo_no_name(self, cx, args)),
             ArgOp::SetAttr(args) => ResOp::SetAttr(ops::setattr::setattr(self, cx, args).await),
             ArgOp::Write(args) => ResOp::Write(ops::write::write(self, cx, args).await),
-            ArgOp::BackchannelCtl(_) => ResOp::BackchannelCtl(Ok(())),
+            ArgOp::BackchannelCtl(args) => {
+                ResOp::BackchannelCtl(ops::backchannel_ctl::control(self, cx, args).await)
+            }
             ArgOp::BindConnToSession(args) => ResOp::BindConnToSession(ops::bind::bind(self, cx, args)),
             ArgOp::ExchangeId(args) => ResOp::ExchangeId(ops::exchange_id::exchange_id(self, cx, args).await),
             ArgOp::CreateSession(args) => {
                 ResOp::CreateSession(ops::create_session::create_session(self, cx, args).await)
             }
-            ArgOp::DestroySession(args) => ResOp::DestroySession(ops::destroy::session(self, args).await),
+            ArgOp::DestroySession(args) => ResOp::DestroySession(ops::destroy::session(self, cx, args).await),
             ArgOp::DestroyClientid(args) => ResOp::DestroyClientid(ops::destroy::client(self, args).await),
             ArgOp::FreeStateid(args) => ResOp::FreeStateid(ops::stateids::free(self, cx, args).await),
             ArgOp::TestStateid(args) => ResOp::TestStateid(ops::stateids::test(self, cx, &args)),

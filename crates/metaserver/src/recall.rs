@@ -59,6 +59,10 @@ impl Metaserver {
         tokio::pin!(returned);
         let mut asked = JoinSet::new();
         for client in holders {
+            if self.gives_way(&*self.view()?, [client])? {
+                self.expire(client).await?;
+                continue;
+            }
             let reply = self.propose(None, Command::LayoutRecall { client, inode }).await?;
             let namespace::Reply::State { stateid: Some(stateid) } = reply else { continue };
             if self.recalls.is_late(inode, client, self.clock.monotonic(), self.config.lease) {

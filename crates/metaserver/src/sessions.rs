@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use namespace::{Channel, Channels, ClientId, SessionId, read};
+use namespace::{CallbackCredential, Channel, Channels, ClientId, SessionId, read};
 use nfs::{Backchannel, Connection, Session, SessionLimits};
 use store::View;
 use wire::nfs4::{self, Status};
-use wire::rpc::Credential;
+use wire::rpc::{AuthSys, Credential};
 
 use crate::Metaserver;
 
@@ -68,26 +68,36 @@ fn limits(channel: &Channel) -> SessionLimits {
     }
 }
 
+/// What call-backs carry.
+pub(crate) fn credential(asked: &CallbackCredential) -> Credential {
+    match asked.clone() {
+        CallbackCredential::Nobody => Credential::None,
+        CallbackCredential::Sys { machine, uid, gid, gids } => {
+            Credential::Sys(AuthSys { machine: machine.into(), uid, gid, gids })
+        }
+    }
+}
+
 fn session(id: SessionId, client: ClientId, channels: &Channels, adopted: bool) -> Session {
     let wire_id = nfs4::SessionId(id.0);
-    let back = Backchannel::new(wire_id, channels.callback_program, channels.back.slots);
+    let callback = &channels.callback;
+    let credential = credential(&callback.credential);
+    let back = Backchannel::new(wire_id, callback.program, credential, channels.back.slots);
     Session::new(wire_id, client.0, limits(&channels.fore), back, adopted)
 }
 
 impl Metaserver {
-    /// A session that was just made, over the connection that made it. `bind`: it also carries call-backs. They have
-    /// `credential`.
+    /// A session that was just made, over the connection that made it. `bind`: it also carries call-backs.
     pub(crate) fn begin_session(
         &self,
         id: SessionId,
         client: ClientId,
         channels: &Channels,
-        credential: Credential,
         connection: &Arc<Connection>,
         bind: bool,
     ) {
         let Some(made) = self.sessions.add(id, session(id, client, channels, false)) else { return };
-        made.back.set_credential(credential);
+        connection.associate(made.id());
         if bind {
             made.back.bind(connection);
         }
@@ -116,6 +126,7 @@ impl Metaserver {
 
     /// The client is gone, and its sessions with it.
     pub(crate) fn forget_client(&self, client: ClientId) {
+        self.leases.forget(client);
         self.sessions.forget_client(client);
         self.layouts_returned.notify_waiters();
     }

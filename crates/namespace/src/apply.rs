@@ -70,6 +70,7 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
         next_work: 1,
         next_device: 1,
         inodes: 1,
+        unconfirmed: 0,
     };
     step.put(&keys::counters(), &counters)?;
     let directory = Directory { parent: InodeId::ROOT, entries: 0, next_cookie: FIRST_COOKIE, stripe: None };
@@ -119,12 +120,15 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
             client::exchange_id(step, owner, *verifier, principal, *update)
         }
         Command::CreateSession { client, sequence, principal, channels } => {
-            session::create(step, *client, *sequence, principal, *channels)
+            session::create(step, *client, *sequence, principal, channels)
         }
         Command::DestroySession { session } => session::destroy(step, *session),
         Command::DestroyClient { client } => client::destroy(step, *client),
         Command::ReclaimComplete { client } => client::reclaim_complete(step, *client),
         Command::ExpireClient { client } => client::expire(step, *client),
+        Command::LapseLease { client } => client::lapse_lease(step, *client),
+        Command::RenewLease { client } => client::renew_lease(step, *client),
+        Command::BackchannelCtl { session, callback } => session::backchannel_ctl(step, *session, callback),
 
         Command::Open(open) => open::open(step, open),
         Command::Close { client, stateid } => open::close(step, *client, *stateid),

@@ -75,8 +75,16 @@ pub enum Command {
     DestroyClient { client: ClientId },
     /// The client has reclaimed all it wants.
     ReclaimComplete { client: ClientId },
-    /// The leader found the client's lease run out: all its state goes.
+    /// Courtesy has an end: the state of a client whose lease has run out goes. Refused with `ClientBusy` for one whose
+    /// lease runs, which it may have renewed just now.
     ExpireClient { client: ClientId },
+    /// The leader found the client's lease run out. What it has open, locked or laid out stays until that is in
+    /// somebody's way; a client that has nothing is forgotten.
+    LapseLease { client: ClientId },
+    /// A client whose lease had run out was heard of again.
+    RenewLease { client: ClientId },
+    /// BACKCHANNEL_CTL.
+    BackchannelCtl { session: SessionId, callback: Callback },
 
     // Opens and locks.
     /// OPEN, by name with or without creation, or by inode.
@@ -212,14 +220,33 @@ pub struct SetAttributes {
 }
 
 /// The limits that a session was given (RFC 8881, section 18.36).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channels {
     /// Client to server.
     pub fore: Channel,
     /// Server to client.
     pub back: Channel,
+    /// How call-backs are made.
+    pub callback: Callback,
+}
+
+/// How the client wants to be called back (RFC 8881, sections 18.33 and 18.36).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Callback {
     /// The program that the client serves call-backs under.
-    pub callback_program: u32,
+    pub program: u32,
+    /// What the calls carry as credential.
+    pub credential: CallbackCredential,
+}
+
+/// A credential of call-backs: the client's own choice, which it checks or ignores.
+#[expect(missing_docs, reason = "the fields are those of AUTH_SYS")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallbackCredential {
+    /// AUTH_NONE.
+    Nobody,
+    /// AUTH_SYS.
+    Sys { machine: Vec<u8>, uid: u32, gid: u32, gids: Vec<u32> },
 }
 
 /// Limits of one direction.

@@ -14,6 +14,7 @@
 //! 13  client sessions  client:8 session:16                   · (index of 12)
 //! 14  slots            session:16 slot:4                     SlotRecord { sequence, index, reply, more }
 //! 15  slot replies     session:16 slot:4 index:4             Reply, of the sequence in 14
+//! 16  unconfirmed      client:8                              · (index of 10)
 //!
 //! 20  states           state:8                               State: open, lock or layout
 //! 21  client states    client:8 state:8                      · (index of 20)
@@ -22,6 +23,7 @@
 //! 24  locks            inode:8 start:8 state:8               HeldLock { end, kind }
 //! 25  layouts          inode:8 client:8                      StateId (index of 20)
 //! 26  uses             inode:8                               Use: how many opens, readers, deniers, layouts
+//! 28  client uses      client:8                              u64: states and locked ranges of a client
 //!
 //! 30  work             work:8                                Work
 //! 31  cuts             inode:8                               id of the truncation in 30 (index)
@@ -52,6 +54,7 @@ pub(crate) const SESSIONS: u8 = 0x12;
 pub(crate) const CLIENT_SESSIONS: u8 = 0x13;
 pub(crate) const SLOTS: u8 = 0x14;
 pub(crate) const SLOT_REPLIES: u8 = 0x15;
+pub(crate) const UNCONFIRMED: u8 = 0x16;
 pub(crate) const STATES: u8 = 0x20;
 pub(crate) const CLIENT_STATES: u8 = 0x21;
 pub(crate) const OPENS: u8 = 0x22;
@@ -59,6 +62,7 @@ pub(crate) const LOCK_STATES: u8 = 0x23;
 pub(crate) const LOCKS: u8 = 0x24;
 pub(crate) const LAYOUTS: u8 = 0x25;
 pub(crate) const USES: u8 = 0x26;
+pub(crate) const CLIENT_USES: u8 = 0x28;
 pub(crate) const WORK: u8 = 0x30;
 pub(crate) const CUTS: u8 = 0x31;
 pub(crate) const DATA_SERVERS: u8 = 0x40;
@@ -70,7 +74,7 @@ pub(crate) const DEVICE_LISTS: u8 = 0x43;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 23] = [
+pub(crate) const TAGS: [u8; 25] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -81,6 +85,7 @@ pub(crate) const TAGS: [u8; 23] = [
     CLIENT_SESSIONS,
     SLOTS,
     SLOT_REPLIES,
+    UNCONFIRMED,
     STATES,
     CLIENT_STATES,
     OPENS,
@@ -88,6 +93,7 @@ pub(crate) const TAGS: [u8; 23] = [
     LOCKS,
     LAYOUTS,
     USES,
+    CLIENT_USES,
     WORK,
     CUTS,
     DATA_SERVERS,
@@ -203,6 +209,14 @@ pub(crate) fn layout(inode: InodeId, client: ClientId) -> Key {
 
 pub(crate) fn uses(inode: InodeId) -> Key {
     of(USES, &[inode.0])
+}
+
+pub(crate) fn unconfirmed(client: ClientId) -> Key {
+    of(UNCONFIRMED, &[client.0])
+}
+
+pub(crate) fn client_uses(client: ClientId) -> Key {
+    of(CLIENT_USES, &[client.0])
 }
 
 pub(crate) fn work(id: u64) -> Key {

@@ -39,6 +39,14 @@ pub const LINKS_MAX: u32 = 65_000;
 /// Bytes of a file: the largest offset that clients can express.
 pub const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
 
+/// Clients that are not confirmed yet: what as many nodes as a big cluster has send in the moment between EXCHANGE_ID and
+/// CREATE_SESSION. The oldest goes for the next, and asks again if it was in earnest.
+pub const UNCONFIRMED_MAX: u32 = 1024;
+
+/// Opens, lock-owners, locked ranges and layouts of one client together. A Linux client that has its whole memory full of
+/// open files has fewer; a program gone wild on one node takes no more of the store than half a gigabyte.
+pub const CLIENT_STATES_MAX: u64 = 1_000_000;
+
 /// The cookie of a directory's first entry: NFS reserves 0 to 2 (RFC 8881, section 18.23.3).
 const FIRST_COOKIE: u64 = 3;
 

@@ -1,6 +1,7 @@
 //! Reads: from any view of the store, a snapshot or a batch in progress. None of them changes anything, so none of them
 //! passes through the log.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use serde::de::DeserializeOwned;
@@ -161,6 +162,11 @@ pub fn has_state(view: &dyn View, client: ClientId) -> Result<bool, StoreError> 
     any_key(view, &keys::of(keys::CLIENT_STATES, &[client.0]))
 }
 
+/// What a client has: opens, lock-owners, locked ranges and layouts.
+pub(crate) fn client_uses(view: &dyn View, client: ClientId) -> Result<u64, StoreError> {
+    Ok(get(view, &keys::client_uses(client))?.unwrap_or_default())
+}
+
 /// The opens of a file, by client and open-owner.
 ///
 /// # Errors
@@ -202,15 +208,10 @@ pub fn conflicting_lock(
     kind: LockKind,
     range: ByteRange,
 ) -> Result<Option<Conflict>, StoreError> {
-    let own: Option<StateId> = get(view, &keys::lock_state(inode, client, owner))?;
     let mut found = None;
-    locks_starting_before(view, inode, range.end, |held| {
-        let excludes = held.kind == LockKind::Write || kind == LockKind::Write;
-        if Some(held.state) != own && held.range.end > range.start && excludes {
-            found = Some(held);
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
+    conflicting_locks(view, inode, client, owner, kind, range, |held| {
+        found = Some(held);
+        ControlFlow::Break(())
     })?;
     let Some(Held { range, kind, state: holder }) = found else { return Ok(None) };
     let Some(State::Lock(holder)) = state(view, holder)? else {
@@ -220,6 +221,46 @@ pub fn conflicting_lock(
         });
     };
     Ok(Some(Conflict { range, kind, client: holder.client, owner: holder.owner }))
+}
+
+/// The clients of all ranges that keep `owner` of `client` from locking `range`.
+pub(crate) fn lock_holders(
+    view: &dyn View,
+    inode: InodeId,
+    client: ClientId,
+    owner: &[u8],
+    kind: LockKind,
+    range: ByteRange,
+) -> Result<BTreeSet<ClientId>, StoreError> {
+    let mut states = BTreeSet::new();
+    conflicting_locks(view, inode, client, owner, kind, range, |held| {
+        states.insert(held.state);
+        ControlFlow::Continue(())
+    })?;
+    let mut holders = BTreeSet::new();
+    for id in states {
+        holders.extend(state(view, id)?.map(|state| state.client()));
+    }
+    Ok(holders)
+}
+
+fn conflicting_locks(
+    view: &dyn View,
+    inode: InodeId,
+    client: ClientId,
+    owner: &[u8],
+    kind: LockKind,
+    range: ByteRange,
+    mut visit: impl FnMut(Held) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let own: Option<StateId> = get(view, &keys::lock_state(inode, client, owner))?;
+    locks_starting_before(view, inode, range.end, |held| {
+        let excludes = held.kind == LockKind::Write || kind == LockKind::Write;
+        if Some(held.state) != own && held.range.end > range.start && excludes {
+            return visit(held);
+        }
+        ControlFlow::Continue(())
+    })
 }
 
 /// Visits the locked ranges of a file that start before `end`, by where they start.
@@ -262,32 +303,48 @@ pub fn share_conflict(
     wanted: Share,
     except: Option<ClientId>,
 ) -> Result<bool, StoreError> {
-    open_conflict(view, inode, wanted, Share::NONE, |client, _| Some(client) == except)
+    let own = |client, _: &[u8]| Some(client) == except;
+    Ok(!open_conflicts(view, inode, wanted, Share::NONE, own)?.is_empty())
 }
 
-/// Whether an open of the file, other than those that `own` tells of, denies `access` or has what `deny` denies.
-pub(crate) fn open_conflict(
+/// The clients whose opens deny `wanted` of a file: see [`share_conflict`].
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn share_holders(
+    view: &dyn View,
+    inode: InodeId,
+    wanted: Share,
+) -> Result<Vec<ClientRecord>, StoreError> {
+    let holders = open_conflicts(view, inode, wanted, Share::NONE, |_, _| false)?;
+    let records = holders.into_iter().map(|holder| client(view, holder));
+    Ok(records.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// The clients of opens of the file, other than those that `own` tells of, that deny `access` or have what `deny` denies.
+pub(crate) fn open_conflicts(
     view: &dyn View,
     inode: InodeId,
     access: Share,
     deny: Share,
     own: impl Fn(ClientId, &[u8]) -> bool,
-) -> Result<bool, StoreError> {
-    let Some(uses) = get::<Use>(view, &keys::uses(inode))? else { return Ok(false) };
+) -> Result<BTreeSet<ClientId>, StoreError> {
+    let mut conflicts = BTreeSet::new();
+    let Some(uses) = get::<Use>(view, &keys::uses(inode))? else { return Ok(conflicts) };
     let denied = share(uses.denying_read, uses.denying_write);
     let used = share(uses.reading, uses.writing);
     if !denied.intersects(access) && !used.intersects(deny) {
-        return Ok(false); // nearly always
+        return Ok(conflicts); // nearly always
     }
     for id in opens(view, inode)? {
         if let Some(State::Open(open)) = state(view, id)?
             && !own(open.client, &open.owner)
             && (open.deny.intersects(access) || open.access.intersects(deny))
         {
-            return Ok(true);
+            conflicts.insert(open.client);
         }
     }
-    Ok(false)
+    Ok(conflicts)
 }
 
 fn share(reading: u32, writing: u32) -> Share {

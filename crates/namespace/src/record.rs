@@ -8,7 +8,7 @@ use store::{StoreError, View};
 
 use crate::{
     ByteRange, Channels, ClientId, InodeId, IoMode, LockKind, Principal, Reply, SessionId, Share, StateId,
-    Stateid,
+    Stateid, Time,
 };
 
 /// The version of every record so far.
@@ -49,6 +49,8 @@ pub(crate) struct Counters {
     pub next_device: u64,
     /// Inodes in use, orphans and the root among them.
     pub inodes: u64,
+    /// Clients that CREATE_SESSION has not confirmed.
+    pub unconfirmed: u32,
 }
 
 /// A directory entry, by name.
@@ -84,6 +86,8 @@ pub struct ClientRecord {
     pub created_session: Option<Reply>,
     /// Whether RECLAIM_COMPLETE came.
     pub reclaim_complete: bool,
+    /// When its lease was found run out: it has its state by courtesy, until somebody wants what it has.
+    pub lapsed: Option<Time>,
 }
 
 /// The incarnations of one `co_ownerid`: the one in use, and the one that CREATE_SESSION would put in its place.
@@ -94,7 +98,7 @@ pub(crate) struct OwnerRecord {
 }
 
 /// A session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRecord {
     /// Its id.
     pub id: SessionId,

@@ -131,4 +131,6 @@ pub enum Error {
     LayoutUnavailable,
     /// No such device or target.
     NoDevice,
+    /// The client has as much open, locked and laid out as one client may.
+    TooManyStates,
 }

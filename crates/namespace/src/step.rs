@@ -86,6 +86,14 @@ impl<'a> Step<'a> {
         Ok(taken)
     }
 
+    /// The counters as they are now.
+    pub fn counters(&self) -> Result<Counters, StoreError> {
+        match &self.counters {
+            Some(counters) => Ok(counters.clone()),
+            None => read::counters(self.view()),
+        }
+    }
+
     /// Writes the counters. Every step that was not refused ends here.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         match self.counters.take() {

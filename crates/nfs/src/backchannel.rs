@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::Semaphore;
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, SequenceArgs};
 use wire::nfs4::{self, OwnerName, SessionId, Status};
-use wire::rpc::{AuthSys, Credential};
+use wire::rpc::Credential;
 use wire::xdr::Decode;
 
 use crate::{CallFailure, Connection};
@@ -33,7 +32,7 @@ pub enum CallbackError {
 /// The back channel of one session.
 pub struct Backchannel {
     session: SessionId,
-    program: u32,
+    program: AtomicU32,
     minor_version: AtomicU32,
     credential: Mutex<Credential>,
     connection: Mutex<Weak<Connection>>,
@@ -49,15 +48,15 @@ struct BackSlot {
 }
 
 impl Backchannel {
-    /// The back channel of `session`, with the slots that the client offered.
+    /// The back channel of `session`: to the client's `program`, with `credential`, over the slots that it offered.
     #[must_use]
-    pub fn new(session: SessionId, program: u32, slots: u32) -> Self {
+    pub fn new(session: SessionId, program: u32, credential: Credential, slots: u32) -> Self {
         let slots: Vec<_> = (0..slots.clamp(1, 64)).rev().map(|id| BackSlot { id, sequence: 0 }).collect();
         Self {
             session,
-            program,
+            program: AtomicU32::new(program),
             minor_version: AtomicU32::new(1),
-            credential: Mutex::new(credential()),
+            credential: Mutex::new(credential),
             connection: Mutex::default(),
             free: Semaphore::new(slots.len()),
             slots: Mutex::new(slots),
@@ -77,10 +76,11 @@ impl Backchannel {
         self.minor_version.store(minor, Ordering::Relaxed);
     }
 
-    /// The client asked for this credential in its call-backs.
-    pub fn set_credential(&self, credential: Credential) {
+    /// The client asked for another program or credential (RFC 8881, section 18.33).
+    pub fn set_callback(&self, program: u32, credential: Credential) {
         if let Ok(mut asked) = self.credential.lock() {
             *asked = credential;
+            self.program.store(program, Ordering::Relaxed);
         }
     }
 
@@ -123,8 +123,9 @@ impl Backchannel {
             callback_ident: 0,
             ops: vec![sequence, op],
         };
-        let procedure = (self.program, nfs4::CB_VERSION, nfs4::CB_PROC_COMPOUND);
-        let credential = self.credential.lock().map_or_else(|_| credential(), |asked| asked.clone());
+        let program = self.program.load(Ordering::Relaxed);
+        let procedure = (program, nfs4::CB_VERSION, nfs4::CB_PROC_COMPOUND);
+        let credential = self.credential.lock().map_or(Credential::None, |asked| asked.clone());
         let answer = connection.call(procedure, credential, &request, CALLBACK_TIME_MAX).await;
         let outcome = answer.map_err(CallbackError::from).and_then(|mut d| {
             let reply = CbReply::decode(&mut d).map_err(|_| CallbackError::Call(CallFailure::Malformed))?;
@@ -142,10 +143,4 @@ impl Backchannel {
         }
         outcome
     }
-}
-
-/// When it is not known what the client asked for, because another life of this server made the session: Linux takes
-/// call-backs from AUTH_SYS and refuses AUTH_NONE, and looks at nothing in it.
-fn credential() -> Credential {
-    Credential::Sys(AuthSys { machine: Bytes::from_static(b"heorot"), ..AuthSys::default() })
 }

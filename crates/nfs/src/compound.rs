@@ -15,7 +15,7 @@ use wire::nfs4::{self, ArgOp, OwnerName, ResOp, SessionId, Status, sequence};
 use wire::rpc::{Credential, Rejection};
 use wire::xdr::{Decode, Decoder, Message};
 
-use crate::session::{Session, SlotAnswer};
+use crate::session::{Likeness, Session, SlotAnswer};
 use crate::{Answer, Call, Connection, Metrics, OperationLabels, Program};
 
 /// The status, tag length and result count before the results, and some for the last operation's status.
@@ -62,8 +62,9 @@ pub trait Nfs4: Send + Sync + 'static {
     /// The session with this id, adopted if need be. None: there is no such session.
     fn session(&self, id: SessionId) -> impl Future<Output = Option<Arc<Session>>> + Send;
 
-    /// A request of this session begins: renews the client's lease. Returns SEQUENCE's status flags.
-    fn sequenced(&self, session: &Session) -> u32;
+    /// A request of this session begins: renews the client's lease. Returns SEQUENCE's status flags, or what SEQUENCE is
+    /// answered when the session turns out to have ended.
+    fn sequenced(&self, session: &Session) -> impl Future<Output = Result<u32, Status>> + Send;
 
     /// Carries out one operation.
     fn operation(
@@ -108,6 +109,11 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
     let mut results = Results { tag: header.tag.clone(), done: Vec::new(), bytes: 0, status: Status::Ok };
     if !(1..=2).contains(&header.minor_version) {
         results.status = Status::MinorVersMismatch;
+        return Ok(results.finish());
+    }
+    // Names are bytes to us; the tag is the one string that must be UTF-8 (RFC 8881, section 16.2.3).
+    if std::str::from_utf8(&header.tag.0).is_err() {
+        results.status = Status::Inval;
         return Ok(results.finish());
     }
     if header.op_count == 0 {
@@ -205,7 +211,16 @@ async fn in_session<N: Nfs4>(
     if (reply_max as usize) < REPLY_OVERHEAD_BYTES + SEQUENCE_RESULT_BYTES {
         return refuse(results, too_big);
     }
-    match session.begin(args.slotid, args.sequenceid) {
+    let likeness = Likeness {
+        uid: match &context.credential {
+            Credential::Sys(sys) => Some(sys.uid),
+            Credential::None | Credential::Unknown(_) => None,
+        },
+        keep: args.cachethis,
+        operations: header.op_count,
+        bytes,
+    };
+    match session.begin(args.slotid, args.sequenceid, likeness) {
         Err(status) => return refuse(results, status),
         Ok(SlotAnswer::Replay(reply)) => return Ok(reply),
         Ok(SlotAnswer::Execute) => {}
@@ -213,7 +228,11 @@ async fn in_session<N: Nfs4>(
     // Here, not when the session is made: it may be one that another life of this server made.
     session.back.set_minor_version(header.minor_version);
     let slot = SlotGuard { session: &session, slot: args.slotid };
-    let status_flags = server.sequenced(&session);
+    let status_flags = match server.sequenced(&session).await {
+        Ok(flags) => flags,
+        Err(status) => return refuse(results, status),
+    };
+    context.connection.associate(args.sessionid);
     results.push(&ResOp::Sequence(Ok(sequence::ResOk {
         sessionid: args.sessionid,
         sequenceid: args.sequenceid,

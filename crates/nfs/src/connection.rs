@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, Semaphore, oneshot};
+use wire::nfs4::SessionId;
 use wire::rpc::{CallError, CallHeader, Credential, MESSAGE_CALL, Rejection, ReplyHeader, frame, reply};
 use wire::xdr::{Decoder, Encode, Encoder, Message};
 
@@ -23,6 +24,10 @@ use crate::{Call, Limits, Metrics, Programs};
 /// Tells connections of one process apart; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(u64);
+
+/// Sessions that one connection is remembered to have served: Linux has one for each. One that fell out is associated
+/// again by its next request.
+const SESSIONS_MAX: usize = 64;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -57,6 +62,8 @@ pub struct Connection {
     next_xid: AtomicU32,
     closed: Notify,
     ended: Semaphore,
+    /// See [`Connection::associate`]; the last used stands last.
+    sessions: Mutex<Vec<SessionId>>,
 }
 
 #[derive(Default)]
@@ -99,6 +106,7 @@ impl Connection {
             next_xid: AtomicU32::new(1),
             closed: Notify::new(),
             ended: Semaphore::new(0),
+            sessions: Mutex::default(),
         });
         tokio::spawn(Arc::clone(&connection).read(read, around));
         Ok(connection)
@@ -120,6 +128,26 @@ impl Connection {
     #[must_use]
     pub fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// The connection is associated with a session's fore channel: by BIND_CONN_TO_SESSION, by CREATE_SESSION, or by a
+    /// request of the session, for want of state protection (RFC 8881, section 2.10.3.1).
+    pub fn associate(&self, session: SessionId) {
+        let Ok(mut sessions) = self.sessions.lock() else { return };
+        if sessions.last() == Some(&session) {
+            return; // nearly always
+        }
+        sessions.retain(|other| *other != session);
+        if sessions.len() >= SESSIONS_MAX {
+            sessions.remove(0);
+        }
+        sessions.push(session);
+    }
+
+    /// Whether the connection is associated with this session.
+    #[must_use]
+    pub fn is_associated(&self, session: SessionId) -> bool {
+        self.sessions.lock().is_ok_and(|sessions| sessions.contains(&session))
     }
 
     /// Whether calls can still go out.

@@ -33,4 +33,4 @@ pub use metrics::{Metrics, OperationLabels, exposition};
 pub use peer::{Peer, PeerKey};
 pub use program::{Answer, Call, Program, Programs};
 pub use server::Server;
-pub use session::{Session, SessionLimits, SlotAnswer};
+pub use session::{Likeness, Session, SessionLimits, SlotAnswer};

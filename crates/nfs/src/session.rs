@@ -31,11 +31,28 @@ pub struct SessionLimits {
 /// Replies up to this size are kept even if the client did not ask: a repetition is then answered, not refused.
 const KEPT_BYTES: usize = 1024;
 
+/// What a repetition has in common with its request: another request under the same sequence is a false retry (RFC 8881,
+/// section 2.10.6.1.3.1), which must not be answered with what another one was told, perhaps another user. Not every
+/// false retry is found: bytes are counted, not compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Likeness {
+    /// The user of AUTH_SYS.
+    pub uid: Option<u32>,
+    /// Whether the reply was to be kept.
+    pub keep: bool,
+    /// Operations.
+    pub operations: u32,
+    /// Bytes of the arguments.
+    pub bytes: usize,
+}
+
 /// What a slot remembers.
 #[derive(Debug, Default)]
 struct Slot {
     /// The last sequence; none: never seen here, so whatever comes is next.
     sequence: Option<u32>,
+    /// What the last request was, as far as it is looked at.
+    likeness: Likeness,
     busy: bool,
     reply: Option<Message>,
 }
@@ -96,7 +113,7 @@ impl Session {
     ///
     /// # Errors
     /// The status that SEQUENCE answers (RFC 8881, section 2.10.6.1.3 and 18.46.3).
-    pub fn begin(&self, slot: u32, sequence: u32) -> Result<SlotAnswer, Status> {
+    pub fn begin(&self, slot: u32, sequence: u32, likeness: Likeness) -> Result<SlotAnswer, Status> {
         let slot = self.slots.get(slot as usize).ok_or(Status::BadSlot)?;
         let mut slot = slot.lock().map_err(|_| Status::ServerFault)?;
         match slot.sequence {
@@ -105,6 +122,7 @@ impl Session {
                     return Err(Status::Delay);
                 }
                 match &slot.reply {
+                    _ if last != 0 && slot.likeness != likeness => Err(Status::SeqFalseRetry),
                     Some(reply) => Ok(SlotAnswer::Replay(reply.clone())),
                     // Sequence 0 of a new slot repeats nothing.
                     None if last == 0 => Err(Status::SeqMisordered),
@@ -113,7 +131,7 @@ impl Session {
             }
             Some(last) if slot.busy || sequence != last.wrapping_add(1) => Err(Status::SeqMisordered),
             _ => {
-                *slot = Slot { sequence: Some(sequence), busy: true, reply: None };
+                *slot = Slot { sequence: Some(sequence), likeness, busy: true, reply: None };
                 Ok(SlotAnswer::Execute)
             }
         }

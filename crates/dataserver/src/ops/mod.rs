@@ -56,8 +56,8 @@ impl Nfs4 for NfsServer {
         self.clients.session(id)
     }
 
-    fn sequenced(&self, _: &Session) -> u32 {
-        0
+    async fn sequenced(&self, _: &Session) -> Result<u32, Status> {
+        Ok(0)
     }
 
     async fn operation(&self, context: &mut CompoundContext<State>, op: ArgOp) -> ResOp {

@@ -13,6 +13,9 @@ pub(crate) fn bind(server: &Metaserver, context: &Context, args: Args) -> Result
         DirFromClient::Back => DirFromServer::Back,
         DirFromClient::ForeOrBoth | DirFromClient::BackOrBoth => DirFromServer::Both,
     };
+    if dir != DirFromServer::Back {
+        context.connection.associate(args.sessid);
+    }
     if dir != DirFromServer::Fore {
         session.back.bind(&context.connection);
     }

@@ -1,11 +1,10 @@
 //! CREATE_SESSION (RFC 8881, section 18.36).
 
 use namespace::{Channel, Channels, ClientId, Command, Reply, read};
-use wire::nfs4::backchannel_ctl::{AuthSysParms, CallbackSec};
 use wire::nfs4::create_session::{Args, CONN_BACK_CHAN, CONN_RDMA, ChannelAttrs, PERSIST, ResOk};
 use wire::nfs4::{SessionId, Status};
-use wire::rpc::{AuthSys, Credential, SYS_GIDS_MAX};
 
+use super::backchannel_ctl::callback;
 use super::exchange_id::principal;
 use crate::Metaserver;
 use crate::errors::store_failed;
@@ -38,6 +37,7 @@ pub(crate) async fn create_session(
     }
     let fore = fore_channel(&args.fore_chan_attrs)?;
     let back = back_channel(&args.back_chan_attrs)?;
+    let callback = callback(args.cb_program, args.sec_parms)?;
     let client = ClientId(args.clientid.0);
     if read::sessions(&*server.view()?, client).map_err(store_failed)?.len() >= SESSIONS_MAX {
         return Err(Status::NoSpc);
@@ -46,25 +46,19 @@ pub(crate) async fn create_session(
         client,
         sequence: args.sequence,
         principal: principal(&context.credential),
-        channels: Channels { fore, back, callback_program: args.cb_program },
+        channels: Channels { fore, back, callback },
     };
     let Reply::Session { id, client, sequence, channels } = server.propose(None, command).await? else {
         return Err(Status::ServerFault);
     };
-    server.leases.renew(client, server.clock.monotonic());
+    // The command has ended a courtesy.
+    server.leases.begin(client, server.clock.monotonic());
     if sequence == 1 {
         // The first session confirms the client, which ends the incarnation before it.
         server.forget_ended_sessions()?;
     }
     let bind = args.flags & CONN_BACK_CHAN != 0;
-    server.begin_session(
-        id,
-        client,
-        &channels,
-        callback_credential(args.sec_parms),
-        &context.connection,
-        bind,
-    );
+    server.begin_session(id, client, &channels, &context.connection, bind);
     Ok(ResOk {
         sessionid: SessionId(id.0),
         sequence,
@@ -73,20 +67,6 @@ pub(crate) async fn create_session(
         fore_chan_attrs: attrs(&channels.fore),
         back_chan_attrs: attrs(&channels.back),
     })
-}
-
-/// The first that we can: the client refuses any other (section 18.36.3). Linux asks for AUTH_SYS, nfs-rs for AUTH_NONE.
-fn callback_credential(accepted: Vec<CallbackSec>) -> Credential {
-    let possible = accepted.into_iter().find_map(|accepted| match accepted {
-        CallbackSec::None => Some(Credential::None),
-        CallbackSec::Sys(AuthSysParms { machine, uid, gid, gids, .. }) if gids.len() <= SYS_GIDS_MAX => {
-            // A copy: a slice would keep the whole record that it came in.
-            let machine = bytes::Bytes::copy_from_slice(&machine.0);
-            Some(Credential::Sys(AuthSys { machine, uid, gid, gids }))
-        }
-        CallbackSec::Sys(_) | CallbackSec::Gss(_) => None,
-    });
-    possible.unwrap_or(Credential::None)
 }
 
 fn fore_channel(asked: &ChannelAttrs) -> Result<Channel, Status> {

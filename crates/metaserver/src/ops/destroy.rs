@@ -4,9 +4,18 @@ use namespace::{ClientId, Command, SessionId};
 use wire::nfs4::{Status, destroy_clientid, destroy_session};
 
 use crate::Metaserver;
+use crate::nfs4::Context;
 
-pub(crate) async fn session(server: &Metaserver, args: destroy_session::Args) -> Result<(), Status> {
+pub(crate) async fn session(
+    server: &Metaserver,
+    context: &Context,
+    args: destroy_session::Args,
+) -> Result<(), Status> {
     let session = SessionId(args.sessionid.0);
+    // Section 18.37.3. In a compound of the session itself the connection is associated with it.
+    if server.find_session(session).is_some() && !context.connection.is_associated(args.sessionid) {
+        return Err(Status::ConnNotBoundToSession);
+    }
     server.propose(None, Command::DestroySession { session }).await?;
     server.sessions.remove(session);
     Ok(())

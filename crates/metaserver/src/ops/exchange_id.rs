@@ -44,7 +44,7 @@ pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Ar
     let Reply::Client { id, sequence, confirmed } = server.propose(None, command).await? else {
         return Err(Status::ServerFault);
     };
-    server.leases.renew(id, server.clock.monotonic());
+    server.renew(id).await?;
     let name: String = server.config.cluster.iter().map(|b| format!("{b:02x}")).collect();
     let owner = bytes::Bytes::from(format!("heorot-{name}"));
     Ok(ResOk {

@@ -33,7 +33,12 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
             _ => Err(Status::Inval),
         }
     };
-    match server.change(context, prepare).await? {
+    // NOSPC is none of LOCK's errors (section 15.2). The nearest that no client tries again for ever:
+    let outcome = server.change(context, prepare).await.map_err(|status| match status {
+        Status::NoSpc => Status::ServerFault,
+        other => other,
+    });
+    match outcome? {
         Reply::State { stateid: Some(stateid) } => {
             let lock_stateid = wire_stateid(stateid);
             context.state.set_stateid(lock_stateid);

@@ -1,6 +1,7 @@
 //! NFSv4 operations, one file each: check, command, reply.
 
 pub(crate) mod access;
+pub(crate) mod backchannel_ctl;
 pub(crate) mod bind;
 pub(crate) mod close;
 pub(crate) mod commit;

@@ -52,10 +52,11 @@ fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, Status> {
 
 /// Whether the data of `inode` can be used: only a file's; not while objects of it are still being cut, and not what an
 /// open of NFSv4 denies to all others.
-fn check_data(view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), Status> {
-    if namespace::read::share_conflict(view, inode.id, wanted, None).map_err(store_failed)? {
-        return Err(Status::ShareDenied);
-    }
+fn check_data(server: &Metaserver, view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), Status> {
+    server.check_share(view, inode.id, wanted).map_err(|status| match status {
+        Status::Locked => Status::ShareDenied,
+        other => other,
+    })?;
     if namespace::read::pending_cut(view, inode.id).map_err(store_failed)? {
         return Err(Status::Delay);
     }

@@ -42,6 +42,6 @@ fn check(
     *attributes = Some(server.fattr3(&inode));
     check_file(&inode)?;
     user.check_read(&inode)?;
-    check_data(&*view, &inode, Share::READ)?;
+    check_data(server, &*view, &inode, Share::READ)?;
     Ok(inode)
 }

@@ -7,7 +7,6 @@ use wire::nfs4::Status;
 use super::wcc::Wcc;
 use super::{failure, object};
 use crate::attributes3::time;
-use crate::errors::store_failed;
 use crate::user::User;
 use crate::{Metaserver, setattr as rules};
 
@@ -45,13 +44,10 @@ pub(super) async fn set_attributes(
     set: SetAttributes,
 ) -> Result<Inode, Status> {
     if set.size.is_some() {
-        let denied = {
-            let view = server.view()?;
-            namespace::read::share_conflict(&*view, inode.id, Share::WRITE, None).map_err(store_failed)?
-        };
-        if denied {
-            return Err(Status::ShareDenied);
-        }
+        server.check_share(&*server.view()?, inode.id, Share::WRITE).map_err(|status| match status {
+            Status::Locked => Status::ShareDenied,
+            other => other,
+        })?;
         server.recall_layouts(inode.id, inode.generation, None).await?;
     }
     match server.propose(None, Command::SetAttributes { inode: inode.id, set }).await? {

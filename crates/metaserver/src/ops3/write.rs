@@ -56,6 +56,6 @@ fn check(server: &Metaserver, user: &User, args: &Args, wcc: &mut Wcc) -> Result
     wcc.before(&inode);
     check_file(&inode)?;
     user.check_write(&inode)?;
-    check_data(&*view, &inode, Share::WRITE)?;
+    check_data(server, &*view, &inode, Share::WRITE)?;
     Ok(inode)
 }

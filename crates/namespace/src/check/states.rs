@@ -6,7 +6,7 @@ use store::{StoreError, View};
 
 use super::{Findings, marks, table};
 use crate::record::{Counters, HeldLock, OwnerRecord, SlotRecord, Use};
-use crate::states::{index_key, union_of_opened, use_of};
+use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
     ByteRange, ClientId, ClientRecord, Inode, InodeId, LockKind, OpenState, Reply, SessionRecord, State,
     StateId, keys, read,
@@ -18,7 +18,7 @@ pub(super) fn check(
     inodes: &BTreeMap<InodeId, Inode>,
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
-    let clients = clients(view, findings)?;
+    let clients = clients(view, counters, findings)?;
     sessions(view, &clients, findings)?;
     let states: BTreeMap<StateId, State> = table::<State>(view, keys::STATES, findings)?
         .into_iter()
@@ -41,7 +41,11 @@ pub(super) fn check(
     locks(view, &states, findings)
 }
 
-fn clients(view: &dyn View, findings: &mut Findings) -> Result<BTreeMap<ClientId, ClientRecord>, StoreError> {
+fn clients(
+    view: &dyn View,
+    counters: &Counters,
+    findings: &mut Findings,
+) -> Result<BTreeMap<ClientId, ClientRecord>, StoreError> {
     let clients: BTreeMap<ClientId, ClientRecord> = table::<ClientRecord>(view, keys::CLIENTS, findings)?
         .into_iter()
         .map(|(key, client)| (ClientId(keys::number(&key, 1)), client))
@@ -62,7 +66,18 @@ fn clients(view: &dyn View, findings: &mut Findings) -> Result<BTreeMap<ClientId
     for (id, client) in &clients {
         findings.expect(*id == client.id, || format!("{id:?} calls itself {:?}", client.id));
         findings.expect(owned.contains(id), || format!("{id:?} is not known by its owner"));
+        findings.expect(client.lapsed.is_none() || client.confirmed, || {
+            format!("{id:?} lapsed before it was confirmed")
+        });
     }
+    let unconfirmed: Vec<Vec<u8>> =
+        clients.values().filter(|client| !client.confirmed).map(|c| keys::unconfirmed(c.id)).collect();
+    findings.expect(marks(view, keys::UNCONFIRMED)? == unconfirmed, || {
+        format!("unconfirmed are {unconfirmed:02x?}, which 16 does not say")
+    });
+    findings.expect(unconfirmed.len() == counters.unconfirmed as usize, || {
+        format!("{} clients are unconfirmed, and counted are {}", unconfirmed.len(), counters.unconfirmed)
+    });
     Ok(clients)
 }
 
@@ -107,11 +122,13 @@ fn indexes(
     let mut by_client = BTreeSet::new();
     let mut by_inode = BTreeMap::new();
     let mut uses: BTreeMap<Vec<u8>, Use> = BTreeMap::new();
+    let mut client_uses: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for (id, state) in states {
         by_client.insert(keys::client_state(state.client(), *id));
         if let Some(other) = by_inode.insert(index_key(state), *id) {
             findings.add(format!("{id:?} and {other:?} are the same state: {state:?}"));
         }
+        *client_uses.entry(keys::client_uses(state.client())).or_default() += client_use_of(state);
         let used = use_of(state);
         if used != Use::default() {
             let sum = uses.entry(keys::uses(state.inode())).or_default();
@@ -125,6 +142,9 @@ fn indexes(
         indexed.append(&mut table::<StateId>(view, tag, findings)?);
     }
     findings.expect(indexed == by_inode, || format!("files have {indexed:02x?}, there are {by_inode:02x?}"));
+    let counted = table::<u64>(view, keys::CLIENT_USES, findings)?;
+    findings
+        .expect(counted == client_uses, || format!("clients have {counted:02x?}, not {client_uses:02x?}"));
     let summaries = table::<Use>(view, keys::USES, findings)?;
     findings.expect(summaries == uses, || format!("files are used as {summaries:02x?}, not {uses:02x?}"));
     Ok(())

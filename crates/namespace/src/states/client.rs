@@ -1,14 +1,21 @@
 //! EXCHANGE_ID, DESTROY_CLIENTID, RECLAIM_COMPLETE, and the end of a client (RFC 8881, sections 18.35, 18.50, 18.51).
 //!
 //! A `co_ownerid` has at most two records: the incarnation in use, which is confirmed, and one that CREATE_SESSION would
-//! put in its place. The cases below are those of the table in section 18.35.5.
+//! put in its place. The cases below are those of the table in section 18.35.5. At most [`UNCONFIRMED_MAX`] records are
+//! unconfirmed, whoever asks for how many.
+//!
+//! A client whose lease has run out is *lapsed*: it keeps what it has by courtesy. Whoever wants what it has in the way
+//! ends it, and goes on ([`all_lapsed`]); if it is heard of before that, nothing has happened.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use store::StoreError;
 
 use super::{open, session};
 use crate::record::{OwnerRecord, get};
 use crate::step::{Step, Stop};
-use crate::{ClientId, ClientRecord, Error, Principal, Reply, State, keys, read};
+use crate::{ClientId, ClientRecord, Error, Principal, Reply, State, UNCONFIRMED_MAX, keys, read};
 
 pub(crate) fn exchange_id(
     step: &mut Step<'_>,
@@ -36,7 +43,7 @@ pub(crate) fn exchange_id(
         }
         // Case 3: two clients chose one owner. The older keeps it as long as it has anything to lose.
         Some(client) if client.principal != *principal => {
-            if is_busy(step, client.id)? {
+            if client.lapsed.is_none() && is_busy(step, client.id)? {
                 return Err(Error::ClientInUse.into());
             }
             end(step, &client)?;
@@ -67,7 +74,13 @@ fn replace_unconfirmed(
     {
         end(step, &old)?;
     }
+    if step.counters()?.unconfirmed >= UNCONFIRMED_MAX
+        && let Some(oldest) = oldest_unconfirmed(step)?
+    {
+        end(step, &oldest)?;
+    }
     let id = step.count(|counters| {
+        counters.unconfirmed += 1;
         let id = ClientId(u64::from(counters.client_prefix) << 32 | u64::from(counters.next_client));
         counters.next_client = counters.next_client.wrapping_add(1);
         id
@@ -81,11 +94,32 @@ fn replace_unconfirmed(
         sequence: 0,
         created_session: None,
         reclaim_complete: false,
+        lapsed: None,
     };
     step.put(&keys::client(id), &client)?;
+    step.mark(&keys::unconfirmed(id))?;
     let known = OwnerRecord { unconfirmed: Some(id), ..owner_record(step, owner)? };
     step.put(&keys::owner(owner), &known)?;
     Ok(Reply::Client { id, sequence: 1, confirmed: false })
+}
+
+/// Ids ascend, so the oldest is the first.
+fn oldest_unconfirmed(step: &Step<'_>) -> Result<Option<ClientRecord>, StoreError> {
+    let mut oldest = None;
+    read::scan_keys(step.view(), &[keys::UNCONFIRMED], |key| {
+        oldest = Some(ClientId(keys::number(key, 1)));
+        ControlFlow::Break(())
+    })?;
+    match oldest {
+        Some(id) => read::client(step.view(), id),
+        None => Ok(None),
+    }
+}
+
+/// It is confirmed, or gone.
+fn no_more_unconfirmed(step: &mut Step<'_>, client: ClientId) -> Result<(), StoreError> {
+    step.delete(&keys::unconfirmed(client))?;
+    step.count(|counters| counters.unconfirmed = counters.unconfirmed.saturating_sub(1))
 }
 
 /// Makes `client` the confirmed one of its owner, and ends the incarnation before it. The caller puts its record.
@@ -95,6 +129,7 @@ pub(super) fn confirm(step: &mut Step<'_>, client: &mut ClientRecord) -> Result<
     {
         end(step, &old)?;
     }
+    no_more_unconfirmed(step, client.id)?;
     client.confirmed = true;
     let known = OwnerRecord { confirmed: Some(client.id), unconfirmed: None };
     step.put(&keys::owner(&client.owner), &known)
@@ -109,10 +144,49 @@ pub(crate) fn destroy(step: &mut Step<'_>, client: ClientId) -> Result<Reply, St
     Ok(Reply::Done)
 }
 
+pub(crate) fn lapse_lease(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
+    let mut client = find(step, client)?;
+    if !read::has_state(step.view(), client.id)? {
+        end(step, &client)?;
+    } else if client.lapsed.is_none() {
+        client.lapsed = Some(step.now());
+        step.put(&keys::client(client.id), &client)?;
+    }
+    Ok(Reply::Done)
+}
+
+pub(crate) fn renew_lease(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
+    let mut client = find(step, client)?;
+    if client.lapsed.take().is_some() {
+        step.put(&keys::client(client.id), &client)?;
+    }
+    Ok(Reply::Done)
+}
+
 pub(crate) fn expire(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
     let client = find(step, client)?;
+    if client.lapsed.is_none() {
+        return Err(Error::ClientBusy.into());
+    }
     end(step, &client)?;
     Ok(Reply::Done)
+}
+
+/// What is in the way belongs to `holders`. Their records if all of them have it by courtesy only, so that the caller may
+/// [`end`] them; none if one of them is alive, or is the client that asks.
+pub(super) fn all_lapsed(
+    step: &Step<'_>,
+    holders: BTreeSet<ClientId>,
+    asks: ClientId,
+) -> Result<Option<Vec<ClientRecord>>, StoreError> {
+    let mut lapsed = Vec::new();
+    for holder in holders {
+        match read::client(step.view(), holder)? {
+            Some(client) if client.lapsed.is_some() && holder != asks => lapsed.push(client),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(lapsed))
 }
 
 pub(crate) fn reclaim_complete(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
@@ -139,7 +213,7 @@ fn is_busy(step: &Step<'_>, client: ClientId) -> Result<bool, StoreError> {
 }
 
 /// Ends a client with all that it has: opens, and with them locks and layouts; sessions, and with them slots.
-fn end(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), StoreError> {
+pub(super) fn end(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), StoreError> {
     for id in read::states(step.view(), client.id)? {
         // Locks and layouts live under opens, and may be gone already.
         match read::state(step.view(), id)? {
@@ -149,6 +223,9 @@ fn end(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), StoreError> {
     }
     for id in read::sessions(step.view(), client.id)? {
         session::end(step, client.id, id)?;
+    }
+    if !client.confirmed {
+        no_more_unconfirmed(step, client.id)?;
     }
     step.delete(&keys::client(client.id))?;
     let mut known = owner_record(step, &client.owner)?;

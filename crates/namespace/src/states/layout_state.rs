@@ -48,6 +48,7 @@ pub(crate) fn get_layout(
             state.stateid
         }
         None => {
+            table::check_room(step, client)?;
             let stateid = table::new_stateid(step)?;
             table::insert(
                 step,

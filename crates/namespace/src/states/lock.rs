@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 use store::StoreError;
 
-use super::{open, table};
+use super::{client, open, table};
 use crate::record::{HeldLock, get};
 use crate::step::{Step, Stop};
 use crate::{
@@ -55,8 +55,13 @@ pub(crate) fn lock(
     if !open.access.contains(needed) {
         return Err(Error::OpenMode.into());
     }
+    table::check_room(step, client)?;
     if let Some(conflict) = read::conflicting_lock(step.view(), inode, client, &owner, kind, range)? {
-        return Ok(Reply::Denied(conflict));
+        let holders = read::lock_holders(step.view(), inode, client, &owner, kind, range)?;
+        let Some(lapsed) = client::all_lapsed(step, holders, client)? else {
+            return Ok(Reply::Denied(conflict));
+        };
+        lapsed.iter().try_for_each(|client| client::end(step, client))?;
     }
 
     let (before, mut state) = match known {
@@ -120,10 +125,10 @@ pub(crate) fn free_state(step: &mut Step<'_>, client: ClientId, stateid: Stateid
 pub(super) fn end_under(step: &mut Step<'_>, open: &OpenState) -> Result<(), StoreError> {
     let ids: Vec<StateId> = read::collect(step.view(), &keys::lock_state(open.inode, open.client, &[]))?;
     for id in ids {
-        let Some(State::Lock(mut lock)) = read::state(step.view(), id)? else { continue };
+        let Some(State::Lock(lock)) = read::state(step.view(), id)? else { continue };
         if lock.open == open.stateid.id {
             if lock.ranges > 0 {
-                cover(step, &mut lock, ByteRange { start: 0, end: u64::MAX }, None)?;
+                cover(step, &mut lock.clone(), ByteRange { start: 0, end: u64::MAX }, None)?;
             }
             table::remove(step, &State::Lock(lock))?;
         }

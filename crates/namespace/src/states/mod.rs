@@ -8,4 +8,4 @@ pub(crate) mod session;
 mod table;
 
 pub(crate) use open::union as union_of_opened;
-pub(crate) use table::{index_key, use_of};
+pub(crate) use table::{client_use_of, index_key, use_of};

@@ -2,7 +2,7 @@
 
 use store::StoreError;
 
-use super::{layout_state, lock, table};
+use super::{client, layout_state, lock, table};
 use crate::files::create::{self, Found};
 use crate::files::{entry, remove};
 use crate::record::get;
@@ -25,6 +25,7 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
         return Err(Error::StaleClient.into());
     }
     check_shares(open.access, open.deny)?;
+    table::check_room(step, open.client)?;
     let target = match &open.target {
         OpenTarget::Inode(inode) => {
             Target::Known { inode: step.inode(*inode)?, dir: None, made_by_it: false, cut: false }
@@ -64,10 +65,13 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
                 }
             };
             let own = |client, owner: &[u8]| client == open.client && owner == open.owner;
-            if read::open_conflict(step.view(), inode.id, open.access, open.deny, own)? {
+            let conflicts = read::open_conflicts(step.view(), inode.id, open.access, open.deny, own)?;
+            let Some(lapsed) = client::all_lapsed(step, conflicts, open.client)? else {
                 return Err(Error::ShareDenied.into());
-            }
+            };
+            // First ours, so that the file stays if it has no name and only they had it open.
             let stateid = add(step, inode.id, open)?;
+            lapsed.iter().try_for_each(|client| client::end(step, client))?;
             let mut work = None;
             if cut {
                 inode.resize(0);

@@ -4,14 +4,16 @@ use store::StoreError;
 
 use super::client;
 use crate::step::{Step, Stop};
-use crate::{Channels, ClientId, Error, Principal, Reply, SessionId, SessionRecord, keys, read, slot};
+use crate::{
+    Callback, Channels, ClientId, Error, Principal, Reply, SessionId, SessionRecord, keys, read, slot,
+};
 
 pub(crate) fn create(
     step: &mut Step<'_>,
     client: ClientId,
     sequence: u32,
     principal: &Principal,
-    channels: Channels,
+    channels: &Channels,
 ) -> Result<Reply, Stop> {
     let mut client = client::find(step, client)?;
     // Once it is confirmed, other principals of the client make sessions, too (RFC 8881, section 18.36.4).
@@ -35,14 +37,26 @@ pub(crate) fn create(
         number
     })?;
     let id = session_id(client.id, number, step.random());
-    let record = SessionRecord { id, client: client.id, channels };
+    let record = SessionRecord { id, client: client.id, channels: channels.clone() };
     step.put(&keys::session(id), &record)?;
     step.mark(&keys::client_session(client.id, id))?;
-    let reply = Reply::Session { id, client: client.id, sequence, channels };
+    let reply = Reply::Session { id, client: client.id, sequence, channels: channels.clone() };
     client.sequence = sequence;
+    client.lapsed = None;
     client.created_session = Some(reply.clone());
     step.put(&keys::client(client.id), &client)?;
     Ok(reply)
+}
+
+pub(crate) fn backchannel_ctl(
+    step: &mut Step<'_>,
+    session: SessionId,
+    callback: &Callback,
+) -> Result<Reply, Stop> {
+    let mut record = read::session(step.view(), session)?.ok_or(Error::BadSession)?;
+    record.channels.callback = callback.clone();
+    step.put(&keys::session(session), &record)?;
+    Ok(Reply::Done)
 }
 
 pub(crate) fn destroy(step: &mut Step<'_>, session: SessionId) -> Result<Reply, Stop> {

@@ -7,7 +7,7 @@ use store::StoreError;
 use crate::keys::Key;
 use crate::record::{Use, get};
 use crate::step::{Step, Stop};
-use crate::{ClientId, Error, Share, State, StateId, Stateid, keys, read};
+use crate::{CLIENT_STATES_MAX, ClientId, Error, Share, State, StateId, Stateid, keys, read};
 
 /// A stateid for a new state.
 pub(super) fn new_stateid(step: &mut Step<'_>) -> Result<Stateid, StoreError> {
@@ -29,12 +29,14 @@ pub(super) fn insert(step: &mut Step<'_>, state: &State) -> Result<(), StoreErro
     step.put(&keys::state(id), state)?;
     step.mark(&keys::client_state(state.client(), id))?;
     step.put(&index_key(state), &id)?;
+    change_client_use(step, None, Some(state))?;
     change_use(step, None, Some(state))
 }
 
 /// Puts `after` in the place of `before`, the same state.
 pub(super) fn replace(step: &mut Step<'_>, before: &State, after: &State) -> Result<(), StoreError> {
     step.put(&keys::state(after.stateid().id), after)?;
+    change_client_use(step, Some(before), Some(after))?;
     change_use(step, Some(before), Some(after))
 }
 
@@ -44,7 +46,37 @@ pub(super) fn remove(step: &mut Step<'_>, state: &State) -> Result<(), StoreErro
     step.delete(&keys::state(id))?;
     step.delete(&keys::client_state(state.client(), id))?;
     step.delete(&index_key(state))?;
+    change_client_use(step, Some(state), None)?;
     change_use(step, Some(state), None)
+}
+
+/// Whether the client may have one more state or locked range.
+pub(super) fn check_room(step: &Step<'_>, client: ClientId) -> Result<(), Stop> {
+    let used = read::client_uses(step.view(), client)?;
+    if used < CLIENT_STATES_MAX { Ok(()) } else { Err(Error::TooManyStates.into()) }
+}
+
+fn change_client_use(
+    step: &mut Step<'_>,
+    before: Option<&State>,
+    after: Option<&State>,
+) -> Result<(), StoreError> {
+    let Some(state) = after.or(before) else { return Ok(()) };
+    let (less, more) = (before.map_or(0, client_use_of), after.map_or(0, client_use_of));
+    if less == more {
+        return Ok(());
+    }
+    let key = keys::client_uses(state.client());
+    let uses = (read::client_uses(step.view(), state.client())? + more).saturating_sub(less);
+    if uses == 0 { step.delete(&key) } else { step.put(&key, &uses) }
+}
+
+/// What one state adds to the use that its client makes of us.
+pub(crate) fn client_use_of(state: &State) -> u64 {
+    match state {
+        State::Open(_) | State::Layout(_) => 1,
+        State::Lock(lock) => 1 + u64::from(lock.ranges),
+    }
 }
 
 /// The state of `client` that `stateid` names, whatever its sequence.
@@ -139,5 +171,34 @@ impl Use {
             denying_write: self.denying_write - less.denying_write,
             layouts: self.layouts - less.layouts,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Durability, MemoryStore, Store};
+
+    use super::*;
+    use crate::{Stamp, apply};
+
+    /// A million of them would take a test too long: the count is put there.
+    #[test]
+    fn a_client_that_has_as_much_as_one_client_may_gets_no_more() {
+        let store = MemoryStore::new();
+        let stamp = Stamp { random: 7 << 32, ..Stamp::default() };
+        let (client, other) = (ClientId(7 << 32 | 1), ClientId(7 << 32 | 2));
+        store
+            .batch(Durability::Immediate, &mut |edit| {
+                apply::format(edit, &stamp)?;
+                let mut step = Step::new(edit, stamp);
+                step.put(&keys::client_uses(client), &(CLIENT_STATES_MAX - 1))?;
+                assert!(check_room(&step, client).is_ok());
+                step.put(&keys::client_uses(client), &CLIENT_STATES_MAX)?;
+                let refused = check_room(&step, client);
+                assert!(matches!(refused, Err(Stop::Refused(Error::TooManyStates))));
+                assert!(check_room(&step, other).is_ok());
+                Ok::<(), StoreError>(())
+            })
+            .expect("a batch");
     }
 }

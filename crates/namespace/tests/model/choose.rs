@@ -67,7 +67,11 @@ fn channels() -> Channels {
         operations_max: 8,
         slots: 4,
     };
-    Channels { fore: channel, back: channel, callback_program: 7 }
+    Channels { fore: channel, back: channel, callback: callback(7) }
+}
+
+fn callback(program: u32) -> Callback {
+    Callback { program, credential: CallbackCredential::Nobody }
 }
 
 fn layout(columns: u32) -> FileLayout {
@@ -156,6 +160,12 @@ impl<'a> Chooser<'a> {
     fn client(&mut self) -> ClientId {
         let clients = self.plain.clients.keys().copied();
         if self.seldom(20) { ClientId(77) } else { self.any(clients).unwrap_or(ClientId(77)) }
+    }
+
+    /// Mostly one whose lease has run out.
+    fn lapsed(&mut self) -> ClientId {
+        let lapsed = self.plain.clients.iter().filter(|(_, client)| client.lapsed.is_some());
+        self.any(lapsed.map(|(id, _)| *id)).unwrap_or_else(|| self.client())
     }
 
     /// A stateid with its client and file; mostly the right ones.
@@ -411,12 +421,19 @@ impl<'a> Chooser<'a> {
             44 => {
                 let sessions = self.plain.sessions.keys().copied();
                 let session = self.any(sessions.chain([SessionId([8; 16])])).unwrap_or(SessionId([8; 16]));
+                if self.pick(3) == 2 {
+                    return Command::BackchannelCtl { session, callback: callback(self.pick(9) as u32) };
+                }
                 Command::DestroySession { session }
             }
             45 => Command::DestroyClient { client: self.client() },
             46 => Command::ReclaimComplete { client: self.client() },
-            47 if self.pick(3) == 0 => Command::ExpireClient { client: self.client() },
-            47 => Command::ReclaimComplete { client: self.client() },
+            47 => match self.pick(8) {
+                0..4 => Command::LapseLease { client: self.client() },
+                4 => Command::RenewLease { client: self.client() },
+                5 | 6 => Command::ExpireClient { client: self.lapsed() },
+                _ => Command::ReclaimComplete { client: self.client() },
+            },
             48..60 => {
                 let target = match self.pick(8) {
                     0..3 => OpenTarget::Inode(self.file()),

@@ -158,6 +158,7 @@ impl Picture {
                 sequence: client.sequence,
                 created_session: client.answered.clone(),
                 reclaim_complete: client.reclaimed,
+                lapsed: client.lapsed,
             };
             picture.clients.insert(*id, record);
             if plain.has_state(*id) {
@@ -165,7 +166,8 @@ impl Picture {
             }
         }
         for (id, session) in &plain.sessions {
-            let record = SessionRecord { id: *id, client: session.client, channels: session.channels };
+            let channels = session.channels.clone();
+            let record = SessionRecord { id: *id, client: session.client, channels };
             picture.sessions.insert(*id, record);
         }
         for (id, open) in &plain.opens {

@@ -153,6 +153,7 @@ fn expire_client_frees_everything() {
     w.open(a, "/g", READ).unwrap();
     w.remove("/g").unwrap();
     assert_eq!(w.open(b, "/f", WRITE), Err(Error::ShareDenied));
+    assert_eq!(w.apply(Command::ExpireClient { client: a }), Err(Error::ClientBusy), "its lease runs");
     w.expire(a).unwrap();
     assert_eq!(w.expire(a), Err(Error::StaleClient));
     assert_eq!(w.work(), [(orphan, WorkKind::Remove)]);
@@ -169,4 +170,157 @@ fn an_unconfirmed_client_opens_nothing() {
     let (a, ..) = client_of(w.exchange("a", 1, &root(), false));
     assert_eq!(w.open(a, "/f", READ), Err(Error::StaleClient));
     assert_eq!(w.open(ClientId(1), "/f", READ), Err(Error::StaleClient));
+}
+
+/// ```text
+/// 2 · UNCONFIRMED_MAX strangers exchange_id -> ok, each
+/// a create_session                          -> ok, and stays
+/// the first stranger create_session         -> stale: its record went for a later one
+/// ```
+#[test]
+fn a_flood_of_exchange_id_takes_the_place_of_the_oldest_unconfirmed_only() {
+    let mut w = World::new();
+    let confirmed = w.client("a");
+    let strangers: Vec<_> =
+        (0..UNCONFIRMED_MAX + 2).map(|n| client_of(w.exchange_unchecked(&format!("s{n}"))).0).collect();
+    let clients = read::clients(&*w.view()).unwrap();
+    assert_eq!(clients.len(), UNCONFIRMED_MAX as usize + 1);
+    assert_eq!(clients[0], confirmed);
+    assert_eq!(clients[1..], strangers[2..]);
+    assert_eq!(w.create_session(strangers[1], 1), Err(Error::StaleClient));
+    w.create_session(strangers[2], 1).unwrap();
+    // Confirmed ones do not count: one more goes in without anybody's going.
+    w.exchange("late", 1, &root(), false).unwrap();
+    w.create_session(strangers[3], 1).unwrap();
+}
+
+/// ```text
+/// a opens /f, locks it      a's lease runs out
+/// a renews                  -> all is there
+/// ```
+#[test]
+fn a_client_that_comes_back_within_courtesy_finds_everything() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    w.lock_new(a, open, "l", LockKind::Write, 0..9).unwrap();
+    let before = w.dump();
+    w.lapse(a).unwrap();
+    let lapsed = read::client(&*w.view(), a).unwrap().unwrap().lapsed;
+    assert!(lapsed.is_some());
+    w.lapse(a).unwrap();
+    assert_eq!(read::client(&*w.view(), a).unwrap().unwrap().lapsed, lapsed, "since the first time");
+    w.apply(Command::RenewLease { client: a }).unwrap();
+    assert_eq!(w.dump(), before);
+    w.apply(Command::RenewLease { client: a }).unwrap();
+    assert_eq!(w.dump(), before);
+    w.lapse(a).unwrap();
+    w.create_session(a, 2).unwrap();
+    assert_eq!(read::client(&*w.view(), a).unwrap().unwrap().lapsed, None, "a new session is a sign of life");
+    assert_eq!(w.apply(Command::RenewLease { client: ClientId(1) }), Err(Error::StaleClient));
+}
+
+#[test]
+fn a_client_that_has_nothing_is_forgotten_when_its_lease_runs_out() {
+    let mut w = World::new();
+    let empty = w.dump().len();
+    let a = w.client("a");
+    let (b, ..) = client_of(w.exchange("b", 1, &root(), false));
+    w.lapse(a).unwrap();
+    w.lapse(b).unwrap();
+    assert_eq!(w.dump().len(), empty);
+}
+
+/// ```text
+/// a opens /f, denies writing     b opens /f to write -> share denied
+/// a's lease runs out             b opens /f to write -> ok; of a there is nothing left
+/// ```
+#[test]
+fn an_open_in_the_way_of_another_goes_with_its_lapsed_client() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    w.file("/f");
+    w.file("/g");
+    w.open_as(a, "o", "/f", READ, WRITE).unwrap();
+    let elsewhere = w.open(a, "/g", BOTH).unwrap();
+    w.lapse(a).unwrap();
+    w.open(b, "/f", READ).expect("nobody minds");
+    assert!(w.state(elsewhere).is_some());
+    assert_eq!(w.open_as(a, "p", "/f", WRITE, NONE), Err(Error::ShareDenied), "its own is not courtesy");
+    w.open(b, "/f", WRITE).unwrap();
+    assert_eq!(w.state(elsewhere), None);
+    assert_eq!(read::client(&*w.view(), a).unwrap(), None);
+}
+
+#[test]
+fn one_living_client_in_the_way_saves_the_lapsed_one_too() {
+    let mut w = World::new();
+    let (a, b, c) = (w.client("a"), w.client("b"), w.client("c"));
+    w.file("/f");
+    let open = w.open_as(a, "o", "/f", READ, WRITE).unwrap();
+    w.open_as(b, "o", "/f", READ, WRITE).unwrap();
+    w.lapse(a).unwrap();
+    assert_eq!(w.open(c, "/f", WRITE), Err(Error::ShareDenied));
+    assert!(w.state(open).is_some());
+    w.lapse(b).unwrap();
+    w.open(c, "/f", WRITE).unwrap();
+}
+
+/// The file has no name any more, and only the lapsed client had it open: it stays for who opens it by its handle.
+#[test]
+fn a_removed_file_passes_from_a_lapsed_client_to_the_next() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    let f = w.file("/f");
+    w.open_as(a, "o", "/f", BOTH, BOTH).unwrap();
+    w.remove("/f").unwrap();
+    w.lapse(a).unwrap();
+    let open = opened(w.open_target(b, "o", OpenTarget::Inode(f), READ, NONE).unwrap());
+    assert_eq!(w.work(), []);
+    w.close(b, open).unwrap();
+    assert_eq!(w.work(), [(f, WorkKind::Remove)]);
+}
+
+#[test]
+fn a_lock_in_the_way_goes_with_its_lapsed_client() {
+    let mut w = World::new();
+    let (a, b, c) = (w.client("a"), w.client("b"), w.client("c"));
+    w.file("/f");
+    let opens = [a, b, c].map(|client| w.open(client, "/f", BOTH).unwrap());
+    w.lock_new(a, opens[0], "l", LockKind::Write, 0..10).unwrap();
+    w.lock_new(b, opens[1], "l", LockKind::Write, 20..30).unwrap();
+    w.lapse(a).unwrap();
+    let denied = |outcome| matches!(outcome, Ok(Reply::Denied(_)));
+    assert!(denied(w.lock_new(c, opens[2], "l", LockKind::Read, 0..30)), "b is alive");
+    assert_eq!(w.held("/f"), ["w 0..10", "w 20..30"]);
+    assert!(!denied(w.lock_new(c, opens[2], "l", LockKind::Read, 0..20)));
+    assert_eq!(w.held("/f"), ["r 0..20", "w 20..30"]);
+    assert_eq!(w.state(opens[0]), None, "the open under it, too");
+}
+
+#[test]
+fn the_name_of_a_lapsed_client_is_free_for_another_principal() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.file("/f");
+    w.open(a, "/f", READ).unwrap();
+    w.lapse(a).unwrap();
+    assert_eq!(client_of(w.exchange("a", 1, &root(), false)), (a, 2, true), "it is back");
+    let (b, ..) = client_of(w.exchange("a", 1, &other(), false));
+    assert_eq!(read::clients(&*w.view()).unwrap(), [b]);
+}
+
+#[test]
+fn backchannel_ctl_changes_how_a_session_is_called_back() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let session = read::sessions(&*w.view(), a).unwrap()[0];
+    let sys = CallbackCredential::Sys { machine: b"h".to_vec(), uid: 1, gid: 2, gids: vec![3] };
+    let callback = Callback { program: 9, credential: sys };
+    w.apply(Command::BackchannelCtl { session, callback: callback.clone() }).unwrap();
+    let record = read::session(&*w.view(), session).unwrap().unwrap();
+    assert_eq!(record.channels, Channels { callback: callback.clone(), ..CHANNELS });
+    let session = SessionId([1; 16]);
+    assert_eq!(w.apply(Command::BackchannelCtl { session, callback }), Err(Error::BadSession));
 }

@@ -30,7 +30,8 @@ pub const CHANNELS: Channels = {
         operations_max: 16,
         slots: 8,
     };
-    Channels { fore: channel, back: channel, callback_program: 0x4000_0000 }
+    let callback = Callback { program: 0x4000_0000, credential: CallbackCredential::Nobody };
+    Channels { fore: channel, back: channel, callback }
 };
 
 impl World {
@@ -193,6 +194,21 @@ impl World {
         })
     }
 
+    /// The first EXCHANGE_ID of an owner, without a look at the whole store: for floods.
+    pub fn exchange_unchecked(&mut self, owner: &str) -> Outcome {
+        let (owner, verifier, principal) = (owner.as_bytes().to_vec(), [1; 8], root());
+        let command = Command::ExchangeId { owner, verifier, principal, update: false };
+        let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+        let mut reply = Err(Error::Delay);
+        self.store
+            .batch(Durability::Deferred, &mut |edit| {
+                reply = Ok(apply(edit, &proposal)?);
+                Ok::<(), StoreError>(())
+            })
+            .expect("applies");
+        reply
+    }
+
     pub fn create_session(&mut self, client: ClientId, sequence: u32) -> Result<SessionId, Error> {
         self.create_session_as(client, sequence, &root())
     }
@@ -217,8 +233,17 @@ impl World {
         client
     }
 
+    /// Its lease runs out, and nobody is kind.
     pub fn expire(&mut self, client: ClientId) -> Outcome {
+        self.lapse(client)?;
+        if read::client(&*self.view(), client).expect("reads").is_none() {
+            return Ok(Reply::Done);
+        }
         self.apply(Command::ExpireClient { client })
+    }
+
+    pub fn lapse(&mut self, client: ClientId) -> Outcome {
+        self.apply(Command::LapseLease { client })
     }
 
     // Opens.

@@ -1,6 +1,6 @@
 //! The model's clients and sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use namespace::*;
 
@@ -16,6 +16,7 @@ pub struct PlainClient {
     /// What the last CREATE_SESSION was answered.
     pub answered: Option<Reply>,
     pub reclaimed: bool,
+    pub lapsed: Option<Time>,
 }
 
 #[derive(Debug, Clone)]
@@ -59,7 +60,9 @@ impl Plain {
                 (true, false, _) => return Err(Error::NotSame),
                 (true, true, false) => return Err(Error::Permission),
                 (false, true, true) => return Ok(known),
-                (false, _, false) if self.is_busy(id) => return Err(Error::ClientInUse),
+                (false, _, false) if self.is_busy(id) && self.clients[&id].lapsed.is_none() => {
+                    return Err(Error::ClientInUse);
+                }
                 (false, _, false) => self.end_client(id),
                 (false, false, true) => {}
             }
@@ -69,6 +72,8 @@ impl Plain {
         if let Some(old) = self.client_of(owner, false) {
             self.end_client(old);
         }
+        let unconfirmed = self.clients.values().filter(|client| !client.confirmed).count();
+        assert!(unconfirmed < UNCONFIRMED_MAX as usize, "the model has no flood");
         let id = ClientId(self.next_client);
         self.next_client += 1;
         let client = PlainClient {
@@ -79,6 +84,7 @@ impl Plain {
             sequence: 0,
             answered: None,
             reclaimed: false,
+            lapsed: None,
         };
         self.clients.insert(id, client);
         Ok(Reply::Client { id, sequence: 1, confirmed: false })
@@ -111,11 +117,13 @@ impl Plain {
         name[12..].copy_from_slice(&(self.random as u32).to_be_bytes());
         self.next_session += 1;
         let session = SessionId(name);
-        self.sessions.insert(session, PlainSession { client: id, channels, slots: BTreeMap::new() });
+        self.sessions
+            .insert(session, PlainSession { client: id, channels: channels.clone(), slots: BTreeMap::new() });
         let reply = Reply::Session { id: session, client: id, sequence, channels };
         let client = self.clients.get_mut(&id).expect("it was there");
         client.confirmed = true;
         client.sequence = sequence;
+        client.lapsed = None;
         client.answered = Some(reply.clone());
         Ok(reply)
     }
@@ -131,9 +139,35 @@ impl Plain {
         Ok(Reply::Done)
     }
 
+    pub(super) fn lapse_lease(&mut self, id: ClientId) -> Outcome {
+        let now = self.now;
+        let has_state = self.has_state(id);
+        let client = self.clients.get_mut(&id).ok_or(Error::StaleClient)?;
+        match has_state {
+            true => client.lapsed = client.lapsed.or(Some(now)),
+            false => self.end_client(id),
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn renew_lease(&mut self, client: ClientId) -> Outcome {
+        self.clients.get_mut(&client).ok_or(Error::StaleClient)?.lapsed = None;
+        Ok(Reply::Done)
+    }
+
+    /// Those who are in the way go, if all of them have lapsed and none is who asks.
+    pub(super) fn make_way(&mut self, holders: &BTreeSet<ClientId>, asks: ClientId) -> bool {
+        let gives_way = |id: &ClientId| *id != asks && self.clients[id].lapsed.is_some();
+        let all = holders.iter().all(gives_way);
+        if all {
+            holders.iter().for_each(|holder| self.end_client(*holder));
+        }
+        all
+    }
+
     pub(super) fn expire_client(&mut self, client: ClientId) -> Outcome {
-        if !self.clients.contains_key(&client) {
-            return Err(Error::StaleClient);
+        if self.clients.get(&client).ok_or(Error::StaleClient)?.lapsed.is_none() {
+            return Err(Error::ClientBusy);
         }
         self.end_client(client);
         Ok(Reply::Done)

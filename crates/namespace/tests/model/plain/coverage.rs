@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 29] = [
     "Create",
     "Link",
     "Remove",
@@ -27,6 +27,9 @@ const COMMANDS: [&str; 26] = [
     "DestroyClient",
     "ReclaimComplete",
     "ExpireClient",
+    "LapseLease",
+    "RenewLease",
+    "BackchannelCtl",
     "Open",
     "Close",
     "OpenDowngrade",
@@ -42,7 +45,7 @@ const COMMANDS: [&str; 26] = [
     "WorkDone",
 ];
 
-/// All but `TooManyLinks`, which takes 65,000 of them.
+/// All but `TooManyLinks`, which takes 65,000 of them, and `TooManyStates`, which takes a million.
 const REFUSALS: [&str; 29] = [
     "NoEntry",
     "Exists",

@@ -159,6 +159,13 @@ impl Plain {
             Command::DestroyClient { client } => self.destroy_client(client),
             Command::ReclaimComplete { client } => self.reclaim_complete(client),
             Command::ExpireClient { client } => self.expire_client(client),
+            Command::LapseLease { client } => self.lapse_lease(client),
+            Command::RenewLease { client } => self.renew_lease(client),
+            Command::BackchannelCtl { session, callback } => {
+                let session = self.sessions.get_mut(&session).ok_or(Error::BadSession)?;
+                session.channels.callback = callback;
+                Ok(Reply::Done)
+            }
 
             Command::Open(open) => self.open(&open),
             Command::Close { client, stateid } => self.close(client, stateid),

@@ -1,5 +1,7 @@
 //! The model's opens, locks and layouts.
 
+use std::collections::BTreeSet;
+
 use namespace::*;
 
 use super::{Content, Outcome, Plain};
@@ -144,14 +146,13 @@ impl Plain {
             Content::Other(_) => return Err(Error::WrongType),
         }
         let mine = |other: &PlainOpen| other.client == open.client && other.owner == open.owner;
-        let denied = self.opens.values().any(|other| {
+        let in_the_way = |other: &&PlainOpen| {
             other.inode == inode
                 && !mine(other)
                 && (other.deny().0 & open.access.0 != 0 || other.access().0 & open.deny.0 != 0)
-        });
-        if denied {
-            return Err(Error::ShareDenied);
-        }
+        };
+        let holders: BTreeSet<ClientId> =
+            self.opens.values().filter(in_the_way).map(|other| other.client).collect();
         let known =
             self.opens.iter().find(|(_, other)| other.inode == inode && mine(other)).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| self.new_state());
@@ -166,6 +167,10 @@ impl Plain {
         state.sequence += 1;
         state.opened.push((open.access, open.deny));
         let stateid = Stateid { sequence: state.sequence, id };
+        // With ours in place, so that a file without a name stays.
+        if !self.make_way(&holders, open.client) {
+            return Err(Error::ShareDenied);
+        }
 
         if let OpenTarget::Create { create: Create { exists: Exists::Verify(_), .. }, .. } = open.target {
             created = true; // now, or by the try before
@@ -225,6 +230,17 @@ impl Plain {
         kind: LockKind,
         wanted: ByteRange,
     ) -> Option<Conflict> {
+        self.all_in_the_way(inode, client, owner, kind, wanted).into_iter().next()
+    }
+
+    fn all_in_the_way(
+        &self,
+        inode: InodeId,
+        client: ClientId,
+        owner: &[u8],
+        kind: LockKind,
+        wanted: ByteRange,
+    ) -> Vec<Conflict> {
         let mut ways = Vec::new();
         for (id, lock) in &self.locks {
             let own = lock.client == client && lock.owner == owner;
@@ -238,7 +254,8 @@ impl Plain {
                 }
             }
         }
-        ways.into_iter().min_by_key(|(start, id, _)| (*start, *id)).map(|(.., conflict)| conflict)
+        ways.sort_by_key(|(start, id, _)| (*start, *id));
+        ways.into_iter().map(|(.., conflict)| conflict).collect()
     }
 
     pub(super) fn lock(
@@ -273,7 +290,11 @@ impl Plain {
         if !allowed {
             return Err(Error::OpenMode);
         }
-        if let Some(conflict) = self.in_the_way(inode, client, &owner, kind, range) {
+        let conflicts = self.all_in_the_way(inode, client, &owner, kind, range);
+        let holders = conflicts.iter().map(|conflict| conflict.client).collect();
+        if let Some(conflict) = conflicts.into_iter().next()
+            && !self.make_way(&holders, client)
+        {
             return Ok(Reply::Denied(conflict));
         }
         let mine = |lock: &PlainLock| lock.client == client && lock.inode == inode && lock.owner == owner;

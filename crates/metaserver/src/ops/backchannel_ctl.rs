@@ -1,0 +1,37 @@
+//! BACKCHANNEL_CTL (RFC 8881, section 18.33): the program of call-backs, and what they carry as credential.
+
+use namespace::{Callback, CallbackCredential, Command, SessionId};
+use wire::nfs4::Status;
+use wire::nfs4::backchannel_ctl::{Args, AuthSysParms, CallbackSec};
+use wire::rpc::SYS_GIDS_MAX;
+
+use crate::Metaserver;
+use crate::nfs4::Context;
+use crate::sessions::credential;
+
+pub(crate) async fn control(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
+    let session = context.session.clone().ok_or(Status::OpNotInSession)?;
+    let callback = callback(args.cb_program, args.sec_parms)?;
+    let command = Command::BackchannelCtl { session: SessionId(session.id().0), callback: callback.clone() };
+    server.change(context, |_| Ok(command)).await?;
+    session.back.set_callback(callback.program, credential(&callback.credential));
+    Ok(())
+}
+
+/// The first that we can of what the client accepts: it refuses any other (section 18.36.3). Linux asks for AUTH_SYS,
+/// nfs-rs for AUTH_NONE.
+///
+/// # Errors
+/// `NoEnt` when there is only RPCSEC_GSS: its handles must be the server's own, which has none.
+pub(super) fn callback(program: u32, accepted: Vec<CallbackSec>) -> Result<Callback, Status> {
+    let any = accepted.is_empty();
+    let possible = accepted.into_iter().find_map(|accepted| match accepted {
+        CallbackSec::None => Some(CallbackCredential::Nobody),
+        CallbackSec::Sys(AuthSysParms { machine, uid, gid, gids, .. }) if gids.len() <= SYS_GIDS_MAX => {
+            Some(CallbackCredential::Sys { machine: machine.0.to_vec(), uid, gid, gids })
+        }
+        CallbackSec::Sys(_) | CallbackSec::Gss(_) => None,
+    });
+    let credential = possible.or(any.then_some(CallbackCredential::Nobody)).ok_or(Status::NoEnt)?;
+    Ok(Callback { program, credential })
+}
