@@ -2,12 +2,13 @@
 
 HEOROT := $(CURDIR)/target/release/heorot
 
-.PHONY: help setup build test lint demo soak bench fix
+.PHONY: help setup build test lint demo soak bench fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check and test, as CI runs them'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
+	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
 	@echo 'make build   target/release/heorot'
 	@echo 'make setup   only what the others do first: install what they need from Debian'
 	@echo 'make fix     format the code and apply what clippy can repair'
@@ -37,6 +38,9 @@ bench: setup build
 	@scripts/setup-bench.sh
 	cargo build --release --quiet -p bench -p tests --bins
 	HEOROT_BIN=$(HEOROT) target/release/bench $(or $(PAIRS),5) $(ROWS)
+
+fuzz:
+	scripts/fuzz.sh $(or $(MINUTES),10)
 
 fix:
 	cargo fmt --all

@@ -25,8 +25,7 @@ impl From<DefaultStripe> for StripePolicy {
     }
 }
 
-/// Columns of one file at most: a layout with more handles would not fit into a client's reply.
-pub const COLUMNS_MAX: u32 = 64;
+pub use namespace::COLUMNS_MAX;
 
 /// Whose turn it is, and the devices known so far.
 #[derive(Default)]

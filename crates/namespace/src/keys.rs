@@ -1,5 +1,5 @@
 //! Where every record is. A key is one tag byte and then numbers, big-endian, so that keys sort as numbers do; a name,
-//! an owner or a list of variable length stands last. A value is a version byte and a postcard record (`record.rs`).
+//! an owner or a list of variable length stands last. A value is a version byte, a checksum and a postcard record (`record.rs`).
 //!
 //! ```text
 //! tag table            key after the tag                     value

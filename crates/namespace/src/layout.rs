@@ -19,6 +19,7 @@ use crate::{DeviceId, TargetId};
 /// Bytes on one column before going on to the next: a multiple of 64 KiB, at most 1 GiB. The low six bits of
 /// `nfl_util` are flags, hence a multiple of 64 at the least (RFC 8881, section 13.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
 pub struct StripeUnit(u32);
 
 impl StripeUnit {
@@ -43,6 +44,15 @@ impl StripeUnit {
     }
 }
 
+/// From a record: a damaged one is an error here, not a division by zero later.
+impl TryFrom<u32> for StripeUnit {
+    type Error = &'static str;
+
+    fn try_from(bytes: u32) -> Result<Self, Self::Error> {
+        Self::new(bytes).ok_or("a stripe unit that cannot be")
+    }
+}
+
 /// Where the data of one file are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLayout {
@@ -52,8 +62,20 @@ pub struct FileLayout {
     pub first: u32,
     /// Bytes on one column before the next.
     pub unit: StripeUnit,
-    /// Columns: the number of the device's targets.
+    /// Columns: the number of the device's targets, 1 to [`COLUMNS_MAX`].
+    #[serde(deserialize_with = "columns")]
     pub columns: u32,
+}
+
+/// Columns of one file at most: a layout with more handles would not fit into a client's reply.
+pub const COLUMNS_MAX: u32 = 64;
+
+fn columns<'de, D: serde::Deserializer<'de>>(record: D) -> Result<u32, D::Error> {
+    let columns = u32::deserialize(record)?;
+    if (1..=COLUMNS_MAX).contains(&columns) {
+        return Ok(columns);
+    }
+    Err(serde::de::Error::custom("a number of columns that cannot be"))
 }
 
 /// A run of bytes of a file on one column.

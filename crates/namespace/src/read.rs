@@ -14,6 +14,9 @@ use crate::{
     Stateid, StripePolicy, TargetId, Work, keys, slot,
 };
 
+/// Directories above one another: more than any path names, so that a ring of them is found.
+const DEPTH_MAX: usize = 1 << 20;
+
 /// The inode with this id.
 ///
 /// # Errors
@@ -388,13 +391,14 @@ pub fn work_after(view: &dyn View, after: u64, max: usize) -> Result<Vec<Work>, 
 /// [`StoreError`] when the store fails.
 pub fn stripe_policy(view: &dyn View, dir: InodeId) -> Result<Option<StripePolicy>, StoreError> {
     let mut at = dir;
-    loop {
+    for _ in 0..DEPTH_MAX {
         let Some(Inode { kind: Kind::Directory(directory), .. }) = inode(view, at)? else { return Ok(None) };
         if directory.stripe.is_some() || directory.parent == at {
             return Ok(directory.stripe);
         }
         at = directory.parent;
     }
+    Err(StoreError { doing: "find a stripe policy", cause: format!("{dir:?} is not below the root") })
 }
 
 /// Inodes in use.
@@ -420,7 +424,7 @@ pub(crate) fn scan_records<T: DeserializeOwned>(
     mut visit: impl FnMut(&[u8], T) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let mut outcome = Ok(());
-    view.scan(from, to, &mut |key, value| match decode(value) {
+    view.scan(from, to, &mut |key, value| match decode(key, value) {
         Ok(record) => visit(key, record),
         Err(error) => {
             outcome = Err(error);

@@ -1,4 +1,11 @@
-//! What is kept under the keys: one version byte, then the struct in postcard.
+//! What is kept under the keys.
+//!
+//! ```text
+//! │version 1│crc32c 4, little-endian│ record, postcard │
+//! ```
+//!
+//! The checksum is over key, version and record: a damaged value, or one under another's key, is an error where it is
+//! read, and nothing ever reckons with it.
 //!
 //! A record that must change gets a new version byte and a reader for the old one; stores are never rewritten at once.
 
@@ -14,25 +21,40 @@ use crate::{
 /// The version of every record so far.
 const VERSION: u8 = 1;
 
-/// The bytes of a record.
-pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, StoreError> {
-    postcard::to_extend(record, vec![VERSION])
-        .map_err(|cause| StoreError { doing: "encode a record", cause: cause.to_string() })
+/// Version and checksum.
+const HEADER_BYTES: usize = 5;
+
+/// The bytes of a record under `key`.
+pub(crate) fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = postcard::to_extend(record, vec![VERSION, 0, 0, 0, 0])
+        .map_err(|cause| StoreError { doing: "encode a record", cause: cause.to_string() })?;
+    let sum = checksum(key, &bytes[HEADER_BYTES..]);
+    bytes[1..HEADER_BYTES].copy_from_slice(&sum);
+    Ok(bytes)
 }
 
-/// The record in `bytes`.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
+/// The record in `bytes`, which stand under `key`.
+pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
     let failed = |cause: String| StoreError { doing: "decode a record", cause };
     match bytes {
-        [VERSION, record @ ..] => postcard::from_bytes(record).map_err(|cause| failed(cause.to_string())),
+        [VERSION, a, b, c, d, record @ ..] => {
+            if checksum(key, record) != [*a, *b, *c, *d] {
+                return Err(failed(format!("the checksum of {key:02x?} is wrong: the disk is damaged")));
+            }
+            postcard::from_bytes(record).map_err(|cause| failed(cause.to_string()))
+        }
+        [VERSION, ..] | [] => Err(failed(format!("{key:02x?} is cut short"))),
         [version, ..] => Err(failed(format!("version {version} is not one that this program knows"))),
-        [] => Err(failed("it is empty".to_string())),
     }
+}
+
+fn checksum(key: &[u8], record: &[u8]) -> [u8; 4] {
+    [key, &[VERSION], record].iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part)).to_le_bytes()
 }
 
 /// The record under `key`.
 pub(crate) fn get<T: DeserializeOwned>(view: &dyn View, key: &[u8]) -> Result<Option<T>, StoreError> {
-    view.get(key)?.map(|bytes| decode(&bytes)).transpose()
+    view.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }
 
 /// What the next ids are, and how much there is.

@@ -77,17 +77,17 @@ pub(crate) fn remember(
     match slot {
         Some(slot) if slot.sequence == origin.sequence => {
             if !slot.more {
-                edit.put(&key, &encode(&SlotRecord { more: true, ..slot })?)?;
+                edit.put(&key, &encode(&key, &SlotRecord { more: true, ..slot })?)?;
             }
             let key = keys::slot_reply(origin.session, origin.slot, origin.index);
-            edit.put(&key, &encode(reply)?)
+            edit.put(&key, &encode(&key, reply)?)
         }
         before => {
             if before.is_some_and(|slot| slot.more) {
                 delete_all(edit, &keys::slot_replies(origin.session, Some(origin.slot)))?;
             }
             let (sequence, index) = (origin.sequence, origin.index);
-            edit.put(&key, &encode(&SlotRecord { sequence, index, reply: reply.clone(), more: false })?)
+            edit.put(&key, &encode(&key, &SlotRecord { sequence, index, reply: reply.clone(), more: false })?)
         }
     }
 }

@@ -60,7 +60,7 @@ impl<'a> Step<'a> {
 
     pub fn put<T: Serialize>(&mut self, key: &[u8], record: &T) -> Result<(), StoreError> {
         self.changed = true;
-        self.edit.put(key, &encode(record)?)
+        self.edit.put(key, &encode(key, record)?)
     }
 
     /// Puts a key that says all by being there.

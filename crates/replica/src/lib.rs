@@ -15,7 +15,7 @@
 
 mod log;
 mod machine;
-mod record;
+pub mod record;
 
 pub use log::LogError;
 pub use machine::{Replica, ReplicaConfig, ReplicaError};

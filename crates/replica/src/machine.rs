@@ -72,7 +72,7 @@ impl Replica {
             None => {
                 let mut first = |edit: &mut dyn store::Edit| {
                     format(edit)?;
-                    edit.put(APPLIED_KEY, &0u64.to_be_bytes())
+                    edit.put(APPLIED_KEY, &applied_value(0))
                 };
                 store.batch(Durability::Immediate, &mut first).map_err(|e| fail(&e))?;
                 0
@@ -89,7 +89,7 @@ impl Replica {
                     namespace::apply(edit, &record.proposal)?;
                 }
                 let last = chunk.last().map_or(applied, |r| r.index);
-                edit.put(APPLIED_KEY, &last.to_be_bytes())
+                edit.put(APPLIED_KEY, &applied_value(last))
             };
             store.batch(Durability::Deferred, &mut all).map_err(|e| fail(&e))?;
         }
@@ -151,8 +151,21 @@ impl Replica {
 }
 
 fn applied_index(view: &dyn View) -> Result<Option<u64>, StoreError> {
-    let bytes = view.get(APPLIED_KEY)?;
-    Ok(bytes.and_then(|b| b.try_into().ok()).map(u64::from_be_bytes))
+    let Some(bytes) = view.get(APPLIED_KEY)? else { return Ok(None) };
+    let index = bytes.first_chunk().map(|index| u64::from_be_bytes(*index));
+    match index.filter(|index| applied_value(*index) == bytes[..]) {
+        Some(index) => Ok(Some(index)),
+        None => Err(StoreError { doing: "read the applied index", cause: "it is damaged".into() }),
+    }
+}
+
+/// The index, big-endian, and its CRC-32C, little-endian.
+fn applied_value(index: u64) -> [u8; 12] {
+    let mut value = [0; 12];
+    value[..8].copy_from_slice(&index.to_be_bytes());
+    let sum = crc32c::crc32c(&value[..8]).to_le_bytes();
+    value[8..].copy_from_slice(&sum);
+    value
 }
 
 struct Machine {
@@ -236,7 +249,7 @@ impl Machine {
             for (proposal, _) in batch.iter() {
                 replies.push(namespace::apply(edit, proposal)?);
             }
-            edit.put(APPLIED_KEY, &applied.to_be_bytes())
+            edit.put(APPLIED_KEY, &applied_value(applied))
         };
         self.store.batch(durability, &mut all).map_err(|e| e.to_string())?;
         for ((_, answer), reply) in batch.drain(..).zip(replies) {

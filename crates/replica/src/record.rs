@@ -10,19 +10,27 @@
 use namespace::Proposal;
 
 /// Before each proposal.
-pub(crate) const HEADER_BYTES: usize = 16;
+pub const HEADER_BYTES: usize = 16;
 /// A proposal is a few names and numbers; a symbolic link's target may be a page.
-pub(crate) const PROPOSAL_BYTES_MAX: usize = 1 << 20;
+pub const PROPOSAL_BYTES_MAX: usize = 1 << 20;
 
 /// A record read back.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub struct Record {
+    /// Its place in the log, from 1.
     pub index: u64,
+    /// The command.
     pub proposal: Proposal,
 }
 
 /// Appends one record to `out`.
-pub(crate) fn encode(index: u64, proposal: &Proposal, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
+///
+/// # Errors
+/// When postcard cannot write it, which no proposal of ours causes.
+///
+/// # Panics
+/// On a proposal beyond [`PROPOSAL_BYTES_MAX`]: names and lists are bounded long before.
+pub fn encode(index: u64, proposal: &Proposal, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
     let body = postcard::to_stdvec(proposal)?;
     assert!(!body.is_empty() && body.len() <= PROPOSAL_BYTES_MAX, "proposal of {} bytes", body.len());
     let crc = crc32c::crc32c_append(crc32c::crc32c(&index.to_le_bytes()), &body);
@@ -34,7 +42,8 @@ pub(crate) fn encode(index: u64, proposal: &Proposal, out: &mut Vec<u8>) -> Resu
 }
 
 /// The record at the start of `bytes` and its length, if a whole and sound one is there.
-pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let header = bytes.get(..HEADER_BYTES)?;
     let len = u32::from_le_bytes(header[0..4].try_into().ok()?) as usize;
     let crc = u32::from_le_bytes(header[4..8].try_into().ok()?);

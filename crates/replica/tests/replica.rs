@@ -106,3 +106,17 @@ async fn a_failed_store_ends_the_service_and_a_restart_finds_what_was_logged() {
     assert!(!has(&replica, "e"));
     replica.stop();
 }
+
+#[tokio::test]
+async fn a_damaged_applied_index_is_said_and_nothing_is_applied_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let replica = open(dir.path(), Arc::clone(&store), 0).unwrap();
+    replica.propose(mkdir("d")).await.unwrap();
+    replica.stop();
+    for damage in [&[0; 12][..], &[], &7u64.to_be_bytes()] {
+        store.batch(Durability::Immediate, &mut |edit| edit.put(b"\xffapplied", damage)).unwrap();
+        let failure = open(dir.path(), Arc::clone(&store), 0).err().unwrap();
+        assert!(failure.to_string().contains("applied index"), "{failure}");
+    }
+}

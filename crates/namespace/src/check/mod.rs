@@ -58,7 +58,7 @@ fn table<T: DeserializeOwned>(
 ) -> Result<BTreeMap<Vec<u8>, T>, StoreError> {
     let mut records = BTreeMap::new();
     view.scan(&[tag], &keys::after(&[tag]), &mut |key, value| {
-        match decode(value) {
+        match decode(key, value) {
             Ok(record) => {
                 records.insert(key.to_vec(), record);
             }

@@ -67,11 +67,46 @@ fn every_record_that_cannot_be_read_is_found() {
         if value.is_empty() {
             continue; // an index that says all by being there
         }
-        for broken in [vec![], vec![200], [&[200], &value[1..]].concat()] {
+        let mut flipped = value.clone();
+        *flipped.last_mut().expect("a record has bytes") ^= 1;
+        for broken in [vec![], vec![200], value[..3].to_vec(), [&[200], &value[1..]].concat(), flipped] {
             let mut with_broken = all.clone();
             with_broken[at].1 = broken;
             assert!(!findings(&with_broken).is_empty(), "{key:02x?}");
         }
+    }
+}
+
+#[test]
+fn a_record_under_the_key_of_another_is_an_error_where_it_is_read() {
+    let all = rich().dump();
+    let inodes: Vec<usize> = (0..all.len()).filter(|at| all[*at].0[0] == 1).collect();
+    let mut swapped = all.clone();
+    swapped[inodes[1]].1 = all[inodes[2]].1.clone();
+    let store = MemoryStore::new();
+    store
+        .batch(Durability::Deferred, &mut |edit| {
+            swapped.iter().try_for_each(|(key, value)| edit.put(key, value))
+        })
+        .expect("puts");
+    let view = store.snapshot().expect("a snapshot");
+    let inode = |at: usize| {
+        let id = all[inodes[at]].0[1..].try_into().expect("eight bytes");
+        read::inode(&*view, InodeId(u64::from_be_bytes(id)))
+    };
+    assert!(inode(1).expect_err("damaged").to_string().contains("checksum"));
+    assert!(inode(2).expect("sound").is_some());
+}
+
+#[test]
+fn a_layout_that_cannot_be_is_an_error_not_a_division_by_zero() {
+    for unit in [0u32, 1, u32::MAX] {
+        let bytes = postcard::to_stdvec(&unit).expect("a number");
+        assert!(postcard::from_bytes::<StripeUnit>(&bytes).is_err(), "{unit}");
+    }
+    for columns in [0, COLUMNS_MAX + 1, u32::MAX] {
+        let bytes = postcard::to_stdvec(&FileLayout { columns, ..LAYOUT }).expect("numbers");
+        assert!(postcard::from_bytes::<FileLayout>(&bytes).is_err(), "{columns}");
     }
 }
 

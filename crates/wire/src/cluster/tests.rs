@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Call, Procedure, Reply, Status, TargetSpace};
 use super::{client_proof, hello, null, proof_matches, prove, register, server_proof, size};
-use crate::nfs3::testing::{hostile, round_trip};
+use crate::nfs3::testing::{bytes_of, hostile, round_trip, seeds};
 
 fn calls() -> Vec<Call> {
     let path = Bytes::from_static(b"/data/sda");
@@ -83,4 +83,13 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+#[ignore = "writes seeds for the fuzzer: make fuzz"]
+fn seeds_for_the_fuzzer() {
+    let calls = calls().into_iter().map(|c| (vec![super::PROGRAM, c.procedure() as u32, 0], bytes_of(&c)));
+    let replies =
+        replies().into_iter().map(|r| (vec![super::PROGRAM, r.procedure() as u32, 1], bytes_of(&r)));
+    seeds("private", calls.chain(replies));
 }

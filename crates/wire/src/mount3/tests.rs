@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{Call, DirPath, Name, PATH_BYTES_MAX, Procedure, Reply, Status};
 use super::{dump, export, mnt, null, umnt, umntall};
 use crate::nfs3::FileHandle;
-use crate::nfs3::testing::{bytes_of, hostile, round_trip};
+use crate::nfs3::testing::{bytes_of, hostile, round_trip, seeds};
 use crate::xdr::{DecodeError, Decoder};
 
 fn path() -> DirPath {
@@ -92,4 +92,13 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+#[ignore = "writes seeds for the fuzzer: make fuzz"]
+fn seeds_for_the_fuzzer() {
+    let calls = calls().into_iter().map(|c| (vec![super::PROGRAM, c.procedure() as u32, 0], bytes_of(&c)));
+    let replies =
+        replies().into_iter().map(|r| (vec![super::PROGRAM, r.procedure() as u32, 1], bytes_of(&r)));
+    seeds("nfs3", calls.chain(replies));
 }

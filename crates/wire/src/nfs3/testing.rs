@@ -40,3 +40,16 @@ pub(crate) fn hostile<T: Encode + PartialEq + Debug>(
         assert_eq!(decode(&mut Decoder::new(bytes_of(&value))), Ok(value));
     }
 }
+
+/// Writes `messages` where the fuzzer finds its seeds: one file each, behind the words that tell the target what it is.
+/// The folder of the target is named by `HEOROT_FUZZ_SEEDS`; see fuzz/README.md.
+pub(crate) fn seeds(target: &str, messages: impl IntoIterator<Item = (Vec<u32>, Bytes)>) {
+    let dir = std::env::var("HEOROT_FUZZ_SEEDS").expect("HEOROT_FUZZ_SEEDS names a folder");
+    let dir = std::path::Path::new(&dir).join(target);
+    std::fs::create_dir_all(&dir).unwrap();
+    for (words, message) in messages {
+        let words: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let seed = [&words, &message[..]].concat();
+        std::fs::write(dir.join(blake3::hash(&seed).to_hex().as_str()), seed).unwrap();
+    }
+}

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::testing::{bytes_of, hostile, round_trip};
+use super::testing::{bytes_of, hostile, round_trip, seeds};
 use super::{
     Call, DirOpArgs, Failure, Fattr, FileHandle, FileType, List, Procedure, Reply, SetAttr, SetTime,
     SpecData, StableHow, Status, Time, WccAttr, WccData,
@@ -12,7 +12,8 @@ use super::{
     access, commit, create, fsinfo, fsstat, getattr, link, lookup, mkdir, mknod, null, pathconf, read,
     readdir, readdirplus, readlink, remove, rename, rmdir, setattr, symlink, write,
 };
-use crate::xdr::{DecodeError, Decoder, Payload};
+use crate::rpc::{AuthStat, AuthSys, CallHeader, Credential, Rejection, frame};
+use crate::xdr::{DecodeError, Decoder, Message, Payload};
 
 const TIME: Time = Time { seconds: 1_700_000_000, nanoseconds: 999_999_999 };
 
@@ -448,4 +449,35 @@ proptest! {
         *at.get_mut(&mut altered) = to;
         hostile(&altered, |d| Reply::decode(reply.procedure(), d));
     }
+}
+
+#[test]
+#[ignore = "writes seeds for the fuzzer: make fuzz"]
+fn seeds_for_the_fuzzer() {
+    let all = calls();
+    let calls = all.iter().map(|c| (vec![super::PROGRAM, c.procedure() as u32, 0], bytes_of(c)));
+    let replies =
+        ok_replies().into_iter().map(|r| (vec![super::PROGRAM, r.procedure() as u32, 1], bytes_of(&r)));
+    seeds("nfs3", calls.chain(replies));
+    let credential = Credential::Sys(AuthSys { gids: vec![4, 5], ..AuthSys::default() });
+    let header = |procedure| CallHeader {
+        xid: 1,
+        program: super::PROGRAM,
+        version: 3,
+        procedure,
+        credential: credential.clone(),
+    };
+    let record = |call: &Call| {
+        let body = [bytes_of(&header(call.procedure() as u32)), bytes_of(call)].concat();
+        frame(Message { len: body.len(), segments: vec![body.into()] }).concat().into()
+    };
+    seeds("nfs3", all.iter().map(|call| (vec![0], record(call))));
+    let outcomes = [
+        Ok(&Message::default()),
+        Err(Rejection::ProgramMismatch { low: 3, high: 4 }),
+        Err(Rejection::GarbageArguments),
+        Err(Rejection::RpcMismatch),
+        Err(Rejection::Auth(AuthStat::TooWeak)),
+    ];
+    seeds("nfs3", outcomes.map(|outcome| (vec![1], crate::rpc::reply(9, outcome).into_bytes())));
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::compound::{CompoundCall, CompoundReply, encode_op, reply};
 use super::readdir::DirEntry;
 use super::*;
-use crate::nfs3::testing::{bytes_of, round_trip};
+use crate::nfs3::testing::{bytes_of, round_trip, seeds};
 use crate::xdr::{Decode, DecodeError, Decoder, Encoder, Payload};
 
 fn arg_op(d: &mut Decoder) -> Result<ArgOp, DecodeError> {
@@ -197,4 +197,20 @@ fn layout_bodies_survive_a_round_trip() {
 fn call_backs_survive_a_round_trip() {
     round_trip(&samples::cb_compound(), callback::CbCompound::decode);
     round_trip(&samples::cb_reply(), callback::CbReply::decode);
+}
+
+#[test]
+#[ignore = "writes seeds for the fuzzer: make fuzz"]
+fn seeds_for_the_fuzzer() {
+    let calls = samples::args().into_iter().map(|op| bytes_of(&CompoundCall::new(2, vec![op])));
+    let reply_of = |op: ResOp| reply(op.status(), &OwnerName::default(), &[encode_op(&op)]).into_bytes();
+    let replies = samples::results().into_iter().map(reply_of);
+    let all = calls.map(|call| (vec![0], call)).chain(replies.map(|reply| (vec![1], reply))).chain([
+        (vec![2], bytes_of(&samples::cb_compound())),
+        (vec![3], bytes_of(&samples::cb_reply())),
+        (vec![4], bytes_of(&samples::fattr())),
+        (vec![5], bytes_of(&samples::ds_addr())),
+        (vec![6], bytes_of(&samples::file_layout())),
+    ]);
+    seeds("nfs4", all);
 }

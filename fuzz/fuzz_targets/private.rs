@@ -1,0 +1,65 @@
+//! Our own programs and file handles. The first word says what follows: 0, a handle; a program's number, then a
+//! procedure's, then 0 for arguments or 1 for results.
+
+#![no_main]
+
+use bytes::Bytes;
+use fuzz::{kind, there_and_back};
+use libfuzzer_sys::fuzz_target;
+use wire::handle::{FileHandle, HandleKey, ObjectHandle};
+use wire::{cluster, data};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((what, bytes)) = kind(data) else { return };
+    if what == 0 {
+        return handle(&bytes);
+    }
+    let Some((procedure, bytes)) = kind(&bytes) else { return };
+    let Some((way, bytes)) = kind(&bytes) else { return };
+    match what {
+        data::PROGRAM => {
+            let Some(procedure) = data::Procedure::from_u32(procedure) else { return };
+            match way {
+                0 => there_and_back(&bytes, |d| data::Call::decode(procedure, d)),
+                _ => there_and_back(&bytes, |d| data::Reply::decode(procedure, d)),
+            }
+        }
+        cluster::PROGRAM => {
+            let Some(procedure) = cluster::Procedure::from_u32(procedure) else { return };
+            match way {
+                0 => there_and_back(&bytes, |d| cluster::Call::decode(procedure, d)),
+                _ => there_and_back(&bytes, |d| cluster::Reply::decode(procedure, d)),
+            }
+        }
+        _ => {}
+    }
+});
+
+/// What opens is what was sealed, bit for bit; with another key nothing opens.
+fn handle(bytes: &Bytes) {
+    let (key, other) = (HandleKey::new([7; 32]), HandleKey::new([8; 32]));
+    if let Some(file) = FileHandle::open(bytes, &key) {
+        assert_eq!(file.seal(&key), *bytes);
+        assert_eq!(FileHandle::open(bytes, &other), None);
+        assert_eq!(ObjectHandle::open(bytes, &key), None);
+    }
+    if let Some(object) = ObjectHandle::open(bytes, &key) {
+        assert_eq!(object.seal(&key), *bytes);
+        assert_eq!(ObjectHandle::open(bytes, &other), None);
+        assert_eq!(FileHandle::open(bytes, &key), None);
+    }
+    // The fuzzer cannot forge a tag: seal what the bytes would name, and change one bit of it.
+    let Some((volume, rest)) = kind(bytes) else { return };
+    let Some((column, rest)) = kind(&rest) else { return };
+    let number = |at: usize| rest.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
+    let (Some(inode), Some(target)) = (number(0), number(8)) else { return };
+    let file = FileHandle { volume, inode, generation: column ^ volume };
+    let object = ObjectHandle { file, column, target };
+    let sealed = object.seal(&key);
+    assert_eq!(ObjectHandle::open(&sealed, &key), Some(object));
+    assert_eq!(FileHandle::open(&file.seal(&key), &key), Some(file));
+    let mut altered = sealed.to_vec();
+    let bit = (target % (altered.len() as u64 * 8)) as usize;
+    altered[bit / 8] ^= 1 << (bit % 8);
+    assert_eq!(ObjectHandle::open(&altered, &key), None);
+}
