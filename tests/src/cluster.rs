@@ -73,7 +73,8 @@ fn up_arguments(data: &Path, data_servers: usize, listen: SocketAddr, admin: Soc
 
 fn mds_configuration(folder: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
     format!(
-        "listen = \"{listen}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\nroot_squash = false\n",
+        "listen = \"{listen}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n\
+         [[export]]\nclients = \"*\"\nsquash = \"none\"\n",
         folder.join("mds"),
         folder.join("secret"),
     )

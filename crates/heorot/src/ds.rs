@@ -15,8 +15,8 @@ use crate::config::ds::DsConfig;
 use crate::failure::Failure;
 use crate::heartbeat::{MetaserverLengths, beat};
 use crate::secret::{Secret, SecretError};
-use crate::signals::Signals;
-use crate::{config, listen};
+use crate::signals::{Hangups, Signals};
+use crate::{config, listen, logging, reload};
 
 /// What a data server is run with.
 pub(crate) struct DsSettings {
@@ -72,26 +72,30 @@ impl RunningDs {
 
 /// `heorot ds`.
 pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
-    let signals = Signals::catch()?;
+    let (signals, hangups) = (Signals::catch()?, Hangups::catch()?);
     let config = DsConfig::parse(&args.config, &config::read(&args.config)?)?;
+    logging::set(&config.log);
     let secret = Secret::read(&config.secret_file)?.ok_or_else(|| {
         let why = "a data server does not make one: the metaserver does, at its first start".to_string();
         SecretError::Lost(config.secret_file.clone(), why)
     })?;
     let settings = DsSettings {
-        name: config.name.unwrap_or_else(host_name),
+        name: config.name.clone().unwrap_or_else(host_name),
         listen: config.listen,
         listen_setting: "`listen`",
         advertise: config.advertise,
         metaserver: resolve(&config.metaserver).await?,
-        data_dir: config.data_dir,
-        targets: config.targets,
+        data_dir: config.data_dir.clone(),
+        targets: config.targets.clone(),
     };
     let running = RunningDs::start(settings, &secret).await?;
     let admin = Admin::new(None, &[&running]);
     let _admin = AdminServer::start(config.admin, "`admin`", admin).await?;
     tracing::info!(name = running.data_server.name(), address = %running.server.address(), "ready");
-    signals.stop().await;
+    tokio::select! {
+        () = signals.stop() => {}
+        () = reload::data_server(hangups, &args.config, &config) => {}
+    }
     running.stop();
     Ok(())
 }

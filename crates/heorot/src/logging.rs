@@ -1,27 +1,60 @@
 //! Structured logs on standard error. Standard output is for what a script may want: the mount command.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::reload::{Error, Handle};
+
+/// What is logged where nothing is said.
+pub(crate) const DEFAULT: &str = "info";
+const VARIABLE: &str = "HEOROT_LOG";
+
+type Change = Box<dyn Fn(EnvFilter) -> Result<(), Error> + Send + Sync>;
+
+/// How what is logged is changed; nothing if `HEOROT_LOG` decides it.
+static CHANGE: OnceLock<Change> = OnceLock::new();
 
 /// Starts logging, as `HEOROT_LOG` says: `info` unless it says otherwise.
 pub(crate) fn start(json: bool) {
-    let (filter, bad) = match std::env::var("HEOROT_LOG") {
+    let (filter, bad) = match std::env::var(VARIABLE) {
         Ok(text) => {
-            EnvFilter::try_new(&text).map_or_else(|e| (EnvFilter::new("info"), Some(e)), |f| (f, None))
+            EnvFilter::try_new(&text).map_or_else(|e| (EnvFilter::new(DEFAULT), Some(e)), |f| (f, None))
         }
-        Err(_) => (EnvFilter::new("info"), None),
+        Err(_) => (EnvFilter::new(DEFAULT), None),
     };
-    let format = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+    let format =
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    // The type of what filters names the format: the filter comes last.
     if json {
-        format.json().flatten_event(true).init();
+        let format = format.json().flatten_event(true).with_env_filter(filter).with_filter_reloading();
+        changed_by(format.reload_handle());
+        format.init();
     } else {
+        let format = format.with_env_filter(filter).with_filter_reloading();
+        changed_by(format.reload_handle());
         format.init();
     }
     if let Some(error) = bad {
         tracing::warn!(%error, "HEOROT_LOG is not understood; logging as HEOROT_LOG=info");
+    }
+}
+
+fn changed_by<S: Send + Sync + 'static>(handle: Handle<EnvFilter, S>) {
+    if std::env::var_os(VARIABLE).is_none() {
+        let _ = CHANGE.set(Box::new(move |filter| handle.reload(filter)));
+    }
+}
+
+/// Whether `text` says what is to be logged.
+pub(crate) fn check(text: &str) -> Result<(), String> {
+    EnvFilter::try_new(text).map(drop).map_err(|e| e.to_string())
+}
+
+/// Logs what `text` says from now on, as a configuration file has it. The environment, if it says anything, wins.
+pub(crate) fn set(text: &str) {
+    let Ok(filter) = EnvFilter::try_new(text) else { return };
+    if let Some(Err(error)) = CHANGE.get().map(|change| change(filter)) {
+        tracing::warn!(%error, "what is logged stays as it was");
     }
 }

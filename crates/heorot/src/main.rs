@@ -19,6 +19,7 @@ mod listen;
 mod logging;
 mod mds;
 mod metrics;
+mod reload;
 mod secret;
 mod signals;
 mod size;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::{Clock, Entropy, SystemClock, SystemEntropy};
-use metaserver::{DefaultStripe, Export, Metaserver, MetaserverConfig};
+use metaserver::{DefaultStripe, Exports, Metaserver, MetaserverConfig};
 use namespace::{Stamp, Time};
 use nfs::Server;
 use replica::{Replica, ReplicaConfig};
@@ -18,8 +18,8 @@ use crate::config::mds::MdsConfig;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::secret::Secret;
-use crate::signals::Signals;
-use crate::{config, listen, size};
+use crate::signals::{Hangups, Signals};
+use crate::{config, listen, logging, reload, size};
 
 /// The kind of a metaserver's data directory.
 pub(crate) const KIND: &str = "metaserver";
@@ -39,7 +39,7 @@ pub(crate) struct MdsSettings {
     pub listen_setting: &'static str,
     pub lease: Duration,
     pub stripe: DefaultStripe,
-    pub export: Export,
+    pub exports: Exports,
     pub clean_every: Duration,
     pub reserve_bytes: u64,
 }
@@ -81,9 +81,7 @@ impl RunningMds {
             cluster,
             lease: settings.lease,
             stripe: settings.stripe,
-            // Clients on this machine are not trusted more: where only they can come, the one rule is open anyway.
-            export_local: settings.export,
-            export: settings.export,
+            exports: settings.exports,
             clean_every: settings.clean_every,
         };
         let (key, peer_key) = (secret.handle_key(), secret.peer_key());
@@ -154,8 +152,9 @@ fn check_room(dir: &Path, needed: u64) -> Result<(), Failure> {
 
 /// `heorot mds`.
 pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
-    let signals = Signals::catch()?;
+    let (signals, hangups) = (Signals::catch()?, Hangups::catch()?);
     let config = MdsConfig::parse(&args.config, &config::read(&args.config)?)?;
+    logging::set(&config.log);
     let dir = DataDir::open(&config.data_dir, KIND)?;
     let lost = dir.cluster().map(|cluster| format!("{} belongs to cluster {cluster}", dir.path().display()));
     let (secret, made) = Secret::read_or_create(&config.secret_file, lost, &SystemEntropy)?;
@@ -170,7 +169,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
         listen_setting: "`listen`",
         lease: config.lease,
         stripe: config.stripe,
-        export: config.export,
+        exports: config.exports.clone(),
         clean_every: config.clean_every,
         reserve_bytes: config.reserve_bytes,
     };
@@ -180,6 +179,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     let outcome = tokio::select! {
         () = signals.stop() => Ok(()),
         failure = running.failed() => Err(failure),
+        () = reload::metaserver(hangups, &args.config, &config, &running.metaserver) => Ok(()),
     };
     drop(admin);
     running.stop().await;

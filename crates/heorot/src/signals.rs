@@ -40,6 +40,23 @@ impl Signals {
     }
 }
 
+/// SIGHUP, which no longer kills the process: "read your configuration again".
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    /// From now on.
+    pub(crate) fn catch() -> Result<Self, Failure> {
+        signal(SignalKind::hangup()).map(Self).map_err(|e| Failure::new(format!("cannot catch signals: {e}")))
+    }
+
+    /// Waits for the next one; those that came together are one.
+    pub(crate) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending().await
+        }
+    }
+}
+
 /// Runs a server to its end.
 pub(crate) fn run(server: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     raise_open_files();

@@ -10,11 +10,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use host::SystemEntropy;
+use metaserver::{Exports, Squash};
 
 use crate::admin_http::{Admin, AdminServer};
 use crate::cli::UpArgs;
 use crate::config::mds::{
-    CLEAN_DEFAULT, LEASE_DEFAULT, RESERVE_DEFAULT_BYTES, STRIPE_DEFAULT, default_export,
+    CLEAN_DEFAULT, LEASE_DEFAULT, RESERVE_DEFAULT_BYTES, STRIPE_DEFAULT, default_rules,
 };
 use crate::data_dir::DataDir;
 use crate::ds::{DsSettings, RunningDs};
@@ -101,14 +102,16 @@ async fn start_mds(
     dir: &Path,
     secret: &Secret,
 ) -> Result<RunningMds, Failure> {
-    let mut export = default_export(listen);
-    export.squash_root &= !no_root_squash;
+    let mut rules = default_rules(listen);
+    if no_root_squash {
+        rules.squash = Squash::None;
+    }
     let settings = MdsSettings {
         listen,
         listen_setting: LISTEN,
         lease: LEASE_DEFAULT,
         stripe: STRIPE_DEFAULT,
-        export,
+        exports: Exports::everybody(rules),
         clean_every: CLEAN_DEFAULT,
         reserve_bytes: RESERVE_DEFAULT_BYTES,
     };

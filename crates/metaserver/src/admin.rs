@@ -125,7 +125,7 @@ impl Metaserver {
         let view = self.view().map_err(server_failed)?;
         let way = walk(&*view, path)?;
         let set = way.iter().rposition(|(_, _, policy)| policy.is_some());
-        let policy = set.and_then(|at| way[at].2).unwrap_or(self.config.stripe.into());
+        let policy = set.and_then(|at| way[at].2).unwrap_or(self.default_stripe().into());
         Ok(StripeReport {
             path: written_out(&way),
             unit_bytes: policy.unit.bytes(),

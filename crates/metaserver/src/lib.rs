@@ -8,11 +8,13 @@
 //! server's).
 
 mod admin;
+mod admission;
 mod attributes;
 mod attributes3;
 mod cluster_program;
 mod data_servers;
 mod errors;
+mod exports;
 mod lease;
 mod metaserver;
 mod mount3;
@@ -32,6 +34,7 @@ mod work;
 
 pub use admin::{AdminError, DataServerReport, StatusReport, StripeReport};
 pub use data_servers::TargetReport;
-pub use metaserver::{Export, Metaserver, MetaserverConfig};
+pub use exports::{Access, Export, Exports, NETWORKS_MAX, NOBODY, Network, Rules, Squash};
+pub use metaserver::{Metaserver, MetaserverConfig};
 pub use orphans::CleanReport;
 pub use placement::{COLUMNS_MAX, DefaultStripe};

@@ -1,7 +1,6 @@
 //! The server itself: what all operations share.
 
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use host::{Clock, Entropy};
@@ -9,7 +8,7 @@ use namespace::{
     Command, DataServer, FileLayout, Inode, InodeId, NewNode, Origin, Proposal, Reply, Stamp, StripePolicy,
     Time, read,
 };
-use nfs::{Connection, Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, Server};
+use nfs::{Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, Server};
 use replica::{Replica, ReplicaError};
 use store::View;
 use tokio::sync::Notify;
@@ -17,23 +16,15 @@ use tokio::task::JoinHandle;
 use wire::handle::{FileHandle, HandleKey};
 use wire::nfs4::Status;
 
+use crate::admission::CurrentExports;
 use crate::data_servers::DataServers;
 use crate::errors::{refused, replica_failed, store_failed};
+use crate::exports::Exports;
 use crate::lease::Leases;
 use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::recall::Recalls;
 use crate::sessions::Sessions;
-use crate::user::User;
-
-/// Who may do what, from where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Export {
-    /// User 0 of a client becomes nobody.
-    pub squash_root: bool,
-    /// Only source ports below 1024 are served, which only a client's root can use.
-    pub secure: bool,
-}
 
 /// How a metaserver is run.
 #[derive(Debug, Clone)]
@@ -44,12 +35,10 @@ pub struct MetaserverConfig {
     pub cluster: [u8; 16],
     /// How long a client may be silent before its state is taken away.
     pub lease: Duration,
-    /// The layout of new files where no directory says otherwise.
+    /// The layout of new files where no directory says otherwise, until [`Metaserver::set_default_stripe`].
     pub stripe: DefaultStripe,
-    /// What holds for clients on this machine.
-    pub export_local: Export,
-    /// What holds for all others.
-    pub export: Export,
+    /// Who may do what, from where, until [`Metaserver::set_exports`] says otherwise.
+    pub exports: Exports,
     /// How often objects that no file owns are looked for.
     pub clean_every: Duration,
 }
@@ -63,6 +52,8 @@ pub struct Metaserver {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) data: DataServers,
     pub(crate) placement: Placement,
+    default_stripe: RwLock<DefaultStripe>,
+    pub(crate) exports: CurrentExports,
     pub(crate) sessions: Sessions,
     pub(crate) leases: Leases,
     pub(crate) recalls: Recalls,
@@ -98,8 +89,11 @@ impl Metaserver {
             placement.learn(device.targets, device.id);
         }
         drop(view);
+        let exports = CurrentExports::new(config.exports.clone());
         Ok(Arc::new(Self {
+            default_stripe: RwLock::new(config.stripe),
             config,
+            exports,
             replica,
             key,
             data,
@@ -145,6 +139,16 @@ impl Metaserver {
         if let Ok(mut background) = self.background.lock() {
             background.drain(..).for_each(|task| task.abort());
         }
+    }
+
+    /// New files are laid out so from now on, where no directory says otherwise.
+    pub fn set_default_stripe(&self, stripe: DefaultStripe) {
+        *self.default_stripe.write().unwrap_or_else(PoisonError::into_inner) = stripe;
+    }
+
+    /// The layout of new files where no directory says otherwise.
+    pub(crate) fn default_stripe(&self) -> DefaultStripe {
+        *self.default_stripe.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What this server counts.
@@ -194,38 +198,13 @@ impl Metaserver {
         FileHandle { volume: self.config.volume, inode: inode.0, generation }.seal(&self.key)
     }
 
-    /// What holds for calls from this connection.
-    pub(crate) fn export(&self, connection: &Connection) -> Export {
-        let local = match connection.peer().ip() {
-            IpAddr::V4(ip) => ip.is_loopback(),
-            IpAddr::V6(ip) => ip.is_loopback(),
-        };
-        if local { self.config.export_local } else { self.config.export }
-    }
-
-    /// The caller's identity on this connection.
-    ///
-    /// # Errors
-    /// `Access` for an unprivileged source port where privileged ones are asked for.
-    pub(crate) fn user(
-        &self,
-        connection: &Connection,
-        credential: &wire::rpc::Credential,
-    ) -> Result<User, Status> {
-        let export = self.export(connection);
-        if export.secure && connection.peer().port() >= 1024 {
-            return Err(Status::Access);
-        }
-        Ok(User::new(credential, export.squash_root))
-    }
-
     /// A new regular file in `dir`: where its data go.
     pub(crate) async fn place(&self, dir: InodeId) -> Result<NewNode, Status> {
         let policy = {
             let view = self.view()?;
             read::stripe_policy(&*view, dir).map_err(store_failed)?
         };
-        let StripePolicy { unit, columns } = policy.unwrap_or(self.config.stripe.into());
+        let StripePolicy { unit, columns } = policy.unwrap_or(self.default_stripe().into());
         let Some(choice) = self.placement.choose(&self.data.usable(), columns) else {
             tracing::warn!("no data server is there to keep a new file: start one with `heorot ds`");
             return Err(Status::Delay);

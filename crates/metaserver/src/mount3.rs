@@ -7,14 +7,14 @@ use bytes::Bytes;
 use namespace::{Inode, InodeId, read};
 use nfs::{Answer, Program};
 use wire::mount3::{
-    Call, DirPath, PROGRAM, Procedure, Reply, VERSION, dump, export, mnt, null, umnt, umntall,
+    Call, DirPath, Name, PROGRAM, Procedure, Reply, VERSION, dump, export, mnt, null, umnt, umntall,
 };
 use wire::nfs4::Status;
 use wire::rpc::Rejection;
 use wire::xdr::{Encode, Encoder};
 
-use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::{Export, Metaserver, Network};
 
 /// MOUNT over a metaserver. It remembers nobody: a list of mounts would be as good as the clients' UMNT.
 pub(crate) struct MountProgram(pub Arc<Metaserver>);
@@ -45,9 +45,8 @@ impl Program for MountProgram {
                 Call::Umnt(_) => Reply::Umnt(umnt::Res {}),
                 Call::UmntAll(_) => Reply::UmntAll(umntall::Res {}),
                 Call::Export(_) => {
-                    let root =
-                        export::Export { path: DirPath(Bytes::from_static(b"/")), groups: vec![].into() };
-                    Reply::Export(export::Res { exports: vec![root].into() })
+                    let exports = self.0.exports.export(call.connection.peer().ip()).as_ref().map(listed);
+                    Reply::Export(export::Res { exports: exports.into_iter().collect::<Vec<_>>().into() })
                 }
             };
             let mut e = Encoder::new();
@@ -81,6 +80,15 @@ impl Metaserver {
         }
         Ok(at)
     }
+}
+
+/// What a client is told of the export that it can mount: other exports are not its business.
+fn listed(export: &Export) -> export::Export {
+    let path = DirPath(Bytes::from_static(b"/"));
+    let everybody = [Network::ALL_V4, Network::ALL_V6].iter().all(|all| export.clients.contains(all));
+    let groups = if everybody { &[][..] } else { &export.clients };
+    let groups: Vec<_> = groups.iter().map(|network| Name(Bytes::from(network.to_string()))).collect();
+    export::Export { path, groups: groups.into() }
 }
 
 /// MOUNT's numbers are those of NFS, where it has any.

@@ -168,6 +168,9 @@ impl Metaserver {
         inode: &Inode,
         wanted: Share,
     ) -> Result<(), Status> {
+        if wanted.contains(Share::WRITE) {
+            self.check_writable(&context.connection)?;
+        }
         let given = context.state.resolve(given)?;
         if given == nfs4::Stateid::ANONYMOUS || given == nfs4::Stateid::BYPASS {
             let bypass = given == nfs4::Stateid::BYPASS && wanted == Share::READ;
@@ -232,6 +235,9 @@ impl Nfs4 for Metaserver {
 
     async fn operation(&self, context: &mut Context, op: ArgOp) -> ResOp {
         let cx = context;
+        if let Err(status) = self.admit(&cx.connection, &op) {
+            return op.refused(status);
+        }
         match op {
             ArgOp::Access(args) => ResOp::Access(ops::access::access(self, cx, args)),
             ArgOp::Close(args) => ResOp::Close(ops::close::close(self, cx, args).await),

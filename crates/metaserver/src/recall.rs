@@ -1,10 +1,10 @@
 //! Recalling layouts before something happens that their holders must not write through (RFC 8881, section 12.5.5).
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use namespace::{ClientId, Command, InodeId, ReturnScope, read};
+use namespace::{ClientId, Command, InodeId, IoMode, ReturnScope, State, StateId, read};
 use nfs::CallbackError;
 use tokio::task::JoinSet;
 use wire::nfs4::Status;
@@ -16,6 +16,9 @@ use crate::nfs4::wire_stateid;
 
 /// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot is held.
 const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Files whose layouts are asked back at the same time, when those of all files are.
+const FILES_AT_ONCE: usize = 32;
 
 /// When layouts were first asked back that are still out. A client that answers everything but never returns one would
 /// hold the others up for ever: after a lease it loses the layout.
@@ -115,6 +118,45 @@ impl Metaserver {
         }
         self.recalls.settled(inode);
         Ok(())
+    }
+
+    /// Has every client return its layouts to write through, of all files; one that may write gets others.
+    pub(crate) async fn recall_layouts_to_write(self: Arc<Self>) {
+        let server = Arc::clone(&self);
+        // Looks at all state that there is.
+        let found = tokio::task::spawn_blocking(move || server.layouts_to_write()).await;
+        let Ok(Ok(mut out)) = found else { return };
+        let deadline = tokio::time::Instant::now() + self.config.lease * 3;
+        while !out.is_empty() && tokio::time::Instant::now() < deadline {
+            for some in out.chunks(FILES_AT_ONCE) {
+                let mut asked = JoinSet::new();
+                for (inode, _) in some {
+                    let (server, inode) = (Arc::clone(&self), *inode);
+                    asked.spawn(async move {
+                        let generation = server.inode(&*server.view()?, inode)?.generation;
+                        server.recall_layouts(inode, generation, None).await
+                    });
+                }
+                while asked.join_next().await.is_some() {}
+            }
+            let Ok(view) = self.view() else { return };
+            out.retain(|(_, state)| matches!(read::state(&*view, *state), Ok(Some(_))));
+        }
+    }
+
+    fn layouts_to_write(&self) -> Result<Vec<(InodeId, StateId)>, Status> {
+        let view = self.view()?;
+        let mut out = Vec::new();
+        for client in read::clients(&*view).map_err(store_failed)? {
+            for state in read::states(&*view, client).map_err(store_failed)? {
+                if let Some(State::Layout(layout)) = read::state(&*view, state).map_err(store_failed)?
+                    && layout.mode == IoMode::ReadWrite
+                {
+                    out.push((layout.inode, state));
+                }
+            }
+        }
+        Ok(out)
     }
 
     fn holders(&self, inode: InodeId, except: Option<ClientId>) -> Result<Vec<ClientId>, Status> {

@@ -17,7 +17,7 @@ const GROUP_EXECUTE: u32 = 0o0010;
 /// only write permission; any other time takes the owner.
 ///
 /// # Errors
-/// `Perm` where only the owner or root may, `Access` where the mode bits refuse, `IsDir` or `Inval` for the size of
+/// `RoFs` over a read-only export, `Perm` where only the owner or root may, `Access` where the mode bits refuse, `IsDir` or `Inval` for the size of
 /// what has none.
 pub(crate) fn check(
     user: &User,
@@ -25,6 +25,7 @@ pub(crate) fn check(
     mut set: SetAttributes,
     times_to_now: (bool, bool),
 ) -> Result<SetAttributes, Status> {
+    user.check_changes()?;
     if set.size.is_some() {
         if inode.layout().is_none() {
             return Err(if inode.directory().is_some() { Status::IsDir } else { Status::Inval });
@@ -157,7 +158,7 @@ mod tests {
     }
 
     fn user(uid: u32, gid: u32, gids: &[u32]) -> User {
-        User { uid, gid, gids: gids.to_vec() }
+        User { uid, gid, gids: gids.to_vec(), read_only: false }
     }
 
     fn set(change: impl FnOnce(&mut SetAttributes)) -> SetAttributes {

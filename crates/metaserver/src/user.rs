@@ -4,8 +4,7 @@ use namespace::{Inode, Kind};
 use wire::nfs4::Status;
 use wire::rpc::Credential;
 
-/// The user and group that squashed and unauthenticated calls become.
-const NOBODY: u32 = 65534;
+use crate::exports::{Access, Rules, Squash};
 
 /// A caller's identity after squashing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +12,8 @@ pub(crate) struct User {
     pub uid: u32,
     pub gid: u32,
     pub gids: Vec<u32>,
+    /// Calls over an export that is read-only: nothing may be changed, by root neither.
+    pub read_only: bool,
 }
 
 /// What is asked for: the bits of one `rwx` triple.
@@ -24,22 +25,31 @@ impl Permission {
     pub const WRITE: Permission = Permission(2);
     pub const EXECUTE: Permission = Permission(1);
     pub const WRITE_AND_SEARCH: Permission = Permission(3);
+
+    fn writes(self) -> bool {
+        self.0 & Self::WRITE.0 != 0
+    }
 }
 
 impl User {
-    pub(crate) fn new(credential: &Credential, squash_root: bool) -> Self {
-        match credential {
-            Credential::Sys(sys) if sys.uid == 0 && squash_root => Self::nobody(),
-            Credential::Sys(sys) => {
-                // Group 0 is squashed with its user only: a user of group 0 keeps what the client says.
-                Self { uid: sys.uid, gid: sys.gid, gids: sys.gids.clone() }
-            }
-            Credential::None | Credential::Unknown(_) => Self::nobody(),
+    /// The caller that a credential names, as the rules of its export have it.
+    pub(crate) fn new(credential: &Credential, rules: &Rules) -> Self {
+        let read_only = rules.access == Access::ReadOnly;
+        let nobody = || Self { uid: rules.anonymous_uid, gid: rules.anonymous_gid, gids: vec![], read_only };
+        let sys = match credential {
+            Credential::Sys(sys) if rules.squash != Squash::All => sys,
+            Credential::Sys(_) | Credential::None | Credential::Unknown(_) => return nobody(),
+        };
+        if rules.squash == Squash::None {
+            return Self { uid: sys.uid, gid: sys.gid, gids: sys.gids.clone(), read_only };
         }
-    }
-
-    fn nobody() -> Self {
-        Self { uid: NOBODY, gid: NOBODY, gids: vec![] }
+        if sys.uid == 0 {
+            return nobody();
+        }
+        // Group 0 of another user goes, too: what root's group may write is as good as root's.
+        let squashed = |gid: u32| if gid == 0 { rules.anonymous_gid } else { gid };
+        let gids = sys.gids.iter().copied().map(squashed).collect();
+        Self { uid: sys.uid, gid: squashed(sys.gid), gids, read_only }
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -56,6 +66,9 @@ impl User {
 
     /// Whether the mode bits of `inode` grant all of `wanted`.
     pub(crate) fn may(&self, inode: &Inode, wanted: Permission) -> bool {
+        if self.read_only && wanted.writes() {
+            return false;
+        }
         if self.is_root() {
             // Root passes everywhere, but executes only what someone may execute.
             let executable = matches!(inode.kind, Kind::Directory(_)) || inode.mode & 0o111 != 0;
@@ -71,8 +84,16 @@ impl User {
         (inode.mode >> shift) & wanted.0 == wanted.0
     }
 
-    /// [`User::may`] as a result.
+    /// Whether anything may be changed.
+    pub(crate) fn check_changes(&self) -> Result<(), Status> {
+        if self.read_only { Err(Status::RoFs) } else { Ok(()) }
+    }
+
+    /// [`User::may`] as a result. A file system that is read-only is so before anybody's rights are looked at.
     pub(crate) fn check(&self, inode: &Inode, wanted: Permission) -> Result<(), Status> {
+        if wanted.writes() {
+            self.check_changes()?;
+        }
         if self.may(inode, wanted) { Ok(()) } else { Err(Status::Access) }
     }
 
@@ -85,7 +106,13 @@ impl User {
 
     /// Writing through NFS; the owner may always, as in [`User::check_read`].
     pub(crate) fn check_write(&self, inode: &Inode) -> Result<(), Status> {
+        self.check_changes()?;
         if self.may(inode, Permission::WRITE) || self.owns(inode) { Ok(()) } else { Err(Status::Access) }
+    }
+
+    /// COMMIT: what was written while that was permitted is brought to disk where it no longer is.
+    pub(crate) fn check_commit(&self, inode: &Inode) -> Result<(), Status> {
+        if self.read_only { Ok(()) } else { self.check_write(inode) }
     }
 
     /// Removing or renaming a name of `victim` in `dir`: write permission, and with the sticky bit ownership.
@@ -126,15 +153,56 @@ mod tests {
         }
     }
 
+    fn user(uid: u32, gid: u32, gids: &[u32]) -> User {
+        User { uid, gid, gids: gids.to_vec(), read_only: false }
+    }
+
     #[test]
     fn the_first_class_that_fits_decides() {
-        let user = User { uid: 7, gid: 70, gids: vec![71] };
-        assert!(!user.may(&inode(0o077, 7, 70), Permission::READ), "the owner's bits, though others may");
-        assert!(user.may(&inode(0o040, 8, 71), Permission::READ), "a supplementary group");
-        assert!(!user.may(&inode(0o404, 8, 70), Permission::READ), "the group's bits, though others may");
-        assert!(user.may(&inode(0o002, 8, 80), Permission::WRITE));
-        let root = User { uid: 0, gid: 0, gids: vec![] };
+        let user7 = user(7, 70, &[71]);
+        assert!(!user7.may(&inode(0o077, 7, 70), Permission::READ), "the owner's bits, though others may");
+        assert!(user7.may(&inode(0o040, 8, 71), Permission::READ), "a supplementary group");
+        assert!(!user7.may(&inode(0o404, 8, 70), Permission::READ), "the group's bits, though others may");
+        assert!(user7.may(&inode(0o002, 8, 80), Permission::WRITE));
+        let root = user(0, 0, &[]);
         assert!(!root.may(&inode(0, 7, 7), Permission::WRITE_AND_SEARCH), "nobody may execute it");
         assert!(root.may(&inode(0o100, 7, 7), Permission::WRITE_AND_SEARCH));
+    }
+
+    #[test]
+    fn squashing_takes_root_or_everybody_for_nobody() {
+        use wire::rpc::AuthSys;
+        let sys = |uid, gid, gids: &[u32]| {
+            Credential::Sys(AuthSys { machine: bytes::Bytes::new(), uid, gid, gids: gids.to_vec() })
+        };
+        let table = [
+            (Squash::None, sys(0, 0, &[0, 5]), user(0, 0, &[0, 5])),
+            (Squash::None, sys(7, 70, &[0]), user(7, 70, &[0])),
+            (Squash::None, Credential::None, user(99, 98, &[])),
+            (Squash::Root, sys(0, 0, &[0, 5]), user(99, 98, &[])),
+            (Squash::Root, sys(7, 70, &[71]), user(7, 70, &[71])),
+            (Squash::Root, sys(7, 0, &[0, 71]), user(7, 98, &[98, 71])),
+            (Squash::Root, Credential::None, user(99, 98, &[])),
+            (Squash::All, sys(0, 0, &[]), user(99, 98, &[])),
+            (Squash::All, sys(7, 70, &[71]), user(99, 98, &[])),
+        ];
+        for (squash, credential, expected) in table {
+            let rules = Rules { squash, anonymous_uid: 99, anonymous_gid: 98, ..Rules::SAFE };
+            assert_eq!(User::new(&credential, &rules), expected, "{squash:?} {credential:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_changes_anything_over_a_read_only_export() {
+        let root = User { read_only: true, ..user(0, 0, &[]) };
+        let open = inode(0o777, 0, 0);
+        assert!(root.may(&open, Permission::READ) && !root.may(&open, Permission::WRITE));
+        assert_eq!(root.check(&open, Permission::EXECUTE), Ok(()));
+        assert_eq!(root.check(&open, Permission::WRITE_AND_SEARCH), Err(Status::RoFs));
+        assert_eq!(root.check_write(&open), Err(Status::RoFs));
+        assert_eq!(root.check_delete(&open, &open), Err(Status::RoFs));
+        assert_eq!((root.check_read(&open), root.check_commit(&open)), (Ok(()), Ok(())));
+        let other = User { read_only: true, ..user(8, 80, &[]) };
+        assert_eq!(other.check(&inode(0o700, 7, 70), Permission::WRITE), Err(Status::RoFs), "not Access");
     }
 }

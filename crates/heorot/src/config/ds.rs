@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{ConfigError, Reader, address, admin, path, paths, string};
+use super::{ConfigError, Document, LOG, address, admin, log, path, paths, string};
+use crate::logging;
 
-pub(crate) const KEYS: [&str; 8] =
-    ["listen", "advertise", "metaserver", "secret_file", "data_dir", "targets", "admin", "name"];
+pub(crate) const KEYS: [&str; 9] =
+    ["listen", "advertise", "metaserver", "secret_file", "data_dir", "targets", "admin", "name", "log"];
 
 /// The admin interface of a data server: beside the metaserver's, so that both can run on one machine.
 const ADMIN_DEFAULT: &str = "127.0.0.1:20491";
@@ -23,12 +24,14 @@ pub(crate) struct DsConfig {
     pub targets: Vec<PathBuf>,
     pub admin: Option<SocketAddr>,
     pub name: Option<String>,
+    pub log: String,
 }
 
 impl DsConfig {
     /// Reads the settings from the text of `file`.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        let r = Reader::new(file, text, &KEYS)?;
+        let document = Document::parse(file, text)?;
+        let r = document.top(&KEYS, &[])?;
         let listen = r.required("listen", "an address such as \"10.0.0.5:2049\"", address)?;
         let reachable = "the address that clients reach this server at, such as \"10.0.0.5:2049\"";
         let advertise = r.optional("advertise", reachable, |v| {
@@ -70,6 +73,7 @@ impl DsConfig {
                 let name = string(v)?;
                 if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }
             })?,
+            log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
         })
     }
 }

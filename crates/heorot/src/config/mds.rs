@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use metaserver::{COLUMNS_MAX, DefaultStripe, Export};
+use metaserver::{COLUMNS_MAX, DefaultStripe, Exports, Rules};
 use namespace::StripeUnit;
 
-use super::{ConfigError, Reader, address, admin, boolean, integer, path, size};
+use super::{ConfigError, Document, LOG, address, admin, exports, integer, log, path, size};
 use crate::cli::ADMIN_DEFAULT;
+use crate::logging;
 
-pub(crate) const KEYS: [&str; 11] = [
+pub(crate) const KEYS: [&str; 10] = [
     "listen",
     "data_dir",
     "admin",
@@ -18,11 +19,11 @@ pub(crate) const KEYS: [&str; 11] = [
     "lease_seconds",
     "stripe_unit",
     "stripe_columns",
-    "root_squash",
-    "secure",
     "clean_interval_seconds",
     "reserve",
+    "log",
 ];
+const EXPORT: &str = "export";
 
 /// A lease: long enough for a client to survive a slow network, short enough that its locks do not outlive it by much.
 pub(crate) const LEASE_DEFAULT: Duration = Duration::from_secs(30);
@@ -42,25 +43,26 @@ pub(crate) struct MdsConfig {
     pub secret_file: PathBuf,
     pub lease: Duration,
     pub stripe: DefaultStripe,
-    pub export: Export,
+    pub exports: Exports,
     pub clean_every: Duration,
     pub reserve_bytes: u64,
+    pub log: String,
 }
 
-/// What holds where nothing is said: everything on a machine's own address, the safe rules on any other.
-pub(crate) fn default_export(listen: SocketAddr) -> Export {
-    let open = listen.ip().is_loopback();
-    Export { squash_root: !open, secure: !open }
+/// What holds for everybody where no export is: all on a machine's own address, the safe rules on any other.
+pub(crate) fn default_rules(listen: SocketAddr) -> Rules {
+    if listen.ip().is_loopback() { Rules::OPEN } else { Rules::SAFE }
 }
 
 impl MdsConfig {
     /// Reads the settings from the text of `file`.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        let r = Reader::new(file, text, &KEYS)?;
+        let document = Document::parse(file, text)?;
+        let r = document.top(&KEYS, &[(EXPORT, &exports::KEYS)])?;
         let everywhere = SocketAddr::from(([0, 0, 0, 0], crate::listen::PORT_DEFAULT));
         let listen =
             r.optional("listen", "an address such as \"10.0.0.1:2049\"", address)?.unwrap_or(everywhere);
-        let safe = default_export(listen);
+        let sections = r.sections(EXPORT, &exports::KEYS, &KEYS)?;
         let seconds = |key, remedy, default: Duration, min, max| {
             let value = r.optional(key, remedy, |v| integer(v, min, max))?;
             Ok(value.map_or(default, Duration::from_secs))
@@ -74,7 +76,6 @@ impl MdsConfig {
         let columns = r.optional("stripe_columns", "a number up to 64, such as 4; 0: all targets", |v| {
             Ok(integer(v, 0, COLUMNS_MAX.into())? as u32)
         })?;
-        let switch = |key, default| Ok(r.optional(key, "true or false", boolean)?.unwrap_or(default));
         Ok(Self {
             listen,
             data_dir: r.required("data_dir", "a directory such as \"/var/lib/heorot/mds\"", path)?,
@@ -87,10 +88,7 @@ impl MdsConfig {
                 unit: unit.unwrap_or(STRIPE_DEFAULT.unit),
                 columns: columns.unwrap_or(STRIPE_DEFAULT.columns),
             },
-            export: Export {
-                squash_root: switch("root_squash", safe.squash_root)?,
-                secure: switch("secure", safe.secure)?,
-            },
+            exports: exports::exports(&sections, default_rules(listen))?,
             clean_every: seconds(
                 "clean_interval_seconds",
                 "seconds from 10 to 31536000, such as 86400",
@@ -101,6 +99,7 @@ impl MdsConfig {
             reserve_bytes: r
                 .optional("reserve", "a size such as \"64MiB\"", size)?
                 .unwrap_or(RESERVE_DEFAULT_BYTES),
+            log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
         })
     }
 }
@@ -118,11 +117,11 @@ mod tests {
     #[test]
     fn what_is_not_said_is_safe() {
         let config = parse(SMALL).unwrap();
-        assert_eq!(config.export, Export { squash_root: true, secure: true });
+        assert_eq!(config.exports, Exports::everybody(Rules::SAFE));
         assert_eq!((config.lease, config.reserve_bytes), (LEASE_DEFAULT, RESERVE_DEFAULT_BYTES));
         assert_eq!(config.admin, ADMIN_DEFAULT.parse().ok());
         let local = parse(&format!("{SMALL}listen = '127.0.0.1:2049'\nadmin = 'off'")).unwrap();
-        assert_eq!(local.export, Export { squash_root: false, secure: false });
+        assert_eq!(local.exports, Exports::everybody(Rules::OPEN));
         assert_eq!(local.admin, None);
     }
 
@@ -130,7 +129,7 @@ mod tests {
     fn the_example_is_right() {
         let text = include_str!("../../../../docs/examples/mds.toml");
         let config = parse(text).unwrap();
-        for key in KEYS {
+        for key in KEYS.iter().chain(&exports::KEYS) {
             assert!(text.contains(&format!("{key} = ")), "the example has no {key}");
         }
         assert_eq!(config.stripe, STRIPE_DEFAULT);
@@ -140,7 +139,10 @@ mod tests {
     #[test]
     fn mistakes_are_answered_with_line_key_and_remedy() {
         let cases = [
-            ("root_sqash = true", "mds.toml:3: there is no key `root_sqash`; did you mean `root_squash`?"),
+            (
+                "lease_second = 30",
+                "mds.toml:3: there is no key `lease_second`; did you mean `lease_seconds`?",
+            ),
             (
                 "lease_seconds = 3",
                 "mds.toml:3: `lease_seconds` is not right: 3 is not from 5 to 3600; it must be seconds from 5 to \
@@ -157,12 +159,9 @@ mod tests {
                  as \"10.0.0.1:2049\"",
             ),
             (
-                "secure = 'yes'",
-                "mds.toml:3: `secure` is not right: it is of type string; it must be true or false",
-            ),
-            (
-                "[export]\nsecure = true",
-                "mds.toml:3: there is no key `export`; all keys stand at the top, without [sections]",
+                "admin = 7",
+                "mds.toml:3: `admin` is not right: it is of type integer; it must be an address such as \
+                 \"127.0.0.1:20490\", or \"off\"",
             ),
         ];
         for (line, error) in cases {
@@ -171,9 +170,9 @@ mod tests {
         let missing =
             "mds.toml: `data_dir` is missing; it must be a directory such as \"/var/lib/heorot/mds\"";
         assert_eq!(parse(""), Err(missing.to_string()));
-        let syntax = parse(&format!("{SMALL}secure = \n")).unwrap_err();
+        let syntax = parse(&format!("{SMALL}admin = \n")).unwrap_err();
         assert!(syntax.starts_with("mds.toml:3: not TOML: ") && !syntax.contains('\n'), "{syntax}");
-        let twice = parse(&format!("{SMALL}secure = true\nsecure = false")).unwrap_err();
+        let twice = parse(&format!("{SMALL}admin = 1\nadmin = 2")).unwrap_err();
         assert!(twice.starts_with("mds.toml:4: not TOML: "), "{twice}");
     }
 }

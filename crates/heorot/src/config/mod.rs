@@ -1,7 +1,9 @@
-//! Configuration files: TOML, one flat table. A mistake is answered with file, line, key, and what would be right; a
-//! key that is not known is a mistake, for one letter less in `root_squash` must not open a server to the world.
+//! Configuration files: TOML, keys at the top and few sections. A mistake is answered with file, line, key, and what
+//! would be right; a key that is not known is a mistake, for one letter less in `squash` must not open a server to the
+//! world.
 
 pub(crate) mod ds;
+mod exports;
 pub(crate) mod mds;
 
 use std::net::SocketAddr;
@@ -23,6 +25,8 @@ pub(crate) enum ConfigError {
     Value { file: PathBuf, line: usize, key: &'static str, why: String, remedy: String },
     #[error("{file}: `{key}` is missing; it must be {remedy}", file = file.display())]
     Missing { file: PathBuf, key: &'static str, remedy: String },
+    #[error("{file}:{line}: `{key}` is missing in this section; it must be {remedy}", file = file.display())]
+    MissingInSection { file: PathBuf, line: usize, key: &'static str, remedy: String },
 }
 
 /// The text of a file.
@@ -30,37 +34,109 @@ pub(crate) fn read(file: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(file).map_err(|e| ConfigError::Read { file: file.into(), why: e.to_string() })
 }
 
-/// A parsed file, from which settings are taken key by key.
+/// A parsed file.
+pub(crate) struct Document<'a> {
+    file: &'a Path,
+    text: &'a str,
+    table: DeTable<'a>,
+}
+
+/// The top of a file or a section of it, from which settings are taken key by key.
 pub(crate) struct Reader<'a> {
     file: &'a Path,
     text: &'a str,
-    table: Spanned<DeTable<'a>>,
+    table: &'a DeTable<'a>,
+    /// The line of the section's header; none at the top.
+    line: Option<usize>,
 }
 
 /// A value as it stands in the file, or why it is not what it should be.
 pub(crate) type Parsed<T> = Result<T, String>;
 
-impl<'a> Reader<'a> {
-    /// Parses `text`, and checks that all of its keys are among `keys`.
-    pub(crate) fn new(file: &'a Path, text: &'a str, keys: &[&str]) -> Result<Self, ConfigError> {
+impl<'a> Document<'a> {
+    /// Parses `text`.
+    pub(crate) fn parse(file: &'a Path, text: &'a str) -> Result<Self, ConfigError> {
         let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
             file: file.into(),
             line: line(text, error.span().map_or(0, |span| span.start)),
             why: error.message().replace('\n', ", "),
         })?;
-        for (key, value) in table.get_ref().iter() {
-            let name: &str = key.get_ref();
-            if !keys.contains(&name) {
-                let (file, line) = (file.into(), line(text, key.span().start));
-                let remedy = if value.get_ref().is_table() {
-                    "all keys stand at the top, without [sections]".to_string()
+        Ok(Self { file, text, table: table.into_inner() })
+    }
+
+    /// What stands at the top, whose keys must all be among `keys`; and the sections that there may be, with theirs.
+    pub(crate) fn top(
+        &'a self,
+        keys: &[&str],
+        sections: &[(&str, &[&str])],
+    ) -> Result<Reader<'a>, ConfigError> {
+        let reader = Reader { file: self.file, text: self.text, table: &self.table, line: None };
+        let names: Vec<_> = sections.iter().map(|(name, _)| *name).collect();
+        for (key, value) in self.table.iter() {
+            let (name, value): (&str, _) = (key.get_ref(), value.get_ref());
+            if keys.contains(&name) || names.contains(&name) {
+                continue;
+            }
+            let is_section = value.as_array().map_or(value.is_table(), |values| {
+                values.iter().next().is_some_and(|value| value.get_ref().is_table())
+            });
+            let remedy = match sections.iter().find(|(_, keys)| keys.contains(&name)) {
+                _ if is_section && sections.is_empty() => "there are no [sections]".to_string(),
+                _ if is_section => suggestion(name, &names),
+                Some((section, _)) => format!("it stands in a section, after a line [[{section}]]"),
+                None => suggestion(name, keys),
+            };
+            return Err(reader.unknown(key, remedy));
+        }
+        Ok(reader)
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// The sections `[[key]]`, in the order of the file. Their keys must all be among `keys`; `top`: those that stand
+    /// above all sections, which someone may have put below one.
+    pub(crate) fn sections(
+        &self,
+        key: &'static str,
+        keys: &[&str],
+        top: &[&str],
+    ) -> Result<Vec<Reader<'a>>, ConfigError> {
+        let Some((_, value)) = self.table.iter().find(|(k, _)| k.get_ref() == key) else {
+            return Ok(vec![]);
+        };
+        let tables = value.get_ref().as_array().map(|array| array.iter().collect::<Vec<_>>());
+        let tables = tables.filter(|tables| tables.iter().all(|table| table.get_ref().is_table()));
+        let tables = tables.ok_or_else(|| ConfigError::Value {
+            file: self.file.into(),
+            line: line(self.text, value.span().start),
+            key,
+            why: "it is not a list of sections".into(),
+            remedy: format!("written [[{key}]], in two brackets, once for each"),
+        })?;
+        let section = |value: &'a Spanned<DeValue<'a>>| {
+            let table = value.get_ref().as_table()?;
+            let line = Some(line(self.text, value.span().start));
+            Some(Reader { file: self.file, text: self.text, table, line })
+        };
+        let sections: Vec<_> = tables.into_iter().filter_map(section).collect();
+        for section in &sections {
+            let unknown = section.table.keys().find(|name| !keys.contains(&name.get_ref().as_ref()));
+            if let Some(name) = unknown {
+                let remedy = if top.contains(&name.get_ref().as_ref()) {
+                    format!("it stands at the top of the file, before the first [[{key}]]")
                 } else {
-                    suggestion(name, keys)
+                    suggestion(name.get_ref(), keys)
                 };
-                return Err(ConfigError::Unknown { file, line, key: name.into(), remedy });
+                return Err(section.unknown(name, remedy));
             }
         }
-        Ok(Self { file, text, table })
+        Ok(sections)
+    }
+
+    fn unknown(&self, key: &Spanned<toml::de::DeString<'_>>, remedy: String) -> ConfigError {
+        let line = line(self.text, key.span().start);
+        let key: &str = key.get_ref();
+        ConfigError::Unknown { file: self.file.into(), line, key: key.into(), remedy }
     }
 
     /// The value of `key`, if it is there. `remedy`: what it must be, with an example.
@@ -70,16 +146,17 @@ impl<'a> Reader<'a> {
         remedy: &str,
         parse: impl FnOnce(&DeValue<'_>) -> Parsed<T>,
     ) -> Result<Option<T>, ConfigError> {
-        let Some((_, value)) = self.table.get_ref().iter().find(|(k, _)| k.get_ref() == key) else {
+        let Some((_, value)) = self.table.iter().find(|(k, _)| k.get_ref() == key) else {
             return Ok(None);
         };
-        parse(value.get_ref()).map(Some).map_err(|why| ConfigError::Value {
-            file: self.file.into(),
-            line: line(self.text, value.span().start),
-            key,
-            why,
-            remedy: remedy.into(),
-        })
+        parse(value.get_ref()).map(Some).map_err(|why| self.wrong(key, why, remedy))
+    }
+
+    /// That the value of `key` is not right, although it could be read.
+    pub(crate) fn wrong(&self, key: &'static str, why: String, remedy: &str) -> ConfigError {
+        let value = self.table.iter().find(|(k, _)| k.get_ref() == key);
+        let line = value.map_or(self.line.unwrap_or(1), |(_, value)| line(self.text, value.span().start));
+        ConfigError::Value { file: self.file.into(), line, key, why, remedy: remedy.into() }
     }
 
     /// The value of `key`, which must be there.
@@ -89,8 +166,11 @@ impl<'a> Reader<'a> {
         remedy: &str,
         parse: impl FnOnce(&DeValue<'_>) -> Parsed<T>,
     ) -> Result<T, ConfigError> {
-        let missing = || ConfigError::Missing { file: self.file.into(), key, remedy: remedy.into() };
-        self.optional(key, remedy, parse)?.ok_or_else(missing)
+        let (file, remedy_said) = (self.file.into(), remedy.into());
+        self.optional(key, remedy, parse)?.ok_or(match self.line {
+            None => ConfigError::Missing { file, key, remedy: remedy_said },
+            Some(line) => ConfigError::MissingInSection { file, line, key, remedy: remedy_said },
+        })
     }
 }
 
@@ -149,6 +229,16 @@ pub(crate) fn boolean(value: &DeValue<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| format!("it is of type {}", value.type_str()))
 }
 
+/// What `log` must be.
+pub(crate) const LOG: &str =
+    "a level such as \"info\" or \"debug\", or levels of parts such as \"info,nfs=trace\"";
+
+/// What is to be logged.
+pub(crate) fn log(value: &DeValue<'_>) -> Parsed<String> {
+    let text = string(value)?;
+    crate::logging::check(&text).map(|()| text)
+}
+
 pub(crate) fn size(value: &DeValue<'_>) -> Parsed<u64> {
     match value.as_integer() {
         Some(_) => integer(value, 0, i64::MAX as u64),
@@ -193,10 +283,10 @@ mod tests {
 
     #[test]
     fn a_key_that_is_one_letter_off_is_suggested() {
-        let keys = ["listen", "data_dir", "root_squash"];
-        assert_eq!(suggestion("root_sqash", &keys), "did you mean `root_squash`?");
+        let keys = ["listen", "data_dir", "squash"];
+        assert_eq!(suggestion("sqash", &keys), "did you mean `squash`?");
         assert_eq!(suggestion("data-dir", &keys), "did you mean `data_dir`?");
-        assert_eq!(suggestion("colour", &keys), "there are listen, data_dir, root_squash");
+        assert_eq!(suggestion("colour", &keys), "there are listen, data_dir, squash");
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
     }

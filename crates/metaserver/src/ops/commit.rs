@@ -14,7 +14,7 @@ pub(crate) async fn commit(server: &Metaserver, context: &Context, args: Args) -
     if args.offset.checked_add(u64::from(args.count)).is_none() {
         return Err(Status::Inval);
     }
-    server.caller(context)?.check_write(&inode)?;
+    server.caller(context)?.check_commit(&inode)?;
     server.commit_data(&inode).await?;
     Ok(ResOk { writeverf: server.write_verifier.get() })
 }

@@ -38,7 +38,12 @@ pub(crate) async fn layoutget(
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     // The mode says what the client intends (section 12.2.9). Who may write gets a layout to write through: it needs no
     // second one for its first WRITE, and nfs-rs, which writes through the layout that it has read with, can commit.
-    let mode = if may_write(&*server.view()?, inode, client)? { IoMode::ReadWrite } else { mode };
+    let mode = match server.check_writable(&context.connection) {
+        Ok(()) if may_write(&*server.view()?, inode, client)? => IoMode::ReadWrite,
+        // What was opened for writing while that was permitted: the WRITE through here tells why not.
+        Err(Status::RoFs) if mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
+        _ => mode,
+    };
     let prepare = move |view: &dyn View| {
         if read::pending_cut(view, inode).map_err(store_failed)? {
             return Err(Status::LayoutTryLater);

@@ -23,6 +23,6 @@ async fn committed(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) 
     let inode: Inode = object(server, &args.file)?;
     wcc.before(&inode);
     check_file(&inode)?;
-    user.check_write(&inode)?;
+    user.check_commit(&inode)?;
     server.commit_data(&inode).await
 }

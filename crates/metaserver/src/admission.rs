@@ -1,0 +1,124 @@
+//! Which calls are served at all: by the export of the address that they come from.
+
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use nfs::Connection;
+use wire::nfs4::{ArgOp, Status};
+use wire::rpc::Credential;
+
+use crate::exports::{Access, Exports, Rules};
+use crate::user::User;
+use crate::{Export, Metaserver};
+
+/// Ports that only a client's root can call from end before this one.
+const RESERVED_PORTS_END: u16 = 1024;
+
+/// The exports in force, which can be replaced while clients are served.
+pub(crate) struct CurrentExports(RwLock<Arc<Exports>>);
+
+impl CurrentExports {
+    pub(crate) fn new(exports: Exports) -> Self {
+        Self(RwLock::new(Arc::new(exports)))
+    }
+
+    /// The rules for an address.
+    fn rules(&self, address: IpAddr) -> Option<Rules> {
+        let exports = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        exports.find(address).map(|export| export.rules)
+    }
+
+    /// The export of an address.
+    pub(crate) fn export(&self, address: IpAddr) -> Option<Export> {
+        let exports = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        exports.find(address).cloned()
+    }
+
+    /// Whether that changes anything.
+    fn replace(&self, exports: Exports) -> bool {
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let changes = **current != exports;
+        *current = Arc::new(exports);
+        changes
+    }
+}
+
+impl Metaserver {
+    /// Puts other exports in force, for every request from now on. Layouts to write through are asked back in the
+    /// background: data servers know no exports, so a client that may no longer write must not keep one.
+    pub fn set_exports(self: &Arc<Self>, exports: Exports) {
+        if self.exports.replace(exports) {
+            tokio::spawn(Arc::clone(self).recall_layouts_to_write());
+        }
+    }
+
+    /// What holds for calls from this connection.
+    ///
+    /// # Errors
+    /// `Access` for an address that nothing is exported to, and for an unprivileged source port where privileged ones
+    /// are asked for.
+    pub(crate) fn rules(&self, connection: &Connection) -> Result<Rules, Status> {
+        let peer = connection.peer();
+        let rules = self.exports.rules(peer.ip()).ok_or(Status::Access)?;
+        if rules.secure && peer.port() >= RESERVED_PORTS_END {
+            return Err(Status::Access);
+        }
+        Ok(rules)
+    }
+
+    /// The caller's identity on this connection.
+    ///
+    /// # Errors
+    /// As [`Metaserver::rules`].
+    pub(crate) fn user(&self, connection: &Connection, credential: &Credential) -> Result<User, Status> {
+        Ok(User::new(credential, &self.rules(connection)?))
+    }
+
+    /// Whether an operation of NFSv4 is served.
+    ///
+    /// # Errors
+    /// As [`Metaserver::rules`].
+    pub(crate) fn admit(&self, connection: &Connection, op: &ArgOp) -> Result<(), Status> {
+        if is_for_everybody(op) { Ok(()) } else { self.rules(connection).map(drop) }
+    }
+
+    /// Whether calls from this connection may change anything.
+    ///
+    /// # Errors
+    /// `RoFs` if not, or as [`Metaserver::rules`].
+    pub(crate) fn check_writable(&self, connection: &Connection) -> Result<(), Status> {
+        match self.rules(connection)?.access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly => Err(Status::RoFs),
+        }
+    }
+}
+
+/// What shows and changes no file: sessions, for none of whose operations RFC 8881 knows a refusal by address (section
+/// 15.2), names of handles, and what gives state back. A client that an export was taken from can still leave in order.
+fn is_for_everybody(op: &ArgOp) -> bool {
+    matches!(
+        op,
+        ArgOp::ExchangeId(_)
+            | ArgOp::CreateSession(_)
+            | ArgOp::DestroySession(_)
+            | ArgOp::DestroyClientid(_)
+            | ArgOp::BindConnToSession(_)
+            | ArgOp::BackchannelCtl(_)
+            | ArgOp::Sequence(_)
+            | ArgOp::ReclaimComplete(_)
+            | ArgOp::PutFh(_)
+            | ArgOp::PutRootFh
+            | ArgOp::PutPubFh
+            | ArgOp::SaveFh
+            | ArgOp::RestoreFh
+            | ArgOp::GetFh
+            | ArgOp::Close(_)
+            | ArgOp::LockU(_)
+            | ArgOp::DelegReturn(_)
+            | ArgOp::LayoutReturn(_)
+            | ArgOp::FreeStateid(_)
+            | ArgOp::TestStateid(_)
+            | ArgOp::Illegal(_)
+    )
+}
