@@ -16,6 +16,7 @@
 
 mod attributes;
 mod data;
+mod exports;
 mod file;
 mod listing;
 mod locks;

@@ -1,4 +1,4 @@
-//! `heorot up` on this machine's loopback, on ports of its own.
+//! `heorot up`, or `heorot mds` and `heorot ds`, on this machine's loopback, on ports of its own.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tests::{FileBytes, Metrics, Traffic};
 
@@ -29,8 +30,10 @@ pub struct Server {
     pub nfs: SocketAddr,
     admin: SocketAddr,
     process: Child,
+    /// One that is not in the metaserver's process.
+    data_server: Option<Child>,
     log: PathBuf,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Server {
@@ -41,25 +44,74 @@ impl Server {
         let nfs = SocketAddr::from((LOOPBACK, ports.start));
         let admin = SocketAddr::from((LOOPBACK, ports.end - 1));
         let log = folder.path().join("log");
-        let out = File::create(&log).expect("make the log");
-        let out_too = out.try_clone().expect("a second handle of the log");
-        // setpriv: killed with the thread that started it, should that end without dropping it.
-        let process = Command::new("setpriv")
+        let mut command = Command::new("setpriv");
+        command
             .args(["--pdeathsig", "KILL"])
             .arg(binary())
             .args(["up", "--data"])
             .arg(folder.path().join("data"))
             .args(["--data-servers", &DATA_SERVERS.to_string()])
-            .args(["--listen", &nfs.to_string(), "--admin", &admin.to_string()])
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(out_too)
-            .spawn()
-            .unwrap_or_else(|e| panic!("start heorot: {e}: run `make setup`"));
-        let mut server = Server { nfs, admin, process, log, _folder: folder };
+            .args(["--listen", &nfs.to_string(), "--admin", &admin.to_string()]);
+        let process = spawned(command, &log);
+        let mut server = Server { nfs, admin, process, data_server: None, log, folder };
         server.wait_until_ready();
         server
+    }
+
+    /// A metaserver with `exports` in its configuration, and one data server.
+    #[track_caller]
+    pub fn exporting(exports: &str) -> Server {
+        let folder = tempfile::Builder::new().prefix("heorot-nfs-rs.").tempdir().expect("a temporary folder");
+        let ports = free_ports();
+        let nfs = SocketAddr::from((LOOPBACK, ports.start));
+        let admin = SocketAddr::from((LOOPBACK, ports.end - 1));
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("mds.toml"), mds_configuration(folder.path(), nfs, admin, exports))
+            .expect("write mds.toml");
+        let ds = SocketAddr::from((LOOPBACK, ports.start + 1));
+        let ds_configuration = format!(
+            "listen = \"{ds}\"\nadmin = \"off\"\nmetaserver = \"{nfs}\"\nsecret_file = {:?}\ndata_dir = {:?}\n\
+             targets = [{:?}]\n",
+            at("secret"),
+            at("ds"),
+            at("target"),
+        );
+        fs::write(at("ds.toml"), ds_configuration).expect("write ds.toml");
+        let log = at("log");
+        let configured = |role: &str| {
+            let mut command = Command::new("setpriv");
+            let file = at(&format!("{role}.toml"));
+            command.args(["--pdeathsig", "KILL"]).arg(binary()).args([role, "--config"]).arg(file);
+            command
+        };
+        let (mds, ds) = (configured("mds"), configured("ds"));
+        let process = spawned(mds, &log);
+        let mut server = Server { nfs, admin, process, data_server: None, log, folder };
+        server.wait_for_log("ready", 1);
+        server.data_server = Some(spawned(ds, &server.log));
+        server.wait_for_log("registered", 1);
+        server
+    }
+
+    /// Writes other exports into the configuration, sends SIGHUP, and waits for what the log then says: `answer`.
+    #[track_caller]
+    pub fn set_exports(&mut self, exports: &str, answer: &str) {
+        let before = self.log().matches(answer).count();
+        let configuration = mds_configuration(self.folder.path(), self.nfs, self.admin, exports);
+        fs::write(self.folder.path().join("mds.toml"), configuration).expect("write mds.toml");
+        kill_process(Pid::from_child(&self.process), Signal::HUP).expect("send SIGHUP");
+        self.wait_for_log(answer, before + 1);
+    }
+
+    #[track_caller]
+    fn wait_for_log(&mut self, text: &str, times: usize) {
+        let started = Instant::now();
+        while self.log().matches(text).count() < times {
+            let ended = self.process.try_wait().expect("ask for its status");
+            assert!(ended.is_none(), "heorot mds ended: {ended:?}\n{}", self.log());
+            assert!(started.elapsed() < START_TIMEOUT, "no \"{text}\" in the log\n{}", self.log());
+            sleep(POLL);
+        }
     }
 
     /// How files made in `path` from now on are striped.
@@ -112,8 +164,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        for process in self.data_server.iter_mut().chain([&mut self.process]) {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
@@ -121,6 +175,24 @@ impl Drop for Server {
             eprintln!("--- the end of heorot's log\n{}", shown.join("\n"));
         }
     }
+}
+
+fn mds_configuration(folder: &Path, nfs: SocketAddr, admin: SocketAddr, exports: &str) -> String {
+    format!(
+        "listen = \"{nfs}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n{exports}\n",
+        folder.join("mds"),
+        folder.join("secret"),
+    )
+}
+
+/// Starts a process that adds to `log`.
+#[track_caller]
+fn spawned(mut command: Command, log: &Path) -> Child {
+    let out = File::options().create(true).append(true).open(log).expect("open the log");
+    let out_too = out.try_clone().expect("a second handle of the log");
+    // setpriv: killed with the thread that started it, should that end without dropping it.
+    let child = command.process_group(0).stdin(Stdio::null()).stdout(out).stderr(out_too).spawn();
+    child.unwrap_or_else(|e| panic!("start heorot: {e}: run `make setup`"))
 }
 
 /// Consecutive ports that nobody listens on. Other test processes look for theirs at the same time: each begins

@@ -1,0 +1,169 @@
+//! Exports: who may do what from where, and SIGHUP, which changes that under mounted clients.
+
+use bytes::Bytes;
+use nfs_rs::{NfsError, OPEN_BOTH, OPEN_READ};
+
+use crate::file::{OpenFile, get, put};
+use crate::scene::{ALL, Version, mount, mount_with, refusal};
+use crate::server::Server;
+
+const READ_AGAIN: &str = "configuration read again";
+const NOT_READ_AGAIN: &str = "configuration not read again";
+/// ACCESS4_READ, LOOKUP, MODIFY, EXTEND, DELETE, EXECUTE.
+const ALL_ACCESS: u32 = 0x3f;
+const READ_LOOKUP: u32 = 0x03;
+const READ_EXECUTE: u32 = 0x21;
+
+/// This machine's own export, whose clients need no reserved port.
+fn local(rules: &str) -> String {
+    format!("[[export]]\nclients = \"127.0.0.0/8\"\nsecure = false\n{rules}")
+}
+
+async fn made_folder(server: &Server, version: Version, mode: u32) -> String {
+    let folder = format!("/v{}", version.option());
+    let builder = mount(server, Version::V42, "/").await;
+    builder.mkdir_path(&folder, mode).await.expect("make the folder");
+    builder.umount().await.expect("unmount the root");
+    folder
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_is_writable_again() {
+    let (writable, read_only) = (local("squash = \"none\""), local("squash = \"none\"\naccess = \"ro\""));
+    let mut server = Server::exporting(&writable);
+    for version in ALL {
+        println!("--- version {}", version.option());
+        let folder = made_folder(&server, version, 0o755).await;
+        let ash = mount(&server, version, &folder).await;
+        put(&ash, "file", b"data").await;
+        ash.mkdir_path("dir", 0o777).await.expect("mkdir");
+        let open = OpenFile::open(&ash, "file").await;
+        open.write(4, b" and more").await;
+
+        server.set_exports(&read_only, READ_AGAIN);
+        let file = || open.handle.clone();
+        let dir = ash.lookup_path("dir").await.expect("look up").fh;
+        let answers = [
+            refusal(ash.create_path("new", Some(0o644)).await),
+            refusal(ash.mkdir_path("new", 0o755).await),
+            refusal(ash.symlink_path("file", "new").await),
+            refusal(ash.link_path("file", "new").await),
+            refusal(ash.rename_path("file", "new").await),
+            refusal(ash.remove_path("file").await),
+            refusal(ash.rmdir_path("dir").await),
+            refusal(ash.setattr(file(), None, Some(0o600), None, None, None, None, None).await),
+            refusal(ash.setattr(file(), None, None, None, None, Some(0), None, None).await),
+            refusal(ash.setattr(file(), None, None, Some(7), Some(7), None, None, None).await),
+            refusal(ash.write(file(), 0, Bytes::from_static(b"other")).await),
+        ];
+        assert_eq!(answers, ["ROFS"; 11]);
+        assert_eq!(ash.access(dir.clone(), ALL_ACCESS).await.expect("access"), READ_LOOKUP);
+        assert_eq!(ash.access(file(), ALL_ACCESS).await.expect("access") & !READ_EXECUTE, 0);
+        assert_eq!(open.read_all().await, b"data and more");
+        if version.is_v4() {
+            assert_eq!(refusal(ash.open_path("file", OPEN_BOTH).await), "ROFS");
+            let other = mount(&server, version, &folder).await;
+            let read = other.open_path("file", OPEN_READ).await.expect("open to read");
+            assert_eq!(&other.read(read.fh.clone(), 0, 4).await.expect("read")[..], b"data");
+            other.close(read.fh).await.expect("close");
+            other.umount().await.expect("unmount");
+        }
+
+        server.set_exports(&writable, READ_AGAIN);
+        open.write(0, b"DATA").await;
+        assert_eq!(open.read_all().await, b"DATA and more");
+        open.close().await;
+        ash.rename_path("file", "new").await.expect("rename");
+        ash.umount().await.expect("unmount");
+        assert_eq!(server.clients(), 0, "clients that unmounted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_served_to_an_address_or_a_port_without_an_export() {
+    let mut server = Server::exporting(&local("squash = \"none\""));
+    let exports = async |server: &Server| {
+        let url = format!("nfs://{}/?mountport={}", server.nfs.ip(), server.nfs.port());
+        let listed = nfs_rs::list_exports(&url).await.expect("EXPORT");
+        listed.into_iter().map(|export| (export.path, export.groups)).collect::<Vec<_>>()
+    };
+    assert_eq!(exports(&server).await, [("/".to_owned(), vec!["127.0.0.0/8".to_owned()])]);
+    for version in ALL {
+        println!("--- version {}", version.option());
+        let ash = mount(&server, version, "/").await;
+        let name = format!("v{}", version.option());
+        put(&ash, &name, b"data").await;
+
+        let url =
+            format!("nfs://{}/?version={}&mountport={}", server.nfs, version.option(), server.nfs.port());
+        let from_any_port = format!("{url}&noresvport=true");
+        let elsewhere = "[[export]]\nclients = [\"10.0.0.0/8\", \"127.1.0.0/16\"]\nsecure = false";
+        server.set_exports(elsewhere, READ_AGAIN);
+        assert_eq!(exports(&server).await, []);
+        refused(nfs_rs::parse_url_and_mount(&from_any_port).await.err());
+        refused(ash.getattr(ash.getfh().await).await.err());
+        refused(ash.remove_path(&name).await.err());
+
+        // An export, but only for ports that root has.
+        let secure = "[[export]]\nclients = \"127.0.0.1\"\nsquash = \"none\"";
+        server.set_exports(secure, READ_AGAIN);
+        refused(nfs_rs::parse_url_and_mount(&from_any_port).await.err());
+        let root = nfs_rs::parse_url_and_mount(&url).await.expect("mount from a reserved port");
+        root.getattr_path(&name).await.expect("attributes");
+        root.umount().await.expect("unmount");
+
+        server.set_exports(&local("squash = \"none\""), READ_AGAIN);
+        assert_eq!(get(&ash, &name).await, b"data");
+        ash.umount().await.expect("unmount");
+    }
+}
+
+/// v4 says ACCESS; v3 has no number for every procedure, so the call is refused as RPC, which clients take for EACCES.
+#[track_caller]
+fn refused(error: Option<NfsError>) {
+    let said = format!("{:?}", error.expect("this should be refused"));
+    assert!(["ACCES", "TooWeak", "TOOWEAK", "Auth"].iter().any(|word| said.contains(word)), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn squashed_users_are_nobody() {
+    let mut server = Server::exporting(&local("squash = \"none\""));
+    for version in ALL {
+        println!("--- version {}", version.option());
+        let folder = made_folder(&server, version, 0o777).await;
+        let root = mount(&server, version, &folder).await;
+        let set = root.setattr_path(".", false, Some(0o777), None, None, None, None, None).await;
+        set.expect("chmod");
+        let user = mount_with(&server, version, &folder, "&uid=1000&gid=1001").await;
+        let anonymous = "anonymous_uid = 77\nanonymous_gid = 78";
+        for (squash, expected) in [
+            ("squash = \"none\"".to_owned(), [(0, 0), (1000, 1001)]),
+            ("".to_owned(), [(65534, 65534), (1000, 1001)]),
+            (format!("squash = \"root\"\n{anonymous}"), [(77, 78), (1000, 1001)]),
+            (format!("squash = \"all\"\n{anonymous}"), [(77, 78), (77, 78)]),
+        ] {
+            server.set_exports(&local(&squash), READ_AGAIN);
+            for (who, expected) in [&root, &user].into_iter().zip(expected) {
+                let made = who.mkdir_path("dir", 0o755).await.expect("mkdir").attr.expect("attributes");
+                assert_eq!((made.uid, made.gid), expected, "{squash}");
+                who.rmdir_path("dir").await.expect("rmdir");
+            }
+        }
+        server.set_exports(&local("squash = \"none\""), READ_AGAIN);
+        for client in [root, user] {
+            client.umount().await.expect("unmount");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_with_a_mistake_leaves_the_one_before_in_force() {
+    let mut server = Server::exporting(&local("squash = \"none\""));
+    let ash = mount(&server, Version::V42, "/").await;
+    put(&ash, "file", b"data").await;
+    server.set_exports(&local("acess = \"ro\""), NOT_READ_AGAIN);
+    put(&ash, "other", b"data").await;
+    server.set_exports(&local("access = \"ro\""), READ_AGAIN);
+    assert_eq!(refusal(ash.mkdir_path("dir", 0o755).await), "ROFS");
+    ash.umount().await.expect("unmount");
+}
