@@ -1,6 +1,5 @@
 //! An inode's attributes in NFSv4's words (RFC 8881, section 5), and what a client wants them to be.
 
-use bytes::Bytes;
 use namespace::{FileLayout, Inode, Kind, SetAttributes, Time, read};
 use store::View;
 use wire::nfs4::fattr::{ChangeAttrType, SetTime};
@@ -8,6 +7,7 @@ use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, Sp
 
 use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::owners::Owners;
 
 /// Blocks that `du` counts in: files take whole ones.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
@@ -17,8 +17,10 @@ pub(crate) const NAME_BYTES_MAX: u32 = 255;
 pub(crate) const LINKS_MAX: u32 = 65_000;
 /// Payload of one READ or WRITE.
 pub(crate) const IO_BYTES_MAX: u64 = 1 << 20;
-/// Inodes that there could be, for `df -i`.
-pub(crate) const INODES_MAX: u64 = 1 << 48;
+/// Inodes that there could be, for `df -i`: there is no such limit, but tools divide by it.
+pub(crate) const INODES_MAX: u64 = 1 << 40;
+/// FSCHARSET_CAP4_CONTAINS_NON_UTF8: names are bytes (RFC 8881, section 14.4).
+const CONTAINS_NON_UTF8: u32 = 1;
 
 /// What GETATTR answers.
 pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
@@ -73,6 +75,7 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::LAYOUT_BLKSIZE,
     attr::MODE_SET_MASKED,
     attr::SUPPATTR_EXCLCREAT,
+    attr::FS_CHARSET_CAP,
     attr::CHANGE_ATTR_TYPE,
     attr::MODE_UMASK,
 ]);
@@ -99,6 +102,18 @@ const SETTABLE_NEW: Bitmap = Bitmap::of(&[
     attr::MODE_UMASK,
 ]);
 
+/// What can be set, and never asked for (RFC 8881, section 5.5; RFC 8275, section 4).
+const WRITE_ONLY: Bitmap =
+    Bitmap::of(&[attr::TIME_ACCESS_SET, attr::TIME_MODIFY_SET, attr::MODE_SET_MASKED, attr::MODE_UMASK]);
+
+/// Whether attributes can be asked for, or compared.
+///
+/// # Errors
+/// `Inval` when one of them can only be set.
+pub(crate) fn check_readable(asked: &Bitmap) -> Result<(), Status> {
+    if asked.intersection(&WRITE_ONLY).is_empty() { Ok(()) } else { Err(Status::Inval) }
+}
+
 /// Which of the given attributes are ours to set.
 pub(crate) fn settable_of(given: &Fattr) -> Bitmap {
     let both = given.mask().intersection(&SETTABLE_NEW);
@@ -122,16 +137,16 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// From the attributes of a SETATTR.
-    pub(crate) fn for_set(given: &Fattr) -> Result<Self, Status> {
-        Self::checked(given, &SETTABLE)
+    pub(crate) fn for_set(given: &Fattr, owners: &Owners) -> Result<Self, Status> {
+        Self::checked(given, &SETTABLE, owners)
     }
 
     /// From the attributes of a CREATE or OPEN.
-    pub(crate) fn for_new(given: &Fattr) -> Result<Self, Status> {
-        Self::checked(given, &SETTABLE_NEW)
+    pub(crate) fn for_new(given: &Fattr, owners: &Owners) -> Result<Self, Status> {
+        Self::checked(given, &SETTABLE_NEW, owners)
     }
 
-    fn checked(given: &Fattr, settable: &Bitmap) -> Result<Self, Status> {
+    fn checked(given: &Fattr, settable: &Bitmap, owners: &Owners) -> Result<Self, Status> {
         if !given.unknown.is_empty() || !given.mask().difference(&SUPPORTED).is_empty() {
             return Err(Status::AttrNotSupp);
         }
@@ -154,10 +169,10 @@ impl Wanted {
             }
             wanted.mode_mask = Some((masked.value, masked.mask));
         }
-        wanted.uid = given.owner.as_ref().map(|name| id(name)).transpose()?;
-        wanted.gid = given.owner_group.as_ref().map(|name| id(name)).transpose()?;
-        (wanted.accessed, wanted.accessed_now) = time(given.time_access_set);
-        (wanted.modified, wanted.modified_now) = time(given.time_modify_set);
+        wanted.uid = given.owner.as_ref().map(|name| owners.user(name)).transpose()?;
+        wanted.gid = given.owner_group.as_ref().map(|name| owners.group(name)).transpose()?;
+        (wanted.accessed, wanted.accessed_now) = time(given.time_access_set)?;
+        (wanted.modified, wanted.modified_now) = time(given.time_modify_set)?;
         Ok(wanted)
     }
 
@@ -188,17 +203,21 @@ impl Wanted {
     }
 }
 
-/// A user or group from its name: a number in digits (RFC 8881, section 5.9).
-fn id(name: &[u8]) -> Result<u32, Status> {
-    std::str::from_utf8(name).ok().and_then(|n| n.parse().ok()).ok_or(Status::BadOwner)
-}
-
-fn time(set: Option<SetTime>) -> (Option<Time>, bool) {
-    match set {
+fn time(set: Option<SetTime>) -> Result<(Option<Time>, bool), Status> {
+    Ok(match set {
         None => (None, false),
         Some(SetTime::Server) => (None, true),
-        Some(SetTime::Client(t)) => (Some(Time { seconds: t.seconds, nanoseconds: t.nanoseconds }), false),
-    }
+        Some(SetTime::Client(time)) => (Some(time_from(time)?), false),
+    })
+}
+
+/// A client's time.
+///
+/// # Errors
+/// `Inval` for as many nanoseconds as a second has (RFC 8881, section 3.3.1).
+pub(crate) fn time_from(time: nfs4::Time) -> Result<Time, Status> {
+    let nfs4::Time { seconds, nanoseconds } = time;
+    if nanoseconds < nfs4::Time::NANOSECONDS { Ok(Time { seconds, nanoseconds }) } else { Err(Status::Inval) }
 }
 
 fn wire_time(t: Time) -> nfs4::Time {
@@ -235,6 +254,11 @@ impl Metaserver {
         wanted: &Bitmap,
     ) -> Result<Fattr, Status> {
         let mut attrs = of_inode(inode);
+        if wanted.contains(attr::OWNER) || wanted.contains(attr::OWNER_GROUP) {
+            let owners = self.owners();
+            attrs.owner = Some(owners.user_name(inode.uid));
+            attrs.owner_group = Some(owners.group_name(inode.gid));
+        }
         attrs.fsid = Some(FsId { major: u64::from(self.config.volume), minor: 0 });
         attrs.lease_time = Some(self.config.lease.as_secs() as u32);
         if wanted.contains(attr::FILEHANDLE) {
@@ -269,7 +293,6 @@ fn of_inode(inode: &Inode) -> Fattr {
         Kind::CharacterDevice(major, minor) | Kind::BlockDevice(major, minor) => (major, minor),
         _ => (0, 0),
     };
-    let decimal = |id: u32| Bytes::from(id.to_string());
     Fattr {
         supported_attrs: Some(SUPPORTED),
         file_type: Some(file_type(&inode.kind)),
@@ -296,8 +319,6 @@ fn of_inode(inode: &Inode) -> Fattr {
         mode: Some(inode.mode),
         no_trunc: Some(true),
         numlinks: Some(inode.links),
-        owner: Some(decimal(inode.uid)),
-        owner_group: Some(decimal(inode.gid)),
         rawdev: Some(SpecData { major, minor }),
         space_used: Some(used_bytes(inode)),
         time_access: Some(wire_time(inode.accessed)),
@@ -308,6 +329,7 @@ fn of_inode(inode: &Inode) -> Fattr {
         mounted_on_fileid: Some(inode.id.0),
         fs_layout_types: Some(vec![LayoutType::FILES]),
         layout_type: Some(vec![LayoutType::FILES]),
+        fs_charset_cap: Some(CONTAINS_NON_UTF8),
         suppattr_exclcreat: Some(SETTABLE_NEW),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
         ..Fattr::default()

@@ -67,7 +67,9 @@ impl Metaserver {
     pub(crate) fn attributes_to_set(&self, set: &SetAttr) -> Result<(SetAttributes, (bool, bool)), Status> {
         let ((accessed, accessed_now), (modified, modified_now)) =
             (self.time_to_set(set.atime)?, self.time_to_set(set.mtime)?);
-        let SetAttr { mode, uid, gid, size, .. } = *set;
+        let SetAttr { mode, size, .. } = *set;
+        // The number that stands for "no change" in chown(2).
+        let (uid, gid) = (set.uid.filter(|id| *id != u32::MAX), set.gid.filter(|id| *id != u32::MAX));
         let set = SetAttributes { mode, uid, gid, size, accessed, modified, guard: None };
         Ok((set, (accessed_now, modified_now)))
     }

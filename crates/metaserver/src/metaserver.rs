@@ -21,6 +21,7 @@ use crate::data_servers::DataServers;
 use crate::errors::{refused, replica_failed, store_failed};
 use crate::exports::Exports;
 use crate::lease::Leases;
+use crate::owners::Owners;
 use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::recall::Recalls;
@@ -53,6 +54,7 @@ pub struct Metaserver {
     pub(crate) data: DataServers,
     pub(crate) placement: Placement,
     default_stripe: RwLock<DefaultStripe>,
+    owners: RwLock<Arc<Owners>>,
     pub(crate) exports: CurrentExports,
     pub(crate) sessions: Sessions,
     pub(crate) leases: Leases,
@@ -92,6 +94,7 @@ impl Metaserver {
         let exports = CurrentExports::new(config.exports.clone());
         Ok(Arc::new(Self {
             default_stripe: RwLock::new(config.stripe),
+            owners: RwLock::default(),
             config,
             exports,
             replica,
@@ -144,6 +147,16 @@ impl Metaserver {
     /// New files are laid out so from now on, where no directory says otherwise.
     pub fn set_default_stripe(&self, stripe: DefaultStripe) {
         *self.default_stripe.write().unwrap_or_else(PoisonError::into_inner) = stripe;
+    }
+
+    /// Users and groups have these names from now on; only numbers, before that is called.
+    pub fn set_owners(&self, owners: Owners) {
+        *self.owners.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(owners);
+    }
+
+    /// Names of users and groups.
+    pub(crate) fn owners(&self) -> Arc<Owners> {
+        Arc::clone(&self.owners.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The layout of new files where no directory says otherwise.

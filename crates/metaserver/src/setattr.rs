@@ -117,6 +117,22 @@ pub(crate) fn new_attributes(
     NewAttributes { mode, uid: user.uid, gid, accessed, modified }
 }
 
+/// What is made for another owner or group than it would have: root may name any, others their own groups.
+///
+/// # Errors
+/// `Perm` where chown(2) and chgrp(2) would be refused.
+pub(crate) fn given_to(
+    user: &User,
+    mut new: NewAttributes,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<NewAttributes, Status> {
+    let (uid, gid) = (uid.unwrap_or(new.uid), gid.unwrap_or(new.gid));
+    let may = user.is_root() || uid == new.uid && (gid == new.gid || user.in_group(gid));
+    (new.uid, new.gid) = (uid, gid);
+    if may { Ok(new) } else { Err(Status::Perm) }
+}
+
 #[cfg(test)]
 mod tests {
     use namespace::{DeviceId, Directory, FileLayout, InodeId, Kind, StripeUnit};
@@ -263,5 +279,19 @@ mod tests {
         assert_eq!(new(&directory(0o2755), 0o644, false), (0o644, 70));
         assert_eq!(new(&directory(0o2755), 0o755, true), (0o2755, 70));
         assert_eq!(new(&directory(0o2755), 0o2755, false), (0o755, 70), "not in the group");
+    }
+
+    #[test]
+    fn what_is_made_can_be_given_to_the_makers_groups_and_by_root_to_anybody() {
+        let (who, root) = (user(8, 80, &[81]), user(0, 0, &[]));
+        let made = |who: &User, uid, gid| {
+            let new = new_attributes(who, &directory(0o755), 0o644, false, None, None);
+            given_to(who, new, uid, gid).map(|new| (new.uid, new.gid))
+        };
+        assert_eq!(made(&who, None, None), Ok((8, 80)));
+        assert_eq!(made(&who, Some(8), Some(81)), Ok((8, 81)));
+        assert_eq!(made(&who, Some(9), None), Err(Status::Perm));
+        assert_eq!(made(&who, None, Some(90)), Err(Status::Perm));
+        assert_eq!(made(&root, Some(9), Some(90)), Ok((9, 90)));
     }
 }

@@ -59,15 +59,15 @@ async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_i
         assert_eq!(answers, ["ROFS"; 11]);
         assert_eq!(ash.access(dir.clone(), ALL_ACCESS).await.expect("access"), READ_LOOKUP);
         assert_eq!(ash.access(file(), ALL_ACCESS).await.expect("access") & !READ_EXECUTE, 0);
-        assert_eq!(open.read_all().await, b"data and more");
         if version.is_v4() {
             assert_eq!(refusal(ash.open_path("file", OPEN_BOTH).await), "ROFS");
-            let other = mount(&server, version, &folder).await;
-            let read = other.open_path("file", OPEN_READ).await.expect("open to read");
-            assert_eq!(&other.read(read.fh.clone(), 0, 4).await.expect("read")[..], b"data");
-            other.close(read.fh).await.expect("close");
-            other.umount().await.expect("unmount");
         }
+        // Another client: nfs-rs would later write through the layout that it has read with.
+        let other = mount(&server, version, &folder).await;
+        let read = other.open_path("file", OPEN_READ).await.expect("open to read");
+        assert_eq!(&other.read(read.fh.clone(), 0, 4).await.expect("read")[..], b"data");
+        other.close(read.fh).await.expect("close");
+        other.umount().await.expect("unmount");
 
         server.set_exports(&writable, READ_AGAIN);
         open.write(0, b"DATA").await;
@@ -118,11 +118,14 @@ async fn nothing_is_served_to_an_address_or_a_port_without_an_export() {
     }
 }
 
-/// v4 says ACCESS; v3 has no number for every procedure, so the call is refused as RPC, which clients take for EACCES.
+/// v4 says ACCESS; in v3 the call is refused as RPC (AUTH_TOOWEAK), which Linux takes for EACCES.
 #[track_caller]
 fn refused(error: Option<NfsError>) {
     let said = format!("{:?}", error.expect("this should be refused"));
-    assert!(["ACCES", "TooWeak", "TOOWEAK", "Auth"].iter().any(|word| said.contains(word)), "{said}");
+    assert!(
+        ["ACCES", "could not parse response due to bad status"].iter().any(|word| said.contains(word)),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

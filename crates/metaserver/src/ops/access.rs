@@ -20,7 +20,9 @@ pub(crate) fn access(server: &Metaserver, context: &Context, args: Args) -> Resu
     if user.may(&inode, Permission::READ) {
         access |= READ;
     }
-    if user.may(&inode, Permission::WRITE) {
+    // A name is changed by who may also look it up.
+    let writing = if inode.directory().is_some() { Permission::WRITE_AND_SEARCH } else { Permission::WRITE };
+    if user.may(&inode, writing) {
         access |= MODIFY | EXTEND | DELETE;
     }
     if user.may(&inode, Permission::EXECUTE) {

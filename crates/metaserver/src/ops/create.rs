@@ -1,24 +1,34 @@
 //! CREATE (RFC 8881, section 18.4): everything but regular files.
 
 use namespace::{Command, Create, Exists, NewNode, Reply};
-use wire::nfs4::Status;
 use wire::nfs4::create::{Args, CreateType, ResOk};
+use wire::nfs4::{Status, attr};
 
 use crate::Metaserver;
 use crate::attributes::{self, Wanted};
 use crate::names;
 use crate::nfs4::{Context, change_info};
-use crate::setattr::new_attributes;
+use crate::setattr::{given_to, new_attributes};
 use crate::user::Permission;
 
 /// A symbolic link's target: one page, as Linux has it.
 const TARGET_BYTES_MAX: usize = 4096;
+/// Linux has no other mode of a symbolic link, whatever the client's umask.
+const SYMLINK_MODE: u32 = 0o777;
 
 pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let user = server.caller(context)?;
     let dir = context.state.current()?.inode;
     let name = names::checked(&args.objname)?;
-    let wanted = Wanted::for_new(&args.createattrs)?;
+    let wanted = Wanted::for_new(&args.createattrs, &server.owners())?;
+    if wanted.size.is_some() {
+        return Err(Status::Inval); // only files have one that can be set, and OPEN makes those
+    }
+    let mut attrset = attributes::settable_of(&args.createattrs);
+    if matches!(args.objtype, CreateType::Symlink(_)) && wanted.mode != Some(SYMLINK_MODE) {
+        attrset.clear(attr::MODE);
+        attrset.clear(attr::MODE_UMASK);
+    }
     let node = match args.objtype {
         CreateType::Directory => NewNode::Directory,
         CreateType::Symlink(target) if target.is_empty() => return Err(Status::Inval),
@@ -38,12 +48,12 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
             user.check(&parent, Permission::WRITE_AND_SEARCH)?;
             let is_dir = node == NewNode::Directory;
             let mode = match node {
-                // Linux has no other mode of a symbolic link, whatever the client's umask.
-                NewNode::Symlink(_) => 0o777,
+                NewNode::Symlink(_) => SYMLINK_MODE,
                 NewNode::Directory => wanted.mode.unwrap_or(0o755),
                 _ => wanted.mode.unwrap_or(0o644),
             };
             let attributes = new_attributes(&user, &parent, mode, is_dir, wanted.accessed, wanted.modified);
+            let attributes = given_to(&user, attributes, wanted.uid, wanted.gid)?;
             Ok(Command::Create(Create { dir, name, node, attributes, exists: Exists::Refuse }))
         }
     };
@@ -51,5 +61,5 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
         return Err(Status::ServerFault);
     };
     context.state.set_current(&inode);
-    Ok(ResOk { cinfo: change_info(dir), attrset: attributes::settable_of(&args.createattrs) })
+    Ok(ResOk { cinfo: change_info(dir), attrset })
 }

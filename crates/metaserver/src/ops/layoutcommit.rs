@@ -1,11 +1,13 @@
 //! LAYOUTCOMMIT (RFC 8881, section 18.42): data that went straight to the data servers become part of the file.
 
-use namespace::{Command, Reply, Time};
+use namespace::{Command, Reply};
 use wire::nfs4::layoutcommit::{Args, ResOk};
 use wire::nfs4::{LayoutType, Status};
 
 use crate::Metaserver;
+use crate::attributes::time_from;
 use crate::nfs4::{Context, client, stateid};
+use crate::setattr::after_write;
 
 pub(crate) async fn layoutcommit(
     server: &Metaserver,
@@ -22,10 +24,21 @@ pub(crate) async fn layoutcommit(
     let inode = context.state.current()?.inode;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     let last_write = args.last_write_offset;
-    let modified = args.time_modify.map(|t| Time { seconds: t.seconds, nanoseconds: t.nanoseconds });
+    let modified = args.time_modify.map(time_from).transpose()?;
     let command = Command::LayoutCommit { client, inode, stateid: given, last_write, modified };
+    let user = server.caller(context)?;
     match server.change(context, |_| Ok(command)).await {
-        Ok(Reply::Committed { size }) => Ok(ResOk { newsize: size }),
+        Ok(Reply::Committed { size }) => {
+            let file = server.inode(&*server.view()?, inode)?;
+            match after_write(&user, &file).filter(|_| last_write.is_some()) {
+                Some(set) => {
+                    server.change(context, |_| Ok(Command::SetAttributes { inode, set })).await?;
+                }
+                // A repetition may find the bits gone already: the commands after this one keep their places.
+                None => context.state.skip_command(),
+            }
+            Ok(ResOk { newsize: size })
+        }
         Ok(_) => Err(Status::ServerFault),
         // A layout to read only.
         Err(Status::OpenMode) => Err(Status::BadIoMode),

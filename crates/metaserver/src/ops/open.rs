@@ -8,15 +8,19 @@ use wire::nfs4::open::{
     Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_PRESERVE_UNLINKED, ResOk,
     WANT_NO_DELEG, WhyNone, WhyOther,
 };
-use wire::nfs4::{Bitmap, ChangeInfo, Fattr, Status};
+use wire::nfs4::{Bitmap, ChangeInfo, Fattr, Status, attr};
 
 use crate::Metaserver;
 use crate::attributes::{self, Wanted};
 use crate::errors::store_failed;
 use crate::names;
 use crate::nfs4::{Context, change_info, client, wire_stateid};
-use crate::setattr::new_attributes;
+use crate::owners::Owners;
+use crate::setattr::{given_to, new_attributes};
 use crate::user::{Permission, User};
+
+/// Of an existing file, an OPEN that creates sets nothing but a size of 0.
+const TRUNCATION: Bitmap = Bitmap::of(&[attr::SIZE]);
 
 /// The share access of an OPEN without its wishes for delegations.
 pub(super) fn access_share(bits: u32) -> Result<Share, Status> {
@@ -57,7 +61,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         }
         (Claim::Null(name), OpenHow::Create(how)) => {
             let name = names::checked(&name)?;
-            let how = How::new(how)?;
+            let how = How::new(how, &server.owners())?;
             let attrset = how.attrset;
             let node = opener.placed(current.inode, &name).await?;
             let prepare = move |view: &dyn View| opener.create(view, current.inode, name, node, how);
@@ -87,7 +91,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         stateid,
         cinfo: dir.map_or(ChangeInfo { atomic: true, before: 0, after: 0 }, change_info),
         rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED,
-        attrset: if created { attrset } else { Bitmap::EMPTY },
+        attrset: if created { attrset } else { attrset.intersection(&TRUNCATION) },
         delegation,
     })
 }
@@ -118,14 +122,15 @@ struct How {
 }
 
 impl How {
-    fn new(how: CreateHow) -> Result<Self, Status> {
+    fn new(how: CreateHow, owners: &Owners) -> Result<Self, Status> {
         let with = |exists, attrs: &Fattr| {
-            Ok(Self {
-                exists,
-                wanted: Wanted::for_new(attrs)?,
-                truncate: exists == Exists::Take && attrs.size == Some(0),
-                attrset: attributes::settable_of(attrs),
-            })
+            let mut attrset = attributes::settable_of(attrs);
+            if attrs.size != Some(0) {
+                // What is made is empty; the client sets any other size itself, when it sees that this was not.
+                attrset.clear(attr::SIZE);
+            }
+            let truncate = exists == Exists::Take && attrs.size == Some(0);
+            Ok(Self { exists, wanted: Wanted::for_new(attrs, owners)?, truncate, attrset })
         };
         match how {
             CreateHow::Unchecked(attrs) => with(Exists::Take, &attrs),
@@ -164,7 +169,8 @@ impl Opener<'_> {
         if self.access.contains(Share::READ) && !readable {
             return Err(Status::Access);
         }
-        if self.access.contains(Share::WRITE) {
+        // Who keeps all others from reading must be able to do more than read.
+        if self.access.contains(Share::WRITE) || self.deny.contains(Share::READ) {
             self.user.check(inode, Permission::WRITE)?;
         }
         Ok(())
@@ -232,9 +238,10 @@ impl Opener<'_> {
                 node.ok_or(Status::Delay)?
             }
         };
-        let Wanted { mode, accessed, modified, .. } = how.wanted;
+        let Wanted { mode, uid, gid, accessed, modified, .. } = how.wanted;
         let attributes =
             new_attributes(&self.user, &parent, mode.unwrap_or(0o644), false, accessed, modified);
+        let attributes = given_to(&self.user, attributes, uid, gid)?;
         let create = Create { dir, name, node, attributes, exists: how.exists };
         Ok(self.command(OpenTarget::Create { create, truncate: how.truncate }))
     }

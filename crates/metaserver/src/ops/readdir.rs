@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 use namespace::read;
 use store::View;
 use wire::nfs4::readdir::{Args, DirEntry, OVERHEAD_BYTES, ResOk};
-use wire::nfs4::{AttrReply, Status, attr};
+use wire::nfs4::{AttrReply, Fattr, Status, attr};
 
 use crate::Metaserver;
+use crate::attributes::check_readable;
 use crate::errors::store_failed;
 use crate::nfs4::Context;
 use crate::user::Permission;
@@ -23,10 +24,7 @@ pub(crate) fn readdir(server: &Metaserver, context: &Context, args: Args) -> Res
     if RESERVED_COOKIES.contains(&args.cookie) {
         return Err(Status::BadCookie);
     }
-    let write_only = [attr::TIME_ACCESS_SET, attr::TIME_MODIFY_SET];
-    if write_only.iter().any(|number| args.attr_request.contains(*number)) {
-        return Err(Status::Inval);
-    }
+    check_readable(&args.attr_request)?;
     let view = server.view()?;
     let dir = server.current_dir(&*view, context)?;
     server.caller(context)?.check(&dir, Permission::READ)?;
@@ -69,6 +67,11 @@ impl Listing {
         };
         let attrs = match attrs {
             Ok(attrs) => AttrReply { requested: args.attr_request, attrs: Box::new(attrs) },
+            // Who asks for it wants the other entries all the same (RFC 8881, section 5.8.1.12).
+            Err(status) if args.attr_request.contains(attr::RDATTR_ERROR) => {
+                let attrs = Fattr { rdattr_error: Some(status), ..Fattr::default() };
+                AttrReply { requested: args.attr_request, attrs: Box::new(attrs) }
+            }
             Err(status) => {
                 self.failed = Some(status);
                 return ControlFlow::Break(());

@@ -3,7 +3,7 @@
 use wire::nfs4::{Fattr, Status, attr};
 
 use crate::Metaserver;
-use crate::attributes::SUPPORTED;
+use crate::attributes::{SUPPORTED, check_readable};
 use crate::nfs4::Context;
 
 pub(crate) fn verify(server: &Metaserver, context: &Context, given: &Fattr) -> Result<(), Status> {
@@ -20,14 +20,23 @@ fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<bool, S
     if !given.unknown.is_empty() || !given.mask().difference(&SUPPORTED).is_empty() {
         return Err(Status::AttrNotSupp);
     }
-    let not_comparable = [attr::RDATTR_ERROR, attr::TIME_ACCESS_SET, attr::TIME_MODIFY_SET];
-    if not_comparable.iter().any(|number| given.mask().contains(*number)) {
+    let mask = given.mask();
+    check_readable(&mask)?;
+    if mask.contains(attr::RDATTR_ERROR) {
         return Err(Status::Inval);
     }
-    let mask = given.mask();
     let mut ours = wire::xdr::Encoder::new();
     server.attributes(&*view, &inode, &mask)?.encode(&mask, &mut ours);
     let mut theirs = wire::xdr::Encoder::new();
-    given.encode(&mask, &mut theirs);
+    with_our_names(server, given)?.encode(&mask, &mut theirs);
     Ok(ours.finish() == theirs.finish())
+}
+
+/// An owner may be given as a number where we would say a name, and is the same one.
+fn with_our_names(server: &Metaserver, given: &Fattr) -> Result<Fattr, Status> {
+    let (owners, mut given) = (server.owners(), given.clone());
+    given.owner = given.owner.map(|name| owners.user(&name)).transpose()?.map(|id| owners.user_name(id));
+    let group = given.owner_group.map(|name| owners.group(&name)).transpose()?;
+    given.owner_group = group.map(|id| owners.group_name(id));
+    Ok(given)
 }

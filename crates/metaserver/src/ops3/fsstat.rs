@@ -6,23 +6,21 @@ use wire::nfs4::Status;
 
 use super::failure;
 use crate::Metaserver;
+use crate::attributes::INODES_MAX;
 use crate::errors::store_failed;
-
-/// What is told as the number of files that there can be. There is no such limit, but tools divide by it.
-const FILES_MAX: u64 = 1 << 40;
 
 /// Space and files, used and free.
 pub(crate) fn fsstat(server: &Metaserver, args: Args) -> Res {
     let (inode, files) =
         look(server, &args).map_err(|status| failure(status, ResFail { obj_attributes: None }))?;
     let (total, free) = server.data.space();
-    let free_files = FILES_MAX.saturating_sub(files);
+    let free_files = INODES_MAX.saturating_sub(files);
     Ok(ResOk {
         obj_attributes: Some(server.fattr3(&inode)),
         tbytes: total,
         fbytes: free,
         abytes: free,
-        tfiles: FILES_MAX,
+        tfiles: INODES_MAX,
         ffiles: free_files,
         afiles: free_files,
         invarsec: 0,

@@ -163,6 +163,8 @@ attributes! {
     74 MODE_SET_MASKED mode_set_masked: ModeMasked,
     /// What may be set in an EXCLUSIVE4_1 create.
     75 SUPPATTR_EXCLCREAT suppattr_exclcreat: Bitmap,
+    /// FSCHARSET_CAP4_* bits: how names may be encoded.
+    76 FS_CHARSET_CAP fs_charset_cap: u32,
     /// Alignment of CLONE, in bytes (RFC 7862, section 12.2.1).
     77 CLONE_BLKSIZE clone_blksize: u32,
     /// How the change attribute changes (RFC 7862, section 12.2.3).

@@ -14,7 +14,6 @@ pub use bitmap::Bitmap;
 pub const HANDLE_BYTES_MAX: usize = 128;
 /// NFS4_OPAQUE_LIMIT: bytes in the names of owners, servers and scopes, and in a tag.
 pub const OPAQUE_BYTES_MAX: usize = 1024;
-const NANOSECONDS: u32 = 1_000_000_000;
 
 /// Variable-length opaque data of at most `MAX` bytes; the bound is checked when decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -232,8 +231,13 @@ impl Stateid {
 pub struct Time {
     /// Seconds, negative before 1970.
     pub seconds: i64,
-    /// Nanoseconds, below 10^9: refused when decoded otherwise.
+    /// Nanoseconds. Not checked: a server answers 10^9 or more with [`Status::Inval`].
     pub nanoseconds: u32,
+}
+
+impl Time {
+    /// Of one second.
+    pub const NANOSECONDS: u32 = 1_000_000_000;
 }
 
 impl Encode for Time {
@@ -245,8 +249,7 @@ impl Encode for Time {
 
 impl Decode for Time {
     fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
-        let time = Self { seconds: i64::decode(d)?, nanoseconds: d.u32()? };
-        if time.nanoseconds < NANOSECONDS { Ok(time) } else { Err(DecodeError::Range) }
+        Ok(Self { seconds: i64::decode(d)?, nanoseconds: d.u32()? })
     }
 }
 

@@ -94,6 +94,7 @@ pub fn fattr() -> Box<Fattr> {
         layout_alignment: Some(4096),
         mode_set_masked: Some(ModeMasked { value: 1, mask: 7 }),
         suppattr_exclcreat: Some(Bitmap::of(&[attr::SIZE, attr::MODE])),
+        fs_charset_cap: Some(1),
         clone_blksize: Some(4096),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
         mode_umask: Some(ModeUmask { mode: 0o666, umask: 0o22 }),

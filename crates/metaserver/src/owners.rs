@@ -1,0 +1,164 @@
+//! Users and groups in NFSv4's words: numbers, or names with a domain (RFC 8881, section 5.9).
+//!
+//! Numbers in digits are always understood; names when there is a domain. What is given out are numbers, unless names
+//! are asked for: then numbers only for those that have no name.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use wire::nfs4::Status;
+
+/// Who has which number, and under which domain names are understood.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owners {
+    domain: Option<String>,
+    users: Names,
+    groups: Names,
+}
+
+/// Numbers by name, and what is given out for a number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Names {
+    ids: HashMap<Box<[u8]>, u32>,
+    /// With the domain; empty if numbers are given out.
+    given: HashMap<u32, Bytes>,
+}
+
+impl Names {
+    /// From lines as in passwd(5) and group(5): the name first, the number third. The first line of a name or a number
+    /// counts, as in the C library; lines of another form do not.
+    fn new(text: &str, domain: &str, give_names: bool) -> Self {
+        let mut names = Self::default();
+        for line in text.lines() {
+            let mut fields = line.split(':');
+            let (name, id) = (fields.next().unwrap_or_default(), fields.nth(1).and_then(number));
+            let Some(id) = id.filter(|_| !name.is_empty() && !name.starts_with(['+', '-', '#'])) else {
+                continue;
+            };
+            let first = *names.ids.entry(name.as_bytes().into()).or_insert(id) == id;
+            // Given out must be understood as the same number.
+            if give_names && first {
+                names.given.entry(id).or_insert_with(|| Bytes::from(format!("{name}@{domain}")));
+            }
+        }
+        names
+    }
+}
+
+/// Digits without leading zeros, and not the number that stands for "no change" in chown(2).
+fn number(digits: &str) -> Option<u32> {
+    let canonical = digits.bytes().all(|b| b.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+    digits.parse().ok().filter(|id| canonical && *id != u32::MAX)
+}
+
+impl Owners {
+    /// Names of `domain`, from the texts of a passwd(5) and a group(5). `give_names`: they are also given out.
+    #[must_use]
+    pub fn new(domain: &str, give_names: bool, passwd: &str, group: &str) -> Self {
+        Self {
+            domain: Some(domain.to_owned()),
+            users: Names::new(passwd, domain, give_names),
+            groups: Names::new(group, domain, give_names),
+        }
+    }
+
+    /// The user with this name or number.
+    ///
+    /// # Errors
+    /// `BadOwner` when there is none.
+    pub(crate) fn user(&self, owner: &[u8]) -> Result<u32, Status> {
+        self.id(&self.users, owner)
+    }
+
+    /// The group with this name or number.
+    ///
+    /// # Errors
+    /// `BadOwner` when there is none.
+    pub(crate) fn group(&self, owner: &[u8]) -> Result<u32, Status> {
+        self.id(&self.groups, owner)
+    }
+
+    fn id(&self, names: &Names, owner: &[u8]) -> Result<u32, Status> {
+        let text = std::str::from_utf8(owner).map_err(|_| Status::BadOwner)?;
+        if let Some(id) = number(text) {
+            return Ok(id);
+        }
+        let (name, domain) = text.rsplit_once('@').ok_or(Status::BadOwner)?;
+        // Domains are DNS's, where case means nothing.
+        let ours = self.domain.as_ref().is_some_and(|ours| ours.eq_ignore_ascii_case(domain));
+        names.ids.get(name.as_bytes()).copied().filter(|_| ours).ok_or(Status::BadOwner)
+    }
+
+    /// What a user is called.
+    pub(crate) fn user_name(&self, id: u32) -> Bytes {
+        name(&self.users, id)
+    }
+
+    /// What a group is called.
+    pub(crate) fn group_name(&self, id: u32) -> Bytes {
+        name(&self.groups, id)
+    }
+}
+
+fn name(names: &Names, id: u32) -> Bytes {
+    names.given.get(&id).cloned().unwrap_or_else(|| Bytes::from(id.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n\
+                          bob:x:1001:100::/:/bin/sh\ntoor:x:0:0::/:/bin/sh\nann:x:7:7::/:\n\n+::::::\nhalf:x\nbad:x:-5:1\n";
+    const GROUP: &str = "root:x:0:\nusers:x:100:ann,bob\n";
+
+    #[test]
+    fn numbers_are_always_understood() {
+        for owners in [Owners::default(), Owners::new("example.org", true, PASSWD, GROUP)] {
+            for (text, id) in [("0", Some(0)), ("65534", Some(65534)), ("4294967294", Some(4_294_967_294))] {
+                assert_eq!(owners.user(text.as_bytes()).ok(), id, "{text}");
+                assert_eq!(owners.group(text.as_bytes()).ok(), id, "{text}");
+            }
+            for text in
+                ["", "+5", "-1", "007", "4294967295", "4294967296", "5 ", "0x5", "5@", "@", "5@example.org"]
+            {
+                assert_eq!(owners.user(text.as_bytes()), Err(Status::BadOwner), "{text}");
+            }
+            assert_eq!(owners.user(b"\xff@example.org"), Err(Status::BadOwner));
+        }
+    }
+
+    #[test]
+    fn names_of_the_domain_are_understood() {
+        let owners = Owners::new("example.org", false, PASSWD, GROUP);
+        for (text, id) in [
+            ("root@example.org", Some(0)),
+            ("toor@example.org", Some(0)),
+            ("ann@EXAMPLE.org", Some(1000)),
+            ("ann@example.com", None),
+            ("ann", None),
+            ("eve@example.org", None),
+            ("users@example.org", None),
+            ("half@example.org", None),
+            ("bad@example.org", None),
+            ("+@example.org", None),
+        ] {
+            assert_eq!(owners.user(text.as_bytes()).ok(), id, "{text}");
+        }
+        assert_eq!(owners.group(b"users@example.org"), Ok(100));
+        assert_eq!(owners.group(b"ann@example.org"), Err(Status::BadOwner));
+        assert_eq!((owners.user_name(1000), owners.group_name(100)), ("1000".into(), "100".into()));
+        assert_eq!(Owners::default().user(b"root@example.org"), Err(Status::BadOwner));
+    }
+
+    #[test]
+    fn names_are_given_out_when_asked_for_and_numbers_for_the_rest() {
+        let owners = Owners::new("example.org", true, PASSWD, GROUP);
+        assert_eq!(owners.user_name(0), "root@example.org", "the first of two names");
+        assert_eq!(owners.user_name(1001), "bob@example.org");
+        assert_eq!(owners.user_name(7), "7", "its only name means another number");
+        assert_eq!(owners.user_name(2000), "2000");
+        assert_eq!(owners.group_name(100), "users@example.org");
+        assert_eq!(owners.group_name(1000), "1000");
+    }
+}
