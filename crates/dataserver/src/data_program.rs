@@ -7,13 +7,16 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use nfs::{Answer, Connection, Gatekeeper, Metrics, OperationLabels, Program};
-use wire::data::{
-    self, Call, Procedure, Reply, Status, commit, list, null, read, remove, status, truncate, write,
-};
+use wire::data::{self, Call, Procedure, Reply, Run, Status};
+use wire::data::{allocate, commit, copy, list, null, punch, read, read_plus, remove, seek, status};
+use wire::data::{truncate, write};
 use wire::rpc::Rejection;
 use wire::xdr::{Encode, Encoder};
 
+use crate::disk::Place;
 use crate::objects::ObjectError;
+use crate::pull::Others;
+use crate::ranges;
 use crate::server::{BadHandle, Found, Targets};
 
 /// Bytes of one READ at most: what fits a record, see [`nfs::Limits`].
@@ -23,6 +26,7 @@ const READ_BYTES_MAX: u32 = 1 << 20;
 pub(crate) struct DataProgram {
     targets: Arc<Targets>,
     gatekeeper: Gatekeeper,
+    others: Others,
     metrics: Arc<Metrics>,
 }
 
@@ -53,8 +57,8 @@ impl Program for DataProgram {
 }
 
 impl DataProgram {
-    pub(crate) fn new(targets: Arc<Targets>, gatekeeper: Gatekeeper) -> Self {
-        Self { targets, gatekeeper, metrics: Arc::default() }
+    pub(crate) fn new(targets: Arc<Targets>, gatekeeper: Gatekeeper, others: Others) -> Self {
+        Self { targets, gatekeeper, others, metrics: Arc::default() }
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -75,6 +79,11 @@ impl DataProgram {
             Call::Remove(args) => Reply::Remove(and(gate, self.remove(args)).await),
             Call::List(args) => Reply::List(and(gate, self.list(args)).await),
             Call::Status(_) => Reply::Status(and(gate, self.status()).await),
+            Call::Seek(args) => Reply::Seek(and(gate, self.seek(args)).await),
+            Call::Allocate(args) => Reply::Allocate(and(gate, self.allocate(args)).await),
+            Call::Punch(args) => Reply::Punch(and(gate, self.punch(args)).await),
+            Call::Copy(args) => Reply::Copy(and(gate, self.copy(args)).await),
+            Call::ReadPlus(args) => Reply::ReadPlus(and(gate, self.read_plus(args)).await),
         }
     }
 
@@ -136,6 +145,62 @@ impl DataProgram {
         space.map(|targets| status::ResOk { targets }).map_err(|_| Status::Io)
     }
 
+    async fn seek(&self, args: seek::Args) -> seek::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        let found = target.run(move |o| match args.what {
+            seek::What::Data => o.seek(name, Place::Data, args.offset),
+            seek::What::Hole => o.seek(name, Place::Hole, args.offset),
+            seek::What::End => o.length(name).map(Some),
+        });
+        Ok(seek::ResOk { found: found.await.map_err(refusal)? })
+    }
+
+    async fn allocate(&self, args: allocate::Args) -> allocate::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        let allocate::Args { offset, len, ask, .. } = args;
+        let work = target
+            .run(move |o| if ask { o.reserve(name, offset, len) } else { o.allocate(name, offset, len) });
+        let ranges::Reserve { needed, free } = work.await.map_err(refusal)?;
+        let verifier = target.objects().verifier();
+        Ok(allocate::ResOk { needed, free, file_system: target.file_system(), verifier })
+    }
+
+    async fn punch(&self, args: punch::Args) -> punch::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        target.run(move |o| o.punch(name, args.offset, args.len)).await.map_err(refusal)
+    }
+
+    async fn copy(&self, args: copy::Args) -> copy::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        let copy::Args { source, address, pieces, stable, .. } = args;
+        match self.find(&source) {
+            Ok(Found { target: from_target, name: from, .. }) => {
+                let work = target.run(move |o| o.copy(name, from_target.objects(), from, &pieces));
+                work.await.map_err(refusal)?;
+            }
+            Err(Status::NotFound) => self.others.pull(&target, name, &address, source, &pieces).await?,
+            Err(status) => return Err(status),
+        }
+        if stable {
+            target.run(move |o| o.commit(name)).await.map_err(refusal)?;
+        }
+        Ok(copy::ResOk { verifier: target.objects().verifier() })
+    }
+
+    async fn read_plus(&self, args: read::Args) -> read_plus::Res {
+        let Found { target, name, .. } = self.find(&args.handle)?;
+        let count = args.count.min(READ_BYTES_MAX) as usize;
+        let runs = target.run(move |o| o.read_runs(name, args.offset, count)).await.map_err(refusal)?;
+        let run = |run| match run {
+            ranges::Run::Data(data) => {
+                self.metrics.file_bytes_read.inc_by(data.len() as u64);
+                Run::Data(data.into())
+            }
+            ranges::Run::Hole(len) => Run::Hole(len),
+        };
+        Ok(read_plus::ResOk { runs: runs.into_iter().map(run).collect() })
+    }
+
     fn find(&self, handle: &Bytes) -> Result<Found, Status> {
         self.targets.find(handle).map_err(|e| match e {
             BadHandle::Forged => Status::BadHandle,
@@ -153,7 +218,7 @@ async fn and<T>(
     work.await
 }
 
-fn refusal(error: ObjectError) -> Status {
+pub(crate) fn refusal(error: ObjectError) -> Status {
     match error {
         ObjectError::NoSpace => Status::NoSpace,
         ObjectError::Io => Status::Io,
@@ -161,6 +226,7 @@ fn refusal(error: ObjectError) -> Status {
         ObjectError::TooLarge => Status::Invalid,
         ObjectError::ReadOnly => Status::ReadOnly,
         ObjectError::Busy => Status::Delay,
+        ObjectError::NotSupported => Status::NotSupported,
     }
 }
 
@@ -176,5 +242,10 @@ fn failed(reply: &Reply) -> bool {
         Reply::Remove(res) => res.is_err(),
         Reply::List(res) => res.is_err(),
         Reply::Status(res) => res.is_err(),
+        Reply::Seek(res) => res.is_err(),
+        Reply::Allocate(res) => res.is_err(),
+        Reply::Punch(res) => res.is_err(),
+        Reply::Copy(res) => res.is_err(),
+        Reply::ReadPlus(res) => res.is_err(),
     }
 }

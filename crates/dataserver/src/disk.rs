@@ -5,6 +5,18 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
+
+/// What [`Disk::seek`] looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The next data at or after an offset.
+    Data,
+    /// The next hole, or the end.
+    Hole,
+}
+
 /// File I/O that can fail. The methods do what the kernel does; a test overrides the one that is to fail.
 pub trait Disk: Send + Sync + 'static {
     /// Reads at most as many bytes as `buffer` holds; fewer only at the end of the file.
@@ -38,6 +50,56 @@ pub trait Disk: Send + Sync + 'static {
     /// The kernel's.
     fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
         file.set_len(len)
+    }
+
+    /// The next place of that kind at or after `offset`; none: there is no more data, or `offset` is beyond the end.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn seek(&self, file: &File, place: Place, offset: u64) -> io::Result<Option<u64>> {
+        let from = match place {
+            Place::Data => SeekFrom::Data(offset),
+            Place::Hole => SeekFrom::Hole(offset),
+        };
+        // This moves the position of the file, which nobody else uses.
+        match rustix::fs::seek(file, from) {
+            Ok(at) => Ok(Some(at)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Reserves room for a range, and makes the file as long as it takes.
+    ///
+    /// # Errors
+    /// The kernel's; some of the range may have been reserved.
+    fn allocate(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len)?)
+    }
+
+    /// Makes a range a hole; the length stays.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn punch(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(file, how, offset, len)?)
+    }
+
+    /// Copies at most `len` bytes within the kernel, which shares them between the files where the file system can.
+    /// Fewer than that were copied, or none at the end of `from`.
+    ///
+    /// # Errors
+    /// The kernel's; also where it cannot copy between these two.
+    fn copy(
+        &self,
+        from: &File,
+        mut from_offset: u64,
+        to: &File,
+        mut to_offset: u64,
+        len: usize,
+    ) -> io::Result<usize> {
+        Ok(rustix::fs::copy_file_range(from, Some(&mut from_offset), to, Some(&mut to_offset), len)?)
     }
 
     /// Makes the file's data and length durable.

@@ -5,6 +5,7 @@
 //! is called, nor who may read it: the handle that a client shows was minted by a metaserver, and is the permission.
 
 mod clients;
+mod copy;
 mod data_program;
 mod disk;
 mod identity;
@@ -13,14 +14,17 @@ mod object;
 mod objects;
 mod open_files;
 mod ops;
+mod pull;
+mod ranges;
 mod removed;
 mod room;
 mod server;
 mod target;
 
-pub use disk::{Disk, SystemDisk};
+pub use disk::{Disk, Place, SystemDisk};
 pub use identity::IdentityError;
 pub use object::ObjectName;
 pub use objects::{ObjectError, Objects, ReadOutcome, Space};
+pub use ranges::{Reserve, Run};
 pub use server::{DataServer, DataServerConfig, ObjectLengths};
 pub use target::{OPEN_FILES_MAX, Target, TargetError};

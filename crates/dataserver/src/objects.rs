@@ -5,7 +5,7 @@
 //! ```text
 //! write    ─▶ open (creates) ─▶ pwrite ─▶ mark dirty ─▶ answer            the data are in the page cache
 //! commit   ─▶ fdatasync if dirty ─▶ fsync directory if created ─▶ answer   they are on the disk
-//! truncate ─▶ ftruncate ─▶ as commit
+//! truncate ─▶ ftruncate ─▶ as commit           (allocate and punch likewise; copy: as write)
 //! remove   ─▶ remember as removed ─▶ forget open file ─▶ unlink ─▶ fsync directory
 //! ```
 //!
@@ -56,6 +56,9 @@ pub enum ObjectError {
     /// Files or memory have run out; it may pass.
     #[error("out of files or memory")]
     Busy,
+    /// The file system below cannot do this.
+    #[error("the file system cannot do this")]
+    NotSupported,
 }
 
 /// What a read found.
@@ -79,8 +82,8 @@ pub struct Space {
 /// The objects of one target.
 pub struct Objects {
     root: PathBuf,
-    disk: Arc<dyn Disk>,
-    pool: BufferPool,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) pool: BufferPool,
     verifier: WriteVerifier,
     open: Mutex<OpenFiles>,
     removed: Mutex<Removed>,
@@ -89,7 +92,7 @@ pub struct Objects {
     names: Vec<Mutex<()>>,
     hasher: RandomState,
     failed: AtomicBool,
-    room: Room,
+    pub(crate) room: Room,
     pub(crate) count: AtomicU64,
 }
 
@@ -148,7 +151,7 @@ impl Objects {
     pub fn read(&self, name: ObjectName, offset: u64, count: usize) -> Result<ReadOutcome, ObjectError> {
         self.check()?;
         let empty = ReadOutcome { data: Bytes::new(), at_end: true };
-        if end_of(offset, count).is_err() {
+        if end_of(offset, count as u64).is_err() {
             return Ok(empty);
         }
         let Some(object) = self.find(name)? else { return Ok(empty) };
@@ -166,7 +169,7 @@ impl Objects {
     /// [`ObjectError`]; some of the bytes may have been written.
     pub fn write(&self, name: ObjectName, offset: u64, data: &Payload) -> Result<(), ObjectError> {
         self.check()?;
-        end_of(offset, data.len())?;
+        end_of(offset, data.len() as u64)?;
         if data.is_empty() {
             return Ok(());
         }
@@ -269,11 +272,11 @@ impl Objects {
         if self.failed() { Err(ObjectError::Io) } else { Ok(()) }
     }
 
-    fn find(&self, name: ObjectName) -> Result<Option<Arc<OpenObject>>, ObjectError> {
+    pub(crate) fn find(&self, name: ObjectName) -> Result<Option<Arc<OpenObject>>, ObjectError> {
         self.open(name, false)
     }
 
-    fn find_or_create(&self, name: ObjectName) -> Result<Arc<OpenObject>, ObjectError> {
+    pub(crate) fn find_or_create(&self, name: ObjectName) -> Result<Arc<OpenObject>, ObjectError> {
         self.open(name, true)?.ok_or(ObjectError::Io)
     }
 
@@ -325,7 +328,7 @@ impl Objects {
         }
     }
 
-    fn sync(&self, name: &ObjectName, object: &OpenObject) -> Result<(), ObjectError> {
+    pub(crate) fn sync(&self, name: &ObjectName, object: &OpenObject) -> Result<(), ObjectError> {
         let file = |file: &File| {
             self.disk.sync_file(file).map_err(|e| {
                 self.fail();
@@ -363,7 +366,7 @@ impl Objects {
         let answer = answer_to(&error);
         match answer {
             // Expected in the life of a disk, and told to whoever wrote; a line for each write would fill the log.
-            ObjectError::NoSpace | ObjectError::TooLarge => {
+            ObjectError::NoSpace | ObjectError::TooLarge | ObjectError::NotSupported => {
                 tracing::debug!(target = %self.root.display(), %name, %error, "{doing} object failed");
             }
             _ => tracing::error!(target = %self.root.display(), %name, %error, "{doing} object failed"),
@@ -378,12 +381,13 @@ fn answer_to(error: &io::Error) -> ObjectError {
         Some(Errno::FBIG) => ObjectError::TooLarge,
         Some(Errno::ROFS) => ObjectError::ReadOnly,
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => ObjectError::Busy,
+        Some(Errno::OPNOTSUPP | Errno::NOSYS) => ObjectError::NotSupported,
         _ => ObjectError::Io,
     }
 }
 
 /// The end of a run of bytes, which must be an offset that the kernel can take.
-fn end_of(offset: u64, len: usize) -> Result<u64, ObjectError> {
-    let end = offset.checked_add(len as u64).ok_or(ObjectError::TooLarge)?;
+pub(crate) fn end_of(offset: u64, len: u64) -> Result<u64, ObjectError> {
+    let end = offset.checked_add(len).ok_or(ObjectError::TooLarge)?;
     i64::try_from(end).map(|_| end).map_err(|_| ObjectError::TooLarge)
 }

@@ -17,6 +17,7 @@ use crate::data_program::DataProgram;
 use crate::identity;
 use crate::object::ObjectName;
 use crate::ops::NfsServer;
+use crate::pull::Others;
 use crate::target::{Target, TargetError};
 
 const IDENTITY_FILE: &str = "server.toml";
@@ -106,6 +107,7 @@ fn space(target: &Target) -> TargetSpace {
         free: space.free,
         objects: objects.count(),
         failed,
+        reflinks: target.reflinks(),
     }
 }
 
@@ -136,7 +138,8 @@ impl DataServer {
         let targets = Arc::new(Targets { key, all: open_targets(&targets, cluster, &*entropy)? });
         let clients = Clients::new(id, clock, Arc::clone(&entropy));
         let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths));
-        let data = DataProgram::new(Arc::clone(&targets), Gatekeeper::new(peer_key, entropy));
+        let others = Others::new(peer_key.clone(), Arc::clone(&entropy));
+        let data = DataProgram::new(Arc::clone(&targets), Gatekeeper::new(peer_key, entropy), others);
         Ok(Self { id, name, targets, nfs, data: Arc::new(data), _lock: lock })
     }
 

@@ -9,11 +9,12 @@
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use host::Entropy;
+use rustix::fs::{Mode, OFlags};
 
 use crate::disk::{Disk, SystemDisk};
 use crate::identity::{self, Identity, IdentityError};
@@ -66,6 +67,7 @@ pub struct Target {
     id: u64,
     path: PathBuf,
     file_system: u64,
+    reflinks: bool,
     objects: Objects,
     _lock: File,
 }
@@ -117,7 +119,8 @@ impl Target {
         let objects = Objects::new(root, disk, verifier, open_files_max, count);
         let device = handle.metadata().map_err(io("look at", dir))?.dev();
         let file_system = file_system(device).unwrap_or(id);
-        Ok(Arc::new(Self { id, path: dir.into(), file_system, objects, _lock: lock }))
+        let reflinks = reflinks(dir);
+        Ok(Arc::new(Self { id, path: dir.into(), file_system, reflinks, objects, _lock: lock }))
     }
 
     /// Its id, in every handle of its objects.
@@ -136,6 +139,13 @@ impl Target {
     #[must_use]
     pub fn file_system(&self) -> u64 {
         self.file_system
+    }
+
+    /// Whether two files on its file system can share their data: then a copy between two of its objects, or of any
+    /// targets with the same [`Target::file_system`], takes no time and no room.
+    #[must_use]
+    pub fn reflinks(&self) -> bool {
+        self.reflinks
     }
 
     /// Its objects, for those who may block.
@@ -173,6 +183,20 @@ fn file_system(device: u64) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     (machine, device).hash(&mut hasher);
     Some(hasher.finish())
+}
+
+/// Tries it, with files that have no name and so leave nothing behind.
+fn reflinks(dir: &Path) -> bool {
+    let nameless = || {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR).map(File::from)
+    };
+    let share = || {
+        let (one, other) = (nameless()?, nameless()?);
+        one.write_all_at(&[1; 4096], 0)?;
+        Ok::<_, io::Error>(rustix::fs::ioctl_ficlone(&other, &one)?)
+    };
+    share().is_ok()
 }
 
 /// A directory without target.toml may hold what a creation that was cut short leaves, and nothing else.

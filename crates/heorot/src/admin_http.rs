@@ -44,7 +44,9 @@ impl Admin {
         let mut registries = Vec::new();
         if let Some(metaserver) = &metaserver {
             let labels = [("role", "metaserver"), ("server", "mds"), ("caller", "client")];
-            registries.push(metrics::registry(&metaserver.metrics(), &labels));
+            let mut registry = metrics::registry(&metaserver.metrics(), &labels);
+            metaserver.reports().register(&mut registry);
+            registries.push(registry);
         }
         for ds in &data_servers {
             let labels = |caller| [("role", "dataserver"), ("server", ds.name()), ("caller", caller)];

@@ -21,6 +21,8 @@ pub(crate) const IO_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const INODES_MAX: u64 = 1 << 40;
 /// FSCHARSET_CAP4_CONTAINS_NON_UTF8: names are bytes (RFC 8881, section 14.4).
 const CONTAINS_NON_UTF8: u32 = 1;
+/// What the offsets of a CLONE must be multiples of: the block of every file system that can share data.
+pub(crate) const CLONE_BLOCK_BYTES: u32 = 4096;
 
 /// What GETATTR answers.
 pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
@@ -76,6 +78,7 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::MODE_SET_MASKED,
     attr::SUPPATTR_EXCLCREAT,
     attr::FS_CHARSET_CAP,
+    attr::CLONE_BLKSIZE,
     attr::CHANGE_ATTR_TYPE,
     attr::MODE_UMASK,
 ]);
@@ -331,6 +334,7 @@ fn of_inode(inode: &Inode) -> Fattr {
         layout_type: Some(vec![LayoutType::FILES]),
         fs_charset_cap: Some(CONTAINS_NON_UTF8),
         suppattr_exclcreat: Some(SETTABLE_NEW),
+        clone_blksize: Some(CLONE_BLOCK_BYTES),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
         ..Fattr::default()
     }

@@ -80,9 +80,36 @@ impl DataServers {
         }
     }
 
+    /// What its server answered about it just now.
+    pub(crate) fn update(&self, target: TargetId, space: TargetSpace) {
+        if let Ok(mut targets) = self.targets.write()
+            && let Some(target) = targets.get_mut(&target)
+        {
+            target.space = Some(space);
+        }
+    }
+
+    /// Its server does not answer: until it reports again, it gets no new files.
+    pub(crate) fn silence(&self, target: TargetId) {
+        if let Ok(mut targets) = self.targets.write()
+            && let Some(target) = targets.get_mut(&target)
+        {
+            target.heard = None;
+        }
+    }
+
     /// The connection to the server that has `target`.
     pub(crate) fn peer(&self, target: TargetId) -> Option<Arc<Peer>> {
         Some(Arc::clone(&self.targets.read().ok()?.get(&target)?.peer))
+    }
+
+    /// Whether an object of one of these targets can share its data with an object of the other: both on one file
+    /// system that can, and of one server, which has to do it. None: a server has not said anything yet.
+    pub(crate) fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
+        let targets = self.targets.read().ok()?;
+        let (one, other) = (targets.get(&one)?, targets.get(&other)?);
+        let (a, b) = (one.space.as_ref()?, other.space.as_ref()?);
+        Some(one.server == other.server && a.file_system == b.file_system && a.reflinks && b.reflinks)
     }
 
     fn is_alive(&self, target: &Target) -> bool {

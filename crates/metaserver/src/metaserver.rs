@@ -25,6 +25,7 @@ use crate::owners::Owners;
 use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::recall::Recalls;
+use crate::reports::Reports;
 use crate::sessions::Sessions;
 
 /// How a metaserver is run.
@@ -51,7 +52,7 @@ pub struct Metaserver {
     pub(crate) key: HandleKey,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) data: DataServers,
+    pub(crate) data: Arc<DataServers>,
     pub(crate) placement: Placement,
     default_stripe: RwLock<DefaultStripe>,
     owners: RwLock<Arc<Owners>>,
@@ -64,6 +65,7 @@ pub struct Metaserver {
     pub(crate) layouts_returned: Notify,
     pub(crate) gatekeeper: Arc<Gatekeeper>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) reports: Arc<Reports>,
     background: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -81,7 +83,7 @@ impl Metaserver {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Arc<Self>, ReplicaError> {
         let failed = |e: store::StoreError| ReplicaError::Failed(e.to_string());
-        let data = DataServers::new(peer_key.clone(), Arc::clone(&clock), Arc::clone(&entropy));
+        let data = Arc::new(DataServers::new(peer_key.clone(), Arc::clone(&clock), Arc::clone(&entropy)));
         let placement = Placement::default();
         let view = replica.view().map_err(failed)?;
         for server in read::data_servers(&*view).map_err(failed)? {
@@ -109,6 +111,7 @@ impl Metaserver {
             layouts_returned: Notify::new(),
             gatekeeper: Arc::new(Gatekeeper::new(peer_key, Arc::clone(&entropy))),
             metrics: Arc::default(),
+            reports: Arc::default(),
             background: Mutex::default(),
             clock,
             entropy,
@@ -168,6 +171,12 @@ impl Metaserver {
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
+    }
+
+    /// What clients report of data servers.
+    #[must_use]
+    pub fn reports(&self) -> Arc<Reports> {
+        Arc::clone(&self.reports)
     }
 
     /// A view that has everything acknowledged so far.

@@ -294,6 +294,15 @@ impl Nfs4 for Metaserver {
             ArgOp::ReclaimComplete(args) => {
                 ResOp::ReclaimComplete(ops::reclaim_complete::complete(self, cx, args).await)
             }
+            ArgOp::Allocate(args) => ResOp::Allocate(ops::allocate::allocate(self, cx, args).await),
+            ArgOp::Clone(args) => ResOp::Clone(ops::clone::clone(self, cx, args).await),
+            ArgOp::Copy(args) => ResOp::Copy(ops::copy::copy(self, cx, args).await.map_err(Into::into)),
+            ArgOp::Deallocate(args) => ResOp::Deallocate(ops::deallocate::deallocate(self, cx, args).await),
+            ArgOp::IoAdvise(args) => ResOp::IoAdvise(ops::io_advise::io_advise(self, cx, args)),
+            ArgOp::LayoutError(args) => ResOp::LayoutError(ops::layouterror::layouterror(self, cx, args)),
+            ArgOp::LayoutStats(args) => ResOp::LayoutStats(ops::layoutstats::layoutstats(self, cx, args)),
+            ArgOp::ReadPlus(args) => ResOp::ReadPlus(ops::read_plus::read_plus(self, cx, args).await),
+            ArgOp::Seek(args) => ResOp::Seek(ops::seek::seek(self, cx, args).await),
             // The compound has dealt with SEQUENCE; a second one is out of place.
             ArgOp::Sequence(_) => ResOp::Sequence(Err(Status::SequencePos)),
             ArgOp::Illegal(_) => ResOp::Illegal,

@@ -27,7 +27,7 @@ static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 #[derive(Clone)]
 pub(crate) struct FileData {
     file: FileHandle,
-    layout: FileLayout,
+    pub(crate) layout: FileLayout,
     targets: Vec<TargetId>,
 }
 
@@ -51,7 +51,7 @@ impl WriteVerifier {
     }
 
     /// Notes what a data server answered.
-    fn saw(&self, target: TargetId, verifier: data::WriteVerifier) {
+    pub(crate) fn saw(&self, target: TargetId, verifier: data::WriteVerifier) {
         if let Ok(mut state) = self.state.lock()
             && state.seen.insert(target, verifier).is_some_and(|before| before != verifier)
         {
@@ -73,6 +73,7 @@ fn data_failed(status: data::Status) -> Status {
         data::Status::Delay => Status::Delay,
         data::Status::ReadOnly => Status::RoFs,
         data::Status::Invalid => Status::Inval,
+        data::Status::NotSupported => Status::NotSupp,
         other => {
             tracing::error!(status = ?other, "data server refused");
             Status::Io

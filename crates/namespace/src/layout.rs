@@ -132,4 +132,49 @@ impl FileLayout {
         let within = (size % row).saturating_sub(column * unit).min(unit);
         size / row * unit + within
     }
+
+    /// Where a byte of the object of `column` is in the file: the way back from an [`Extent`].
+    #[must_use]
+    pub fn file_offset(&self, column: u32, object_offset: u64) -> u64 {
+        let (unit, columns, column) =
+            (u64::from(self.unit.bytes()), u64::from(self.columns), u64::from(column));
+        let stripe = (object_offset / unit).saturating_mul(columns).saturating_add(column);
+        stripe.saturating_mul(unit).saturating_add(object_offset % unit)
+    }
+
+    /// What `column` has of the bytes `offset..offset + len` of the file: one run of its object, as (offset, bytes).
+    #[must_use]
+    pub fn object_range(&self, column: u32, offset: u64, len: u64) -> (u64, u64) {
+        let start = self.object_len(column, offset);
+        (start, self.object_len(column, offset.saturating_add(len)) - start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_of_a_column_is_its_extents_and_each_offset_has_its_way_back() {
+        for (unit, columns) in [(1, 1), (1, 3), (2, 4)] {
+            let unit = StripeUnit::new(unit * StripeUnit::STEP_BYTES).unwrap();
+            let layout = FileLayout { device: DeviceId(1), first: 0, unit, columns };
+            let u = u64::from(unit.bytes());
+            for (offset, len) in [(0, 10), (u - 1, 2), (3, 7 * u), (5 * u + 9, 2 * u), (u, 0), (9 * u, u)] {
+                let mut runs = vec![(None, 0); columns as usize];
+                for extent in layout.extents(offset, len) {
+                    let back = layout.file_offset(extent.column, extent.object_offset);
+                    assert_eq!(back, extent.file_offset);
+                    let (start, sum) = &mut runs[extent.column as usize];
+                    start.get_or_insert(extent.object_offset);
+                    *sum += extent.len;
+                }
+                for (column, (start, sum)) in (0..).zip(runs) {
+                    let (found, found_len) = layout.object_range(column, offset, len);
+                    assert_eq!(found_len, sum, "{layout:?} column {column} of {offset}+{len}");
+                    assert!(start.is_none_or(|start| start == found));
+                }
+            }
+        }
+    }
 }

@@ -34,6 +34,10 @@ impl OpenFile {
         OpenFile { client: client.clone(), handle }
     }
 
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Durable when it returns: UNSTABLE writes, then COMMIT (and LAYOUTCOMMIT), as nfs-rs does it.
     pub async fn write(&self, offset: usize, data: &[u8]) {
         let data = Bytes::copy_from_slice(data);

@@ -23,5 +23,6 @@ mod locks;
 mod mounting;
 mod names;
 mod parallel;
+mod ranges;
 mod scene;
 mod server;

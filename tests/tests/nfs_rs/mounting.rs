@@ -1,6 +1,6 @@
 //! Mounts: what is exported, which versions are spoken, and what v4.2 cannot do yet.
 
-use nfs_rs::{NfsError, SeekContent};
+use nfs_rs::NfsError;
 
 use crate::file::{OpenFile, put};
 use crate::scene::{ALL, Version, each, refusal};
@@ -41,26 +41,15 @@ async fn minor_version_0_is_not_spoken() {
     .await;
 }
 
-/// They come with the next issue ("Every operation, every fault"). Until then the client must hear so, and go on.
+/// The client must hear so, and go on.
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_that_v4_2_leaves_to_the_server_are_not_supported_yet() {
+async fn extended_attributes_are_not_supported_yet() {
     each(&[Version::V42], async |scene| {
         let ash = &scene.ash;
         let file = OpenFile::create(ash, "file").await;
-        file.write(0, b"data").await;
-        let handle = || file.handle.clone();
-        let answers = [
-            refusal(ash.allocate(handle(), 0, 100).await),
-            refusal(ash.deallocate(handle(), 0, 2).await),
-            refusal(ash.seek_content(handle(), 0, SeekContent::Hole).await),
-            refusal(ash.read_plus(handle(), 0, 10).await),
-            refusal(ash.clone_range(handle(), handle(), 0, 4096, 0).await),
-        ];
-        assert_eq!(answers, ["NOTSUPP"; 5]);
         // nfs-rs asks first whether there are any.
-        let xattrs = ash.listxattr(handle()).await;
+        let xattrs = ash.listxattr(file.handle.clone()).await;
         assert!(matches!(xattrs, Err(NfsError::Unsupported(_))), "{xattrs:?}");
-        assert_eq!(file.read_all().await, b"data");
         file.close().await;
     })
     .await;

@@ -119,5 +119,6 @@ fn refusal(error: ObjectError) -> Status {
         ObjectError::TooLarge => Status::FBig,
         ObjectError::ReadOnly => Status::RoFs,
         ObjectError::Busy => Status::ServerFault,
+        ObjectError::NotSupported => Status::NotSupp,
     }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use host::SystemEntropy;
 use nfs::{CallFailure, Peer, PeerKey};
-use wire::data::{PROGRAM, Procedure, Status, VERSION, commit, list, read, remove, status, truncate, write};
+use wire::data::{PROGRAM, Piece, Procedure, Run, Status, VERSION};
+use wire::data::{
+    allocate, commit, copy, list, punch, read, read_plus, remove, seek, status, truncate, write,
+};
 use wire::handle::HandleKey;
 use wire::xdr::{Decode, Encode};
 
@@ -137,7 +140,79 @@ async fn garbage_is_answered_and_the_connection_lives_on() {
         let rejected = raw.exchange(to, procedure, &0xffff_fffe_u32).await.unwrap_err();
         assert_eq!(rejected, wire::rpc::Rejection::GarbageArguments, "procedure {procedure}");
     }
-    let rejected = raw.exchange(to, 10, &()).await.unwrap_err();
+    let rejected = raw.exchange(to, 15, &()).await.unwrap_err();
     assert_eq!(rejected, wire::rpc::Rejection::ProcedureUnavailable);
     raw.exchange(to, 0, &()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_metaserver_seeks_allocates_punches_and_reads_with_holes() {
+    let served = Served::start().await;
+    let peer = peer(&served, peer_key());
+    let handle = served.handle(5);
+    put(&peer, &handle, 1 << 20, true, b"hwaet").await.unwrap();
+    for (what, found) in [
+        (seek::What::Data, Some(1 << 20)),
+        (seek::What::Hole, Some(0)),
+        (seek::What::End, Some((1 << 20) + 5)),
+    ] {
+        let args = seek::Args { handle: handle.clone(), offset: 0, what };
+        let res: seek::Res = call(&peer, Procedure::Seek, &args).await;
+        assert_eq!(res, Ok(seek::ResOk { found }), "{what:?}");
+    }
+    let args = read::Args { handle: handle.clone(), offset: (1 << 20) - 10, count: 100 };
+    let res: read_plus::Res = call(&peer, Procedure::ReadPlus, &args).await;
+    let runs = res.unwrap().runs;
+    let [Run::Hole(10), Run::Data(data)] = &runs[..] else { panic!("{runs:?}") };
+    assert_eq!(data.to_bytes(), &b"hwaet"[..]);
+
+    let args = punch::Args { handle: handle.clone(), offset: (1 << 20) + 1, len: 2 };
+    let res: punch::Res = call(&peer, Procedure::Punch, &args).await;
+    assert_eq!(res, Ok(()));
+    assert_eq!(get(&peer, &handle, 1 << 20, 9).await, Ok((Bytes::from_static(b"h\0\0et"), true)));
+    for ask in [true, false] {
+        let args = allocate::Args { handle: handle.clone(), offset: 0, len: 2 << 20, ask };
+        let res: allocate::Res = call(&peer, Procedure::Allocate, &args).await;
+        assert!(res.unwrap().needed >= 1 << 20);
+        let length = if ask { (1 << 20) + 5 } else { 2 << 20 };
+        let args = seek::Args { handle: handle.clone(), offset: 0, what: seek::What::End };
+        let res: seek::Res = call(&peer, Procedure::Seek, &args).await;
+        assert_eq!(res, Ok(seek::ResOk { found: Some(length) }));
+    }
+}
+
+#[tokio::test]
+async fn a_data_server_copies_what_it_has_and_fetches_the_rest_from_another() {
+    let (here, there) = (Served::start().await, Served::start_with(7).await);
+    let (near, far) = (peer(&here, peer_key()), peer(&there, peer_key()));
+    put(&near, &here.handle(5), 3, false, b"near").await.unwrap();
+    put(&far, &there.handle(6), (5 << 20) - 2, false, b"far").await.unwrap();
+    put(&near, &here.handle(7), 0, false, b"overwritten").await.unwrap();
+
+    let copy = async |source: Bytes, pieces: Vec<Piece>| {
+        let address = Bytes::from(there.server.address().to_string());
+        let args = copy::Args { source, address, handle: here.handle(7), pieces, stable: true };
+        call::<copy::Res>(&near, Procedure::Copy, &args).await
+    };
+    copy(here.handle(5), vec![Piece { from: 3, to: 5, len: 4 }]).await.unwrap();
+    assert_eq!(get(&near, &here.handle(7), 0, 20).await, Ok((Bytes::from_static(b"overwnearen"), true)));
+    // Holes and what lies beyond the end come over as such.
+    copy(there.handle(6), vec![Piece { from: 0, to: 2, len: (5 << 20) + 100 }]).await.unwrap();
+    assert_eq!(get(&near, &here.handle(7), 0, 20).await.unwrap().0, [&b"ov"[..], &[0; 18]].concat());
+    assert_eq!(get(&near, &here.handle(7), 5 << 20, 20).await, Ok((Bytes::from_static(b"far"), true)));
+    let sent = there.ds.data_metrics().file_bytes_read.get();
+    assert!(sent < 100_000, "{sent} bytes were sent: holes are not");
+
+    let mut altered = there.handle(6).to_vec();
+    altered[20] ^= 1;
+    assert_eq!(copy(altered.into(), vec![]).await.unwrap_err(), Status::BadHandle);
+    let args = copy::Args {
+        source: there.handle(6),
+        address: Bytes::from_static(b"nowhere"),
+        handle: here.handle(7),
+        pieces: vec![Piece { from: 0, to: 0, len: 1 }],
+        stable: false,
+    };
+    let res: copy::Res = call(&near, Procedure::Copy, &args).await;
+    assert_eq!(res, Err(Status::Invalid));
 }

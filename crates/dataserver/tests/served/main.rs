@@ -80,8 +80,13 @@ fn open(
 
 impl Served {
     async fn start() -> Self {
+        Self::start_with(1).await
+    }
+
+    /// Its id and its target's come from the seed.
+    async fn start_with(seed: u64) -> Self {
         let (dir, told, clock) = (tempfile::tempdir().unwrap(), Arc::default(), Arc::default());
-        let ds = open(dir.path(), &told, &clock, 1).unwrap();
+        let ds = open(dir.path(), &told, &clock, seed).unwrap();
         let server = listen(&ds).await;
         Self { server, ds, told, clock, dir }
     }

@@ -54,6 +54,12 @@ impl WireDevice {
     }
 }
 
+/// Our number of a device.
+pub(super) fn device_number(id: nfs4::DeviceId) -> DeviceId {
+    let [a, b, c, d, e, f, g, h, ..] = id.0;
+    DeviceId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+}
+
 /// FNV-1a: the same in every version of the program, and nobody gains by a collision.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
@@ -66,8 +72,7 @@ pub(crate) fn getdeviceinfo(server: &Metaserver, args: Args) -> Result<ResOk, Er
         return Err(Status::UnknownLayoutType.into());
     }
     let view = server.view()?;
-    let [a, b, c, d, e, f, g, h, ..] = args.device_id.0;
-    let device = WireDevice::find(&*view, DeviceId(u64::from_be_bytes([a, b, c, d, e, f, g, h])))?;
+    let device = WireDevice::find(&*view, device_number(args.device_id))?;
     if device.id != args.device_id {
         return Err(Status::NoEnt.into());
     }

@@ -28,6 +28,8 @@ xdr_enum! {
         ReadOnly = 9,
         /// Not now: try again later.
         Delay = 10,
+        /// The file system of the target cannot do this.
+        NotSupported = 11,
     }
 }
 

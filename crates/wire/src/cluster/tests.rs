@@ -9,8 +9,16 @@ use crate::nfs3::testing::{bytes_of, hostile, round_trip, seeds};
 
 fn calls() -> Vec<Call> {
     let path = Bytes::from_static(b"/data/sda");
-    let target =
-        TargetSpace { file_system: 5, target: 4, path, total: 100, free: 60, objects: 7, failed: false };
+    let target = TargetSpace {
+        file_system: 5,
+        target: 4,
+        path,
+        total: 100,
+        free: 60,
+        objects: 7,
+        failed: false,
+        reflinks: true,
+    };
     vec![
         Call::Null(null::Args {}),
         Call::Hello(hello::Args { cluster: [1; 16], nonce: [2; 32] }),

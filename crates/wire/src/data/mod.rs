@@ -3,19 +3,26 @@
 //! A connection begins with HELLO and PROVE of [`crate::cluster::hello`]; until then everything but NULL is answered
 //! [`Status::NotProven`]. Handles are those of [`crate::handle::ObjectHandle`]: the same that clients hold.
 
+pub mod allocate;
 pub mod commit;
+pub mod copy;
 pub mod list;
 pub mod procedure;
+pub mod punch;
 pub mod read;
+pub mod read_plus;
 pub mod remove;
+pub mod seek;
 pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod truncate;
 pub mod write;
 
+pub use copy::Piece;
 pub use list::{ObjectEntry, ObjectName};
 pub use procedure::{Call, Procedure, Reply};
+pub use read_plus::Run;
 pub use status::TargetSpace;
 
 pub use crate::cluster::{Status, hello, null, prove};

@@ -1,6 +1,7 @@
-//! The ten procedures.
+//! The fifteen procedures.
 
-use super::{commit, hello, list, null, prove, read, remove, status, truncate, write};
+use super::{allocate, commit, copy, hello, list, null, prove, punch, read, read_plus, remove};
+use super::{seek, status, truncate, write};
 
 crate::rpc::program! {
     /// Does nothing: to see whether the server lives.
@@ -23,4 +24,14 @@ crate::rpc::program! {
     8 List list "LIST";
     /// How full and how well the targets are.
     9 Status status "STATUS";
+    /// Finds data or holes of an object.
+    10 Seek seek "SEEK";
+    /// Reserves room for a range of an object.
+    11 Allocate allocate "ALLOCATE";
+    /// Makes a range of an object a hole.
+    12 Punch punch "PUNCH";
+    /// Copies ranges from object to object.
+    13 Copy copy "COPY";
+    /// Reads from an object, holes told apart.
+    14 ReadPlus read_plus "READ_PLUS";
 }

@@ -22,6 +22,8 @@ xdr_struct! {
         pub objects: u64,
         /// Whether a sync failed: it stays failed until the server starts again.
         pub failed: bool,
+        /// Whether objects can share their data (reflink).
+        pub reflinks: bool,
     }
 
     /// No arguments.

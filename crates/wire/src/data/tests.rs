@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Call, ObjectEntry, ObjectName, Procedure, Reply, Status, TargetSpace};
-use super::{commit, hello, list, null, prove, read, remove, status, truncate, write};
+use super::{Call, ObjectEntry, ObjectName, Piece, Procedure, Reply, Run, Status, TargetSpace};
+use super::{allocate, commit, copy, hello, list, null, prove, punch, read, read_plus, remove, seek, status};
+use super::{truncate, write};
 use crate::nfs3::testing::{bytes_of, hostile, round_trip, seeds};
 use crate::xdr::{Decoder, Payload};
 
@@ -30,14 +31,33 @@ fn calls() -> Vec<Call> {
         Call::List(list::Args { target: 4, after, max: 100 }),
         Call::List(list::Args { target: 4, after: None, max: 100 }),
         Call::Status(status::Args {}),
+        Call::Seek(seek::Args { handle: handle(), offset: 7, what: seek::What::Hole }),
+        Call::Allocate(allocate::Args { handle: handle(), offset: 7, len: 8, ask: true }),
+        Call::Punch(punch::Args { handle: handle(), offset: 7, len: 8 }),
+        Call::Copy(copy::Args {
+            source: handle(),
+            address: Bytes::from_static(b"10.0.0.5:2050"),
+            handle: handle(),
+            pieces: vec![Piece { from: 1, to: 2, len: 3 }; 2],
+            stable: true,
+        }),
+        Call::ReadPlus(read::Args { handle: handle(), offset: 1 << 40, count: 65536 }),
     ]
 }
 
 fn replies() -> Vec<Reply> {
     let entry = ObjectEntry { volume: 1, inode: 2, generation: 3, column: 4 };
     let path = Bytes::from_static(b"/data/sda");
-    let target =
-        TargetSpace { file_system: 5, target: 4, path, total: 100, free: 60, objects: 7, failed: true };
+    let target = TargetSpace {
+        file_system: 5,
+        target: 4,
+        path,
+        total: 100,
+        free: 60,
+        objects: 7,
+        failed: true,
+        reflinks: true,
+    };
     vec![
         Reply::Null(null::Res {}),
         Reply::Hello(Ok(hello::ResOk { nonce: [2; 32], proof: [3; 32] })),
@@ -53,6 +73,13 @@ fn replies() -> Vec<Reply> {
         Reply::Remove(Err(Status::Io)),
         Reply::List(Ok(list::ResOk { objects: vec![entry; 3], done: false })),
         Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),
+        Reply::Seek(Ok(seek::ResOk { found: Some(9) })),
+        Reply::Seek(Ok(seek::ResOk { found: None })),
+        Reply::Allocate(Ok(allocate::ResOk { needed: 1, free: 2, file_system: 3, verifier: [9; 8] })),
+        Reply::Allocate(Err(Status::NotSupported)),
+        Reply::Punch(Ok(())),
+        Reply::Copy(Ok(copy::ResOk { verifier: [9; 8] })),
+        Reply::ReadPlus(Ok(read_plus::ResOk { runs: vec![Run::Hole(1 << 33), Run::Data(data())] })),
     ]
 }
 
@@ -69,7 +96,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 10);
+    assert_eq!(Procedure::ALL.len(), 15);
 }
 
 #[test]

@@ -1,0 +1,146 @@
+//! Ranges of an object: finding data and holes, reading with holes told apart, reserving room, and making holes.
+
+use std::os::unix::fs::MetadataExt;
+
+use bytes::Bytes;
+
+use crate::disk::Place;
+use crate::object::ObjectName;
+use crate::objects::{ObjectError, Objects, end_of};
+
+/// Bytes of a block in st_blocks, whatever the file system's are.
+const STAT_BLOCK_BYTES: u64 = 512;
+/// Runs of one read at most, so that a reply is not made of crumbs; what is left is read as data.
+const RUNS_MAX: usize = 64;
+
+/// Some bytes of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Run {
+    /// These.
+    Data(Bytes),
+    /// As many zeros that the disk need not keep.
+    Hole(u64),
+}
+
+/// What a range takes of the disk's room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reserve {
+    /// Bytes that the disk does not have for it yet: at most this many.
+    pub needed: u64,
+    /// Bytes that it has free.
+    pub free: u64,
+}
+
+impl Objects {
+    /// The next data or hole at or after `offset`. All beyond the end is a hole; none: there is no more data.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub fn seek(&self, name: ObjectName, place: Place, offset: u64) -> Result<Option<u64>, ObjectError> {
+        self.check()?;
+        let beyond = match place {
+            Place::Data => None,
+            Place::Hole => Some(offset),
+        };
+        if end_of(offset, 0).is_err() {
+            return Ok(beyond);
+        }
+        let Some(object) = self.find(name)? else { return Ok(beyond) };
+        let found = self.disk.seek(&object.file, place, offset);
+        Ok(found.map_err(|e| self.trouble("seek in", &name, e))?.or(beyond))
+    }
+
+    /// Its length in bytes; that of one that is not there is 0.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub fn length(&self, name: ObjectName) -> Result<u64, ObjectError> {
+        self.check()?;
+        let Some(object) = self.find(name)? else { return Ok(0) };
+        Ok(object.file.metadata().map_err(|e| self.trouble("look at", &name, e))?.len())
+    }
+
+    /// As [`Objects::read`], with holes told apart. The runs end where the object does.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub fn read_runs(&self, name: ObjectName, offset: u64, count: usize) -> Result<Vec<Run>, ObjectError> {
+        let len = self.length(name)?;
+        let end = end_of(offset, count as u64).unwrap_or(offset).min(len);
+        let mut runs = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let data = if runs.len() + 2 < RUNS_MAX { self.seek(name, Place::Data, at)? } else { Some(at) };
+            let data = data.map_or(end, |data| data.clamp(at, end));
+            if data > at {
+                runs.push(Run::Hole(data - at));
+                at = data;
+                continue;
+            }
+            let hole = if runs.len() + 2 < RUNS_MAX { self.seek(name, Place::Hole, at)? } else { None };
+            // A hole that was made since we looked is read as the zeros that it holds.
+            let hole = hole.filter(|hole| *hole > at).map_or(end, |hole| hole.min(end));
+            let read = self.read(name, at, (hole - at) as usize)?;
+            if read.data.is_empty() {
+                break;
+            }
+            at += read.data.len() as u64;
+            runs.push(Run::Data(read.data));
+        }
+        Ok(runs)
+    }
+
+    /// What reserving a range takes.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub fn reserve(&self, name: ObjectName, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
+        self.check()?;
+        let end = end_of(offset, len)?;
+        let free = self.space()?.free;
+        let Some(object) = self.find(name)? else { return Ok(Reserve { needed: len, free }) };
+        let now = object.file.metadata().map_err(|e| self.trouble("look at", &name, e))?;
+        // Which of the blocks are in the range nobody says cheaply: what the whole object lacks is no less.
+        let lacking = end.max(now.len()).saturating_sub(now.blocks().saturating_mul(STAT_BLOCK_BYTES));
+        Ok(Reserve { needed: len.min(lacking), free })
+    }
+
+    /// Reserves room for a range, durably, and creates the object if it is not there. It becomes as long as that takes.
+    /// Returns what it took.
+    ///
+    /// # Errors
+    /// [`ObjectError`]. Nothing was reserved if the disk has not enough free; some may be if others took it meanwhile.
+    pub fn allocate(&self, name: ObjectName, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
+        let reserve = self.reserve(name, offset, len)?;
+        if reserve.needed > reserve.free {
+            return Err(ObjectError::NoSpace);
+        }
+        if len > 0 {
+            let object = self.find_or_create(name)?;
+            let outcome = self.disk.allocate(&object.file, offset, len);
+            object.touch();
+            outcome.map_err(|e| self.trouble("allocate in", &name, e))?;
+            self.sync(&name, &object)?;
+        }
+        Ok(reserve)
+    }
+
+    /// Makes a range a hole, durably. The length stays.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub fn punch(&self, name: ObjectName, offset: u64, len: u64) -> Result<(), ObjectError> {
+        self.check()?;
+        let end = end_of(offset, len)?;
+        let Some(object) = self.find(name)? else { return Ok(()) };
+        let fail = |e| self.trouble("punch a hole in", &name, e);
+        let end = end.min(object.file.metadata().map_err(fail)?.len());
+        if offset < end {
+            let outcome = self.disk.punch(&object.file, offset, end - offset);
+            object.touch();
+            outcome.map_err(fail)?;
+        }
+        // Also when there was nothing to do: who made the hole may not have synced it yet.
+        self.sync(&name, &object)
+    }
+}

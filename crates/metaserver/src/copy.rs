@@ -1,0 +1,208 @@
+//! Copying from file to file on the data servers. Here it is only planned which bytes of which column go where; each
+//! data server copies what it has itself, and fetches the rest from the others.
+//!
+//! ```text
+//! source, unit 2      aa bb aa bb …        column a, column b
+//! target, unit 3      ccc ddd ccc …        column c, column d
+//! pieces              a→c 2, b→c 1, b→d 1, a→d 2, …     joined where both objects go on without a gap
+//! ```
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use namespace::{FileLayout, Inode, TargetId};
+use tokio::task::JoinSet;
+use wire::data::{self, Piece, Procedure};
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+
+/// Planned and copied at a time: within the time that a data server has for an answer, also on slow disks.
+const WINDOW_BYTES: u64 = 64 << 20;
+/// A COPY goes on for this long; then its client hears how far it came, and asks for the rest.
+const COPY_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How a range is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// As far as it comes in [`COPY_TIME_MAX`]; durable after a COMMIT.
+    Copy,
+    /// All of it, by sharing the data, and durably.
+    Clone,
+}
+
+/// The beginning of a range of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub inode: &'a Inode,
+    /// Where it begins.
+    pub offset: u64,
+}
+
+/// Which pieces go from a column of the source to a column of the target.
+type Plan = BTreeMap<(u32, u32), Vec<Piece>>;
+
+/// The pieces of `len` bytes from `from` on in a file of layout `source`, to `to` on in one of layout `target`.
+fn plan((source, from): (&FileLayout, u64), (target, to): (&FileLayout, u64), len: u64) -> Plan {
+    let mut plan = Plan::new();
+    let mut reads = source.extents(from, len);
+    let mut writes = target.extents(to, len);
+    let (mut read, mut write) = (reads.next(), writes.next());
+    while let (Some(r), Some(w)) = (&mut read, &mut write) {
+        let len = r.len.min(w.len);
+        let pieces = plan.entry((r.column, w.column)).or_default();
+        match pieces.last_mut() {
+            Some(p) if p.from + p.len == r.object_offset && p.to + p.len == w.object_offset => p.len += len,
+            _ => pieces.push(Piece { from: r.object_offset, to: w.object_offset, len }),
+        }
+        for extent in [&mut *r, &mut *w] {
+            extent.object_offset += len;
+            extent.len -= len;
+        }
+        if r.len == 0 {
+            read = reads.next();
+        }
+        if w.len == 0 {
+            write = writes.next();
+        }
+    }
+    plan
+}
+
+impl Metaserver {
+    /// Copies up to `len` bytes between two files, or two ranges of one that do not overlap. Returns how many, from the
+    /// first on without a gap.
+    ///
+    /// # Errors
+    /// When the first window fails, or when any does of a [`How::Clone`]; some of the bytes may have been copied.
+    pub(crate) async fn copy_data(
+        &self,
+        source: At<'_>,
+        target: At<'_>,
+        len: u64,
+        how: How,
+    ) -> Result<u64, Status> {
+        let (from, to) = (self.file_data(source.inode)?, self.file_data(target.inode)?);
+        let window = |done| {
+            let (from, to) = ((&from.layout, source.offset + done), (&to.layout, target.offset + done));
+            plan(from, to, WINDOW_BYTES.min(len - done))
+        };
+        let (from_handles, to_handles) = (self.object_handles(&from), self.object_handles(&to));
+        if how == How::Clone {
+            // Before the first byte is shared: a clone is all or nothing.
+            for (a, b) in (0..len).step_by(WINDOW_BYTES as usize).flat_map(|done| window(done).into_keys()) {
+                let (a, b) = (from_handles[a as usize].0, to_handles[b as usize].0);
+                if !self.data.share(a, b).ok_or(Status::Delay)? {
+                    return Err(Status::NotSupp);
+                }
+            }
+        }
+        let began = self.clock.monotonic();
+        let mut copied = 0;
+        while copied < len {
+            match (self.carry_out_copy(window(copied), &from_handles, &to_handles, how).await, how) {
+                (Ok(()), _) => copied += WINDOW_BYTES.min(len - copied),
+                (Err(status), How::Clone) => return Err(status),
+                (Err(status), How::Copy) if copied == 0 => return Err(status),
+                // What was copied counts; the client hears of the trouble when it asks for the rest.
+                (Err(_), How::Copy) => break,
+            }
+            if how == How::Copy && self.clock.monotonic().saturating_sub(began) > COPY_TIME_MAX {
+                break;
+            }
+        }
+        Ok(copied)
+    }
+
+    async fn carry_out_copy(
+        &self,
+        plan: Plan,
+        from: &[(TargetId, Bytes)],
+        to: &[(TargetId, Bytes)],
+        how: How,
+    ) -> Result<(), Status> {
+        let mut calls = JoinSet::new();
+        for ((a, b), pieces) in plan {
+            let ((from_target, source), (target, handle)) =
+                (from[a as usize].clone(), to[b as usize].clone());
+            let args = data::copy::Args {
+                source,
+                address: self.address(from_target)?,
+                handle,
+                pieces,
+                stable: how == How::Clone,
+            };
+            let call = self.call_target::<_, data::copy::ResOk>(target, Procedure::Copy, args);
+            calls.spawn(async move { (target, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            self.write_verifier.saw(target, result?.verifier);
+        }
+        Ok(())
+    }
+
+    fn address(&self, target: TargetId) -> Result<Bytes, Status> {
+        let peer = self.data.peer(target).ok_or(Status::Delay)?;
+        Ok(Bytes::from(peer.address().to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namespace::{DeviceId, StripeUnit};
+
+    use super::*;
+
+    const U: u64 = StripeUnit::STEP_BYTES as u64;
+
+    fn layout(units: u32, columns: u32) -> FileLayout {
+        let unit = StripeUnit::new(units * StripeUnit::STEP_BYTES).unwrap();
+        FileLayout { device: DeviceId(1), first: 0, unit, columns }
+    }
+
+    /// Carries a plan out on files of bytes, and compares.
+    fn check(source: FileLayout, from: u64, target: FileLayout, to: u64, len: u64) -> usize {
+        // Which file offset of the source each byte of the target has come from, by the units' steps at the borders.
+        let mut seen = 0;
+        let mut pieces = 0;
+        for ((a, b), moves) in plan((&source, from), (&target, to), len) {
+            pieces += moves.len();
+            for Piece { from: r, to: w, len } in moves {
+                seen += len;
+                let mut at = 0;
+                while at < len {
+                    let (x, y) = (source.file_offset(a, r + at), target.file_offset(b, w + at));
+                    assert_eq!(x - from, y - to, "{source:?} {from} to {target:?} {to}");
+                    at += (U - (r + at) % U).min(U - (w + at) % U);
+                }
+            }
+        }
+        assert_eq!(seen, len, "each byte goes once");
+        pieces
+    }
+
+    #[test]
+    fn files_of_one_shape_need_one_piece_for_each_column() {
+        assert_eq!(check(layout(1, 4), 0, layout(1, 4), 0, 40 * U), 4);
+        assert_eq!(check(layout(1, 4), 5, layout(1, 4), 8 * U + 5, 40 * U + 7), 4);
+        assert_eq!(check(layout(16, 1), 0, layout(1, 1), 0, 40 * U), 1);
+        assert_eq!(check(layout(1, 4), 0, layout(1, 4), 0, 0), 0);
+    }
+
+    #[test]
+    fn units_and_columns_may_differ_and_offsets_be_odd() {
+        for (source, target) in [
+            (layout(1, 4), layout(2, 4)),
+            (layout(3, 2), layout(1, 5)),
+            (layout(1, 1), layout(1, 4)),
+            (layout(4, 4), layout(1, 1)),
+        ] {
+            for (from, to, len) in [(0, 0, 30 * U), (7, 0, 9 * U), (U - 1, 3 * U + 1, 11 * U + 5), (1, 2, 3)]
+            {
+                check(source, from, target, to, len);
+            }
+        }
+    }
+}

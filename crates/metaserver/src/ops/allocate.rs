@@ -1,0 +1,19 @@
+//! ALLOCATE (RFC 7862, section 15.1): room for a range is reserved on the data servers. The file is as long afterwards
+//! as if zeros had been written where nothing was; all of it is durable when the client is answered.
+
+use wire::nfs4::Status;
+use wire::nfs4::allocate::Args;
+
+use super::write::{end_of, writable, wrote};
+use crate::Metaserver;
+use crate::nfs4::Context;
+
+pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
+    let inode = writable(server, context, args.stateid)?;
+    if args.length == 0 {
+        return Err(Status::Inval);
+    }
+    let end = end_of(args.offset, args.length)?;
+    server.allocate_data(&inode, args.offset, args.length).await?;
+    wrote(server, context, &inode, end).await
+}

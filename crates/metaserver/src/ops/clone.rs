@@ -1,0 +1,38 @@
+//! CLONE (RFC 7862, section 15.13): the objects of the target share the data of the source's (reflink).
+//!
+//! Only where that can be: each column of the target on the same file system, of the same data server, as what it is to
+//! hold, and a file system that can share. Elsewhere NFS4ERR_NOTSUPP: who asks for a clone wants it at once and for no
+//! room, and `cp --reflink=auto` then tries COPY.
+
+use wire::nfs4::Status;
+use wire::nfs4::clone::Args;
+
+use super::copy::{count, readable_source, target};
+use super::write::{end_of, wrote};
+use crate::Metaserver;
+use crate::attributes::CLONE_BLOCK_BYTES;
+use crate::copy::{At, How};
+use crate::nfs4::Context;
+
+pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
+    let source = readable_source(server, context, args.src_stateid)?;
+    let target = target(server, context, args.dst_stateid)?;
+    let count = count(server, context, &source, args.src_offset, args.count).await?;
+    let end = end_of(args.dst_offset, count)?;
+    let source_end = args.src_offset + count;
+    let block = u64::from(CLONE_BLOCK_BYTES);
+    let aligned = |offset: u64| offset.is_multiple_of(block);
+    // The last block of the source may be a part of one.
+    let whole = aligned(count) || source_end >= source.size;
+    let overlap = source.id == target.id && args.src_offset < end && args.dst_offset < source_end;
+    if !aligned(args.src_offset) || !aligned(args.dst_offset) || !whole || overlap {
+        return Err(Status::Inval);
+    }
+    let from = At { inode: &source, offset: args.src_offset };
+    let to = At { inode: &target, offset: args.dst_offset };
+    server.copy_data(from, to, count, How::Clone).await?;
+    if count > 0 {
+        wrote(server, context, &target, end).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! COPY (RFC 7862, section 15.2) within the cluster: the data servers copy among themselves.
+//!
+//! It is always synchronous, so there is never a copy that OFFLOAD_STATUS or OFFLOAD_CANCEL could ask for. What a reply
+//! counts are the first bytes of the range, without a gap: to a client that is as if they were copied in order. They are
+//! durable after a COMMIT with the same verifier, as unstable writes are.
+
+use namespace::{Inode, Kind, Share, read};
+use store::View;
+use wire::nfs4::copy::{Args, Requirements, ResOk};
+use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
+
+use super::write::{end_of, writable, wrote};
+use crate::Metaserver;
+use crate::copy::{At, How};
+use crate::errors::store_failed;
+use crate::nfs4::{Context, client};
+
+pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
+    // Taken before the first byte goes: see WRITE.
+    let writeverf = server.write_verifier.get();
+    if !args.source_server.is_empty() {
+        // From another server. Not NOTSUPP, after which Linux tries no COPY at all any more; this sends a client to
+        // reading and writing (section 11.1.2.3).
+        return Err(Status::OffloadDenied);
+    }
+    let source = readable_source(server, context, args.src_stateid)?;
+    let target = target(server, context, args.dst_stateid)?;
+    if source.id == target.id {
+        return Err(Status::Inval);
+    }
+    let count = count(server, context, &source, args.src_offset, args.count).await?;
+    end_of(args.dst_offset, count)?;
+    let from = At { inode: &source, offset: args.src_offset };
+    let to = At { inode: &target, offset: args.dst_offset };
+    let copied = server.copy_data(from, to, count, How::Copy).await?;
+    if copied > 0 {
+        wrote(server, context, &target, args.dst_offset + copied).await?;
+    }
+    let committed = if copied > 0 { StableHow::Unstable } else { StableHow::FileSync };
+    let response = WriteResponse { callback_id: None, count: copied, committed, writeverf };
+    Ok(ResOk { response, requirements: Requirements { consecutive: true, synchronous: true } })
+}
+
+/// The saved file, if it may be read under `stateid`, and can be now.
+pub(super) fn readable_source(
+    server: &Metaserver,
+    context: &Context,
+    stateid: Stateid,
+) -> Result<Inode, Status> {
+    let view = server.view()?;
+    let saved = context.state.saved.ok_or(Status::NoFileHandle)?;
+    let inode = server.inode(&*view, saved.inode)?;
+    if inode.generation != saved.generation {
+        return Err(Status::Stale);
+    }
+    let Kind::File(_) = inode.kind else { return Err(Status::WrongType) };
+    // "The current stateid" is here the one that goes with the saved file.
+    let stateid =
+        if stateid == Stateid::CURRENT { saved.stateid.ok_or(Status::BadStateid)? } else { stateid };
+    server.check_io(&*view, context, stateid, &inode, Share::READ)?;
+    still(&*view, &inode)?;
+    Ok(inode)
+}
+
+/// The current file, if it may be written under `stateid`, and can be now.
+pub(super) fn target(server: &Metaserver, context: &Context, stateid: Stateid) -> Result<Inode, Status> {
+    writable(server, context, stateid).map_err(|status| match status {
+        Status::IsDir | Status::Symlink => Status::WrongType,
+        other => other,
+    })
+}
+
+/// How many bytes that is: none means all up to the end of the source, which the range must not go beyond.
+pub(super) async fn count(
+    server: &Metaserver,
+    context: &Context,
+    source: &Inode,
+    offset: u64,
+    count: u64,
+) -> Result<u64, Status> {
+    let size = server.size_seen_by(client(context)?, source).await?;
+    let there = size.checked_sub(offset).ok_or(Status::Inval)?;
+    match count {
+        0 => Ok(there),
+        count if count <= there => Ok(count),
+        _ => Err(Status::Inval),
+    }
+}
+
+fn still(view: &dyn View, inode: &Inode) -> Result<(), Status> {
+    if read::pending_cut(view, inode.id).map_err(store_failed)? { Err(Status::Delay) } else { Ok(()) }
+}

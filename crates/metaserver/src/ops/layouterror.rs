@@ -1,0 +1,57 @@
+//! LAYOUTERROR (RFC 7862, section 15.6): a client could not reach data servers, or one refused it. It goes to the log,
+//! and the metaserver looks at those data servers itself: one that does not answer gets no new files until it does.
+
+use namespace::{Inode, State, read};
+use store::View;
+use wire::nfs4::layouterror::Args;
+use wire::nfs4::op::OpNum;
+use wire::nfs4::{Stateid, Status};
+
+use super::getdeviceinfo::device_number;
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::nfs4::{Context, client, stateid};
+
+/// Errors of one call that are looked into: a client that reports more has told enough.
+const ERRORS_MAX: usize = 16;
+
+pub(crate) fn layouterror(server: &Metaserver, context: &Context, args: Args) -> Result<(), Status> {
+    let view = server.view()?;
+    let inode = check_layout(server, &*view, context, args.stateid)?;
+    for error in args.errors.iter().take(ERRORS_MAX) {
+        let operation = OpNum::from_u32(error.opnum).map_or("unknown", OpNum::name);
+        let device = device_number(error.deviceid);
+        let Some(device) = read::device(&*view, device).map_err(store_failed)? else {
+            return Err(Status::Inval);
+        };
+        tracing::warn!(
+            client = %context.connection.peer(),
+            inode = inode.id.0,
+            device = device.id.0,
+            operation,
+            status = ?error.status,
+            "a client reports that a data server failed it"
+        );
+        server.reports.layout_errors.inc();
+        server.look_at(&device.targets);
+    }
+    Ok(())
+}
+
+/// The current file, if `given` is the caller's layout of it.
+pub(super) fn check_layout(
+    server: &Metaserver,
+    view: &dyn View,
+    context: &Context,
+    given: Stateid,
+) -> Result<Inode, Status> {
+    let inode = server.current_file(view, context)?;
+    let given = stateid(&context.state.resolve(given)?)?;
+    match read::state(view, given.id).map_err(store_failed)? {
+        // Its sequence is not looked at: what is reported may have happened under an older one.
+        Some(State::Layout(layout)) if layout.client == client(context)? && layout.inode == inode.id => {
+            Ok(inode)
+        }
+        _ => Err(Status::BadStateid),
+    }
+}

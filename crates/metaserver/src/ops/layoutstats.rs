@@ -1,0 +1,26 @@
+//! LAYOUTSTATS (RFC 7862, section 15.7): what a client moved to and from the data servers, by its own count. It goes to
+//! the metrics.
+
+use wire::nfs4::layoutstats::Args;
+use wire::nfs4::{LayoutType, Status};
+
+use super::getdeviceinfo::device_number;
+use super::layouterror::check_layout;
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::nfs4::Context;
+
+pub(crate) fn layoutstats(server: &Metaserver, context: &Context, args: Args) -> Result<(), Status> {
+    if args.layout_type != LayoutType::FILES {
+        return Err(Status::UnknownLayoutType);
+    }
+    let view = server.view()?;
+    check_layout(server, &*view, context, args.stateid)?;
+    let device = device_number(args.deviceid);
+    if namespace::read::device(&*view, device).map_err(store_failed)?.is_none() {
+        return Err(Status::Inval);
+    }
+    server.reports.straight_read_bytes.inc_by(args.read.bytes);
+    server.reports.straight_written_bytes.inc_by(args.write.bytes);
+    Ok(())
+}
