@@ -2,13 +2,14 @@
 
 HEOROT := $(CURDIR)/target/release/heorot
 
-.PHONY: help setup build test lint demo soak bench fuzz fix
+.PHONY: help setup build test lint demo soak bench size fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check and test, as CI runs them'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
+	@echo 'make size    5 million files through the state machine, twice: FILES=5000000 DIRS=50000 LIMIT_MIB=512'
 	@echo 'make build   target/release/heorot'
 	@echo 'make setup   only what the others do first: install what they need from Debian'
 	@echo 'make fix     format the code and apply what clippy can repair'
@@ -41,6 +42,12 @@ bench: setup build
 
 fuzz:
 	scripts/fuzz.sh $(or $(MINUTES),10)
+
+# The second time with memory held to LIMIT_MIB, by a cgroup: needs root.
+SIZE := cargo bench --quiet -p replica --bench size -- $(or $(FILES),5000000) $(or $(DIRS),50000)
+size:
+	$(SIZE) 0 /var/tmp
+	$(SIZE) $(or $(LIMIT_MIB),512) /var/tmp
 
 fix:
 	cargo fmt --all

@@ -18,6 +18,7 @@ mod limits;
 mod listen;
 mod logging;
 mod mds;
+mod memory;
 mod metrics;
 mod reload;
 mod secret;

@@ -25,8 +25,6 @@ use crate::{config, listen, logging, reload, size};
 pub(crate) const KIND: &str = "metaserver";
 /// There is one volume so far.
 const VOLUME: u32 = 1;
-/// Of the store, in memory: the upper levels of its tree for 100 million files, and the leaves in use.
-const STORE_CACHE_BYTES: usize = 256 << 20;
 /// What a first start writes: a log segment of 32 MiB, and the store.
 const FIRST_START_BYTES: u64 = 40 << 20;
 /// The last connection must end in this time after it was closed; the log needs no clean end.
@@ -42,6 +40,7 @@ pub(crate) struct MdsSettings {
     pub exports: Exports,
     pub clean_every: Duration,
     pub reserve_bytes: u64,
+    pub metadata_memory_bytes: u64,
 }
 
 /// A metaserver that runs.
@@ -62,7 +61,7 @@ impl RunningMds {
         let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
         let cluster = secret.cluster();
         dir.check(&cluster)?;
-        let reserve_bytes = settings.reserve_bytes;
+        let (reserve_bytes, memory_bytes) = (settings.reserve_bytes, settings.metadata_memory_bytes);
         if dir.cluster().is_none() {
             check_room(dir.path(), FIRST_START_BYTES + reserve_bytes)?;
         }
@@ -71,7 +70,7 @@ impl RunningMds {
         let stamp = Stamp { time, random: entropy.u64() };
         // A replay after a crash takes a while and would keep a thread of the runtime.
         let opened = tokio::task::spawn_blocking(move || {
-            let replica = open_replica(dir.path(), reserve_bytes, stamp)?;
+            let replica = open_replica(dir.path(), reserve_bytes, memory_bytes, stamp)?;
             dir.claim(&cluster, None)?;
             Ok::<_, Failure>((replica, dir))
         });
@@ -119,15 +118,16 @@ impl RunningMds {
     }
 }
 
-fn open_replica(dir: &Path, reserve_bytes: u64, stamp: Stamp) -> Result<Replica, Failure> {
+fn open_replica(dir: &Path, reserve_bytes: u64, memory_bytes: u64, stamp: Stamp) -> Result<Replica, Failure> {
     let explain = |error: String| match free_bytes(dir) {
         Some(free) if free < reserve_bytes && !error.contains("free some") => {
             Failure::new(format!("{error}; {} has only {} left: free some", dir.display(), size::show(free)))
         }
         _ => Failure::new(error),
     };
+    let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
     let store =
-        RedbStore::open(dir.join("namespace.redb"), STORE_CACHE_BYTES).map_err(|e| explain(e.to_string()))?;
+        RedbStore::open(dir.join("namespace.redb"), memory_bytes).map_err(|e| explain(e.to_string()))?;
     let config = ReplicaConfig { dir: dir.into(), reserve_bytes };
     Replica::open(config, Arc::new(store), &mut |edit| namespace::format(edit, &stamp))
         .map_err(|e| explain(e.to_string()))
@@ -172,6 +172,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
         exports: config.exports.clone(),
         clean_every: config.clean_every,
         reserve_bytes: config.reserve_bytes,
+        metadata_memory_bytes: config.metadata_memory_bytes,
     };
     let running = RunningMds::start(settings, dir, &secret).await?;
     let admin = AdminServer::start(config.admin, "`admin`", Admin::new(Some(&running), &[])).await?;

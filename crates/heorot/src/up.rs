@@ -114,6 +114,7 @@ async fn start_mds(
         exports: Exports::everybody(rules),
         clean_every: CLEAN_DEFAULT,
         reserve_bytes: RESERVE_DEFAULT_BYTES,
+        metadata_memory_bytes: crate::memory::store_bytes_default(),
     };
     RunningMds::start(settings, DataDir::open(&dir.join("mds"), mds::KIND)?, secret).await
 }

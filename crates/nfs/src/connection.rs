@@ -2,9 +2,11 @@
 //! out and their replies are matched by xid.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -193,7 +195,7 @@ impl Connection {
         let _ = self.ended.acquire().await;
     }
 
-    /// One record: a reply to us, or a call that gets a task of its own.
+    /// One record: a reply to us, or a call; one that has to wait gets a task of its own.
     async fn take(self: &Arc<Self>, record: Bytes, admission: Admission, around: &Surroundings) {
         if record.len() >= 8 && record[4..8] != MESSAGE_CALL.to_be_bytes() {
             return self.take_reply(record);
@@ -217,13 +219,17 @@ impl Connection {
                 let connection = Arc::clone(self);
                 let metrics = Arc::clone(&around.metrics);
                 let call = Call { header, arguments, connection: Arc::clone(self) };
-                tokio::spawn(async move {
+                let mut work = Box::pin(async move {
                     let in_flight = metrics.call_begins();
                     let outcome = program.call(call).await;
                     connection.send(reply(xid, outcome.as_ref().map_err(|r| *r)), &metrics).await;
                     drop(in_flight);
                     drop(admission);
                 });
+                // A call that only looks something up ends here, without a second thread being woken for it.
+                if !poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_ready())).await {
+                    tokio::spawn(work);
+                }
             }
         }
     }

@@ -7,12 +7,13 @@
 //! ```
 //!
 //! That is group commit: while one batch is synced the next one gathers, so that the cost of a sync is shared by all
-//! who wait. The log is what makes a command durable. The store commits without a sync and, once a second, with one;
-//! it keeps the index of the last command applied in the same batch as what that command did. After a crash the
-//! commands behind that index are applied again.
+//! who wait. The log is what makes a command durable. The store keeps changes in memory, and once a second a
+//! thread of its own brings them to disk in one commit; it keeps the index of the last command applied in the same batch
+//! as what that command did. After a crash the commands behind that index are applied again.
 //!
 //! This is a group of one. A group of several puts consensus between the queue and the log.
 
+mod flusher;
 mod log;
 mod machine;
 pub mod record;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A segment gets all its room when it is made. So a full disk is found then, before anything was written, and a sync
-//! has no metadata to write. Records after the last sound one of the last segment were never acknowledged: they are
+//! has no metadata to write. A segment that is not needed any more becomes the spare, and then the next one: what it
+//! held has lower indices, and so cannot be taken for its records. Records after the last sound one of the last segment were never acknowledged: they are
 //! cut off. An unsound record anywhere else is damage, and is said.
 
 use std::fs::{File, OpenOptions};
@@ -22,6 +23,8 @@ use crate::record::{self, Record};
 const MAGIC: &[u8; 16] = b"heorot log 1\n\0\0\0";
 /// Small enough that a fresh start is cheap, large enough that one is made every few hundred thousand commands.
 const SEGMENT_BYTES: u64 = 32 << 20;
+/// A segment of that size that holds nothing that is needed.
+const SPARE: &str = "spare";
 
 /// The log failed. Says what was being done to which file.
 #[derive(Debug, Error)]
@@ -161,14 +164,25 @@ impl Log {
         Ok(())
     }
 
-    /// Removes segments whose records are all at or below `applied`, which the store has on disk.
+    /// Whether the next segment should be got ready.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.position > self.segment_bytes / 2
+    }
+
+    /// Gives up segments whose records are all at or below `applied`, which the store has on disk.
     pub(crate) fn forget(&mut self, applied: u64) -> Result<(), LogError> {
         while let Some(first) = self.sealed.first() {
             let following = self.sealed.get(1).map_or(self.current.first, |s| s.first);
             if following > applied + 1 {
                 break;
             }
-            std::fs::remove_file(&first.path).map_err(failed("remove", &first.path))?;
+            let of_use = std::fs::metadata(&first.path).is_ok_and(|m| m.len() == SEGMENT_BYTES);
+            if of_use {
+                // Whatever spare there is goes: one is enough.
+                std::fs::rename(&first.path, self.dir.join(SPARE)).map_err(failed("rename", &first.path))?;
+            } else {
+                std::fs::remove_file(&first.path).map_err(failed("remove", &first.path))?;
+            }
             self.sealed.remove(0);
         }
         Ok(())
@@ -188,20 +202,34 @@ fn segments(dir: &Path) -> Result<Vec<Segment>, LogError> {
     Ok(out)
 }
 
+/// Makes the spare segment of the log in `dir`, if there is none.
+pub(crate) fn keep_spare(dir: &Path) -> io::Result<()> {
+    let spare = dir.join(SPARE);
+    if spare.exists() {
+        return Ok(());
+    }
+    let temporary = dir.join("spare.tmp");
+    make(&temporary, SEGMENT_BYTES).and_then(|_| std::fs::rename(&temporary, &spare)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&temporary);
+    })
+}
+
 fn create(dir: &Path, first: u64, bytes: u64) -> Result<(Segment, File), LogError> {
     let path = dir.join(format!("{first:020}.log"));
     let temporary = dir.join("next.tmp");
-    let make = || -> io::Result<File> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&temporary)?;
-        // Written, not only reserved: a sync of reserved room would have to write the file's metadata each time.
-        zero(&file, 0, bytes)?;
-        file.write_all_at(MAGIC, 0)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)?;
+    let segment = || -> io::Result<File> {
+        let spare = dir.join(SPARE);
+        let file = if bytes == SEGMENT_BYTES && std::fs::rename(&spare, &path).is_ok() {
+            OpenOptions::new().write(true).open(&path)?
+        } else {
+            let file = make(&temporary, bytes)?;
+            std::fs::rename(&temporary, &path)?;
+            file
+        };
         File::open(dir)?.sync_all()?;
         Ok(file)
     };
-    match make() {
+    match segment() {
         Ok(file) => Ok((Segment { path, first }, file)),
         Err(e) if matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
             let _ = std::fs::remove_file(&temporary);
@@ -209,6 +237,16 @@ fn create(dir: &Path, first: u64, bytes: u64) -> Result<(Segment, File), LogErro
         }
         Err(e) => Err(failed("create", &path)(e)),
     }
+}
+
+/// An empty segment, on disk.
+fn make(path: &Path, bytes: u64) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    // Written, not only reserved: a sync of reserved room would have to write the file's metadata each time.
+    zero(&file, 0, bytes)?;
+    file.write_all_at(MAGIC, 0)?;
+    file.sync_all()?;
+    Ok(file)
 }
 
 fn zero(file: &File, from: u64, to: u64) -> io::Result<()> {
@@ -316,5 +354,31 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let error = indices(empty.path(), 7).err().unwrap();
         assert!(matches!(error, LogError::Damaged { index: 8, .. }), "the log is gone: {error}");
+    }
+
+    #[test]
+    fn a_forgotten_segment_is_used_again_and_what_it_held_is_not_found_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, _) = indices(dir.path(), 0).unwrap();
+        log.append((1..=100).map(proposal).collect::<Vec<_>>().iter()).unwrap();
+        log.roll(0).unwrap();
+        log.append([proposal(101)].iter()).unwrap();
+        log.forget(100).unwrap();
+        assert!(dir.path().join(SPARE).exists());
+        log.roll(0).unwrap();
+        assert!(!dir.path().join(SPARE).exists(), "it is the current one now");
+        assert_eq!(
+            indices(dir.path(), 100).unwrap().1,
+            [101],
+            "an empty segment, though full of old records"
+        );
+        log.append([proposal(102)].iter()).unwrap();
+        log.roll(0).unwrap();
+        log.append([proposal(103)].iter()).unwrap();
+        drop(log);
+        assert_eq!(indices(dir.path(), 100).unwrap().1, [101, 102, 103]);
+
+        keep_spare(dir.path()).unwrap();
+        assert_eq!(dir.path().join(SPARE).metadata().unwrap().len(), SEGMENT_BYTES);
     }
 }

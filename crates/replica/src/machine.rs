@@ -11,6 +11,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::LogError;
+use crate::flusher::Flusher;
 use crate::log::Log;
 
 /// Proposals that wait to be drained. More callers than that wait in turn.
@@ -21,6 +22,7 @@ const BATCH_MAX: usize = 1024;
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Where the applied index is kept in the store: a tag that the state machine leaves to us.
 const APPLIED_KEY: &[u8] = b"\xffapplied";
+const LOG_DIR: &str = "log";
 /// How often the disk's free space is looked at.
 const SPACE_CHECK_EVERY: Duration = Duration::from_millis(100);
 
@@ -79,7 +81,7 @@ impl Replica {
             }
         };
         let mut behind = Vec::new();
-        let log = Log::open(&config.dir.join("log"), applied, |r| behind.push(r)).map_err(|e| fail(&e))?;
+        let log = Log::open(&config.dir.join(LOG_DIR), applied, |r| behind.push(r)).map_err(|e| fail(&e))?;
         if !behind.is_empty() {
             tracing::info!(commands = behind.len(), "replaying the log");
         }
@@ -95,9 +97,11 @@ impl Replica {
         }
         let (queue, receiver) = mpsc::channel(QUEUE_MAX);
         let (failed, failure) = watch::channel(None);
+        let flusher = Flusher::start(Arc::clone(&store), config.dir.join(LOG_DIR)).map_err(|e| fail(&e))?;
         let machine = Machine {
             store: Arc::clone(&store),
             log,
+            flusher,
             config,
             failed,
             synced: Instant::now(),
@@ -171,6 +175,7 @@ fn applied_value(index: u64) -> [u8; 12] {
 struct Machine {
     store: Arc<dyn Store>,
     log: Log,
+    flusher: Flusher,
     config: ReplicaConfig,
     failed: watch::Sender<Option<String>>,
     synced: Instant,
@@ -197,29 +202,32 @@ impl Space {
 impl Machine {
     fn run(mut self, mut queue: mpsc::Receiver<Waiting>) {
         let timer = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let Ok(timer) = timer else { return self.fail("no timer for the replica".into()) };
+        let Ok(timer) = timer else {
+            tracing::error!("no timer for the replica");
+            self.failed.send_replace(Some("no timer for the replica".into()));
+            return;
+        };
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        loop {
-            let wait = if self.dirty { STORE_SYNC_EVERY } else { Duration::from_secs(3600) };
+        let outcome = loop {
+            let waits = self.dirty || self.flusher.is_busy();
+            let wait = if waits { STORE_SYNC_EVERY } else { Duration::from_secs(3600) };
             let received = timer
                 .block_on(async { tokio::time::timeout(wait, queue.recv_many(&mut batch, BATCH_MAX)).await });
-            let outcome = match received {
-                Ok(0) => break,
+            let carried_out = match received {
+                Ok(0) => break Ok(()),
                 Ok(_) => self.carry_out(&mut batch),
-                Err(_) => self.sync(),
+                Err(_) => Ok(()),
             };
-            if let Err(reason) = outcome {
-                return self.fail(reason);
+            if let Err(reason) = carried_out.and_then(|()| self.flush_in_time()) {
+                break Err(reason);
             }
+        };
+        let Self { store, flusher, failed, .. } = self;
+        let last = || store.batch(Durability::Immediate, &mut |_| Ok(())).map_err(|e| e.to_string());
+        if let Err(reason) = outcome.and(flusher.stop()).and_then(|()| last()) {
+            tracing::error!(%reason, "the metadata service stops");
+            failed.send_replace(Some(reason));
         }
-        if let Err(reason) = self.sync() {
-            self.fail(reason);
-        }
-    }
-
-    fn fail(&self, reason: String) {
-        tracing::error!(%reason, "the metadata service stops");
-        self.failed.send_replace(Some(reason));
     }
 
     /// One batch: log, store, answers. An error is final.
@@ -241,8 +249,6 @@ impl Machine {
             }
             Err(e) => return Err(e.to_string()),
         }
-        let sync_due = self.synced.elapsed() >= STORE_SYNC_EVERY;
-        let durability = if sync_due { Durability::Immediate } else { Durability::Deferred };
         let applied = self.log.next_index() - 1;
         let mut replies = Vec::with_capacity(batch.len());
         let mut all = |edit: &mut dyn store::Edit| {
@@ -251,25 +257,25 @@ impl Machine {
             }
             edit.put(APPLIED_KEY, &applied_value(applied))
         };
-        self.store.batch(durability, &mut all).map_err(|e| e.to_string())?;
+        self.store.batch(Durability::Deferred, &mut all).map_err(|e| e.to_string())?;
         for ((_, answer), reply) in batch.drain(..).zip(replies) {
             let _ = answer.send(Ok(reply));
         }
-        self.dirty = !sync_due;
-        if sync_due {
-            self.synced = Instant::now();
-            self.log.forget(applied).map_err(|e| e.to_string())?;
-        }
+        self.dirty = true;
         Ok(())
     }
 
-    /// Brings the store to disk, so that the log before it can go.
-    fn sync(&mut self) -> Result<(), String> {
-        let applied = self.log.next_index() - 1;
-        self.store.batch(Durability::Immediate, &mut |_| Ok(())).map_err(|e| e.to_string())?;
-        self.dirty = false;
-        self.synced = Instant::now();
-        self.log.forget(applied).map_err(|e| e.to_string())
+    /// Has the store brought to disk when it is time, and forgets what of the log is then not needed any more.
+    fn flush_in_time(&mut self) -> Result<(), String> {
+        if let Some(outcome) = self.flusher.ended() {
+            self.log.forget(outcome?).map_err(|e| e.to_string())?;
+        }
+        if self.dirty && !self.flusher.is_busy() && self.synced.elapsed() >= STORE_SYNC_EVERY {
+            self.flusher.begin(self.log.next_index() - 1, self.log.is_half_full());
+            self.dirty = false;
+            self.synced = Instant::now();
+        }
+        Ok(())
     }
 }
 

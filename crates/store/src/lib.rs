@@ -7,6 +7,7 @@
 //! crash the store is at an earlier batch, whole. The replica keeps the applied index in the same batch as what it
 //! covers, and replays from there.
 
+mod layer;
 mod memory;
 mod redb_store;
 
@@ -63,7 +64,7 @@ pub trait Edit: View {
 /// Whether a commit waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Visible at once, on disk with the next durable commit.
+    /// Visible at once, on disk with a later commit.
     Deferred,
     /// On disk when the commit returns.
     Immediate,

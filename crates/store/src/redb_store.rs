@@ -1,60 +1,154 @@
-//! redb behind the trait: one table, bytes to bytes.
+//! redb behind the trait: one table, bytes to bytes, with the changes of the last second above it in memory.
+//!
+//! ```text
+//! batch ─▶ live     changes since the last flush began          a batch is published by one assignment
+//!          frozen   what the flush in progress is writing
+//!          base     the last redb transaction, on disk          one immediate commit for each flush
+//! ```
+//!
+//! A read looks in this order; a snapshot is a copy of the three references. So a deferred commit costs what its keys
+//! cost, not a copied path of pages for each; a key that changes a thousand times in a second is written once; and no
+//! batch waits for the disk. After a crash the store is as the last flush left it.
 
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{
-    Builder, Database, ReadOnlyTable, ReadableDatabase as _, ReadableTable, StorageBackend, Table,
+    AccessGuard, Builder, Database, Range, ReadOnlyTable, ReadableDatabase as _, StorageBackend,
     TableDefinition,
 };
 
+use crate::layer::Layer;
 use crate::{Durability, Edit, Store, StoreError, View, Visitor};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("heorot");
 
+/// Of the memory that a store may use each layer gets one part in so many; redb's page cache gets the rest.
+const LAYER_SHARE: usize = 8;
+
 /// A store on disk, in one file.
 ///
-/// A deferred commit is visible at once and goes to the disk with the next immediate one; after a crash the store is
-/// as the last immediate commit left it. Commit immediately at least once a second: pages freed in between are not
-/// used again before, so the file grows. Immediate commits save the allocator state too ("quick repair"), so that
-/// opening after a crash does not walk the whole file.
+/// Deferred commits are in memory until an immediate one, or until they take their share of the memory: then the batch
+/// that finds no room writes them. Immediate commits save the allocator state too ("quick repair"), so that opening
+/// after a crash does not walk the whole file.
 pub struct RedbStore {
     database: Database,
+    layer_bytes_max: usize,
+    current: Mutex<Snapshot>,
+    /// One batch at a time; snapshots do not wait for it.
+    writer: Mutex<()>,
+    /// One flush at a time; batches do not wait for it.
+    flusher: Mutex<()>,
+}
+
+/// Keeps its transaction alive.
+type Base = Arc<ReadOnlyTable<&'static [u8], &'static [u8]>>;
+
+/// What is above it says more of a key than what is below.
+#[derive(Clone)]
+struct Snapshot {
+    live: Layer,
+    frozen: Layer,
+    base: Base,
+}
+
+/// A panic elsewhere leaves what these guard as it was between two steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RedbStore {
-    /// Memory for redb's page cache when the caller has no better idea.
-    pub const CACHE_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
+    /// Memory when the caller has no better idea.
+    pub const MEMORY_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
 
-    /// Opens the store in the file `path`, or makes it. `cache_bytes` bounds redb's page cache.
+    /// Opens the store in the file `path`, or makes it. `memory_bytes` bounds redb's page cache and the changes that
+    /// wait for the disk, together.
     ///
     /// # Errors
     /// [`StoreError`] when the file cannot be opened, is in use, or is not a store.
-    pub fn open(path: impl AsRef<Path>, cache_bytes: usize) -> Result<Self, StoreError> {
+    pub fn open(path: impl AsRef<Path>, memory_bytes: usize) -> Result<Self, StoreError> {
         let database = Builder::new()
-            .set_cache_size(cache_bytes)
+            .set_cache_size(cache_bytes(memory_bytes))
             .create(path.as_ref())
             .map_err(|cause| failed("open", format!("{}: {cause}", path.as_ref().display())))?;
-        Self::prepare(database)
+        Self::prepare(database, memory_bytes)
     }
 
     /// Opens the store in `backend`, which simulation puts in a file's place.
     ///
     /// # Errors
     /// [`StoreError`] when what the backend holds is not a store.
-    pub fn open_backend(backend: impl StorageBackend, cache_bytes: usize) -> Result<Self, StoreError> {
+    pub fn open_backend(backend: impl StorageBackend, memory_bytes: usize) -> Result<Self, StoreError> {
         let database = Builder::new()
-            .set_cache_size(cache_bytes)
+            .set_cache_size(cache_bytes(memory_bytes))
             .create_with_backend(backend)
             .map_err(|cause| failed("open", cause))?;
-        Self::prepare(database)
+        Self::prepare(database, memory_bytes)
     }
 
-    /// Makes the table, so that a snapshot of an empty store finds it.
-    fn prepare(database: Database) -> Result<Self, StoreError> {
-        let store = Self { database };
-        store.batch(Durability::Immediate, &mut |_| Ok(()))?;
-        Ok(store)
+    fn prepare(database: Database, memory_bytes: usize) -> Result<Self, StoreError> {
+        // Makes the table, so that a snapshot of an empty store finds it.
+        write(&database, &Layer::default())?;
+        let current = Snapshot { live: Layer::default(), frozen: Layer::default(), base: base(&database)? };
+        Ok(Self {
+            database,
+            layer_bytes_max: memory_bytes / LAYER_SHARE,
+            current: Mutex::new(current),
+            writer: Mutex::new(()),
+            flusher: Mutex::new(()),
+        })
     }
+
+    /// Brings to disk what was committed before this call.
+    fn flush(&self) -> Result<(), StoreError> {
+        let _one = lock(&self.flusher);
+        let frozen = {
+            // Not between the copy that a batch in progress has taken and its assignment.
+            let _no_batch = lock(&self.writer);
+            let mut current = lock(&self.current);
+            if !current.frozen.is_empty() {
+                return Err(failed("commit", "an earlier commit failed"));
+            }
+            current.frozen = std::mem::take(&mut current.live);
+            current.frozen.clone()
+        };
+        write(&self.database, &frozen)?;
+        let base = base(&self.database)?;
+        let mut current = lock(&self.current);
+        current.base = base;
+        current.frozen = Layer::default();
+        Ok(())
+    }
+}
+
+fn cache_bytes(memory_bytes: usize) -> usize {
+    memory_bytes - 2 * (memory_bytes / LAYER_SHARE)
+}
+
+/// One transaction on disk. The changes come in the order of their keys, which is the order of redb's pages.
+fn write(database: &Database, changes: &Layer) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().map_err(|cause| failed("begin a batch", cause))?;
+    transaction
+        .set_durability(redb::Durability::Immediate)
+        .map_err(|cause| failed("begin a batch", cause))?;
+    transaction.set_quick_repair(true);
+    {
+        let mut table = transaction.open_table(TABLE).map_err(|cause| failed("begin a batch", cause))?;
+        for (key, change) in changes.iter() {
+            match change {
+                Some(value) => table.insert(key, &**value).map(drop),
+                None => table.remove(key).map(drop),
+            }
+            .map_err(|cause| failed("put", cause))?;
+        }
+    }
+    transaction.commit().map_err(|cause| failed("commit", cause))
+}
+
+fn base(database: &Database) -> Result<Base, StoreError> {
+    let transaction = database.begin_read().map_err(|cause| failed("snapshot", cause))?;
+    transaction.open_table(TABLE).map(Arc::new).map_err(|cause| failed("snapshot", cause))
 }
 
 impl std::fmt::Debug for RedbStore {
@@ -65,9 +159,7 @@ impl std::fmt::Debug for RedbStore {
 
 impl Store for RedbStore {
     fn snapshot(&self) -> Result<Box<dyn View + Send + Sync>, StoreError> {
-        let transaction = self.database.begin_read().map_err(|cause| failed("snapshot", cause))?;
-        let table = transaction.open_table(TABLE).map_err(|cause| failed("snapshot", cause))?;
-        Ok(Box::new(Snapshot(table)))
+        Ok(Box::new(lock(&self.current).clone()))
     }
 
     fn batch(
@@ -75,86 +167,89 @@ impl Store for RedbStore {
         durability: Durability,
         edit: &mut dyn FnMut(&mut dyn Edit) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut transaction = self.database.begin_write().map_err(|cause| failed("begin a batch", cause))?;
-        let redb_durability = match durability {
-            Durability::Deferred => redb::Durability::None,
-            Durability::Immediate => redb::Durability::Immediate,
+        let full = {
+            let _writer = lock(&self.writer);
+            let mut batch = lock(&self.current).clone();
+            edit(&mut batch)?;
+            let full = batch.live.bytes() > self.layer_bytes_max;
+            // Not the rest: a flush may have ended meanwhile.
+            lock(&self.current).live = batch.live;
+            full
         };
-        transaction.set_durability(redb_durability).map_err(|cause| failed("begin a batch", cause))?;
-        transaction.set_quick_repair(durability == Durability::Immediate);
-        let outcome = {
-            let table = transaction.open_table(TABLE).map_err(|cause| failed("begin a batch", cause))?;
-            edit(&mut Batch(table))
-        };
-        match outcome {
-            Ok(()) => transaction.commit().map_err(|cause| failed("commit", cause)),
-            Err(error) => {
-                transaction.abort().map_err(|cause| failed("abort", cause))?;
-                Err(error)
+        if full || durability == Durability::Immediate { self.flush() } else { Ok(()) }
+    }
+}
+
+impl View for Snapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        if let Some(change) = self.live.get(key).or_else(|| self.frozen.get(key)) {
+            return Ok(change.as_ref().map(|value| value.to_vec()));
+        }
+        let value = self.base.get(key).map_err(|cause| failed("get", cause))?;
+        Ok(value.map(|value| value.value().to_vec()))
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        if from >= to {
+            return Ok(()); // a range that is upside down is a panic below
+        }
+        let mut live = self.live.range(from, to).peekable();
+        let mut frozen = self.frozen.range(from, to).peekable();
+        let mut base = Pairs::new(self.base.range(from..to).map_err(|cause| failed("scan", cause))?)?;
+        loop {
+            let keys = [live.peek().map(|(key, _)| *key), frozen.peek().map(|(key, _)| *key), base.key()];
+            let Some(least) = keys.iter().flatten().min() else { return Ok(()) };
+            let [in_live, in_frozen, in_base] = keys.map(|key| key == Some(*least));
+            let above = if in_live { live.next() } else { None };
+            let middle = if in_frozen { frozen.next() } else { None };
+            let below = if in_base { base.take()? } else { None };
+            let flow = match (above.or(middle), below) {
+                (Some((key, Some(value))), _) => visit(key, value),
+                (None, Some((key, value))) => visit(key.value(), value.value()),
+                (Some((_, None)), _) | (None, None) => ControlFlow::Continue(()),
+            };
+            if flow.is_break() {
+                return Ok(());
             }
         }
     }
 }
 
-/// The table keeps its read transaction alive.
-struct Snapshot(ReadOnlyTable<&'static [u8], &'static [u8]>);
-
-impl View for Snapshot {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        get(&self.0, key)
-    }
-
-    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
-        scan(&self.0, from, to, visit)
-    }
-}
-
-struct Batch<'a>(Table<'a, &'static [u8], &'static [u8]>);
-
-impl View for Batch<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        get(&self.0, key)
-    }
-
-    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
-        scan(&self.0, from, to, visit)
-    }
-}
-
-impl Edit for Batch<'_> {
+impl Edit for Snapshot {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        self.0.insert(key, value).map(drop).map_err(|cause| failed("put", cause))
+        self.live.set(key, Some(value));
+        Ok(())
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
-        self.0.remove(key).map(drop).map_err(|cause| failed("delete", cause))
+        self.live.set(key, None);
+        Ok(())
     }
 }
 
-fn get(
-    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
-    key: &[u8],
-) -> Result<Option<Vec<u8>>, StoreError> {
-    let value = table.get(key).map_err(|cause| failed("get", cause))?;
-    Ok(value.map(|value| value.value().to_vec()))
+type Pair<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
+
+/// A range of redb's, with a look at the next key.
+struct Pairs<'a> {
+    rest: Range<'a, &'static [u8], &'static [u8]>,
+    next: Option<Pair<'a>>,
 }
 
-fn scan(
-    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
-    from: &[u8],
-    to: &[u8],
-    visit: &mut Visitor<'_>,
-) -> Result<(), StoreError> {
-    if from >= to {
-        return Ok(()); // redb panics on a range that is upside down
+impl<'a> Pairs<'a> {
+    fn new(range: Range<'a, &'static [u8], &'static [u8]>) -> Result<Self, StoreError> {
+        let mut pairs = Self { rest: range, next: None };
+        pairs.take()?;
+        Ok(pairs)
     }
-    for pair in table.range(from..to).map_err(|cause| failed("scan", cause))? {
-        let (key, value) = pair.map_err(|cause| failed("scan", cause))?;
-        if visit(key.value(), value.value()).is_break() {
-            break;
-        }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.next.as_ref().map(|(key, _)| key.value())
     }
-    Ok(())
+
+    fn take(&mut self) -> Result<Option<Pair<'a>>, StoreError> {
+        let following = self.rest.next().transpose().map_err(|cause| failed("scan", cause))?;
+        Ok(std::mem::replace(&mut self.next, following))
+    }
 }
 
 fn failed(doing: &'static str, cause: impl std::fmt::Display) -> StoreError {

@@ -34,6 +34,8 @@ on_every_engine![
     a_snapshot_can_be_taken_during_a_batch,
     empty_keys_and_values_are_keys_and_values,
     a_deferred_commit_is_visible_at_once,
+    a_read_finds_the_newest_of_what_is_on_disk_and_what_is_not,
+    a_commit_loses_nothing_of_the_batches_beside_it,
 ];
 
 fn what_is_put_is_got_until_it_is_deleted(store: &dyn Store) {
@@ -159,6 +161,44 @@ fn empty_keys_and_values_are_keys_and_values(store: &dyn Store) {
 fn a_deferred_commit_is_visible_at_once(store: &dyn Store) {
     store.batch(Durability::Deferred, &mut |edit| edit.put(b"a", b"0")).expect("commits");
     assert_eq!(all(store), pairs(&[("a", "0")]));
+}
+
+fn a_read_finds_the_newest_of_what_is_on_disk_and_what_is_not(store: &dyn Store) {
+    put(store, &[("a", "0"), ("b", "1"), ("d", "2"), ("e", "3")]);
+    let before = store.snapshot().expect("a snapshot");
+    let later = |edit: &mut dyn Edit| {
+        edit.delete(b"a")?;
+        edit.put(b"c", b"new")?;
+        edit.put(b"d", b"again")?;
+        edit.delete(b"e")
+    };
+    store.batch(Durability::Deferred, &mut |edit| later(edit)).expect("commits");
+    let expected = pairs(&[("b", "1"), ("c", "new"), ("d", "again")]);
+    assert_eq!(all(store), expected);
+    let view = store.snapshot().expect("a snapshot");
+    assert_eq!(view.get(b"e").expect("reads"), None);
+    assert_eq!(scan(&*view, b"b\0", b"d"), pairs(&[("c", "new")]));
+    put(store, &[]);
+    assert_eq!(all(store), expected, "and the same from the disk");
+    store.batch(Durability::Deferred, &mut |edit| edit.put(b"e", b"back")).expect("commits");
+    assert_eq!(
+        scan(&*store.snapshot().expect("a snapshot"), b"d", b"f"),
+        pairs(&[("d", "again"), ("e", "back")])
+    );
+    assert_eq!(scan(&*before, b"a", b"z"), pairs(&[("a", "0"), ("b", "1"), ("d", "2"), ("e", "3")]));
+}
+
+fn a_commit_loses_nothing_of_the_batches_beside_it(store: &dyn Store) {
+    std::thread::scope(|threads| {
+        let commits = threads.spawn(|| (0..20).for_each(|_| put(store, &[])));
+        for n in 0..2000u32 {
+            let key = n.to_be_bytes();
+            store.batch(Durability::Deferred, &mut |edit| edit.put(&key, b"there")).expect("commits");
+            assert!(store.snapshot().expect("a snapshot").get(&key).expect("reads").is_some(), "{n}");
+        }
+        commits.join().expect("no panic");
+    });
+    assert_eq!(all(store).len(), 2000);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{ConfigError, Document, LOG, address, admin, exports, integer, log, p
 use crate::cli::ADMIN_DEFAULT;
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 10] = [
+pub(crate) const KEYS: [&str; 11] = [
     "listen",
     "data_dir",
     "admin",
@@ -22,6 +22,7 @@ pub(crate) const KEYS: [&str; 10] = [
     "clean_interval_seconds",
     "reserve",
     "log",
+    "metadata_memory",
 ];
 const EXPORT: &str = "export";
 
@@ -31,6 +32,8 @@ pub(crate) const LEASE_DEFAULT: Duration = Duration::from_secs(30);
 pub(crate) const CLEAN_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 /// Room to remove files when the disk is full: some 200,000 removals in the log, and the store's own growth.
 pub(crate) const RESERVE_DEFAULT_BYTES: u64 = 64 << 20;
+/// With less the store would read its pages again and again, for a handful of files too.
+const MEMORY_BYTES_MIN: u64 = 16 << 20;
 /// The layout of new files where nothing else is said.
 pub(crate) const STRIPE_DEFAULT: DefaultStripe = DefaultStripe { unit: StripeUnit::DEFAULT, columns: 4 };
 
@@ -47,6 +50,7 @@ pub(crate) struct MdsConfig {
     pub clean_every: Duration,
     pub reserve_bytes: u64,
     pub log: String,
+    pub metadata_memory_bytes: u64,
 }
 
 /// What holds for everybody where no export is: all on a machine's own address, the safe rules on any other.
@@ -100,6 +104,16 @@ impl MdsConfig {
                 .optional("reserve", "a size such as \"64MiB\"", size)?
                 .unwrap_or(RESERVE_DEFAULT_BYTES),
             log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
+            metadata_memory_bytes: r
+                .optional("metadata_memory", "a size from 16MiB, such as \"1GiB\"", |v| {
+                    let bytes = size(v)?;
+                    if bytes < MEMORY_BYTES_MIN {
+                        Err(format!("{bytes} bytes are too few"))
+                    } else {
+                        Ok(bytes)
+                    }
+                })?
+                .unwrap_or_else(crate::memory::store_bytes_default),
         })
     }
 }
@@ -152,6 +166,11 @@ mod tests {
                 "\nstripe_unit = '1MB'",
                 "mds.toml:4: `stripe_unit` is not right: \"1MB\" is not a size such as 65536, 64KiB, 1MiB or 2GiB; it \
                  must be a multiple of 64KiB up to 1GiB, such as \"1MiB\"",
+            ),
+            (
+                "metadata_memory = '1MiB'",
+                "mds.toml:3: `metadata_memory` is not right: 1048576 bytes are too few; it must be a size from 16MiB, \
+                 such as \"1GiB\"",
             ),
             (
                 "listen = '10.0.0.1'",

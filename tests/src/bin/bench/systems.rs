@@ -34,8 +34,11 @@ pub struct Systems<'a> {
 
 impl<'a> Systems<'a> {
     pub fn start(lab: &'a Lab) -> Self {
-        let load = std::env::current_exe().expect("our own path").with_file_name("load");
-        assert!(load.exists(), "{} is missing: run `make bench`", load.display());
+        let built = std::env::current_exe().expect("our own path").with_file_name("load");
+        // Into the lab's folder: what is under /tmp or /mnt of this machine the client does not see.
+        let load = lab.folder().join("load");
+        std::fs::copy(&built, &load)
+            .unwrap_or_else(|e| panic!("copy {}: {e}: run `make bench`", built.display()));
         let (heorot, ganesha) = (Cluster::up(lab, DATA_SERVERS), Ganesha::start(lab));
         let client = lab.client("ash");
         heorot.mount_at(&client, "vers=4.2", HEOROT_AT);
