@@ -11,6 +11,7 @@ needed=(
     "iputils-ping:ping: the tests check their network before they blame a server"
     "kmod:modprobe: loads the NFS client's modules inside the client machines"
     "nfs-common:mount.nfs, for the client machines"
+    "attr:setfattr and getfattr: extended attributes in the client machines"
     "util-linux:flock and setpriv: locks between clients, and no process outlives its test"
 )
 

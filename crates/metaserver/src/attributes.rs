@@ -81,6 +81,7 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::CLONE_BLKSIZE,
     attr::CHANGE_ATTR_TYPE,
     attr::MODE_UMASK,
+    attr::XATTR_SUPPORT,
 ]);
 
 /// What SETATTR takes.
@@ -336,6 +337,7 @@ fn of_inode(inode: &Inode) -> Fattr {
         suppattr_exclcreat: Some(SETTABLE_NEW),
         clone_blksize: Some(CLONE_BLOCK_BYTES),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
+        xattr_support: Some(true),
         ..Fattr::default()
     }
 }

@@ -35,6 +35,7 @@ mod sessions;
 mod setattr;
 mod user;
 mod work;
+mod xattrs;
 
 pub use admin::{AdminError, DataServerReport, StatusReport, StripeReport};
 pub use data_servers::TargetReport;

@@ -303,6 +303,12 @@ impl Nfs4 for Metaserver {
             ArgOp::LayoutStats(args) => ResOp::LayoutStats(ops::layoutstats::layoutstats(self, cx, args)),
             ArgOp::ReadPlus(args) => ResOp::ReadPlus(ops::read_plus::read_plus(self, cx, args).await),
             ArgOp::Seek(args) => ResOp::Seek(ops::seek::seek(self, cx, args).await),
+            ArgOp::GetXattr(args) => ResOp::GetXattr(ops::getxattr::getxattr(self, cx, &args)),
+            ArgOp::SetXattr(args) => ResOp::SetXattr(ops::setxattr::setxattr(self, cx, args).await),
+            ArgOp::ListXattrs(args) => ResOp::ListXattrs(ops::listxattrs::listxattrs(self, cx, args)),
+            ArgOp::RemoveXattr(args) => {
+                ResOp::RemoveXattr(ops::removexattr::removexattr(self, cx, args).await)
+            }
             // The compound has dealt with SEQUENCE; a second one is out of place.
             ArgOp::Sequence(_) => ResOp::Sequence(Err(Status::SequencePos)),
             ArgOp::Illegal(_) => ResOp::Illegal,

@@ -28,7 +28,7 @@
 
 use store::{Edit, StoreError};
 
-use crate::files::{create, link, remove, rename, set_attributes};
+use crate::files::{create, link, remove, rename, set_attributes, xattr};
 use crate::record::Counters;
 use crate::slot::{self, Recalled};
 use crate::states::{client, layout_state, lock, open, session};
@@ -115,6 +115,8 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::SetAttributes { inode, set } => set_attributes::set_attributes(step, *inode, set),
         Command::Wrote { inode, end, cuts } => set_attributes::wrote(step, *inode, *end, *cuts),
         Command::SetStripe { dir, policy } => set_attributes::set_stripe(step, *dir, *policy),
+        Command::SetXattr { inode, name, value, exists } => xattr::set(step, *inode, name, value, *exists),
+        Command::RemoveXattr { inode, name } => xattr::remove(step, *inode, name),
 
         Command::ExchangeId { owner, verifier, principal, update } => {
             client::exchange_id(step, owner, *verifier, principal, *update)

@@ -63,6 +63,10 @@ pub enum Command {
     Wrote { inode: InodeId, end: u64, cuts: u32 },
     /// How new files under a directory are spread; none: as in its parent.
     SetStripe { dir: InodeId, policy: Option<StripePolicy> },
+    /// SETXATTR: of a file or directory. The name is without `user.`.
+    SetXattr { inode: InodeId, name: Vec<u8>, value: Vec<u8>, exists: XattrExists },
+    /// REMOVEXATTR.
+    RemoveXattr { inode: InodeId, name: Vec<u8> },
 
     // Clients and sessions.
     /// EXCHANGE_ID (RFC 8881, section 18.35.4: every case of its table).
@@ -187,6 +191,17 @@ pub enum Exists {
     Refuse,
     /// Take it if it was made with this verifier, else refuse (exclusive create).
     Verify([u8; 8]),
+}
+
+/// Whether an extended attribute that is set must be there (RFC 8276, section 8.4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum XattrExists {
+    /// Either way.
+    Either,
+    /// It must not; else `Exists`.
+    Create,
+    /// It must; else `NoXattr`.
+    Replace,
 }
 
 /// What a REMOVE may remove.

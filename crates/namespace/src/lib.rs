@@ -47,6 +47,18 @@ pub const UNCONFIRMED_MAX: u32 = 1024;
 /// open files has fewer; a program gone wild on one node takes no more of the store than half a gigabyte.
 pub const CLIENT_STATES_MAX: u64 = 1_000_000;
 
+/// Bytes of an extended attribute's name, without `user.`: what Linux can express.
+pub const XATTR_NAME_BYTES_MAX: usize = 255;
+
+/// Bytes of an extended attribute's value: Linux's limit.
+pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Extended attributes of one object: their names, with `user.` and an end mark, fit into the 64 KiB that Linux lists.
+pub const XATTRS_MAX: usize = 250;
+
+/// Bytes of all names and values of one object's extended attributes: setting one looks at all of them.
+pub const XATTRS_BYTES_MAX: u64 = 256 << 10;
+
 /// The cookie of a directory's first entry: NFS reserves 0 to 2 (RFC 8881, section 18.23.3).
 const FIRST_COOKIE: u64 = 3;
 

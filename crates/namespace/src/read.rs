@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use serde::de::DeserializeOwned;
 use store::{StoreError, View};
 
-use crate::record::{CookieEntry, Counters, HeldLock, Name, Use, decode, get};
+use crate::record::{CookieEntry, Counters, HeldLock, Name, Use, Xattr, XattrHead, decode, decode_head, get};
 use crate::{
     ByteRange, ClientId, ClientRecord, Conflict, DataServer, DataServerId, Device, DeviceId, Entry, Held,
     Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId, SessionRecord, Share, State, StateId,
@@ -52,6 +52,46 @@ pub fn list(
     scan_records(view, &from, &to, |key, CookieEntry { name, inode }| {
         visit(Entry { cookie: keys::number(key, 9), name, inode })
     })
+}
+
+/// The value of an object's extended attribute.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn xattr(view: &dyn View, inode: InodeId, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    Ok(get::<Xattr>(view, &keys::xattr(inode, name))?.map(|xattr| xattr.value))
+}
+
+/// The extended attributes of an object: cookie, and name without `user.`, in the order in which they were made.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn xattrs(view: &dyn View, inode: InodeId) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+    let mut found = Vec::new();
+    xattr_heads(view, inode, |name, head| found.push((head.cookie, name.to_vec())))?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Visits name and head of each extended attribute of an object, by name.
+pub(crate) fn xattr_heads(
+    view: &dyn View,
+    inode: InodeId,
+    mut visit: impl FnMut(&[u8], XattrHead),
+) -> Result<(), StoreError> {
+    let prefix = keys::xattrs(inode);
+    let mut outcome = Ok(());
+    view.scan(&prefix, &keys::after(&prefix), &mut |key, value| match decode_head(key, value) {
+        Ok(head) => {
+            visit(key.get(prefix.len()..).unwrap_or_default(), head);
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            outcome = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    outcome
 }
 
 /// The device with this id.

@@ -35,17 +35,31 @@ pub(crate) fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Vec<u8>, St
 
 /// The record in `bytes`, which stand under `key`.
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
-    let failed = |cause: String| StoreError { doing: "decode a record", cause };
+    postcard::from_bytes(sound(key, bytes)?).map_err(|cause| failed(cause.to_string()))
+}
+
+/// The head of the record in `bytes`: a struct of its first fields. What follows is only checked for damage.
+pub(crate) fn decode_head<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
+    let head = postcard::take_from_bytes(sound(key, bytes)?);
+    head.map(|(head, _)| head).map_err(|cause| failed(cause.to_string()))
+}
+
+/// The record's own bytes, which are as they were written.
+fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
     match bytes {
         [VERSION, a, b, c, d, record @ ..] => {
             if checksum(key, record) != [*a, *b, *c, *d] {
                 return Err(failed(format!("the checksum of {key:02x?} is wrong: the disk is damaged")));
             }
-            postcard::from_bytes(record).map_err(|cause| failed(cause.to_string()))
+            Ok(record)
         }
         [VERSION, ..] | [] => Err(failed(format!("{key:02x?} is cut short"))),
         [version, ..] => Err(failed(format!("version {version} is not one that this program knows"))),
     }
+}
+
+fn failed(cause: String) -> StoreError {
+    StoreError { doing: "decode a record", cause }
 }
 
 fn checksum(key: &[u8], record: &[u8]) -> [u8; 4] {
@@ -87,6 +101,21 @@ pub(crate) struct Name {
 pub(crate) struct CookieEntry {
     pub name: Vec<u8>,
     pub inode: InodeId,
+}
+
+/// An extended attribute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Xattr {
+    /// Where a listing goes on after it: the object's change attribute when it was made, so never another's.
+    pub cookie: u64,
+    pub value: Vec<u8>,
+}
+
+/// How the record of an [`Xattr`] begins: postcard has a list's length before it, as it has a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct XattrHead {
+    pub cookie: u64,
+    pub value_bytes: u64,
 }
 
 /// A client (RFC 8881, section 18.35.5: the record that its table speaks of).

@@ -51,6 +51,8 @@ pub enum Reply {
     Committed { size: Option<u64> },
     /// DefineDevice.
     Device { id: DeviceId },
+    /// SetXattr, RemoveXattr: of the object.
+    Changed { change: Change },
 }
 
 /// A lock that is in the way.
@@ -133,4 +135,11 @@ pub enum Error {
     NoDevice,
     /// The client has as much open, locked and laid out as one client may.
     TooManyStates,
+
+    /// No such extended attribute.
+    NoXattr,
+    /// The value of an extended attribute is too long.
+    XattrTooBig,
+    /// The object has as many extended attributes, or as many bytes of them, as one can have.
+    NoXattrRoom,
 }

@@ -1,12 +1,15 @@
 //! Inodes and directory entries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use store::{StoreError, View};
 
 use super::{Findings, table};
-use crate::record::{CookieEntry, Counters, Name};
-use crate::{FIRST_COOKIE, Inode, InodeId, Kind, SIZE_BYTES_MAX, keys, read};
+use crate::record::{CookieEntry, Counters, Name, Xattr};
+use crate::{
+    FIRST_COOKIE, Inode, InodeId, Kind, SIZE_BYTES_MAX, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
+    XATTRS_BYTES_MAX, XATTRS_MAX, keys, read,
+};
 
 /// What the entries say about one inode.
 #[derive(Default)]
@@ -32,6 +35,7 @@ pub(super) fn check(
         format!("{} inodes are counted, there are {}", counters.inodes, inodes.len())
     });
     let named = entries(view, &inodes, findings)?;
+    xattrs(view, &inodes, findings)?;
     findings.expect(inodes.contains_key(&InodeId::ROOT), || "there is no root".to_string());
     for inode in inodes.values() {
         let none = Named::default();
@@ -81,6 +85,34 @@ fn entries(
         findings.add(format!("cookie {} of {} has no name", keys::number(key, 9), keys::number(key, 1)));
     }
     Ok(named)
+}
+
+/// Extended attributes are of files and directories, and within their bounds.
+fn xattrs(
+    view: &dyn View,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut sums: BTreeMap<InodeId, (usize, u64, BTreeSet<u64>)> = BTreeMap::new();
+    for (key, Xattr { cookie, value }) in table(view, keys::XATTRS, findings)? {
+        let (inode, name) = (InodeId(keys::number(&key, 1)), key.get(9..).unwrap_or_default());
+        let of = inodes.get(&inode);
+        let has =
+            of.is_some_and(|of| (of.layout().is_some() || of.directory().is_some()) && cookie <= of.change);
+        let bounded =
+            (1..=XATTR_NAME_BYTES_MAX).contains(&name.len()) && value.len() <= XATTR_VALUE_BYTES_MAX;
+        findings.expect(has && bounded, || format!("an extended attribute under {key:02x?} is of {of:?}"));
+        let (count, bytes, cookies) = sums.entry(inode).or_default();
+        *count += 1;
+        *bytes += (name.len() + value.len()) as u64;
+        findings.expect(cookies.insert(cookie), || format!("{inode:?} lists two attributes at {cookie}"));
+    }
+    for (inode, (count, bytes, _)) in sums {
+        findings.expect(count <= XATTRS_MAX && bytes <= XATTRS_BYTES_MAX, || {
+            format!("{inode:?} has {count} extended attributes of {bytes} bytes")
+        });
+    }
+    Ok(())
 }
 
 fn check_inode(

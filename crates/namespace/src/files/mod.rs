@@ -7,3 +7,4 @@ pub(crate) mod link;
 pub(crate) mod remove;
 pub(crate) mod rename;
 pub(crate) mod set_attributes;
+pub(crate) mod xattr;

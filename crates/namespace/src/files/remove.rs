@@ -5,7 +5,7 @@
 
 use store::StoreError;
 
-use super::entry;
+use super::{entry, xattr};
 use crate::step::{Step, Stop};
 use crate::{Error, Expect, Inode, InodeId, Reply, keys, read, work};
 
@@ -57,6 +57,7 @@ pub(crate) fn discard_if_orphan(step: &mut Step<'_>, inode: InodeId) -> Result<(
 fn discard(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
     step.delete(&keys::inode(inode.id))?;
     step.count(|counters| counters.inodes -= 1)?;
+    xattr::discard(step, inode.id)?;
     if let Some(layout) = inode.layout() {
         work::remove_objects(step, inode, layout)?;
     }

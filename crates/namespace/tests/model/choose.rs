@@ -270,6 +270,9 @@ impl<'a> Chooser<'a> {
     // Commands.
 
     fn command(&mut self) -> Command {
+        if self.seldom(16) {
+            return self.command_of_xattr();
+        }
         let kind = self.pick(100);
         // What needs a state that there is none of becomes a create.
         self.command_of_state(kind).unwrap_or_else(|| self.command_of_any(kind))
@@ -468,6 +471,18 @@ impl<'a> Chooser<'a> {
                 Command::Create(self.create(node))
             }
         }
+    }
+
+    fn command_of_xattr(&mut self) -> Command {
+        // Few objects, so that attributes meet.
+        let inode = if self.seldom(4) { self.inode() } else { self.one([InodeId::ROOT, InodeId(3)]) };
+        let name = if self.seldom(20) { vec![b'n'; self.one([0, 256])] } else { self.name() };
+        if self.pick(3) == 2 {
+            return Command::RemoveXattr { inode, name };
+        }
+        let exists = self.one([XattrExists::Either, XattrExists::Create, XattrExists::Replace]);
+        let length = self.one([0, 1, 5, 0, 1, 5, 65_536, 65_537]);
+        Command::SetXattr { inode, name, value: vec![b'v'; length], exists }
     }
 
     fn work_ids(&mut self) -> Vec<u64> {

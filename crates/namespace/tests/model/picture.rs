@@ -17,6 +17,7 @@ pub struct Picture {
     entries: BTreeMap<InodeId, Vec<Entry>>,
     names_found: BTreeMap<(InodeId, Vec<u8>), InodeId>,
     stripe_policies: BTreeMap<InodeId, Option<StripePolicy>>,
+    xattrs: BTreeMap<(InodeId, Vec<u8>), (u64, Vec<u8>)>,
     clients: BTreeMap<ClientId, ClientRecord>,
     clients_with_state: Vec<ClientId>,
     sessions: BTreeMap<SessionId, SessionRecord>,
@@ -81,6 +82,10 @@ impl Picture {
         reached.extend(plain.nodes.keys());
         while let Some(id) = reached.pop() {
             let Some(inode) = read::inode(view, id).expect("reads") else { continue };
+            for (cookie, name) in read::xattrs(view, id).expect("reads") {
+                let value = read::xattr(view, id, &name).expect("reads").expect("it is listed");
+                picture.xattrs.insert((id, name), (cookie, value));
+            }
             if picture.inodes.insert(id, inode.clone()).is_none() && inode.directory().is_some() {
                 let entries = list(view, id, &mut picture.names_found);
                 reached.extend(entries.iter().map(|entry| entry.inode));
@@ -141,6 +146,11 @@ impl Picture {
         for id in plain.nodes.keys().filter(|id| plain.is_directory(**id)) {
             picture.entries.insert(*id, Vec::new());
             picture.stripe_policies.insert(*id, plain.stripe_policy(*id));
+        }
+        for (id, node) in &plain.nodes {
+            picture
+                .xattrs
+                .extend(node.xattrs.iter().map(|(name, xattr)| ((*id, name.clone()), xattr.clone())));
         }
         for (dir, name, cookie, inode) in plain.entries() {
             let entries = picture.entries.get_mut(&dir).expect("a directory");
@@ -242,6 +252,7 @@ impl Picture {
             part("inodes counted", &self.inodes_counted, &expected.inodes_counted),
             part("entries", &self.entries, &expected.entries),
             part("names found", &self.names_found, &expected.names_found),
+            part("extended attributes", &self.xattrs, &expected.xattrs),
             part("stripe policies", &self.stripe_policies, &expected.stripe_policies),
             part("clients", &self.clients, &expected.clients),
             part("clients with state", &self.clients_with_state, &expected.clients_with_state),

@@ -11,3 +11,4 @@ mod names;
 mod opens;
 mod replay;
 mod world;
+mod xattrs;

@@ -164,6 +164,15 @@ impl World {
         self.apply(Command::SetAttributes { inode: self.id(path), set })
     }
 
+    pub fn set_xattr(&mut self, path: &str, name: &str, value: &[u8], exists: XattrExists) -> Outcome {
+        let (inode, name, value) = (self.id(path), name.as_bytes().to_vec(), value.to_vec());
+        self.apply(Command::SetXattr { inode, name, value, exists })
+    }
+
+    pub fn remove_xattr(&mut self, path: &str, name: &str) -> Outcome {
+        self.apply(Command::RemoveXattr { inode: self.id(path), name: name.as_bytes().to_vec() })
+    }
+
     pub fn wrote(&mut self, path: &str, end: u64) -> Outcome {
         let Inode { id: inode, cuts, .. } = self.stat(path);
         self.apply(Command::Wrote { inode, end, cuts })

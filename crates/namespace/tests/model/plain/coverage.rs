@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 29] = [
+const COMMANDS: [&str; 31] = [
     "Create",
     "Link",
     "Remove",
@@ -21,6 +21,8 @@ const COMMANDS: [&str; 29] = [
     "SetAttributes",
     "Wrote",
     "SetStripe",
+    "SetXattr",
+    "RemoveXattr",
     "ExchangeId",
     "CreateSession",
     "DestroySession",
@@ -45,8 +47,9 @@ const COMMANDS: [&str; 29] = [
     "WorkDone",
 ];
 
-/// All but `TooManyLinks`, which takes 65,000 of them, and `TooManyStates`, which takes a million.
-const REFUSALS: [&str; 29] = [
+/// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and `NoXattrRoom`, which
+/// takes 256 KiB.
+const REFUSALS: [&str; 31] = [
     "NoEntry",
     "Exists",
     "Stale",
@@ -75,6 +78,8 @@ const REFUSALS: [&str; 29] = [
     "BadRange",
     "LocksHeld",
     "NoDevice",
+    "NoXattr",
+    "XattrTooBig",
     "Denied",
 ];
 

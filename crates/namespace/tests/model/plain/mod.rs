@@ -7,6 +7,7 @@ mod cluster;
 mod coverage;
 mod names;
 mod states;
+mod xattrs;
 
 use std::collections::BTreeMap;
 
@@ -55,6 +56,8 @@ pub struct Node {
     pub created: Time,
     pub change: u64,
     pub verifier: Option<[u8; 8]>,
+    /// Extended attributes by name: cookie and value.
+    pub xattrs: BTreeMap<Vec<u8>, (u64, Vec<u8>)>,
 }
 
 #[derive(Debug, Clone)]
@@ -79,6 +82,7 @@ impl Plain {
             created: stamp.time,
             change: 1,
             verifier: None,
+            xattrs: BTreeMap::new(),
         };
         Self {
             now: stamp.time,
@@ -146,6 +150,8 @@ impl Plain {
             Command::SetAttributes { inode, set } => self.set_attributes(inode, &set),
             Command::Wrote { inode, end, cuts } => self.wrote(inode, end, cuts),
             Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
+            Command::SetXattr { inode, name, value, exists } => self.set_xattr(inode, name, value, exists),
+            Command::RemoveXattr { inode, name } => self.remove_xattr(inode, &name),
 
             Command::ExchangeId { owner, verifier, principal, update } => {
                 self.exchange_id(&owner, verifier, &principal, update)

@@ -120,7 +120,7 @@ impl Plain {
     }
 
     /// The attributes of `id` changed; its data too, if `data`.
-    fn touch(&mut self, id: InodeId, data: bool) -> Change {
+    pub(super) fn touch(&mut self, id: InodeId, data: bool) -> Change {
         let now = self.now;
         let node = self.nodes.get_mut(&id).expect("is");
         node.changed = now;
@@ -236,6 +236,7 @@ impl Plain {
             created: self.now,
             change: 1,
             verifier: if let Exists::Verify(verifier) = create.exists { Some(verifier) } else { None },
+            xattrs: Default::default(),
         };
         let id = InodeId(self.next_inode);
         self.next_inode += 1;

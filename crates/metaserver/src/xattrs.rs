@@ -1,0 +1,117 @@
+//! What an extended attribute may be called, and who may see or change those of an object: the rules of Linux's `user.`
+//! namespace (RFC 8276, section 6), because that is where clients show them.
+
+use namespace::{Inode, Kind, XATTR_NAME_BYTES_MAX};
+use wire::nfs4::Status;
+
+use crate::user::{Permission, User};
+
+/// The name, without `user.`, if an attribute can have it.
+///
+/// # Errors
+/// `Inval` for an empty name or one with a NUL, which no client can express; `NameTooLong`.
+pub(crate) fn checked_name(name: &[u8]) -> Result<Vec<u8>, Status> {
+    match name {
+        [] => Err(Status::Inval),
+        name if name.len() > XATTR_NAME_BYTES_MAX => Err(Status::NameTooLong),
+        name if name.contains(&0) => Err(Status::Inval),
+        name => Ok(name.to_vec()),
+    }
+}
+
+/// Whether `user` may read and list the attributes of `inode`: as its data.
+///
+/// # Errors
+/// `Access`.
+pub(crate) fn check_read(user: &User, inode: &Inode) -> Result<(), Status> {
+    user.check(inode, Permission::READ)
+}
+
+/// Whether `user` may set and remove them: as its data; of a sticky directory, where everyone may write, only its owner.
+///
+/// # Errors
+/// `RoFs` over a read-only export; `Access`; `Perm` for others than the owner of a sticky directory; `WrongType` for what has none.
+pub(crate) fn check_write(user: &User, inode: &Inode) -> Result<(), Status> {
+    user.check_changes()?;
+    match inode.kind {
+        Kind::File(_) => {}
+        Kind::Directory(_) if inode.mode & 0o1000 != 0 && !user.owns(inode) => return Err(Status::Perm),
+        Kind::Directory(_) => {}
+        _ => return Err(Status::WrongType),
+    }
+    user.check(inode, Permission::WRITE)
+}
+
+#[cfg(test)]
+mod tests {
+    use namespace::{DeviceId, Directory, FileLayout, InodeId, StripeUnit, Time};
+
+    use super::*;
+
+    fn inode(kind: Kind, mode: u32) -> Inode {
+        let t = Time::default();
+        Inode {
+            id: InodeId(9),
+            generation: 1,
+            kind,
+            mode,
+            uid: 7,
+            gid: 70,
+            links: 1,
+            size: 0,
+            written: 0,
+            cuts: 0,
+            accessed: t,
+            modified: t,
+            changed: t,
+            created: t,
+            change: 1,
+            verifier: None,
+        }
+    }
+
+    #[test]
+    fn an_extended_attribute_takes_the_permissions_of_its_files_data() {
+        let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 1 };
+        let file = |mode| inode(Kind::File(layout), mode);
+        let parent = InodeId::ROOT;
+        let dir = |mode| {
+            inode(Kind::Directory(Directory { parent, entries: 0, next_cookie: 3, stripe: None }), mode)
+        };
+        let user = |uid| User { uid, gid: uid, gids: vec![], read_only: false };
+        let (ok, access, perm) = (Ok(()), Err(Status::Access), Err(Status::Perm));
+        for (uid, of, read, write) in [
+            (7, file(0o600), ok, ok),
+            (7, file(0o400), ok, access),
+            (7, file(0o200), access, ok),
+            (8, file(0o644), ok, access),
+            (8, file(0o600), access, access),
+            (0, file(0o000), ok, ok),
+            (8, dir(0o777), ok, ok),
+            (8, dir(0o1777), ok, perm),
+            (7, dir(0o1777), ok, ok),
+            (0, dir(0o1777), ok, ok),
+            (0, inode(Kind::Fifo, 0o666), ok, Err(Status::WrongType)),
+        ] {
+            let found = (check_read(&user(uid), &of), check_write(&user(uid), &of));
+            assert_eq!(found, (read, write), "{uid} and {of:?}");
+        }
+        let reader = User { read_only: true, ..user(8) };
+        assert_eq!(check_write(&reader, &dir(0o1777)), Err(Status::RoFs));
+    }
+
+    #[test]
+    fn a_name_is_checked() {
+        let long = [b'n'; 256];
+        for (name, expected) in [
+            (&b""[..], Err(Status::Inval)),
+            (b"a\0b", Err(Status::Inval)),
+            (&long, Err(Status::NameTooLong)),
+            (&long[1..], Ok(())),
+            (b"..", Ok(())),
+            (b"user.a/b", Ok(())),
+        ] {
+            assert_eq!(checked_name(name).map(drop), expected, "{name:?}");
+        }
+    }
+}

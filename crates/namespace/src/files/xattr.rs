@@ -1,0 +1,85 @@
+//! SETXATTR and REMOVEXATTR (RFC 8276): extended attributes of files and directories, as Linux's `user.` has them.
+//!
+//! They are few and short, and each has a record of its own beside the inode: a GETATTR or READDIR never reads them.
+
+use std::ops::ControlFlow;
+
+use store::StoreError;
+
+use crate::record::{Xattr, XattrHead, decode_head};
+use crate::step::{Step, Stop};
+use crate::{
+    Error, Inode, InodeId, Reply, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XATTRS_MAX,
+    XattrExists, keys, read,
+};
+
+pub(crate) fn set(
+    step: &mut Step<'_>,
+    inode: InodeId,
+    name: &[u8],
+    value: &[u8],
+    exists: XattrExists,
+) -> Result<Reply, Stop> {
+    let mut inode = holder(step, inode)?;
+    if name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX {
+        return Err(Error::Invalid.into());
+    }
+    if value.len() > XATTR_VALUE_BYTES_MAX {
+        return Err(Error::XattrTooBig.into());
+    }
+    let known = find(step, inode.id, name)?;
+    match (exists, known) {
+        (XattrExists::Create, Some(_)) => return Err(Error::Exists.into()),
+        (XattrExists::Replace, None) => return Err(Error::NoXattr.into()),
+        (XattrExists::Either | XattrExists::Create | XattrExists::Replace, _) => {}
+    }
+    let (mut others, mut bytes) = (0, (name.len() + value.len()) as u64);
+    read::xattr_heads(step.view(), inode.id, |other, head| {
+        if other != name {
+            others += 1;
+            bytes += other.len() as u64 + head.value_bytes;
+        }
+    })?;
+    if others >= XATTRS_MAX || bytes > XATTRS_BYTES_MAX {
+        return Err(Error::NoXattrRoom.into());
+    }
+    let change = inode.attributes_changed(step.now());
+    let cookie = known.map_or(change.after, |known| known.cookie);
+    step.put(&keys::xattr(inode.id, name), &Xattr { cookie, value: value.to_vec() })?;
+    step.put_inode(&inode)?;
+    Ok(Reply::Changed { change })
+}
+
+pub(crate) fn remove(step: &mut Step<'_>, inode: InodeId, name: &[u8]) -> Result<Reply, Stop> {
+    let mut inode = holder(step, inode)?;
+    find(step, inode.id, name)?.ok_or(Error::NoXattr)?;
+    step.delete(&keys::xattr(inode.id, name))?;
+    let change = inode.attributes_changed(step.now());
+    step.put_inode(&inode)?;
+    Ok(Reply::Changed { change })
+}
+
+/// The inode goes, and its attributes with it.
+pub(super) fn discard(step: &mut Step<'_>, inode: InodeId) -> Result<(), StoreError> {
+    let mut keys = Vec::new();
+    read::scan_keys(step.view(), &keys::xattrs(inode), |key| {
+        keys.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    keys.iter().try_for_each(|key| step.delete(key))
+}
+
+/// What can have extended attributes: links, pipes and devices cannot, because Linux's `user.` has none there.
+fn holder(step: &Step<'_>, inode: InodeId) -> Result<Inode, Stop> {
+    let inode = step.inode(inode)?;
+    if inode.layout().is_some() || inode.directory().is_some() {
+        Ok(inode)
+    } else {
+        Err(Error::WrongType.into())
+    }
+}
+
+fn find(step: &Step<'_>, inode: InodeId, name: &[u8]) -> Result<Option<XattrHead>, StoreError> {
+    let key = keys::xattr(inode, name);
+    step.view().get(&key)?.map(|bytes| decode_head(&key, &bytes)).transpose()
+}
