@@ -223,6 +223,7 @@ impl Metaserver {
         for client in overdue(&self.lapsed()?, self.now().seconds) {
             self.expire(client).await?;
         }
+        self.tell_all_lock_waiters(); // turns end, and the lapsed are no longer in the way
         Ok(())
     }
 

@@ -21,6 +21,7 @@ use crate::data_servers::DataServers;
 use crate::errors::{refused, replica_failed, store_failed};
 use crate::exports::Exports;
 use crate::lease::Leases;
+use crate::lock_waiters::LockWaiters;
 use crate::owners::Owners;
 use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
@@ -60,6 +61,7 @@ pub struct Metaserver {
     pub(crate) sessions: Sessions,
     pub(crate) leases: Leases,
     pub(crate) recalls: Recalls,
+    pub(crate) lock_waiters: LockWaiters,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) work_ready: Notify,
     pub(crate) layouts_returned: Notify,
@@ -106,6 +108,7 @@ impl Metaserver {
             sessions: Sessions::default(),
             leases: Leases::default(),
             recalls: Recalls::default(),
+            lock_waiters: LockWaiters::default(),
             write_verifier: WriteVerifier::new(entropy.u64()),
             work_ready: Notify::new(),
             layouts_returned: Notify::new(),

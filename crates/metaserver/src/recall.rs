@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use namespace::{ClientId, Command, InodeId, IoMode, ReturnScope, State, StateId, read};
-use nfs::CallbackError;
 use tokio::task::JoinSet;
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, LayoutRecall};
@@ -75,17 +74,8 @@ impl Metaserver {
             }
             let handle = self.handle(inode, generation);
             let op = CbArgOp::LayoutRecall(LayoutRecall::whole_file(handle.into(), wire_stateid(stateid)));
-            let sessions = self.sessions.of_client(client);
-            asked.spawn(async move {
-                let mut outcome = Err(CallbackError::NoConnection);
-                for session in sessions {
-                    outcome = session.back.call(op.clone()).await;
-                    if outcome.is_ok() {
-                        break;
-                    }
-                }
-                (client, outcome.map(|result| result.status()))
-            });
+            let call = self.call_back(client, op);
+            asked.spawn(async move { (client, call.await) });
         }
         let deadline = tokio::time::Instant::now() + WAIT_MAX;
         loop {

@@ -120,6 +120,7 @@ impl Metaserver {
             // The old incarnation's layouts went, too, and with its opens perhaps files that had no name.
             self.layouts_returned.notify_waiters();
             self.work_ready.notify_one();
+            self.tell_all_lock_waiters();
         }
         Ok(())
     }
@@ -128,6 +129,8 @@ impl Metaserver {
     pub(crate) fn forget_client(&self, client: ClientId) {
         self.leases.forget(client);
         self.sessions.forget_client(client);
+        self.lock_waiters.forget_client(client);
         self.layouts_returned.notify_waiters();
+        self.tell_all_lock_waiters();
     }
 }

@@ -10,10 +10,11 @@ use crate::nfs4::{Context, client, stateid};
 pub(crate) async fn close(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let given = stateid(&context.state.resolve(args.open_stateid)?)?;
     let client = client(context)?;
-    context.state.current()?;
+    let inode = context.state.current()?.inode;
     server.change(context, |_| Ok(Command::Close { client, stateid: given })).await?;
     server.layouts_returned.notify_waiters();
     server.work_ready.notify_one();
+    server.tell_lock_waiters(inode); // its locks went with it
     // The state is gone; RFC 8881 has the invalid stateid returned, so that no one tries it again.
     Ok(ResOk { open_stateid: Stateid::INVALID })
 }

@@ -1,10 +1,13 @@
-//! LOCK (RFC 8881, section 18.10). A lock that is in the way is answered DENIED; clients that wait ask again.
+//! LOCK (RFC 8881, section 18.10). A lock that is in the way is answered DENIED; a client that waits is told when it may
+//! ask again (see `lock_waiters`).
 
-use namespace::{ByteRange, Command, Conflict, LockKind, LockOwner, Reply};
+use namespace::{ByteRange, Command, Conflict, LockKind, LockOwner, Reply, State};
 use wire::nfs4::lock::{Args, Denied, Error, LENGTH_TO_EOF, Locker, ResOk};
 use wire::nfs4::{ClientId, LockType, StateOwner, Status};
 
 use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::lock_waiters::Waiter;
 use crate::nfs4::{Context, client, stateid, wire_stateid};
 
 pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Error> {
@@ -25,6 +28,14 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
         }
     };
     let kind = kind(args.locktype);
+    let owner_name = owner_name(server, &owner)?;
+    let waiter = Waiter::new(client, owner_name, kind, range, server.clock.monotonic());
+    let waits = matches!(args.locktype, LockType::ReadWait | LockType::WriteWait);
+    if waits && let Some(turn) = server.lock_waiters.turn_of_another(inode, &waiter, server.clock.monotonic())
+    {
+        server.lock_waiters.wait(inode, waiter);
+        return Err(Error::Denied(denied(turn)));
+    }
     let prepare = move |view: &dyn store::View| {
         let current = server.inode(view, inode)?;
         match current.kind {
@@ -42,10 +53,34 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
         Reply::State { stateid: Some(stateid) } => {
             let lock_stateid = wire_stateid(stateid);
             context.state.set_stateid(lock_stateid);
+            server.lock_waiters.leave(inode, client, &waiter.owner);
+            server.tell_lock_waiters(inode); // one that excluded may only share now
             Ok(ResOk { lock_stateid })
         }
-        Reply::Denied(conflict) => Err(Error::Denied(denied(conflict))),
+        Reply::Denied(conflict) => {
+            if waits {
+                server.lock_waiters.wait(inode, waiter);
+                // The lock may have gone since it was denied, when there was nobody to tell.
+                server.tell_lock_waiters(inode);
+            } else {
+                server.lock_waiters.leave(inode, client, &waiter.owner);
+            }
+            Err(Error::Denied(denied(conflict)))
+        }
         _ => Err(Status::ServerFault.into()),
+    }
+}
+
+/// The lock-owner's name; empty for a lock state that is not there, which is refused in a moment.
+fn owner_name(server: &Metaserver, owner: &LockOwner) -> Result<Vec<u8>, Status> {
+    match owner {
+        LockOwner::New { owner, .. } => Ok(owner.clone()),
+        LockOwner::Known { lock } => {
+            match namespace::read::state(&*server.view()?, lock.id).map_err(store_failed)? {
+                Some(State::Lock(lock)) => Ok(lock.owner),
+                _ => Ok(Vec::new()),
+            }
+        }
     }
 }
 

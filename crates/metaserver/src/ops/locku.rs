@@ -10,13 +10,14 @@ use crate::nfs4::{Context, client, stateid, wire_stateid};
 
 pub(crate) async fn locku(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let client = client(context)?;
-    context.state.current()?;
+    let inode = context.state.current()?.inode;
     let given = stateid(&context.state.resolve(args.lock_stateid)?)?;
     let range = range(args.offset, args.length)?;
     match server.change(context, |_| Ok(Command::Unlock { client, stateid: given, range })).await? {
         Reply::State { stateid: Some(stateid) } => {
             let lock_stateid = wire_stateid(stateid);
             context.state.set_stateid(lock_stateid);
+            server.tell_lock_waiters(inode);
             Ok(ResOk { lock_stateid })
         }
         _ => Err(Status::ServerFault),

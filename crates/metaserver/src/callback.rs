@@ -1,0 +1,38 @@
+//! Calls to a client, over the back channel of any of its sessions.
+
+use std::time::Instant;
+
+use namespace::ClientId;
+use nfs::{CallbackError, OperationLabels};
+use wire::nfs4::Status;
+use wire::nfs4::callback::{CbArgOp, CbOpNum};
+
+use crate::Metaserver;
+
+impl Metaserver {
+    /// Calls `client` back over the first of its sessions that takes the call; returns what it said. The call does not
+    /// borrow the server, so that nobody need wait for it.
+    pub(crate) fn call_back(
+        &self,
+        client: ClientId,
+        op: CbArgOp,
+    ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static {
+        let sessions = self.sessions.of_client(client);
+        let metrics = std::sync::Arc::clone(&self.metrics);
+        async move {
+            let began = Instant::now();
+            let mut outcome = Err(CallbackError::NoConnection);
+            for session in sessions {
+                outcome = session.back.call(op.clone()).await;
+                if outcome.is_ok() {
+                    break;
+                }
+            }
+            let outcome = outcome.map(|result| result.status());
+            let operation = CbOpNum::from_u32(op.number()).unwrap_or(CbOpNum::Illegal).name();
+            let labels = OperationLabels { protocol: "nfs4_cb", operation };
+            metrics.operation(labels, began.elapsed(), outcome != Ok(Status::Ok));
+            outcome
+        }
+    }
+}
