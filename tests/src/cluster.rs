@@ -57,6 +57,7 @@ const CALLER_CLIENT: (&str, &str) = ("caller", "client"); // not a metaserver th
 const DATA_SERVER_LABEL: &str = "server";
 const TARGETS_UP: &str = "heorot_target_up";
 const WORK_QUEUE: &str = "heorot_work_queue";
+const EXPORTS_IN_FORCE: &str = "layouts to write were asked back";
 
 fn data_server_name(number: usize) -> String {
     format!("ds{number}")
@@ -154,6 +155,26 @@ impl Cluster {
         };
         let source = format!("{host}:/");
         client.run(&format!("mkdir -p {mount_point}; mount -t nfs -o {options} {source} {mount_point}"));
+    }
+
+    /// Writes other exports into the metaserver's configuration, sends SIGHUP, and waits until they are in force, at the
+    /// data servers, too.
+    #[track_caller]
+    pub fn set_exports(&mut self, exports: &str) {
+        let (listen, admin) = (self.listen, self.servers[0].admin);
+        let configuration = mds_configuration(&self.folder, listen, admin);
+        let rest = configuration.split("[[export]]").next().unwrap_or_default();
+        let mds = &mut self.servers[0];
+        let file = mds.arguments.last().expect("the configuration file");
+        fs::write(file, format!("{rest}{exports}\n")).unwrap_or_else(|e| panic!("write {file}: {e}"));
+        let said =
+            |mds: &Server| fs::read_to_string(&mds.log).unwrap_or_default().matches(EXPORTS_IN_FORCE).count();
+        let (before, asked) = (said(mds), Instant::now());
+        mds.send(Signal::HUP);
+        while said(mds) == before {
+            assert!(asked.elapsed() < START_TIMEOUT * 2, "exports not in force\n{}", mds.log_ends());
+            sleep(POLL);
+        }
     }
 
     /// The process that the metaserver is in.

@@ -60,6 +60,8 @@ pub(crate) struct Found {
     pub target: Arc<Target>,
     pub name: ObjectName,
     pub handle: ObjectHandle,
+    /// Whether the handle is one to write with, too.
+    pub to_write: bool,
 }
 
 /// The targets of the server, and the key to their handles.
@@ -71,6 +73,7 @@ pub(crate) struct Targets {
 impl Targets {
     /// What `handle` names.
     pub(crate) fn find(&self, handle: &[u8]) -> Result<Found, BadHandle> {
+        let to_write = ObjectHandle::is_to_write(handle);
         let handle = match ObjectHandle::open(handle, &self.key) {
             Some(handle) => handle,
             // Well minted, but for a metaserver: the client mixed up its servers.
@@ -78,7 +81,7 @@ impl Targets {
             None => return Err(BadHandle::Forged),
         };
         let target = self.get(handle.target).ok_or(BadHandle::Elsewhere)?;
-        Ok(Found { target, name: ObjectName::from(&handle), handle })
+        Ok(Found { target, name: ObjectName::from(&handle), handle, to_write })
     }
 
     /// The target with this id. A server has a handful: looking through them is as quick as a map.

@@ -20,6 +20,7 @@ mod logging;
 mod mds;
 mod memory;
 mod metrics;
+mod owners;
 mod reload;
 mod secret;
 mod signals;

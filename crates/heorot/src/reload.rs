@@ -12,18 +12,25 @@ use crate::config::ds::DsConfig;
 use crate::config::mds::MdsConfig;
 use crate::config::{self, ConfigError};
 use crate::logging;
+use crate::owners::{LOOK_EVERY, OwnerFiles};
 use crate::signals::Hangups;
 
-/// Has a metaserver follow its file.
+/// Has a metaserver follow its file, and those with the names of owners.
 pub(crate) async fn metaserver(
     mut hangups: Hangups,
     file: &Path,
     started: &MdsConfig,
     server: &Arc<Metaserver>,
 ) {
+    let (mut owner_files, mut owners) = (OwnerFiles::default(), started.owners.clone());
     loop {
-        hangups.next().await;
-        if let Some(new) = read_again(file, MdsConfig::parse) {
+        if let Some(names) = owner_files.changed(&owners) {
+            server.set_owners(names);
+        }
+        let looked = tokio::time::timeout(LOOK_EVERY, hangups.next()).await;
+        if looked.is_ok()
+            && let Some(new) = read_again(file, MdsConfig::parse)
+        {
             differing(&[
                 ("listen", new.listen != started.listen),
                 ("data_dir", new.data_dir != started.data_dir),
@@ -32,8 +39,10 @@ pub(crate) async fn metaserver(
                 ("lease_seconds", new.lease != started.lease),
                 ("clean_interval_seconds", new.clean_every != started.clean_every),
                 ("reserve", new.reserve_bytes != started.reserve_bytes),
+                ("metadata_memory", new.metadata_memory_bytes != started.metadata_memory_bytes),
             ]);
             logging::set(&new.log);
+            owners = new.owners;
             server.set_default_stripe(new.stripe);
             let exports = new.exports.len();
             server.set_exports(new.exports);

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{FileLayout, Inode, InodeId, Kind, TargetId, read};
+use namespace::{FileLayout, Inode, InodeId, IoMode, Kind, TargetId, read};
 use tokio::task::JoinSet;
 use wire::data::{self, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
@@ -101,12 +101,20 @@ impl Metaserver {
         Ok(FileData { file, layout, targets: device.targets })
     }
 
-    /// The sealed handles of a file's columns, in the order of columns, with their targets.
+    /// The sealed handles of a file's columns, in the order of columns, with their targets: to do anything with.
     pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(TargetId, Bytes)> {
+        self.object_handles_for(data, IoMode::ReadWrite)
+    }
+
+    /// [`Metaserver::object_handles`] for a layout: those of one to read cannot be written with.
+    pub(crate) fn object_handles_for(&self, data: &FileData, mode: IoMode) -> Vec<(TargetId, Bytes)> {
         let handle = |column| {
             let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
             let object = ObjectHandle { file: data.file, column, target: target.0 };
-            (target, object.seal(&self.key))
+            match mode {
+                IoMode::Read => (target, object.seal_to_read(&self.key)),
+                IoMode::ReadWrite => (target, object.seal(&self.key)),
+            }
         };
         (0..data.layout.columns).map(handle).collect()
     }

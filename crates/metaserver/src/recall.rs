@@ -116,6 +116,7 @@ impl Metaserver {
         // Looks at all state that there is.
         let found = tokio::task::spawn_blocking(move || server.layouts_to_write()).await;
         let Ok(Ok(mut out)) = found else { return };
+        let files = out.len();
         let deadline = tokio::time::Instant::now() + self.config.lease * 3;
         while !out.is_empty() && tokio::time::Instant::now() < deadline {
             for some in out.chunks(FILES_AT_ONCE) {
@@ -132,6 +133,7 @@ impl Metaserver {
             let Ok(view) = self.view() else { return };
             out.retain(|(_, state)| matches!(read::state(&*view, *state), Ok(Some(_))));
         }
+        tracing::info!(files, "layouts to write were asked back, for the new exports");
     }
 
     fn layouts_to_write(&self) -> Result<Vec<(InodeId, StateId)>, Status> {

@@ -169,6 +169,52 @@ mod tests {
         assert!(root.may(&inode(0o100, 7, 7), Permission::WRITE_AND_SEARCH));
     }
 
+    /// Linux: check_sticky, may_delete.
+    #[test]
+    fn in_a_sticky_directory_names_are_taken_by_owners_only() {
+        let (own_dir, other_dir, victim) = (inode(0o1777, 7, 70), inode(0o1777, 9, 90), inode(0o777, 8, 80));
+        let table = [
+            (user(8, 1, &[]), &other_dir, Ok(())),
+            (user(7, 1, &[]), &own_dir, Ok(())),
+            (user(7, 1, &[]), &other_dir, Err(Status::Perm)),
+            (user(5, 80, &[90]), &other_dir, Err(Status::Perm)),
+            (user(0, 0, &[]), &other_dir, Ok(())),
+        ];
+        for (who, dir, expected) in table {
+            assert_eq!(who.check_delete(dir, &victim), expected, "{who:?}");
+        }
+        let plain = inode(0o777, 9, 90);
+        assert_eq!(user(5, 5, &[]).check_delete(&plain, &victim), Ok(()));
+        let closed = inode(0o1755, 9, 90);
+        assert_eq!(
+            user(8, 80, &[]).check_delete(&closed, &victim),
+            Err(Status::Access),
+            "before the sticky bit"
+        );
+    }
+
+    /// Linux: nfsd_permission with NFSD_MAY_OWNER_OVERRIDE and NFSD_MAY_READ_IF_EXEC.
+    #[test]
+    fn an_owner_reads_and_writes_what_he_has_open_and_an_executable_is_read() {
+        let (owner, other, root) = (user(7, 70, &[]), user(8, 80, &[]), user(0, 0, &[]));
+        for (who, mode, read, write) in [
+            (&owner, 0o000, true, true),
+            (&other, 0o000, false, false),
+            (&other, 0o001, true, false),
+            (&other, 0o004, true, false),
+            (&other, 0o002, false, true),
+            (&other, 0o770, false, false),
+            (&root, 0o000, true, true),
+        ] {
+            let file = inode(mode, 7, 70);
+            assert_eq!(
+                (who.check_read(&file).is_ok(), who.check_write(&file).is_ok()),
+                (read, write),
+                "{mode:o}"
+            );
+        }
+    }
+
     #[test]
     fn squashing_takes_root_or_everybody_for_nobody() {
         use wire::rpc::AuthSys;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! at a metaserver   │kind 1│vol 4│inode 8│gen 4│               tag 16│   33 bytes
-//! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│tag 16│   45 bytes
+//! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│tag 16│   45 bytes; the kind says for what
 //! ```
 //!
 //! The tag is the first 16 bytes of BLAKE3, keyed with the cluster's handle key, over the bytes before it. Whoever
@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 const KIND_FILE: u8 = 1;
 const KIND_OBJECT: u8 = 2;
+const KIND_OBJECT_TO_READ: u8 = 3;
 const TAG_BYTES: usize = 16;
 const FILE_BYTES: usize = 17;
 const OBJECT_BYTES: usize = 29;
@@ -109,19 +110,37 @@ pub struct ObjectHandle {
 }
 
 impl ObjectHandle {
-    /// The sealed handle.
+    /// The sealed handle, to read and write with.
     #[must_use]
     pub fn seal(&self, key: &HandleKey) -> Bytes {
-        let mut body = self.file.body(KIND_OBJECT);
+        self.seal_kind(KIND_OBJECT, key)
+    }
+
+    /// The sealed handle, to read with: what a client gets that may not write, or did not ask to.
+    #[must_use]
+    pub fn seal_to_read(&self, key: &HandleKey) -> Bytes {
+        self.seal_kind(KIND_OBJECT_TO_READ, key)
+    }
+
+    fn seal_kind(&self, kind: u8, key: &HandleKey) -> Bytes {
+        let mut body = self.file.body(kind);
         body.extend_from_slice(&self.column.to_be_bytes());
         body.extend_from_slice(&self.target.to_be_bytes());
         key.seal(&body)
     }
 
-    /// What a handle names, or nothing when it was not minted with this key.
+    /// Whether a handle that can be opened is one to write with, too.
+    #[must_use]
+    pub fn is_to_write(handle: &[u8]) -> bool {
+        handle.first() == Some(&KIND_OBJECT)
+    }
+
+    /// What a handle names, of either kind, or nothing when it was not minted with this key.
     #[must_use]
     pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
-        let body = key.open(handle, KIND_OBJECT, OBJECT_BYTES)?;
+        let to_write = Self::is_to_write(handle);
+        let kind = if to_write { KIND_OBJECT } else { KIND_OBJECT_TO_READ };
+        let body = key.open(handle, kind, OBJECT_BYTES)?;
         Some(Self {
             file: FileHandle::from_body(body)?,
             column: u32::from_be_bytes(body.get(17..21)?.try_into().ok()?),
@@ -144,10 +163,15 @@ mod tests {
         assert_eq!(ObjectHandle::open(&o, &key), Some(object));
         assert_eq!(FileHandle::open(&o, &key), None);
         assert_eq!(ObjectHandle::open(&o, &HandleKey::new([8; 32])), None);
-        for bit in 0..o.len() * 8 {
-            let mut altered = o.to_vec();
-            altered[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(ObjectHandle::open(&altered, &key), None, "bit {bit}");
+        let r = object.seal_to_read(&key);
+        assert_eq!(ObjectHandle::open(&r, &key), Some(object));
+        assert!(ObjectHandle::is_to_write(&o) && !ObjectHandle::is_to_write(&r));
+        for handle in [o, r] {
+            for bit in 0..handle.len() * 8 {
+                let mut altered = handle.to_vec();
+                altered[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(ObjectHandle::open(&altered, &key), None, "bit {bit}");
+            }
         }
         assert_eq!(FileHandle::open(&f[..f.len() - 1], &key), None);
         assert_eq!(FileHandle::open(&[], &key), None);

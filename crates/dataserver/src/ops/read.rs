@@ -35,7 +35,7 @@ impl NfsServer {
         context: &CompoundContext<State>,
         args: read::Args,
     ) -> Result<read::ResOk, Status> {
-        let Found { target, name, handle } = context.state.current()?.clone();
+        let Found { target, name, handle, .. } = context.state.current()?.clone();
         let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES);
         let (offset, count) = (args.offset, (args.count as usize).min(READ_BYTES_MAX).min(room));
         let found = target.run(move |o| o.read(name, offset, count)).await.map_err(refusal)?;

@@ -7,7 +7,10 @@ use crate::server::Found;
 
 impl NfsServer {
     pub(super) async fn write(&self, state: &State, args: write::Args) -> Result<write::ResOk, Status> {
-        let Found { target, name, .. } = state.current()?.clone();
+        let Found { target, name, to_write, .. } = state.current()?.clone();
+        if !to_write {
+            return Err(Status::Access); // the handle of a layout to read
+        }
         let write::Args { offset, stable, data, .. } = args;
         let count = data.len();
         let written = target.run(move |o| {

@@ -60,6 +60,19 @@ async fn a_client_writes_commits_and_reads() {
 }
 
 #[tokio::test]
+async fn the_handle_of_a_layout_to_read_is_not_written_with() {
+    let served = Served::start().await;
+    let mut client = Client::mount(&served, "a").await;
+    let handle = served.handle(7);
+    put(&mut client, &handle, 0, &b"data"[..]).await;
+    let to_read = served.object(7).seal_to_read(&crate::key());
+    assert_eq!(get(&mut client, &to_read, 0, 4).await.unwrap().0, &b"data"[..]);
+    let refused = client.on(&to_read, write_op(0, StableHow::Unstable, &b"more"[..])).await;
+    assert_eq!(refused.status(), Status::Access);
+    assert_eq!(get(&mut client, &handle, 0, 4).await.unwrap().0, &b"data"[..]);
+}
+
+#[tokio::test]
 async fn a_stable_write_is_durable_but_leaves_the_size_to_layoutcommit() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use metaserver::{COLUMNS_MAX, DefaultStripe, Exports, Rules};
 use namespace::StripeUnit;
 
-use super::{ConfigError, Document, LOG, address, admin, exports, integer, log, path, size};
+use super::{ConfigError, Document, LOG, address, admin, boolean, exports, integer, log, path, size, string};
 use crate::cli::ADMIN_DEFAULT;
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 11] = [
+pub(crate) const KEYS: [&str; 13] = [
     "listen",
     "data_dir",
     "admin",
@@ -23,6 +23,8 @@ pub(crate) const KEYS: [&str; 11] = [
     "reserve",
     "log",
     "metadata_memory",
+    "owner_domain",
+    "owner_names",
 ];
 const EXPORT: &str = "export";
 
@@ -36,6 +38,15 @@ pub(crate) const RESERVE_DEFAULT_BYTES: u64 = 64 << 20;
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 /// The layout of new files where nothing else is said.
 pub(crate) const STRIPE_DEFAULT: DefaultStripe = DefaultStripe { unit: StripeUnit::DEFAULT, columns: 4 };
+
+/// How users and groups are called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct OwnerNames {
+    /// The domain of names; none: only numbers are understood.
+    pub domain: Option<String>,
+    /// Whether names are given out, too, and not only understood.
+    pub give_names: bool,
+}
 
 /// A metaserver's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +62,7 @@ pub(crate) struct MdsConfig {
     pub reserve_bytes: u64,
     pub log: String,
     pub metadata_memory_bytes: u64,
+    pub owners: OwnerNames,
 }
 
 /// What holds for everybody where no export is: all on a machine's own address, the safe rules on any other.
@@ -80,6 +92,15 @@ impl MdsConfig {
         let columns = r.optional("stripe_columns", "a number up to 64, such as 4; 0: all targets", |v| {
             Ok(integer(v, 0, COLUMNS_MAX.into())? as u32)
         })?;
+        let domain = r.optional("owner_domain", "the domain of names, such as \"example.org\"", |v| {
+            let domain = string(v)?;
+            let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'.' || b == b'-';
+            if domain.len() <= 253 && domain.bytes().all(fits) {
+                Ok(domain)
+            } else {
+                Err("it is no domain".into())
+            }
+        })?;
         Ok(Self {
             listen,
             data_dir: r.required("data_dir", "a directory such as \"/var/lib/heorot/mds\"", path)?,
@@ -103,6 +124,21 @@ impl MdsConfig {
             reserve_bytes: r
                 .optional("reserve", "a size such as \"64MiB\"", size)?
                 .unwrap_or(RESERVE_DEFAULT_BYTES),
+            owners: OwnerNames {
+                give_names: r
+                    .optional(
+                        "owner_names",
+                        "true or false; true only with owner_domain",
+                        |v| match boolean(v)? {
+                            true if domain.is_none() => {
+                                Err("names are given out with a domain, and there is none".into())
+                            }
+                            give => Ok(give),
+                        },
+                    )?
+                    .unwrap_or(false),
+                domain,
+            },
             log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
             metadata_memory_bytes: r
                 .optional("metadata_memory", "a size from 16MiB, such as \"1GiB\"", |v| {
@@ -176,6 +212,16 @@ mod tests {
                 "listen = '10.0.0.1'",
                 "mds.toml:3: `listen` is not right: \"10.0.0.1\" is no address with a port; it must be an address such \
                  as \"10.0.0.1:2049\"",
+            ),
+            (
+                "owner_names = true",
+                "mds.toml:3: `owner_names` is not right: names are given out with a domain, and there is none; it must \
+                 be true or false; true only with owner_domain",
+            ),
+            (
+                "owner_domain = 'a@b'",
+                "mds.toml:3: `owner_domain` is not right: it is no domain; it must be the domain of names, such as \
+                 \"example.org\"",
             ),
             (
                 "admin = 7",

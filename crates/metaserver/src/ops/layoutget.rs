@@ -54,7 +54,7 @@ pub(crate) async fn layoutget(
     let Reply::Layout { stateid, generation, layout, .. } = reply else {
         return Err(Status::ServerFault.into());
     };
-    let body = body(server, inode, generation, layout)?;
+    let body = body(server, inode, generation, layout, mode)?;
     if body.len() + OVERHEAD_BYTES > args.maxcount as usize {
         return Err(Status::TooSmall.into());
     }
@@ -86,9 +86,10 @@ fn body(
     inode: InodeId,
     generation: u32,
     layout: FileLayout,
+    mode: IoMode,
 ) -> Result<bytes::Bytes, Status> {
     let data = server.file_data_of(inode, generation, layout)?;
-    let by_column = server.object_handles(&data);
+    let by_column = server.object_handles_for(&data, mode);
     let device = WireDevice::find(&*server.view()?, layout.device)?;
     // The list goes by the device's targets: the client adds first_stripe_index before it looks the handle up.
     let mut by_target = vec![None; by_column.len()];

@@ -1,0 +1,65 @@
+//! Names of users and groups, from this machine's /etc/passwd and /etc/group, read again when they change.
+//!
+//! The files themselves and not the system's NSS, which only C can call: who has users in a directory service lists them
+//! with `getent passwd` into files of this form.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use metaserver::Owners;
+
+use crate::config::mds::OwnerNames;
+
+/// How often the files are looked at.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+const PASSWD: &str = "/etc/passwd";
+const GROUP: &str = "/etc/group";
+/// Some 500,000 lines: names are kept in memory.
+const FILE_BYTES_MAX: u64 = 32 << 20;
+
+/// What tells that the files are other ones than those that were read.
+type Seen = [Option<(SystemTime, u64)>; 2];
+
+/// The files as they were read last.
+#[derive(Default)]
+pub(crate) struct OwnerFiles {
+    read: Option<(OwnerNames, Seen)>,
+}
+
+impl OwnerFiles {
+    /// The names to put in force, if they or the settings have changed since this was asked last.
+    pub(crate) fn changed(&mut self, settings: &OwnerNames) -> Option<Owners> {
+        let seen = [PASSWD, GROUP].map(|file| seen(Path::new(file)));
+        if self.read.as_ref().is_some_and(|(before, files)| before == settings && *files == seen) {
+            return None;
+        }
+        self.read = Some((settings.clone(), seen));
+        let Some(domain) = &settings.domain else { return Some(Owners::default()) };
+        Some(Owners::new(domain, settings.give_names, &text(PASSWD), &text(GROUP)))
+    }
+}
+
+fn seen(file: &Path) -> Option<(SystemTime, u64)> {
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// What is in a file; nothing, said in the log, if it cannot be used: then its names are not understood.
+fn text(file: &str) -> String {
+    let text = match fs::metadata(file) {
+        Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
+            Err(format!("it has more than {FILE_BYTES_MAX} bytes"))
+        }
+        Ok(_) => fs::read(file).map_err(|e| e.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match text {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(why) => {
+            tracing::warn!(file, why, "names of owners cannot be read");
+            String::new()
+        }
+    }
+}

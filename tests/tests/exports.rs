@@ -1,0 +1,69 @@
+//! Exports that change under a real client: SIGHUP makes one read-only, and writable again, and nobody is dropped.
+
+use std::time::Duration;
+
+use tests::{Client, Cluster, Lab};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
+    let lab = Lab::open();
+    let mut cluster = Cluster::separate(&lab, 2);
+    let ash = lab.client("ash");
+    for version in ["vers=4.2", "vers=3"] {
+        println!("--- {version}");
+        cluster.mount(&ash, version);
+        ash.run("mkdir /mnt/h/dir; echo before >/mnt/h/file");
+        // One that has the file open, and in v4.2 a layout to write through, when the export changes.
+        let writer = ash.spawn(
+            r#"perl -e 'use IO::Handle; use Errno;
+                open my $f, "+>", "/mnt/h/open" or die; my $x = "a" x (1 << 20);
+                syswrite $f, $x or die "write: $!"; $f->sync or die "sync: $!";
+                open my $go, ">", "/tmp/written" or die; close $go;
+                until (-e "/tmp/read-only") { select undef, undef, undef, 0.05 }
+                syswrite $f, $x; print $f->sync ? "synced" : $!{EROFS} ? "EROFS" : "$!"; close $f'"#,
+        );
+        ash.run("until [ -e /tmp/written ]; do sleep 0.05; done");
+        cluster.set_exports("[[export]]\nclients = \"*\"\nsquash = \"none\"\naccess = \"ro\"");
+        for command in [
+            "touch /mnt/h/new",
+            "mkdir /mnt/h/new",
+            "ln /mnt/h/file /mnt/h/new",
+            "ln -s file /mnt/h/new",
+            "mv /mnt/h/file /mnt/h/new",
+            "rm -f /mnt/h/file",
+            "rmdir /mnt/h/dir",
+            "chmod 600 /mnt/h/file",
+            "chown 7:7 /mnt/h/file",
+            "touch /mnt/h/file",
+            "truncate -s 0 /mnt/h/file",
+            "sh -c 'echo more >>/mnt/h/file'",
+            "mkfifo /mnt/h/new",
+        ] {
+            refused(&ash, command);
+        }
+        assert_eq!(ash.run("cat /mnt/h/file; ls /mnt/h"), "before\ndir\nfile\nopen\n");
+        ash.run("touch /tmp/read-only");
+        let said = writer.wait(MINUTE).must_succeed("the writer");
+        assert_eq!(said, "EROFS", "what was written after the change");
+
+        cluster.set_exports("[[export]]\nclients = \"*\"\nsquash = \"none\"");
+        ash.run("echo after >>/mnt/h/file; mv /mnt/h/file /mnt/h/new; rmdir /mnt/h/dir");
+        assert_eq!(ash.run("cat /mnt/h/new; stat -c %s /mnt/h/open"), "before\nafter\n1048576\n");
+
+        // Taken away altogether, it is there again when it comes back.
+        cluster.set_exports("[[export]]\nclients = \"127.0.0.1\"");
+        let output = ash.try_run("ls /mnt/h/. 2>&1; cat /mnt/h/new 2>&1");
+        assert!(output.status != 0, "{output:?}");
+        cluster.set_exports("[[export]]\nclients = \"*\"\nsquash = \"none\"");
+        assert_eq!(ash.run("cat /mnt/h/new"), "before\nafter\n");
+        ash.run("rm /mnt/h/new /mnt/h/open; umount /mnt/h; rm /tmp/written /tmp/read-only");
+    }
+}
+
+#[track_caller]
+fn refused(client: &Client, command: &str) {
+    let said = client.run(&format!("{{ {command}; }} 2>&1 && echo DONE; true"));
+    assert!(said.contains("Read-only file system") && !said.contains("DONE"), "{command}: {said}");
+}
