@@ -41,7 +41,7 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
             "sh -c 'echo more >>/mnt/h/file'",
             "mkfifo /mnt/h/new",
         ] {
-            refused(&ash, command);
+            refused(&ash, version, command);
         }
         assert_eq!(ash.run("cat /mnt/h/file; ls /mnt/h"), "before\ndir\nfile\nopen\n");
         ash.run("touch /tmp/read-only");
@@ -49,6 +49,11 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
         assert_eq!(said, "EROFS", "what was written after the change");
 
         cluster.set_exports("[[export]]\nclients = \"*\"\nsquash = \"none\"");
+        if version == "vers=3" {
+            // The client keeps what ACCESS answered until the ctime changes, or it mounts again.
+            ash.run("umount /mnt/h");
+            cluster.mount(&ash, version);
+        }
         ash.run("echo after >>/mnt/h/file; mv /mnt/h/file /mnt/h/new; rmdir /mnt/h/dir");
         assert_eq!(ash.run("cat /mnt/h/new; stat -c %s /mnt/h/open"), "before\nafter\n1048576\n");
 
@@ -62,8 +67,11 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
     }
 }
 
+/// Over v3, which has no OPEN, the client itself asks with ACCESS what it may, and says EACCES.
 #[track_caller]
-fn refused(client: &Client, command: &str) {
+fn refused(client: &Client, version: &str, command: &str) {
     let said = client.run(&format!("{{ {command}; }} 2>&1 && echo DONE; true"));
-    assert!(said.contains("Read-only file system") && !said.contains("DONE"), "{command}: {said}");
+    let by_the_client = version == "vers=3" && said.contains("Permission denied");
+    let refused = said.contains("Read-only file system") || by_the_client;
+    assert!(refused && !said.contains("DONE"), "{command}: {said}");
 }
