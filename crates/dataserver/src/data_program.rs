@@ -46,6 +46,10 @@ impl Program for DataProgram {
             let arguments =
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             let start = Instant::now();
+            if let Call::Read(args) = &arguments {
+                let bytes = args.count.min(READ_BYTES_MAX) as usize;
+                call.room.take(bytes).await.map_err(|_| Rejection::SystemError)?;
+            }
             let reply = self.answer(&call.connection, arguments).await;
             let labels = OperationLabels { protocol: "data", operation: procedure.name() };
             self.metrics.operation(labels, start.elapsed(), failed(&reply));

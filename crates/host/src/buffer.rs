@@ -7,15 +7,30 @@ use bytes::Bytes;
 
 /// Below this a buffer is simply allocated: the allocator is good at small sizes.
 const POOLED_BYTES_MIN: usize = 64 * 1024;
-/// Every pooled buffer has this room: one megabyte of payload and the headers around it.
-const POOLED_BYTES: usize = (1 << 20) + (64 << 10);
-/// Buffers kept for the next use: 64 of about a megabyte are enough for the calls in flight on a few busy connections.
+/// What is around a payload in its record.
+const AROUND_BYTES: usize = 8 * 1024;
+/// The room of pooled buffers: a payload of a power of two and what is around it, so that none takes much more than twice
+/// what was asked for.
+const CLASSES: [usize; 5] = [
+    (64 << 10) + AROUND_BYTES,
+    (128 << 10) + AROUND_BYTES,
+    (256 << 10) + AROUND_BYTES,
+    (512 << 10) + AROUND_BYTES,
+    (1 << 20) + (64 << 10),
+];
+/// Buffers of each class kept for the next use: 64 of about a megabyte are enough for the calls in flight on a few busy
+/// connections.
 const POOLED_MAX: usize = 64;
 
 /// A set of buffers to be used again.
 #[derive(Debug, Clone, Default)]
 pub struct BufferPool {
-    free: Arc<Mutex<Vec<Vec<u8>>>>,
+    free: Arc<[Mutex<Vec<Vec<u8>>>; CLASSES.len()]>,
+}
+
+/// The class of a buffer of `len` bytes, if such are pooled.
+fn class(len: usize) -> Option<usize> {
+    if len < POOLED_BYTES_MIN { None } else { CLASSES.iter().position(|room| len <= *room) }
 }
 
 /// A buffer of the length asked for. Its bytes are whatever was there before: fill it before you show it.
@@ -23,7 +38,7 @@ pub struct BufferPool {
 pub struct Buffer {
     bytes: Vec<u8>,
     len: usize,
-    pool: Option<BufferPool>,
+    pool: Option<(BufferPool, usize)>,
 }
 
 impl BufferPool {
@@ -33,12 +48,18 @@ impl BufferPool {
     /// When another thread panicked while it held the pool.
     #[must_use]
     pub fn take(&self, len: usize) -> Buffer {
-        if !(POOLED_BYTES_MIN..=POOLED_BYTES).contains(&len) {
+        let Some(class) = class(len) else {
             return Buffer { bytes: vec![0; len], len, pool: None };
-        }
-        let used = self.free.lock().expect("buffer pool").pop();
-        let bytes = used.unwrap_or_else(|| vec![0; POOLED_BYTES]);
-        Buffer { bytes, len, pool: Some(self.clone()) }
+        };
+        let used = self.free[class].lock().expect("buffer pool").pop();
+        let bytes = used.unwrap_or_else(|| vec![0; CLASSES[class]]);
+        Buffer { bytes, len, pool: Some((self.clone(), class)) }
+    }
+
+    /// The memory that a buffer of `len` bytes takes.
+    #[must_use]
+    pub fn bytes_taken(len: usize) -> usize {
+        class(len).map_or(len, |class| CLASSES[class])
     }
 }
 
@@ -77,8 +98,8 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(pool) = &self.pool
-            && let Ok(mut free) = pool.free.lock()
+        if let Some((pool, class)) = &self.pool
+            && let Ok(mut free) = pool.free[*class].lock()
             && free.len() < POOLED_MAX
         {
             free.push(std::mem::take(&mut self.bytes));
@@ -98,10 +119,22 @@ mod tests {
         let whole = buffer.freeze();
         let slice = whole.slice(0..10);
         drop(whole);
-        assert_eq!(pool.free.lock().unwrap().len(), 0);
+        let free = |class: usize| pool.free[class].lock().unwrap().len();
+        assert_eq!(free(1), 0);
         drop(slice);
-        assert_eq!(pool.free.lock().unwrap().len(), 1);
+        assert_eq!(free(1), 1);
+        assert_eq!(pool.take(90_000).len(), 90_000);
+        assert_eq!((free(0), free(1)), (0, 1), "and went back again");
         assert_eq!(pool.take(70_000).len(), 70_000);
-        assert_eq!(pool.free.lock().unwrap().len(), 1, "and went back again");
+        assert_eq!((free(0), free(1)), (1, 1));
+    }
+
+    #[test]
+    fn a_buffer_takes_little_more_than_twice_what_was_asked_for() {
+        for len in (1..(1 << 20) + (64 << 10)).step_by(1000) {
+            let taken = BufferPool::bytes_taken(len);
+            assert!(taken >= len && taken <= 2 * len + (48 << 10), "{taken} for {len}");
+            assert_eq!(BufferPool::default().take(len).bytes.len(), taken);
+        }
     }
 }

@@ -36,12 +36,25 @@ impl Program for Nfs3Program {
             let user = server.user(&call.connection, &call.header.credential);
             let user = user.map_err(|_| Rejection::Auth(AuthStat::TooWeak))?;
             let start = server.clock.monotonic();
+            // A client that gets no room has gone: nobody reads the answer.
+            call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             let (results, failed) = carry_out(server, &user, arguments).await;
             let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };
             server.metrics.operation(labels, server.clock.monotonic().saturating_sub(start), failed);
             Ok(results)
         })
     }
+}
+
+/// What the reply may have in payload, for those that can have much.
+fn payload_bytes(call: &Call) -> usize {
+    let asked = match call {
+        Call::Read(args) => args.count,
+        Call::ReadDir(args) => args.count,
+        Call::ReadDirPlus(args) => args.maxcount,
+        _ => 0,
+    };
+    asked.min(ops3::TRANSFER_BYTES_MAX) as usize
 }
 
 async fn carry_out(server: &Metaserver, user: &User, call: Call) -> (Message, bool) {

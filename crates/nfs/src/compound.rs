@@ -16,7 +16,7 @@ use wire::rpc::{Credential, Rejection};
 use wire::xdr::{Decode, Decoder, Message};
 
 use crate::session::{Likeness, Session, SlotAnswer};
-use crate::{Answer, Call, Connection, Metrics, OperationLabels, Program};
+use crate::{Answer, Call, Connection, Metrics, NoRoom, OperationLabels, Program, ReplyRoom};
 
 /// The status, tag length and result count before the results, and some for the last operation's status.
 const REPLY_OVERHEAD_BYTES: usize = 64;
@@ -24,6 +24,11 @@ const REPLY_OVERHEAD_BYTES: usize = 64;
 const SEQUENCE_RESULT_BYTES: usize = 44;
 /// What stands before the arguments of a call whose credential and verifier are empty (RFC 5531, section 9).
 const CALL_HEADER_BYTES_MIN: usize = 40;
+
+/// 64 data servers with 16 addresses each.
+const DEVICE_BYTES_MAX: u32 = 64 << 10;
+/// An extended attribute in Linux.
+const XATTR_BYTES_MAX: u32 = 64 << 10;
 
 /// Which request of a session this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +55,8 @@ pub struct CompoundContext<S> {
     pub position: Option<Position>,
     /// The bytes that the results of the present operation may have.
     pub room_bytes: usize,
+    /// Room for the payloads of all of them.
+    reply_room: ReplyRoom,
     /// The server's own: current and saved filehandle and the like.
     pub state: S,
 }
@@ -126,6 +133,7 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
         session: None,
         position: None,
         room_bytes: 1 << 20,
+        reply_room: call.room,
         state: N::State::default(),
     };
     let mut ops = call.arguments;
@@ -282,9 +290,28 @@ async fn in_session<N: Nfs4>(
 async fn timed<N: Nfs4>(server: &N, context: &mut CompoundContext<N::State>, op: ArgOp) -> ResOp {
     let labels = OperationLabels { protocol: "nfs4", operation: op.name() };
     let start = Instant::now();
-    let result = server.operation(context, op).await;
+    let result = match context.reply_room.take(payload_bytes(&op).min(context.room_bytes)).await {
+        Ok(()) => server.operation(context, op).await,
+        Err(NoRoom) => op.refused(Status::Delay),
+    };
     server.metrics().operation(labels, start.elapsed(), result.status() != Status::Ok);
     result
+}
+
+/// What the result of an operation may have in payload, for those that can have much.
+fn payload_bytes(op: &ArgOp) -> usize {
+    let asked = match op {
+        ArgOp::Read(args) => args.count,
+        ArgOp::ReadPlus(args) => args.count,
+        ArgOp::ReadDir(args) => args.maxcount,
+        ArgOp::ListXattrs(args) => args.maxcount,
+        // 0 is as much as there is, which is not much: 64 data servers.
+        ArgOp::GetDeviceInfo(args) if args.maxcount > 0 => args.maxcount.min(DEVICE_BYTES_MAX),
+        ArgOp::GetDeviceInfo(_) => DEVICE_BYTES_MAX,
+        ArgOp::GetXattr(_) => XATTR_BYTES_MAX,
+        _ => 0,
+    };
+    asked as usize
 }
 
 /// Frees the slot if the request comes to no end.

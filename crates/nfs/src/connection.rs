@@ -15,13 +15,14 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::time::Instant;
 use wire::nfs4::SessionId;
 use wire::rpc::{CallError, CallHeader, Credential, MESSAGE_CALL, Rejection, ReplyHeader, frame, reply};
 use wire::xdr::{Decoder, Encode, Encoder, Message};
 
-use crate::limits::{Admission, Gate};
+use crate::limits::{Admission, Budgets, Gate, ReplyGate, is_too_late, tick};
 use crate::record::RecordReader;
-use crate::{Call, Limits, Metrics, Programs};
+use crate::{Call, Limits, Metrics, Programs, ReplyRoom};
 
 /// Tells connections of one process apart; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,13 +60,23 @@ pub struct Connection {
     peer: SocketAddr,
     local: SocketAddr,
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
-    reply_time_max: Duration,
+    limits: Limits,
+    replies: Arc<ReplyGate>,
+    /// Calls being worked on, and when the last began: an idle connection may have to make place for another.
+    activity: Mutex<Activity>,
     pending: Mutex<Pending>,
     next_xid: AtomicU32,
     closed: Notify,
     ended: Semaphore,
     /// See [`Connection::associate`]; the last used stands last.
     sessions: Mutex<Vec<SessionId>>,
+}
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy)]
+struct Activity {
+    calls: usize,
+    last: Instant,
 }
 
 #[derive(Default)]
@@ -85,7 +96,7 @@ impl std::fmt::Debug for Connection {
 pub(crate) struct Surroundings {
     pub limits: Limits,
     pub programs: Programs,
-    pub server_bytes: Arc<Semaphore>,
+    pub budgets: Budgets,
     pub pool: BufferPool,
     pub metrics: Arc<Metrics>,
 }
@@ -103,7 +114,9 @@ impl Connection {
             peer,
             local,
             writer: tokio::sync::Mutex::new(write),
-            reply_time_max: around.limits.reply_time_max,
+            replies: ReplyGate::new(&around.limits, &around.budgets, Arc::clone(&around.metrics)),
+            limits: around.limits.clone(),
+            activity: Mutex::new(Activity { calls: 0, last: Instant::now() }),
             pending: Mutex::new(Pending { calls: Some(HashMap::new()) }),
             next_xid: AtomicU32::new(1),
             closed: Notify::new(),
@@ -163,11 +176,25 @@ impl Connection {
         if let Ok(mut pending) = self.pending.lock() {
             pending.calls = None;
         }
+        self.replies.closing.close();
         self.closed.notify_one();
     }
 
+    /// Since when nothing has been asked over this connection; none while a call is worked on.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let activity = *self.activity.lock().ok()?;
+        (activity.calls == 0).then_some(activity.last)
+    }
+
+    fn works(&self, change: isize) {
+        if let Ok(mut activity) = self.activity.lock() {
+            activity.calls = activity.calls.saturating_add_signed(change);
+            activity.last = Instant::now();
+        }
+    }
+
     async fn read(self: Arc<Self>, stream: OwnedReadHalf, around: Surroundings) {
-        let gate = Gate::new(&around.limits, Arc::clone(&around.server_bytes));
+        let gate = Gate::new(&around.limits, &around.budgets);
         let mut reader = RecordReader::new(stream, around.pool.clone(), around.limits.clone());
         loop {
             let record = tokio::select! {
@@ -218,11 +245,17 @@ impl Connection {
             Ok(program) => {
                 let connection = Arc::clone(self);
                 let metrics = Arc::clone(&around.metrics);
-                let call = Call { header, arguments, connection: Arc::clone(self) };
+                let room = ReplyRoom::new(&self.replies);
+                let call = Call { header, arguments, connection: Arc::clone(self), room: room.clone() };
+                self.works(1);
                 let mut work = Box::pin(async move {
                     let in_flight = metrics.call_begins();
                     let outcome = program.call(call).await;
                     connection.send(reply(xid, outcome.as_ref().map_err(|r| *r)), &metrics).await;
+                    connection.works(-1);
+                    // The payload goes before the room that it had.
+                    drop(outcome);
+                    drop(room);
                     drop(in_flight);
                     drop(admission);
                 });
@@ -260,10 +293,27 @@ impl Connection {
         if !self.is_open() {
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
+        let (limits, tick) = (&self.limits, tick(&self.limits));
+        let (began, mut moved) = (Instant::now(), Instant::now());
         while segments.has_remaining() {
-            // For each piece, not for the record or the wait for the writer: a slow client is not a stuck one.
-            let piece = tokio::time::timeout(self.reply_time_max, writer.write_buf(&mut segments)).await;
-            piece.unwrap_or(Err(std::io::ErrorKind::TimedOut.into()))?;
+            tokio::select! {
+                biased;
+                piece = writer.write_buf(&mut segments) => {
+                    piece?;
+                    moved = Instant::now();
+                }
+                () = tokio::time::sleep(tick) => {}
+                _ = self.replies.closing.acquire() => return Err(std::io::ErrorKind::BrokenPipe.into()),
+            }
+            // The long limit is for each piece: a slow client is not a stuck one, unless it holds up others.
+            let pressed = limits.pressed_time_max;
+            if is_too_late(moved, limits.reply_time_max, limits.reply_time_max, &self.replies.server)
+                || is_too_late(began, Duration::MAX, pressed, &self.replies.server)
+            {
+                // What the kernel still has for a client that reads nothing goes too, not in a quarter of an hour.
+                let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), Some(Duration::ZERO));
+                return Err(std::io::ErrorKind::TimedOut.into());
+            }
         }
         unfinished.defuse();
         Ok(())

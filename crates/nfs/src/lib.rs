@@ -28,7 +28,7 @@ pub use backchannel::{Backchannel, CallbackError};
 pub use compound::{CompoundContext, Nfs4, Nfs4Program, Position};
 pub use connection::{CallFailure, Connection, ConnectionId};
 pub use gatekeeper::Gatekeeper;
-pub use limits::Limits;
+pub use limits::{Limits, NoRoom, ReplyRoom};
 pub use metrics::{Metrics, OperationLabels, exposition};
 pub use peer::{Peer, PeerKey};
 pub use program::{Answer, Call, Program, Programs};

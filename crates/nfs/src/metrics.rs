@@ -49,6 +49,8 @@ pub struct Metrics {
     calls_in_flight: Gauge<i64, AtomicI64>,
     /// Open connections.
     pub connections: Gauge<i64, AtomicI64>,
+    /// Bytes that replies being made or written may have in payloads.
+    pub(crate) reply_room: Gauge<i64, AtomicI64>,
     /// Operations carried out that failed, with the protocol's error.
     errors: Family<OperationLabels, Counter<u64, AtomicU64>>,
     /// How long operations took, and with it how many there were.
@@ -68,6 +70,7 @@ impl Default for Metrics {
             sent_bytes: Counter::default(),
             calls_in_flight: Gauge::default(),
             connections: Gauge::default(),
+            reply_room: Gauge::default(),
             errors: Family::default(),
             latency: Histograms::new_with_constructor(buckets),
             file_bytes_read: Counter::default(),
@@ -94,6 +97,7 @@ impl Metrics {
         r.register_with_unit("sent", "Reply bytes", Unit::Bytes, self.sent_bytes.clone());
         r.register("calls_in_flight", "Calls being worked on", self.calls_in_flight.clone());
         r.register("connections", "Open connections", self.connections.clone());
+        r.register_with_unit("reply_room", "Memory held by replies", Unit::Bytes, self.reply_room.clone());
         r.register("operation_errors", "Operations that failed", self.errors.clone());
         r.register_with_unit("operation_latency", "Time of operations", Unit::Seconds, self.latency.clone());
         r.register_with_unit(

@@ -13,7 +13,7 @@ use wire::rpc::Credential;
 use wire::xdr::{Decode, Encode};
 
 use crate::connection::Surroundings;
-use crate::limits::server_bytes;
+use crate::limits::Budgets;
 use crate::{CallFailure, Connection, Limits, Programs};
 
 /// After a failed try nobody tries again for this long.
@@ -62,7 +62,7 @@ impl Peer {
     pub fn new(address: SocketAddr, program: (u32, u32), key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
         let limits = Limits::default();
         let around = Surroundings {
-            server_bytes: server_bytes(&limits),
+            budgets: Budgets::new(&limits),
             limits,
             programs: Programs::default(),
             pool: BufferPool::default(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Message};
 
-use crate::Connection;
+use crate::{Connection, ReplyRoom};
 
 /// One call, ready to be carried out.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Call {
     pub arguments: Decoder,
     /// Where it came from, and where call-backs can go.
     pub connection: Arc<Connection>,
+    /// Room for payloads in the reply: to be taken before they are read.
+    pub room: ReplyRoom,
 }
 
 /// The results of a call, later.

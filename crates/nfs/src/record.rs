@@ -4,7 +4,6 @@
 //! pooled buffer of its own, where its payload stays until the file has it.
 
 use std::future::Future;
-use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use host::BufferPool;
@@ -12,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::rpc::FragmentHeader;
 
 use crate::Limits;
-use crate::limits::{Admission, Gate};
+use crate::limits::{Admission, Gate, in_time};
 
 /// How much is read ahead: small calls share a read, and at most this much of a payload is copied once more.
 const READ_AHEAD_BYTES: usize = 16 * 1024;
@@ -59,18 +58,18 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     }
 
     async fn record(&mut self, gate: &Gate) -> Result<(Bytes, Admission), RecordError> {
-        let limit = self.limits.record_time_max;
-        let first = in_time(limit, self.header()).await?;
+        let limits = self.limits.clone();
+        let first = timed(&limits, gate, self.header()).await?;
         let len = self.checked(0, first)?;
         // How long the admission takes is our doing, not the client's: it has no limit.
         // A record in fragments is admitted as the longest there is, for its length is known only at its end.
         let admitted = if first.last { len } else { self.limits.record_bytes_max };
         let admission = gate.admit(admitted).await.ok_or(RecordError::Stopping)?;
         if first.last {
-            return Ok((in_time(limit, self.body(len)).await?, admission));
+            return Ok((timed(&limits, gate, self.body(len)).await?, admission));
         }
         // Several fragments are joined: no real client sends them, so a copy here costs nobody.
-        let joined = in_time(limit, self.rest_of_record(len)).await?;
+        let joined = timed(&limits, gate, self.rest_of_record(len)).await?;
         Ok((joined, admission))
     }
 
@@ -130,21 +129,26 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     }
 }
 
-async fn in_time<T>(
-    limit: Duration,
+/// A client that sends half a record holds what others wait for.
+async fn timed<T>(
+    limits: &Limits,
+    gate: &Gate,
     read: impl Future<Output = Result<T, RecordError>>,
 ) -> Result<T, RecordError> {
-    tokio::time::timeout(limit, read).await.unwrap_or(Err(RecordError::TimedOut))
+    let read = in_time(limits.record_time_max, limits.pressed_time_max, &gate.server, read);
+    read.await.unwrap_or(Err(RecordError::TimedOut))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::limits::server_bytes;
+    use crate::limits::Budgets;
 
     async fn read_all(input: &[u8]) -> (Vec<Bytes>, Result<(), RecordError>) {
         let limits = Limits { record_time_max: Duration::from_millis(50), ..Limits::default() };
-        let gate = Gate::new(&limits, server_bytes(&limits));
+        let gate = Gate::new(&limits, &Budgets::new(&limits));
         let mut reader = RecordReader::new(input, BufferPool::default(), limits);
         let mut out = Vec::new();
         loop {

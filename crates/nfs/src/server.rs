@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::connection::Surroundings;
-use crate::limits::server_bytes;
+use crate::limits::Budgets;
 use crate::{Connection, Limits, Metrics, Programs};
 
 /// After an accept failed for want of file descriptors there is nothing to do but wait for some to be closed.
@@ -38,7 +38,7 @@ impl Server {
         let address = listener.local_addr()?;
         let connections: Arc<Mutex<Vec<Weak<Connection>>>> = Arc::default();
         let around = Surroundings {
-            server_bytes: server_bytes(&limits),
+            budgets: Budgets::new(&limits),
             limits,
             programs,
             pool: BufferPool::default(),
@@ -74,8 +74,12 @@ impl Drop for Server {
 async fn accept(listener: TcpListener, around: Surroundings, all: Arc<Mutex<Vec<Weak<Connection>>>>) {
     let places = Arc::new(Semaphore::new(around.limits.connections_max));
     loop {
+        let accepted = listener.accept().await;
+        if places.available_permits() == 0 {
+            close_the_idlest(&all);
+        }
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
+        let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "accept failed");
@@ -97,6 +101,18 @@ async fn accept(listener: TcpListener, around: Surroundings, all: Arc<Mutex<Vec<
             metrics.connections.dec();
             drop(place);
         });
+    }
+}
+
+/// Ends the connection that has been idle for longest. Its client, if it is a good one, connects again when it has
+/// something to ask, and finds its session as it was.
+fn close_the_idlest(all: &Mutex<Vec<Weak<Connection>>>) {
+    let Ok(all) = all.lock() else { return };
+    let open = all.iter().filter_map(Weak::upgrade).filter(|connection| connection.is_open());
+    let idle = open.filter_map(|connection| connection.idle_since().map(|since| (since, connection)));
+    if let Some((_, connection)) = idle.min_by_key(|(since, _)| *since) {
+        tracing::debug!(peer = %connection.peer(), "too many connections: an idle one ends");
+        connection.close();
     }
 }
 

@@ -37,7 +37,7 @@ use crate::Metaserver;
 use crate::errors::{self, store_failed};
 
 /// Bytes of one READ or WRITE, and of one READDIR's results, at most.
-const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
+pub(crate) const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
 
 /// A failure in version 3's words.
 fn failure<F>(status: Status, body: F) -> Failure<F> {
