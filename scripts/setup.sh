@@ -12,6 +12,7 @@ needed=(
     "kmod:modprobe: loads the NFS client's modules inside the client machines"
     "nfs-common:mount.nfs, for the client machines"
     "attr:setfattr and getfattr: extended attributes in the client machines"
+    "xfsprogs:mkfs.xfs: a file system that can share data between files, to test reflinks on"
     "util-linux:flock and setpriv: locks between clients, and no process outlives its test"
 )
 
