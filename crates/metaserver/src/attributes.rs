@@ -1,8 +1,8 @@
 //! An inode's attributes in NFSv4's words (RFC 8881, section 5), and what a client wants them to be.
 
-use namespace::{FileLayout, Inode, Kind, SetAttributes, Time, read};
+use namespace::{DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, Kind, SetAttributes, Time, read};
 use store::View;
-use wire::nfs4::fattr::{ChangeAttrType, SetTime};
+use wire::nfs4::fattr::{ChangeAttrType, SetTime, ThresholdItem};
 use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr};
 
 use crate::Metaserver;
@@ -11,6 +11,8 @@ use crate::owners::Owners;
 
 /// Blocks that `du` counts in: files take whole ones.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
+/// The same for the data of small files, which lie close together: the unit of `st_blocks`.
+const SMALL_BLOCK_BYTES: u64 = 512;
 /// The longest name.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
 /// Names of one inode.
@@ -75,6 +77,7 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::FS_LAYOUT_TYPES,
     attr::LAYOUT_TYPE,
     attr::LAYOUT_BLKSIZE,
+    attr::MDSTHRESHOLD,
     attr::MODE_SET_MASKED,
     attr::SUPPATTR_EXCLCREAT,
     attr::FS_CHARSET_CAP,
@@ -194,6 +197,7 @@ impl Wanted {
             size: self.size,
             accessed: if self.accessed_now { Some(now) } else { self.accessed },
             modified: if self.modified_now { Some(now) } else { self.modified },
+            layout_of: None,
             guard: None,
         }
     }
@@ -231,7 +235,13 @@ fn wire_time(t: Time) -> nfs4::Time {
 /// Bytes that `du` shows.
 pub(crate) fn used_bytes(inode: &Inode) -> u64 {
     match inode.kind {
-        Kind::File(_) => inode.written.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES),
+        Kind::File(file) => {
+            let block = match file.data {
+                DataPlace::Inline | DataPlace::Spilling => SMALL_BLOCK_BYTES,
+                DataPlace::Striped => BLOCK_BYTES,
+            };
+            inode.written.div_ceil(block).saturating_mul(block)
+        }
         Kind::Directory(_) => BLOCK_BYTES,
         _ => 0,
     }
@@ -282,12 +292,27 @@ impl Metaserver {
             attrs.files_free = Some(INODES_MAX.saturating_sub(used));
             attrs.files_avail = attrs.files_free;
         }
+        if wanted.contains(attr::MDSTHRESHOLD) {
+            attrs.mdsthreshold = Some(threshold(inode));
+        }
         if wanted.contains(attr::LAYOUT_BLKSIZE)
-            && let Kind::File(FileLayout { unit, .. }) = inode.kind
+            && let Some(FileLayout { unit, .. }) = inode.layout()
         {
             attrs.layout_blksize = Some(unit.bytes());
         }
         Ok(attrs)
+    }
+}
+
+/// Up to which size a client should read and write through us (RFC 8881, section 5.12.4): below it, of a file whose data
+/// are with its inode. Nothing is said of another.
+fn threshold(inode: &Inode) -> Vec<ThresholdItem> {
+    match inode.data() {
+        Some(DataPlace::Inline) => {
+            let below = INLINE_BYTES_MAX + 1;
+            vec![ThresholdItem::sizes(LayoutType::FILES, below, below)]
+        }
+        Some(DataPlace::Spilling | DataPlace::Striped) | None => vec![],
     }
 }
 

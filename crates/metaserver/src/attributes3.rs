@@ -70,7 +70,7 @@ impl Metaserver {
         let SetAttr { mode, size, .. } = *set;
         // The number that stands for "no change" in chown(2).
         let (uid, gid) = (set.uid.filter(|id| *id != u32::MAX), set.gid.filter(|id| *id != u32::MAX));
-        let set = SetAttributes { mode, uid, gid, size, accessed, modified, guard: None };
+        let set = SetAttributes { mode, uid, gid, size, accessed, modified, layout_of: None, guard: None };
         Ok((set, (accessed_now, modified_now)))
     }
 

@@ -102,8 +102,8 @@ impl Metaserver {
         let inode = read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?;
         let inode = inode.filter(|i| i.generation == object.file.generation).ok_or(Status::Stale)?;
         match inode.kind {
-            Kind::File(layout) if object.column < layout.columns => {
-                Ok(size::ResOk { len: layout.object_len(object.column, inode.size) })
+            Kind::File(file) if object.column < file.layout.columns => {
+                Ok(size::ResOk { len: file.layout.object_len(object.column, inode.size) })
             }
             _ => Err(Status::Stale),
         }

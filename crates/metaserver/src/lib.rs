@@ -35,6 +35,7 @@ mod recall;
 mod reports;
 mod sessions;
 mod setattr;
+mod spill;
 mod user;
 mod work;
 mod xattrs;

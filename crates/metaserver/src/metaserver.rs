@@ -28,6 +28,7 @@ use crate::proxy::WriteVerifier;
 use crate::recall::Recalls;
 use crate::reports::Reports;
 use crate::sessions::Sessions;
+use crate::spill::Spills;
 
 /// How a metaserver is run.
 #[derive(Debug, Clone)]
@@ -62,6 +63,7 @@ pub struct Metaserver {
     pub(crate) leases: Leases,
     pub(crate) recalls: Recalls,
     pub(crate) lock_waiters: LockWaiters,
+    pub(crate) spills: Spills,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) work_ready: Notify,
     pub(crate) layouts_returned: Notify,
@@ -109,6 +111,7 @@ impl Metaserver {
             leases: Leases::default(),
             recalls: Recalls::default(),
             lock_waiters: LockWaiters::default(),
+            spills: Spills::default(),
             write_verifier: WriteVerifier::new(entropy.u64()),
             work_ready: Notify::new(),
             layouts_returned: Notify::new(),

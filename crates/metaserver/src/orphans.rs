@@ -132,8 +132,8 @@ fn is_owned(
 ) -> Result<bool, StoreError> {
     let Some(inode) = inode else { return Ok(false) };
     match &inode.kind {
-        Kind::File(layout) if inode.generation == entry.generation && entry.column < layout.columns => {
-            is_here(layout)
+        Kind::File(file) if inode.generation == entry.generation && entry.column < file.layout.columns => {
+            is_here(&file.layout)
         }
         _ => Ok(false),
     }
@@ -141,7 +141,7 @@ fn is_owned(
 
 #[cfg(test)]
 mod tests {
-    use namespace::{DeviceId, StripeUnit, Time};
+    use namespace::{DataPlace, DeviceId, File, StripeUnit, Time};
 
     use super::*;
 
@@ -151,7 +151,7 @@ mod tests {
         Inode {
             id: InodeId(9),
             generation: 3,
-            kind: Kind::File(layout),
+            kind: Kind::File(File { layout, data: DataPlace::Striped }),
             mode: 0o644,
             uid: 0,
             gid: 0,

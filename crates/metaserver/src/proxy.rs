@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{FileLayout, Inode, InodeId, IoMode, Kind, TargetId, read};
+use namespace::{DataPlace, FileLayout, Inode, InodeId, IoMode, TargetId, read};
 use tokio::task::JoinSet;
 use wire::data::{self, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
@@ -16,6 +16,7 @@ use wire::xdr::{Decode, Encode, Payload};
 
 use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::spill::Small;
 
 /// A data server that does not answer in this time is taken for dead, and the client is told to come again.
 const DATA_TIME_MAX: Duration = Duration::from_secs(20);
@@ -82,10 +83,11 @@ fn data_failed(status: data::Status) -> Status {
 }
 
 impl Metaserver {
-    /// Where the data of `inode` are.
+    /// Where the objects of `inode` are. `Delay` while its data are not in objects: see [`crate::spill::to_columns`].
     pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, Status> {
-        let Kind::File(layout) = inode.kind else { return Err(Status::Inval) };
-        self.file_data_of(inode.id, inode.generation, layout)
+        inode.layout().ok_or(Status::Inval)?;
+        let columns = inode.columns().ok_or(Status::Delay)?;
+        self.file_data_of(inode.id, inode.generation, columns)
     }
 
     /// The same from a file's parts, also when the file is no more.
@@ -151,6 +153,21 @@ impl Metaserver {
         offset: u64,
         count: u32,
     ) -> Result<(Payload, bool), Status> {
+        let gone;
+        let inode = match inode.columns() {
+            Some(_) => inode,
+            None => match self.read_small(inode, offset, count)? {
+                Small::Data { data, hole, eof } => {
+                    let mut payload = Payload::from(data);
+                    push_zeros(&mut payload, hole as usize);
+                    return Ok((payload, eof));
+                }
+                Small::Gone(now) => {
+                    gone = now;
+                    &gone
+                }
+            },
+        };
         let len = inode.size.saturating_sub(offset).min(u64::from(count));
         let eof = offset.saturating_add(len) >= inode.size;
         if len == 0 {
@@ -191,8 +208,18 @@ impl Metaserver {
         payload: Payload,
         stable: bool,
     ) -> Result<(), Status> {
-        let data = self.file_data(inode)?;
-        let handles = self.object_handles(&data);
+        self.write_columns(&self.file_data(inode)?, offset, payload, stable).await
+    }
+
+    /// The same, to objects that are known.
+    pub(crate) async fn write_columns(
+        &self,
+        data: &FileData,
+        offset: u64,
+        payload: Payload,
+        stable: bool,
+    ) -> Result<(), Status> {
+        let handles = self.object_handles(data);
         let mut calls = JoinSet::new();
         for extent in data.layout.extents(offset, payload.len() as u64) {
             let (target, handle) = handles[extent.column as usize].clone();
@@ -217,6 +244,9 @@ impl Metaserver {
 
     /// Brings a file's unstable writes to disk on all its data servers.
     pub(crate) async fn commit_data(&self, inode: &Inode) -> Result<(), Status> {
+        if inode.data() == Some(DataPlace::Inline) {
+            return Ok(()); // each write was durable when it was answered
+        }
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
         for (target, handle) in self.object_handles(&data) {

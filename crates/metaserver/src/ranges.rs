@@ -12,6 +12,7 @@ use wire::xdr::Payload;
 
 use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::spill::{Small, seek_small};
 
 /// Runs of one READ_PLUS at most: what their lengths and offsets take of a reply stays small.
 pub(crate) const RUNS_MAX: usize = 128;
@@ -61,6 +62,9 @@ impl Metaserver {
         offset: u64,
         what: What,
     ) -> Result<Option<u64>, Status> {
+        if inode.columns().is_none() {
+            return Ok(seek_small(inode, offset, what));
+        }
         let layout = self.file_data(inode)?.layout;
         let found = self.seek_columns(inode, offset, what).await?;
         // The offsets of a column are in the order of the file's, so the first of all is the first of the columns' own.
@@ -158,6 +162,12 @@ impl Metaserver {
         offset: u64,
         count: u32,
     ) -> Result<(Vec<Run>, bool), Status> {
+        if inode.columns().is_none()
+            && let Small::Data { data, hole, eof } = self.read_small(inode, offset, count)?
+        {
+            let runs = [Run::Data(data.into()), Run::Hole(hole)];
+            return Ok((runs.into_iter().filter(|run| length(run) > 0).collect(), eof));
+        }
         let len = inode.size.saturating_sub(offset).min(u64::from(count));
         let data = self.file_data(inode)?;
         let handles = self.object_handles(&data);

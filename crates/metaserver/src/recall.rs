@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use namespace::{ClientId, Command, InodeId, IoMode, ReturnScope, State, StateId, read};
+use namespace::{ClientId, Command, DataPlace, Inode, InodeId, IoMode, ReturnScope, State, StateId, read};
 use tokio::task::JoinSet;
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, LayoutRecall};
 
-use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::nfs4::wire_stateid;
+use crate::{Metaserver, spill};
 
 /// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot is held.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -41,7 +41,23 @@ impl Recalls {
     }
 }
 
+/// How often a change of a size is tried. The state machine refuses it while a layout is out, and one can be granted
+/// between the recall and the change.
+pub(crate) const CUT_TRIES_MAX: usize = 3;
+
 impl Metaserver {
+    /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no layout out but
+    /// that of `except`.
+    ///
+    /// # Errors
+    /// `Delay` as with [`Metaserver::recall_layouts`], or while a data server that is to get the data is away.
+    pub(crate) async fn before_cut(&self, inode: &Inode, except: Option<ClientId>) -> Result<(), Status> {
+        if inode.data() == Some(DataPlace::Spilling) {
+            spill::to_columns(self, inode.id).await?;
+        }
+        self.recall_layouts(inode.id, inode.generation, except).await
+    }
+
     /// Has every client but `except` return its layout of `inode`.
     ///
     /// # Errors

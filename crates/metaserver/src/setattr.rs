@@ -135,7 +135,7 @@ pub(crate) fn given_to(
 
 #[cfg(test)]
 mod tests {
-    use namespace::{DeviceId, Directory, FileLayout, InodeId, Kind, StripeUnit};
+    use namespace::{DataPlace, DeviceId, Directory, File, FileLayout, InodeId, Kind, StripeUnit};
 
     use super::*;
 
@@ -165,7 +165,7 @@ mod tests {
 
     fn file(mode: u32) -> Inode {
         let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 1 };
-        inode(Kind::File(layout), mode)
+        inode(Kind::File(File { layout, data: DataPlace::Striped }), mode)
     }
 
     fn directory(mode: u32) -> Inode {

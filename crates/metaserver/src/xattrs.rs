@@ -44,7 +44,7 @@ pub(crate) fn check_write(user: &User, inode: &Inode) -> Result<(), Status> {
 
 #[cfg(test)]
 mod tests {
-    use namespace::{DeviceId, Directory, FileLayout, InodeId, StripeUnit, Time};
+    use namespace::{DataPlace, DeviceId, Directory, File, FileLayout, InodeId, StripeUnit, Time};
 
     use super::*;
 
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn an_extended_attribute_takes_the_permissions_of_its_files_data() {
         let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 1 };
-        let file = |mode| inode(Kind::File(layout), mode);
+        let file = |mode| inode(Kind::File(File { layout, data: DataPlace::Striped }), mode);
         let parent = InodeId::ROOT;
         let dir = |mode| {
             inode(Kind::Directory(Directory { parent, entries: 0, next_cookie: 3, stripe: None }), mode)

@@ -28,7 +28,7 @@
 
 use store::{Edit, StoreError};
 
-use crate::files::{create, link, remove, rename, set_attributes, xattr};
+use crate::files::{create, inline, link, remove, rename, set_attributes, xattr};
 use crate::record::Counters;
 use crate::slot::{self, Recalled};
 use crate::states::{client, layout_state, lock, open, session};
@@ -114,6 +114,9 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Rename { from_dir, from, to_dir, to } => rename::rename(step, *from_dir, from, *to_dir, to),
         Command::SetAttributes { inode, set } => set_attributes::set_attributes(step, *inode, set),
         Command::Wrote { inode, end, cuts } => set_attributes::wrote(step, *inode, *end, *cuts),
+        Command::WriteInline { inode, offset, data } => inline::write(step, *inode, *offset, data),
+        Command::Spill { inode } => inline::spill(step, *inode),
+        Command::Spilled { inode } => inline::spilled(step, *inode),
         Command::SetStripe { dir, policy } => set_attributes::set_stripe(step, *dir, *policy),
         Command::SetXattr { inode, name, value, exists } => xattr::set(step, *inode, name, value, *exists),
         Command::RemoveXattr { inode, name } => xattr::remove(step, *inode, name),

@@ -3,6 +3,7 @@
 //! The leader looks at clocks, free space and randomness, and writes what it chose into the command; `apply` obeys.
 //! A command refused leaves no trace but its reply in the slot.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -61,6 +62,14 @@ pub enum Command {
     /// Data were written through a metaserver: the file reaches to `end` at least. Refused with `Delay` if the file was
     /// cut since it had `cuts` of them, which was before the data went out: the cut may have taken them away again.
     Wrote { inode: InodeId, end: u64, cuts: u32 },
+    /// Data of a small file, kept with its inode. Refused with `Delay` when they are no longer there, with `TooLarge`
+    /// beyond [`crate::INLINE_BYTES_MAX`].
+    WriteInline { inode: InodeId, offset: u64, data: Bytes },
+    /// The data of a small file are about to go to the data servers: see [`crate::DataPlace`]. The reply says where
+    /// they are now.
+    Spill { inode: InodeId },
+    /// They are there, and on disk.
+    Spilled { inode: InodeId },
     /// How new files under a directory are spread; none: as in its parent.
     SetStripe { dir: InodeId, policy: Option<StripePolicy> },
     /// SETXATTR: of a file or directory. The name is without `user.`.
@@ -230,6 +239,9 @@ pub struct SetAttributes {
     pub accessed: Option<Time>,
     /// Last change of data.
     pub modified: Option<Time>,
+    /// Whose layout of the file may stay when the size is set. While anyone else has one the answer is `Delay`: what he
+    /// writes through it could cross the cut, be acknowledged, and be gone.
+    pub layout_of: Option<ClientId>,
     /// Only if the change time is still this one (NFSv3's guard); else `NotSync`.
     pub guard: Option<Time>,
 }
@@ -302,7 +314,8 @@ pub enum OpenTarget {
     Inode(InodeId),
     /// CLAIM_NULL without creation.
     Name { dir: InodeId, name: Vec<u8> },
-    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is cut to nothing.
+    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is cut to nothing; `Delay` while another
+    /// client has a layout of it.
     Create { create: Create, truncate: bool },
 }
 

@@ -7,6 +7,7 @@
 //! 01  inodes           inode:8                               Inode
 //! 02  names            dir:8 name:1..                        Name { cookie, inode }
 //! 03  cookies          dir:8 cookie:8                        CookieEntry { name, inode }
+//! 04  small files      inode:8                               the data, raw
 //! 05  xattrs           inode:8 name:1..                      Xattr { cookie, value }
 //!
 //! 10  clients          client:8                              ClientRecord
@@ -49,6 +50,7 @@ pub(crate) const COUNTERS: u8 = 0x00;
 pub(crate) const INODES: u8 = 0x01;
 pub(crate) const NAMES: u8 = 0x02;
 pub(crate) const COOKIES: u8 = 0x03;
+pub(crate) const INLINE: u8 = 0x04;
 pub(crate) const XATTRS: u8 = 0x05;
 pub(crate) const CLIENTS: u8 = 0x10;
 pub(crate) const OWNERS: u8 = 0x11;
@@ -76,11 +78,12 @@ pub(crate) const DEVICE_LISTS: u8 = 0x43;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 26] = [
+pub(crate) const TAGS: [u8; 27] = [
     COUNTERS,
     INODES,
     NAMES,
     COOKIES,
+    INLINE,
     XATTRS,
     CLIENTS,
     OWNERS,
@@ -145,6 +148,10 @@ pub(crate) fn name(dir: InodeId, name: &[u8]) -> Key {
 
 pub(crate) fn cookie(dir: InodeId, cookie: u64) -> Key {
     of(COOKIES, &[dir.0, cookie])
+}
+
+pub(crate) fn inline(inode: InodeId) -> Key {
+    of(INLINE, &[inode.0])
 }
 
 pub(crate) fn xattrs(inode: InodeId) -> Key {

@@ -4,10 +4,13 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use store::{StoreError, View};
 
-use crate::record::{CookieEntry, Counters, HeldLock, Name, Use, Xattr, XattrHead, decode, decode_head, get};
+use crate::record::{
+    CookieEntry, Counters, HeldLock, Name, Use, Xattr, XattrHead, decode, decode_data, decode_head, get,
+};
 use crate::{
     ByteRange, ClientId, ClientRecord, Conflict, DataServer, DataServerId, Device, DeviceId, Entry, Held,
     Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId, SessionRecord, Share, State, StateId,
@@ -23,6 +26,15 @@ const DEPTH_MAX: usize = 1 << 20;
 /// [`StoreError`] when the store fails; so with every read here.
 pub fn inode(view: &dyn View, inode: InodeId) -> Result<Option<Inode>, StoreError> {
     get(view, &keys::inode(inode))
+}
+
+/// The data of a small file, without the hole at its end: empty when it has none, or has them elsewhere.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn inline_data(view: &dyn View, inode: InodeId) -> Result<Bytes, StoreError> {
+    let key = keys::inline(inode);
+    view.get(&key)?.map_or(Ok(Bytes::new()), |bytes| decode_data(&key, bytes))
 }
 
 /// What `name` names in `dir`; none, too, when `dir` is not a directory.

@@ -9,6 +9,7 @@
 //!
 //! A record that must change gets a new version byte and a reader for the old one; stores are never rewritten at once.
 
+use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
@@ -33,6 +34,12 @@ pub(crate) fn encode<T: Serialize>(key: &[u8], record: &T) -> Result<Vec<u8>, St
     Ok(bytes)
 }
 
+/// The bytes of a small file's data under `key`: as they are, behind the same header.
+pub(crate) fn encode_data(key: &[u8], data: &[u8]) -> Vec<u8> {
+    let header = [&[VERSION][..], &checksum(key, data)].concat();
+    [&header, data].concat()
+}
+
 /// The record in `bytes`, which stand under `key`.
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
     postcard::from_bytes(sound(key, bytes)?).map_err(|cause| failed(cause.to_string()))
@@ -42,6 +49,12 @@ pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T,
 pub(crate) fn decode_head<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
     let head = postcard::take_from_bytes(sound(key, bytes)?);
     head.map(|(head, _)| head).map_err(|cause| failed(cause.to_string()))
+}
+
+/// A small file's data in `bytes`, which stand under `key`.
+pub(crate) fn decode_data(key: &[u8], bytes: Vec<u8>) -> Result<Bytes, StoreError> {
+    sound(key, &bytes)?;
+    Ok(Bytes::from(bytes).slice(HEADER_BYTES..))
 }
 
 /// The record's own bytes, which are as they were written.

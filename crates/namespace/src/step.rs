@@ -3,7 +3,7 @@
 use serde::Serialize;
 use store::{Edit, StoreError, View};
 
-use crate::record::{Counters, encode};
+use crate::record::{Counters, encode, encode_data};
 use crate::{Error, Inode, InodeId, Stamp, Time, keys, read};
 
 /// Why an operation stopped before it changed anything.
@@ -61,6 +61,12 @@ impl<'a> Step<'a> {
     pub fn put<T: Serialize>(&mut self, key: &[u8], record: &T) -> Result<(), StoreError> {
         self.changed = true;
         self.edit.put(key, &encode(key, record)?)
+    }
+
+    /// Puts data of a small file.
+    pub fn put_data(&mut self, key: &[u8], data: &[u8]) -> Result<(), StoreError> {
+        self.changed = true;
+        self.edit.put(key, &encode_data(key, data))
     }
 
     /// Puts a key that says all by being there.

@@ -59,8 +59,8 @@ pub struct Time {
 /// What an inode is. Every match on it is exhaustive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A regular file; its data are objects, placed when it was made.
-    File(FileLayout),
+    /// A regular file.
+    File(File),
     /// A directory.
     Directory(Directory),
     /// A symbolic link and its target.
@@ -73,6 +73,35 @@ pub enum Kind {
     CharacterDevice(u32, u32),
     /// A block device: major, minor.
     BlockDevice(u32, u32),
+}
+
+/// What only a regular file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Where its objects are, or will be when it has some: chosen when it was made.
+    pub layout: FileLayout,
+    /// Where its data are.
+    pub data: DataPlace,
+}
+
+/// Where a file's data are. A file begins `Inline`; it goes on to `Striped`, by way of `Spilling` when it has data, and
+/// never comes back.
+///
+/// ```text
+/// Inline ── Spill ──► Spilling ── data to the data servers ── Spilled ──► Striped
+///    └────────────── Spill or LayoutGet of a file without data ─────────────▲
+/// ```
+///
+/// While a file is `Spilling` nobody changes its data (`Delay`): so what is copied is what there is, however often a
+/// copy is begun again after a crash. Only from `Spilling` on can there be objects, which a removal has to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DataPlace {
+    /// In the store, under a key of their own: [`Inode::written`] bytes, at most [`crate::INLINE_BYTES_MAX`].
+    Inline,
+    /// Still there, and on their way to the objects.
+    Spilling,
+    /// In objects on the data servers.
+    Striped,
 }
 
 /// What only a directory has.
@@ -118,6 +147,7 @@ pub struct Inode {
     /// Bytes of data; entries × 64 for a directory; target length for a symbolic link.
     pub size: u64,
     /// One past the last byte that was written, within the size: a file made longer by SETATTR alone takes no room.
+    /// Of a file whose data are with its inode, how many bytes there are.
     pub written: u64,
     /// How often its size was set. A write through a metaserver that began before a cut must not end after it.
     pub cuts: u32,

@@ -18,6 +18,8 @@ use crate::log::Log;
 const QUEUE_MAX: usize = 4096;
 /// Commands in one batch: bounds how long its first waits for its last.
 const BATCH_MAX: usize = 1024;
+/// Bytes of small files' data in one batch: bounds the same, and the memory and the log segment that a batch takes.
+const BATCH_BYTES_MAX: usize = 4 << 20;
 /// How long the store may be behind the disk: bounds what is replayed after a crash.
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Where the applied index is kept in the store: a tag that the state machine leaves to us.
@@ -207,15 +209,16 @@ impl Machine {
             self.failed.send_replace(Some("no timer for the replica".into()));
             return;
         };
-        let mut batch = Vec::with_capacity(BATCH_MAX);
+        let mut waiting = Vec::with_capacity(BATCH_MAX);
         let outcome = loop {
             let waits = self.dirty || self.flusher.is_busy();
             let wait = if waits { STORE_SYNC_EVERY } else { Duration::from_secs(3600) };
-            let received = timer
-                .block_on(async { tokio::time::timeout(wait, queue.recv_many(&mut batch, BATCH_MAX)).await });
+            let received = timer.block_on(async {
+                tokio::time::timeout(wait, queue.recv_many(&mut waiting, BATCH_MAX)).await
+            });
             let carried_out = match received {
                 Ok(0) => break Ok(()),
-                Ok(_) => self.carry_out(&mut batch),
+                Ok(_) => self.carry_out_all(&mut waiting),
                 Err(_) => Ok(()),
             };
             if let Err(reason) = carried_out.and_then(|()| self.flush_in_time()) {
@@ -228,6 +231,21 @@ impl Machine {
             tracing::error!(%reason, "the metadata service stops");
             failed.send_replace(Some(reason));
         }
+    }
+
+    /// All that waits, in batches that are not too large.
+    fn carry_out_all(&mut self, waiting: &mut Vec<Waiting>) -> Result<(), String> {
+        while !waiting.is_empty() {
+            let mut bytes = 0;
+            let fits = waiting.iter().take_while(|(proposal, _)| {
+                bytes += data_bytes(&proposal.command);
+                bytes <= BATCH_BYTES_MAX
+            });
+            let count = fits.count().max(1);
+            let mut batch = waiting.drain(..count).collect();
+            self.carry_out(&mut batch)?;
+        }
+        Ok(())
     }
 
     /// One batch: log, store, answers. An error is final.
@@ -279,10 +297,19 @@ impl Machine {
     }
 }
 
+/// Bytes that a command carries beyond names and numbers.
+fn data_bytes(command: &Command) -> usize {
+    match command {
+        Command::WriteInline { data, .. } => data.len(),
+        _ => 0,
+    }
+}
+
 /// Whether a command takes room that only a later command gives back.
 fn makes_something(command: &Command) -> bool {
     match command {
         Command::Create(_) | Command::Link { .. } | Command::Rename { .. } => true,
+        Command::WriteInline { .. } => true,
         // Anyone can send these without having proved anything.
         Command::ExchangeId { .. } | Command::CreateSession { .. } => true,
         Command::Open(open) => matches!(open.target, OpenTarget::Create { .. }),

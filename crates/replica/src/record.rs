@@ -11,7 +11,7 @@ use namespace::Proposal;
 
 /// Before each proposal.
 pub const HEADER_BYTES: usize = 16;
-/// A proposal is a few names and numbers; a symbolic link's target may be a page.
+/// A proposal is a few names and numbers, a symbolic link's target, or the data of a small file: 64 KiB and a little.
 pub const PROPOSAL_BYTES_MAX: usize = 1 << 20;
 
 /// A record read back.
@@ -31,13 +31,17 @@ pub struct Record {
 /// # Panics
 /// On a proposal beyond [`PROPOSAL_BYTES_MAX`]: names and lists are bounded long before.
 pub fn encode(index: u64, proposal: &Proposal, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
-    let body = postcard::to_stdvec(proposal)?;
-    assert!(!body.is_empty() && body.len() <= PROPOSAL_BYTES_MAX, "proposal of {} bytes", body.len());
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&index.to_le_bytes()), &body);
-    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    out.extend_from_slice(&crc.to_le_bytes());
-    out.extend_from_slice(&index.to_le_bytes());
-    out.extend_from_slice(&body);
+    // In place, so that the data of a small file are copied once.
+    let start = out.len();
+    let body = start + HEADER_BYTES;
+    out.resize(body, 0);
+    *out = postcard::to_extend(proposal, std::mem::take(out))?;
+    let len = out.len() - body;
+    assert!(len > 0 && len <= PROPOSAL_BYTES_MAX, "proposal of {len} bytes");
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&index.to_le_bytes()), &out[body..]);
+    out[start..start + 4].copy_from_slice(&(len as u32).to_le_bytes());
+    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+    out[start + 8..body].copy_from_slice(&index.to_le_bytes());
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use wire::nfs4::Status;
 use wire::nfs4::allocate::Args;
 
 use super::write::{end_of, writable, wrote};
-use crate::Metaserver;
 use crate::nfs4::Context;
+use crate::{Metaserver, spill};
 
 pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let inode = writable(server, context, args.stateid)?;
@@ -14,6 +14,7 @@ pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: A
         return Err(Status::Inval);
     }
     let end = end_of(args.offset, args.length)?;
+    let inode = spill::in_columns(server, inode).await?;
     server.allocate_data(&inode, args.offset, args.length).await?;
     wrote(server, context, &inode, end).await
 }

@@ -7,12 +7,12 @@
 use wire::nfs4::Status;
 use wire::nfs4::clone::Args;
 
-use super::copy::{count, readable_source, target};
+use super::copy::{copy_small, count, readable_source, target};
 use super::write::{end_of, wrote};
-use crate::Metaserver;
 use crate::attributes::CLONE_BLOCK_BYTES;
 use crate::copy::{At, How};
 use crate::nfs4::Context;
+use crate::{Metaserver, spill};
 
 pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let source = readable_source(server, context, args.src_stateid)?;
@@ -28,6 +28,11 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     if !aligned(args.src_offset) || !aligned(args.dst_offset) || !whole || overlap {
         return Err(Status::Inval);
     }
+    if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
+        return Ok(()); // nothing to share: as quick, and as much at once
+    }
+    let (source, target) =
+        (spill::in_columns(server, source).await?, spill::in_columns(server, target).await?);
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     server.copy_data(from, to, count, How::Clone).await?;

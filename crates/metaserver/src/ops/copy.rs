@@ -4,16 +4,16 @@
 //! counts are the first bytes of the range, without a gap: to a client that is as if they were copied in order. They are
 //! durable after a COMMIT with the same verifier, as unstable writes are.
 
-use namespace::{Inode, Kind, Share, read};
+use namespace::{INLINE_BYTES_MAX, Inode, Kind, Share, read};
 use store::View;
 use wire::nfs4::copy::{Args, Requirements, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 
-use super::write::{end_of, writable, wrote};
-use crate::Metaserver;
+use super::write::{end_of, writable, write_bytes, wrote};
 use crate::copy::{At, How};
 use crate::errors::store_failed;
 use crate::nfs4::{Context, client};
+use crate::{Metaserver, spill};
 
 pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the first byte goes: see WRITE.
@@ -30,6 +30,15 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     }
     let count = count(server, context, &source, args.src_offset, args.count).await?;
     end_of(args.dst_offset, count)?;
+    let done = |count, committed| {
+        let response = WriteResponse { callback_id: None, count, committed, writeverf };
+        ResOk { response, requirements: Requirements { consecutive: true, synchronous: true } }
+    };
+    if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
+        return Ok(done(count, StableHow::FileSync));
+    }
+    let (source, target) =
+        (spill::in_columns(server, source).await?, spill::in_columns(server, target).await?);
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     let copied = server.copy_data(from, to, count, How::Copy).await?;
@@ -37,8 +46,28 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
         wrote(server, context, &target, args.dst_offset + copied).await?;
     }
     let committed = if copied > 0 { StableHow::Unstable } else { StableHow::FileSync };
-    let response = WriteResponse { callback_id: None, count: copied, committed, writeverf };
-    Ok(ResOk { response, requirements: Requirements { consecutive: true, synchronous: true } })
+    Ok(done(copied, committed))
+}
+
+/// A small file is read here and written to where the target's data are: most often in one command, and durable. Whether
+/// it was one.
+pub(super) async fn copy_small(
+    server: &Metaserver,
+    context: &mut Context,
+    source: &Inode,
+    from: u64,
+    count: u64,
+    target: &Inode,
+    to: u64,
+) -> Result<bool, Status> {
+    if source.columns().is_some() || count > INLINE_BYTES_MAX {
+        return Ok(false);
+    }
+    if count > 0 {
+        let (data, _) = server.read_data(source, from, count as u32).await?;
+        write_bytes(server, context, target, to, data, StableHow::FileSync).await?;
+    }
+    Ok(true)
 }
 
 /// The saved file, if it may be read under `stateid`, and can be now.

@@ -5,8 +5,8 @@ use wire::nfs4::Status;
 use wire::nfs4::deallocate::Args;
 
 use super::write::{end_of, writable, wrote};
-use crate::Metaserver;
 use crate::nfs4::Context;
+use crate::{Metaserver, spill};
 
 pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let inode = writable(server, context, args.stateid)?;
@@ -14,6 +14,7 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
         return Err(Status::Inval);
     }
     end_of(args.offset, args.length)?;
+    let inode = spill::in_columns(server, inode).await?;
     // No layout is recalled: to other clients this is a write of zeros. What they write there at the same time may come
     // before or after it, as with any two writes.
     server.punch_data(&inode, args.offset, args.length).await?;

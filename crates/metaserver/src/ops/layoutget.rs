@@ -1,15 +1,17 @@
 //! LAYOUTGET (RFC 8881, section 18.43): the whole file, striped over its device, densely packed (section 13.4.4).
 
-use namespace::{ClientId, Command, FileLayout, InodeId, IoMode, Reply, Share, State, read};
+use namespace::{
+    ClientId, Command, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share, State, read,
+};
 use store::View;
 use wire::nfs4::layout_files::{self, UTIL_DENSE};
 use wire::nfs4::layoutget::{Args, Error, Layout, ResOk};
-use wire::nfs4::{LayoutIoMode, LayoutType, Status};
+use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 
 use super::getdeviceinfo::WireDevice;
-use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::nfs4::{Context, client, stateid, wire_stateid};
+use crate::{Metaserver, spill};
 
 /// What stands around the layout's body in a reply, for `maxcount`.
 const OVERHEAD_BYTES: usize = 28;
@@ -44,6 +46,7 @@ pub(crate) async fn layoutget(
         Err(Status::RoFs) if mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         _ => mode,
     };
+    make_room_for_layouts(server, context, &args, mode).await?;
     let prepare = move |view: &dyn View| {
         if read::pending_cut(view, inode).map_err(store_failed)? {
             return Err(Status::LayoutTryLater);
@@ -66,6 +69,34 @@ pub(crate) async fn layoutget(
     };
     let layout = Layout { offset: 0, length: u64::MAX, iomode, layout_type: LayoutType::FILES, body };
     Ok(ResOk { return_on_close: true, stateid, layouts: vec![layout] })
+}
+
+/// A small file has no objects that a layout could name.
+///
+/// Linux asks for a layout in the compound of each OPEN, before it knows what for, with the stateid of that OPEN as the
+/// current one: it is told to come again, which it takes as nothing to remember, and comes when the file is past the
+/// threshold that it was told with the attributes (RFC 8881, section 5.12.4). Whoever asks by itself has reason to, and
+/// gets objects; but not only to read what is smaller than the threshold, which would never be small again.
+async fn make_room_for_layouts(
+    server: &Metaserver,
+    context: &Context,
+    args: &Args,
+    mode: IoMode,
+) -> Result<(), Error> {
+    let inode = server.current_file(&*server.view()?, context)?;
+    if inode.columns().is_some() {
+        return Ok(());
+    }
+    if args.stateid == Stateid::CURRENT {
+        return Err(Status::LayoutTryLater.into());
+    }
+    if mode == IoMode::Read && inode.size <= INLINE_BYTES_MAX {
+        return Err(Status::LayoutUnavailable.into());
+    }
+    if inode.written > 0 {
+        spill::to_columns(server, inode.id).await?;
+    }
+    Ok(())
 }
 
 /// Whether the client has the file open for writing.

@@ -16,6 +16,7 @@ use crate::errors::store_failed;
 use crate::names;
 use crate::nfs4::{Context, change_info, client, wire_stateid};
 use crate::owners::Owners;
+use crate::recall::CUT_TRIES_MAX;
 use crate::setattr::{given_to, new_attributes};
 use crate::user::{Permission, User};
 
@@ -64,8 +65,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
             let how = How::new(how, &server.owners())?;
             let attrset = how.attrset;
             let node = opener.placed(current.inode, &name).await?;
-            let prepare = move |view: &dyn View| opener.create(view, current.inode, name, node, how);
-            (server.change(context, prepare).await?, attrset)
+            (opener.create_or_cut(context, current.inode, name, node, how).await?, attrset)
         }
         (Claim::Fh, OpenHow::NoCreate) => {
             let prepare = move |view: &dyn View| opener.by_inode(view, current.inode);
@@ -80,10 +80,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     let Reply::Opened { stateid, inode, created, dir, work } = reply else {
         return Err(Status::ServerFault);
     };
-    if let Some(work) = work {
-        server.recall_layouts(inode.id, inode.generation, Some(client)).await?;
-        server.finish_work(Some(work)).await?;
-    }
+    server.finish_work(work).await?;
     context.state.set_current(&inode);
     let stateid = wire_stateid(stateid);
     context.state.set_stateid(stateid);
@@ -115,6 +112,7 @@ fn refusal_to_delegate(args: &Args) -> Delegation {
 }
 
 /// How an OPEN creates.
+#[derive(Clone, Copy)]
 struct How {
     exists: Exists,
     wanted: Wanted,
@@ -155,9 +153,9 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    fn command(self, target: OpenTarget) -> Command {
-        let Self { client, owner, access, deny, .. } = self;
-        Command::Open(Open { client, owner, target, access, deny })
+    fn command(&self, target: OpenTarget) -> Command {
+        let Self { client, access, deny, .. } = *self;
+        Command::Open(Open { client, owner: self.owner.clone(), target, access, deny })
     }
 
     fn check_file(&self, inode: &Inode) -> Result<(), Status> {
@@ -188,12 +186,12 @@ impl Opener<'_> {
         }
     }
 
-    fn by_inode(self, view: &dyn View, inode: namespace::InodeId) -> Result<Command, Status> {
+    fn by_inode(&self, view: &dyn View, inode: namespace::InodeId) -> Result<Command, Status> {
         self.check_file(&self.server.inode(view, inode)?)?;
         Ok(self.command(OpenTarget::Inode(inode)))
     }
 
-    fn by_name(self, view: &dyn View, dir: namespace::InodeId, name: Vec<u8>) -> Result<Command, Status> {
+    fn by_name(&self, view: &dyn View, dir: namespace::InodeId, name: Vec<u8>) -> Result<Command, Status> {
         self.user.check(&self.dir(view, dir)?, Permission::EXECUTE)?;
         let found = read::lookup(view, dir, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
         self.check_file(&self.server.inode(view, found)?)?;
@@ -209,8 +207,33 @@ impl Opener<'_> {
         if exists { Ok(None) } else { self.server.place(dir).await.map(Some) }
     }
 
-    fn create(
+    /// Creates, or takes what is there; what is to be cut is cut when nobody else has a layout of it.
+    async fn create_or_cut(
         self,
+        context: &mut Context,
+        dir: namespace::InodeId,
+        name: Vec<u8>,
+        node: Option<NewNode>,
+        how: How,
+    ) -> Result<Reply, Status> {
+        for _ in 0..CUT_TRIES_MAX {
+            let prepare = |view: &dyn View| self.create(view, dir, name.clone(), node.clone(), how);
+            match self.server.change(context, prepare).await {
+                Err(Status::Delay) if how.truncate => {
+                    let view = self.server.view()?;
+                    let found = read::lookup(&*view, dir, &name).map_err(store_failed)?;
+                    let inode = self.server.inode(&*view, found.ok_or(Status::Delay)?)?;
+                    drop(view);
+                    self.server.before_cut(&inode, Some(self.client)).await?;
+                }
+                outcome => return outcome,
+            }
+        }
+        Err(Status::Delay)
+    }
+
+    fn create(
+        &self,
         view: &dyn View,
         dir: namespace::InodeId,
         name: Vec<u8>,
@@ -231,7 +254,7 @@ impl Opener<'_> {
                     self.user.check(&inode, Permission::WRITE)?;
                 }
                 match inode.kind {
-                    Kind::File(layout) => NewNode::File(layout),
+                    Kind::File(file) => NewNode::File(file.layout),
                     _ => return Err(Status::Exist),
                 }
             }

@@ -1,12 +1,13 @@
 //! SETATTR (RFC 8881, section 18.30).
 
-use namespace::{Command, Reply, Share};
+use namespace::{Command, Reply, SetAttributes, Share};
 use wire::nfs4::setattr::{Args, Res};
 use wire::nfs4::{Bitmap, Status};
 
 use crate::Metaserver;
 use crate::attributes::{self, Wanted};
 use crate::nfs4::{Context, client};
+use crate::recall::CUT_TRIES_MAX;
 use crate::setattr::check;
 
 pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Args) -> Res {
@@ -37,18 +38,23 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
         check(&user, &inode, wanted.with_mode_of(&inode).set(server.now()), wanted.to_now())?;
         inode
     };
-    if sizes {
-        // Whoever else holds a layout finishes what it writes before the objects are cut.
-        server.recall_layouts(inode.id, inode.generation, Some(client)).await?;
-    }
     let now = server.now();
-    let prepare = move |view: &dyn store::View| {
+    let prepare = |view: &dyn store::View| {
         let inode = server.inode(view, inode.id)?;
         let set = check(&user, &inode, wanted.with_mode_of(&inode).set(now), wanted.to_now())?;
-        Ok(Command::SetAttributes { inode: inode.id, set })
+        Ok(Command::SetAttributes { inode: inode.id, set: SetAttributes { layout_of: Some(client), ..set } })
     };
-    match server.change(context, prepare).await? {
-        Reply::Attributes { work, .. } => server.finish_work(work).await,
-        _ => Err(Status::ServerFault),
+    for _ in 0..CUT_TRIES_MAX {
+        match server.change(context, prepare).await {
+            // Whoever else holds a layout finishes what it writes before the file is cut.
+            Err(Status::Delay) if sizes => {
+                let inode = server.inode(&*server.view()?, inode.id)?;
+                server.before_cut(&inode, Some(client)).await?;
+            }
+            Ok(Reply::Attributes { work, .. }) => return server.finish_work(work).await,
+            Ok(_) => return Err(Status::ServerFault),
+            Err(status) => return Err(status),
+        }
     }
+    Err(Status::Delay)
 }

@@ -1,30 +1,34 @@
-//! WRITE through the metaserver (RFC 8881, section 18.32), for clients without a layout.
+//! WRITE through the metaserver (RFC 8881, section 18.32), for clients without a layout, and for small files.
 
 use namespace::{Command, Inode, Share, read};
 use wire::nfs4::write::{Args, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status};
+use wire::xdr::Payload;
 
-use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::nfs4::Context;
 use crate::setattr::after_write;
+use crate::{Metaserver, spill};
 
 pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the write: one that another write finds changed in between must not vouch for these bytes.
     let writeverf = server.write_verifier.get();
     let inode = writable(server, context, args.stateid)?;
     let count = args.data.len() as u32;
-    let end = end_of(args.offset, u64::from(count))?;
-    if count > 0 {
-        let stable = args.stable != StableHow::Unstable;
-        server.write_data(&inode, args.offset, args.data, stable).await?;
-        wrote(server, context, &inode, end).await?;
-    }
-    let committed = match args.stable {
-        StableHow::Unstable => StableHow::Unstable,
-        StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
+    end_of(args.offset, u64::from(count))?;
+    let committed = match count {
+        0 => committed(args.stable),
+        _ => write_bytes(server, context, &inode, args.offset, args.data, args.stable).await?,
     };
     Ok(ResOk { count, committed, writeverf })
+}
+
+/// Size and times are durable with their command in any case.
+fn committed(stable: StableHow) -> StableHow {
+    match stable {
+        StableHow::Unstable => StableHow::Unstable,
+        StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
+    }
 }
 
 /// The current file, if its data may be changed under `stateid`, and can be now.
@@ -43,6 +47,49 @@ pub(super) fn end_of(offset: u64, len: u64) -> Result<u64, Status> {
     offset.checked_add(len).filter(|end| *end <= i64::MAX as u64).ok_or(Status::FBig)
 }
 
+/// Writes bytes, not none, to where the file's data are. How safe they are then.
+pub(super) async fn write_bytes(
+    server: &Metaserver,
+    context: &mut Context,
+    inode: &Inode,
+    offset: u64,
+    data: Payload,
+    stable: StableHow,
+) -> Result<StableHow, Status> {
+    let end = end_of(offset, data.len() as u64)?;
+    match with_inode(server, context, inode, offset, end, &data).await {
+        Ok(()) => {
+            without_set_id(server, context, inode).await?;
+            return Ok(StableHow::FileSync);
+        }
+        // Too much for that, or the file's data are not there any more.
+        Err(Status::Delay) => {}
+        Err(status) => return Err(status),
+    }
+    let inode = spill::in_columns(server, inode.clone()).await?;
+    server.write_data(&inode, offset, data, stable != StableHow::Unstable).await?;
+    wrote(server, context, &inode, end).await?;
+    Ok(committed(stable))
+}
+
+/// A small file: one command holds the data, and they are durable with it. `Delay` when it is not, or not any more.
+async fn with_inode(
+    server: &Metaserver,
+    context: &mut Context,
+    inode: &Inode,
+    offset: u64,
+    end: u64,
+    data: &Payload,
+) -> Result<(), Status> {
+    let prepare = |_: &dyn store::View| match spill::fits(inode, end) {
+        true => Ok(Command::WriteInline { inode: inode.id, offset, data: data.to_bytes() }),
+        false => Err(Status::Delay),
+    };
+    server.change(context, prepare).await?;
+    server.metrics.file_bytes_written.inc_by(end - offset);
+    Ok(())
+}
+
 /// The file's data were changed on the data servers, up to `end`: its size, times and set-id bits follow.
 pub(super) async fn wrote(
     server: &Metaserver,
@@ -52,6 +99,12 @@ pub(super) async fn wrote(
 ) -> Result<(), Status> {
     let (id, cuts) = (inode.id, inode.cuts);
     server.change(context, |_| Ok(Command::Wrote { inode: id, end, cuts })).await?;
+    without_set_id(server, context, inode).await
+}
+
+/// Whom a write takes the set-id bits from, it does.
+async fn without_set_id(server: &Metaserver, context: &mut Context, inode: &Inode) -> Result<(), Status> {
+    let id = inode.id;
     if let Some(set) = after_write(&server.caller(context)?, inode) {
         server.change(context, |_| Ok(Command::SetAttributes { inode: id, set })).await?;
     } else {

@@ -7,6 +7,7 @@ use wire::nfs4::Status;
 use super::wcc::Wcc;
 use super::{failure, object};
 use crate::attributes3::time;
+use crate::recall::CUT_TRIES_MAX;
 use crate::user::User;
 use crate::{Metaserver, setattr as rules};
 
@@ -48,13 +49,21 @@ pub(super) async fn set_attributes(
             Status::Locked => Status::ShareDenied,
             other => other,
         })?;
-        server.recall_layouts(inode.id, inode.generation, None).await?;
     }
-    match server.propose(None, Command::SetAttributes { inode: inode.id, set }).await? {
-        Reply::Attributes { inode, work } => {
-            server.finish_work(work).await?;
-            Ok(inode)
+    for _ in 0..CUT_TRIES_MAX {
+        match server.propose(None, Command::SetAttributes { inode: inode.id, set }).await {
+            // Layouts are out.
+            Err(Status::Delay) if set.size.is_some() => {
+                let inode = server.inode(&*server.view()?, inode.id)?;
+                server.before_cut(&inode, None).await?;
+            }
+            Ok(Reply::Attributes { inode, work }) => {
+                server.finish_work(work).await?;
+                return Ok(inode);
+            }
+            Ok(_) => return Err(Status::ServerFault),
+            Err(status) => return Err(status),
         }
-        _ => Err(Status::ServerFault),
     }
+    Err(Status::Delay)
 }

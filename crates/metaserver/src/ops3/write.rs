@@ -8,7 +8,7 @@ use wire::nfs4::Status;
 use super::wcc::Wcc;
 use super::{TRANSFER_BYTES_MAX, check_data, check_file, failure};
 use crate::user::User;
-use crate::{Metaserver, setattr};
+use crate::{Metaserver, setattr, spill};
 
 /// Writes to a file, through this server.
 pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {
@@ -16,36 +16,57 @@ pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {
     // out by another write would have changed it already, and COMMIT would seem to vouch for lost bytes.
     let verf = server.write_verifier.get();
     let mut wcc = Wcc::default();
+    match wrote(server, user, args, &mut wcc).await {
+        Ok((after, count, committed)) => {
+            Ok(ResOk { file_wcc: wcc.left(server, &after), count, committed, verf })
+        }
+        Err(status) => Err(failure(status, ResFail { file_wcc: wcc.unchanged(server) })),
+    }
+}
+
+/// The file after it, how many bytes were written, and how safely.
+async fn wrote(
+    server: &Metaserver,
+    user: &User,
+    args: Args,
+    wcc: &mut Wcc,
+) -> Result<(Inode, u32, StableHow), Status> {
+    let inode = check(server, user, &args, wcc)?;
     let committed = match args.stable {
         StableHow::Unstable => StableHow::Unstable,
         // Size and times are durable with their command in any case.
         StableHow::DataSync | StableHow::FileSync => StableHow::FileSync,
     };
-    match wrote(server, user, args, &mut wcc).await {
-        Ok((after, count)) => Ok(ResOk { file_wcc: wcc.left(server, &after), count, committed, verf }),
-        Err(status) => Err(failure(status, ResFail { file_wcc: wcc.unchanged(server) })),
-    }
-}
-
-async fn wrote(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) -> Result<(Inode, u32), Status> {
-    let inode = check(server, user, &args, wcc)?;
     if args.data.len() < args.count as usize {
         return Err(Status::Inval);
     }
     // More than FSINFO promised is cut short, which the client sees from the count.
     let count = args.count.min(TRANSFER_BYTES_MAX);
     if count == 0 {
-        return Ok((inode, 0));
+        return Ok((inode, 0, committed));
     }
     let end = args.offset.checked_add(u64::from(count)).filter(|end| *end <= SIZE_BYTES_MAX);
     let end = end.ok_or(Status::FBig)?;
     let data = args.data.slice(0, count as usize);
-    server.write_data(&inode, args.offset, data, args.stable != StableHow::Unstable).await?;
     if let Some(set) = setattr::after_write(user, &inode) {
         server.propose(None, Command::SetAttributes { inode: inode.id, set }).await?;
     }
+    if spill::fits(&inode, end) {
+        let command = Command::WriteInline { inode: inode.id, offset: args.offset, data: data.to_bytes() };
+        match server.propose(None, command).await {
+            Ok(Reply::Attributes { inode, .. }) => {
+                server.metrics.file_bytes_written.inc_by(u64::from(count));
+                return Ok((inode, count, StableHow::FileSync));
+            }
+            Ok(_) => return Err(Status::ServerFault),
+            Err(Status::Delay) => {} // the data have left the inode since we looked
+            Err(status) => return Err(status),
+        }
+    }
+    let inode = if inode.columns().is_some() { inode } else { spill::to_columns(server, inode.id).await? };
+    server.write_data(&inode, args.offset, data, args.stable != StableHow::Unstable).await?;
     match server.propose(None, Command::Wrote { inode: inode.id, end, cuts: inode.cuts }).await? {
-        Reply::Attributes { inode, .. } => Ok((inode, count)),
+        Reply::Attributes { inode, .. } => Ok((inode, count, committed)),
         _ => Err(Status::ServerFault),
     }
 }

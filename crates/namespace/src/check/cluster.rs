@@ -23,7 +23,7 @@ pub(super) fn check(
         match work.kind {
             WorkKind::Truncate(_) => {
                 let agrees = inode.is_some_and(|inode| {
-                    inode.generation == work.generation && inode.layout() == Some(work.layout)
+                    inode.generation == work.generation && inode.columns() == Some(work.layout)
                 });
                 findings.expect(agrees, || format!("{work:?} is of {inode:?}"));
                 if let Some(other) = cuts.insert(keys::cut(work.inode), work.id) {

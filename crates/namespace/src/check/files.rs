@@ -1,14 +1,15 @@
 //! Inodes and directory entries.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
 use super::{Findings, table};
-use crate::record::{CookieEntry, Counters, Name, Xattr};
+use crate::record::{CookieEntry, Counters, Name, Xattr, decode_data};
 use crate::{
-    FIRST_COOKIE, Inode, InodeId, Kind, SIZE_BYTES_MAX, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
-    XATTRS_BYTES_MAX, XATTRS_MAX, keys, read,
+    DataPlace, FIRST_COOKIE, INLINE_BYTES_MAX, Inode, InodeId, Kind, SIZE_BYTES_MAX, XATTR_NAME_BYTES_MAX,
+    XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XATTRS_MAX, keys, read,
 };
 
 /// What the entries say about one inode.
@@ -42,7 +43,35 @@ pub(super) fn check(
         check_inode(view, inode, named.get(&inode.id).unwrap_or(&none), findings)?;
         findings.expect(inode.id.0 < counters.next_inode, || format!("{:?} is yet to be given", inode.id));
     }
+    inline(view, &inodes, findings)?;
     Ok(inodes)
+}
+
+/// Small files have as many bytes as they say, and nobody else has any.
+fn inline(
+    view: &dyn View,
+    inodes: &BTreeMap<InodeId, Inode>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut lengths = BTreeMap::new();
+    view.scan(&[keys::INLINE], &keys::after(&[keys::INLINE]), &mut |key, value| {
+        match decode_data(key, value.to_vec()) {
+            Ok(data) => drop(lengths.insert(key.to_vec(), data.len() as u64)),
+            Err(error) => findings.add(error.to_string()),
+        }
+        ControlFlow::Continue(())
+    })?;
+    for inode in inodes.values() {
+        let expected = match inode.data() {
+            Some(DataPlace::Inline | DataPlace::Spilling) => inode.written,
+            Some(DataPlace::Striped) | None => 0,
+        };
+        let found = lengths.remove(&keys::inline(inode.id));
+        let agrees = found == Some(expected).filter(|bytes| *bytes > 0) && expected <= INLINE_BYTES_MAX;
+        findings.expect(agrees, || format!("{:?} keeps {found:?} bytes, not {expected}", inode.id));
+    }
+    findings.expect(lengths.is_empty(), || format!("data of no file: {lengths:02x?}"));
+    Ok(())
 }
 
 /// Checks the entries against each other and against the inodes, and counts them.

@@ -32,9 +32,15 @@ pub(super) fn check(
         findings.expect(clients.get(&state.client()).is_some_and(|client| client.confirmed), || {
             format!("{id:?} is of {:?}, which is not there or not confirmed", state.client())
         });
-        findings.expect(inodes.get(&state.inode()).is_some_and(|inode| inode.layout().is_some()), || {
+        let inode = inodes.get(&state.inode());
+        findings.expect(inode.is_some_and(|inode| inode.layout().is_some()), || {
             format!("{id:?} is of {:?}, which is not there or not a file", state.inode())
         });
+        if let State::Layout(layout) = state {
+            findings.expect(inode.is_some_and(|inode| inode.columns().is_some()), || {
+                format!("{layout:?}, and the file has no objects")
+            });
+        }
     }
     indexes(view, &states, findings)?;
     shares(&states, findings);

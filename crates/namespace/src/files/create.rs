@@ -5,7 +5,8 @@ use store::StoreError;
 use super::entry;
 use crate::step::{Step, Stop};
 use crate::{
-    Change, Create, Directory, Error, Exists, FIRST_COOKIE, Inode, InodeId, Kind, MODE_BITS, NewNode, Reply,
+    Change, Create, DataPlace, Directory, Error, Exists, FIRST_COOKIE, File, Inode, InodeId, Kind, MODE_BITS,
+    NewNode, Reply,
 };
 
 /// What a create found at its name.
@@ -61,7 +62,7 @@ pub(crate) fn make(
         id
     })?;
     let (kind, size) = match &create.node {
-        NewNode::File(layout) => (Kind::File(*layout), 0),
+        NewNode::File(layout) => (Kind::File(File { layout: *layout, data: DataPlace::Inline }), 0),
         NewNode::Directory => (
             Kind::Directory(Directory {
                 parent: dir.id,

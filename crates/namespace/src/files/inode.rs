@@ -1,6 +1,6 @@
 //! What an inode knows about itself.
 
-use crate::{Change, Directory, FileLayout, Inode, Kind, Time};
+use crate::{Change, DataPlace, Directory, File, FileLayout, Inode, Kind, Time};
 
 impl Inode {
     /// The directory in it, if it is one.
@@ -17,17 +17,42 @@ impl Inode {
         }
     }
 
-    /// Where its data are, if it is a regular file.
+    /// What only a regular file has, if it is one.
     #[must_use]
-    pub fn layout(&self) -> Option<FileLayout> {
+    pub fn file(&self) -> Option<File> {
         match self.kind {
-            Kind::File(layout) => Some(layout),
+            Kind::File(file) => Some(file),
             Kind::Directory(_)
             | Kind::Symlink(_)
             | Kind::Fifo
             | Kind::Socket
             | Kind::CharacterDevice(..)
             | Kind::BlockDevice(..) => None,
+        }
+    }
+
+    /// Where the objects of a regular file are, or will be.
+    #[must_use]
+    pub fn layout(&self) -> Option<FileLayout> {
+        self.file().map(|file| file.layout)
+    }
+
+    /// Where its data are, if it is a regular file.
+    #[must_use]
+    pub fn data(&self) -> Option<DataPlace> {
+        self.file().map(|file| file.data)
+    }
+
+    /// Where its objects are, if it is a regular file whose data are in objects.
+    #[must_use]
+    pub fn columns(&self) -> Option<FileLayout> {
+        self.file().filter(|file| file.data == DataPlace::Striped).map(|file| file.layout)
+    }
+
+    /// Its data are somewhere else now.
+    pub(crate) fn move_data(&mut self, to: DataPlace) {
+        if let Kind::File(file) = &mut self.kind {
+            file.data = to;
         }
     }
 

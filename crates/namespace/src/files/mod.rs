@@ -2,9 +2,11 @@
 
 pub(crate) mod create;
 pub(crate) mod entry;
+pub(crate) mod inline;
 mod inode;
 pub(crate) mod link;
 pub(crate) mod remove;
 pub(crate) mod rename;
 pub(crate) mod set_attributes;
+pub(crate) mod size;
 pub(crate) mod xattr;

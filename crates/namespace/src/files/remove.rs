@@ -1,13 +1,14 @@
 //! REMOVE and RMDIR, and what becomes of an inode without a name.
 //!
 //! A file that is still open, or that a client still has a layout of, stays as an orphan with no links until the last of
-//! them ends. Then the inode goes, and leaves a work record: its objects are removed by whoever leads.
+//! them ends. Then the inode goes, and with it the data of a small file; one
+//! that has objects leaves a work record: they are removed by whoever leads.
 
 use store::StoreError;
 
-use super::{entry, xattr};
+use super::{entry, inline, xattr};
 use crate::step::{Step, Stop};
-use crate::{Error, Expect, Inode, InodeId, Reply, keys, read, work};
+use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, keys, read, work};
 
 pub(crate) fn remove(step: &mut Step<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
     let mut dir = step.directory(dir)?;
@@ -58,8 +59,13 @@ fn discard(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
     step.delete(&keys::inode(inode.id))?;
     step.count(|counters| counters.inodes -= 1)?;
     xattr::discard(step, inode.id)?;
-    if let Some(layout) = inode.layout() {
-        work::remove_objects(step, inode, layout)?;
+    match inode.file() {
+        Some(File { data: DataPlace::Inline, .. }) => inline::forget(step, inode),
+        Some(File { data: DataPlace::Spilling, layout }) => {
+            inline::forget(step, inode)?;
+            work::remove_objects(step, inode, layout)
+        }
+        Some(File { data: DataPlace::Striped, layout }) => work::remove_objects(step, inode, layout),
+        None => Ok(()),
     }
-    Ok(())
 }

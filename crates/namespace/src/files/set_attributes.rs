@@ -1,13 +1,15 @@
 //! SETATTR, and what writes and stripe policies change about an inode.
 //!
-//! Setting a size always leaves a cut behind, even to the size that the file has: clients write to data servers first
+//! Setting the size of a file that has objects always leaves a cut behind, even to the size that the file has: clients write to data servers first
 //! and tell the size afterwards (LAYOUTCOMMIT), so objects may hold bytes beyond the end, which must not come to light
 //! when the file grows over them.
 
+use super::size;
 use crate::states::layout_state;
 use crate::step::{Step, Stop};
 use crate::{
-    Error, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes, StripePolicy, work,
+    DataPlace, Error, File, Inode, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes,
+    StripePolicy,
 };
 
 pub(crate) fn set_attributes(
@@ -19,37 +21,34 @@ pub(crate) fn set_attributes(
     if set.guard.is_some_and(|guard| guard != inode.changed) {
         return Err(Error::NotSync.into());
     }
-    let layout = inode.layout();
-    let cut = match (set.size, layout) {
-        (None, _) => None,
+    let file = inode.file();
+    match (set.size, file) {
+        (None, _) => {}
         (Some(_), None) if inode.directory().is_some() => return Err(Error::IsDirectory.into()),
         (Some(_), None) => return Err(Error::Invalid.into()),
         (Some(size), Some(_)) if size > SIZE_BYTES_MAX => return Err(Error::TooLarge.into()),
-        (Some(size), Some(layout)) => Some((size, layout)),
-    };
+        (Some(_), Some(_)) => size::check(step, &inode, set.layout_of)?,
+    }
 
     if let Some(mode) = set.mode {
         inode.mode = mode & MODE_BITS;
-    } else if layout.is_some() && (set.uid.is_some() || set.gid.is_some()) {
+    } else if file.is_some() && (set.uid.is_some() || set.gid.is_some()) {
         inode.mode &= !SET_ID_BITS;
     }
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);
-    if cut.is_some() {
+    if set.size.is_some() {
         inode.modified = step.now();
     }
     inode.accessed = set.accessed.unwrap_or(inode.accessed);
     inode.modified = set.modified.unwrap_or(inode.modified);
     inode.attributes_changed(step.now());
-    if set.modified.is_some() && layout.is_some() {
+    if set.modified.is_some() && file.is_some() {
         layout_state::times_set(step, inode.id)?;
     }
-    let work = match cut {
+    let work = match set.size {
         None => None,
-        Some((size, layout)) => {
-            inode.resize(size);
-            Some(work::cut(step, &inode, layout, size)?)
-        }
+        Some(size) => size::set(step, &mut inode, size)?,
     };
     step.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, work })
@@ -58,19 +57,26 @@ pub(crate) fn set_attributes(
 /// Data were written through a metaserver.
 pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64, cuts: u32) -> Result<Reply, Stop> {
     let mut inode = step.inode(inode)?;
-    if inode.layout().is_none() {
-        return Err(if inode.directory().is_some() { Error::IsDirectory } else { Error::WrongType }.into());
-    }
+    let file = file_of(&inode)?;
     if end > SIZE_BYTES_MAX {
         return Err(Error::TooLarge.into());
     }
-    if inode.cuts != cuts {
+    if inode.cuts != cuts || file.data != DataPlace::Striped {
         return Err(Error::Delay.into());
     }
     inode.wrote(end);
     inode.data_changed(step.now());
     step.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, work: None })
+}
+
+/// What only a regular file has, of an inode that is to be written to.
+pub(super) fn file_of(inode: &Inode) -> Result<File, Error> {
+    match (inode.file(), inode.directory()) {
+        (Some(file), _) => Ok(file),
+        (None, Some(_)) => Err(Error::IsDirectory),
+        (None, None) => Err(Error::WrongType),
+    }
 }
 
 pub(crate) fn set_stripe(

@@ -9,8 +9,8 @@ use crate::files::remove;
 use crate::record::get;
 use crate::step::{Step, Stop};
 use crate::{
-    ClientId, Error, InodeId, IoMode, LayoutState, Reply, ReturnScope, SIZE_BYTES_MAX, State, StateId,
-    Stateid, Time, keys, read,
+    ClientId, DataPlace, Error, File, InodeId, IoMode, LayoutState, Reply, ReturnScope, SIZE_BYTES_MAX,
+    State, StateId, Stateid, Time, keys, read,
 };
 
 pub(crate) fn get_layout(
@@ -20,8 +20,8 @@ pub(crate) fn get_layout(
     stateid: Stateid,
     mode: IoMode,
 ) -> Result<Reply, Stop> {
-    let file = step.inode(inode)?;
-    let layout = file.layout().ok_or(Error::WrongType)?;
+    let mut file = step.inode(inode)?;
+    let File { layout, data } = file.file().ok_or(Error::WrongType)?;
     let presented = table::find(step, client, stateid.id)?;
     if presented.inode() != inode {
         return Err(Error::BadStateid.into());
@@ -33,8 +33,15 @@ pub(crate) fn get_layout(
     if mode == IoMode::ReadWrite && !open::may_write(step, inode, client)? {
         return Err(Error::OpenMode.into());
     }
-    if read::pending_cut(step.view(), inode)? {
-        return Err(Error::Delay.into());
+    match data {
+        DataPlace::Striped if read::pending_cut(step.view(), inode)? => return Err(Error::Delay.into()),
+        DataPlace::Striped => {}
+        // Nothing to copy: from here on there may be objects.
+        DataPlace::Inline if file.written == 0 => {
+            file.move_data(DataPlace::Striped);
+            step.put_inode(&file)?;
+        }
+        DataPlace::Inline | DataPlace::Spilling => return Err(Error::Delay.into()),
     }
     let stateid = match of_client(step, inode, client)? {
         Some(mut state) => {
@@ -98,6 +105,15 @@ pub(crate) fn commit(
         table::replace(step, &before, &State::Layout(state))?;
     }
     Ok(Reply::Committed { size: grown })
+}
+
+/// Whether anyone but `except` has a layout of the file.
+pub(crate) fn held_by_others(
+    step: &Step<'_>,
+    inode: InodeId,
+    except: Option<ClientId>,
+) -> Result<bool, StoreError> {
+    Ok(read::layouts(step.view(), inode)?.iter().any(|(client, ..)| Some(*client) != except))
 }
 
 /// The file's modification time was set: see [`LayoutState::times_set`].

@@ -4,12 +4,12 @@ use store::StoreError;
 
 use super::{client, layout_state, lock, table};
 use crate::files::create::{self, Found};
-use crate::files::{entry, remove};
+use crate::files::{entry, remove, size};
 use crate::record::get;
 use crate::step::{Step, Stop};
 use crate::{
     Change, ClientId, Create, Error, Exists, Inode, InodeId, Kind, NewNode, Open, OpenState, OpenTarget,
-    Reply, Share, State, StateId, Stateid, keys, read, work,
+    Reply, Share, State, StateId, Stateid, keys, read,
 };
 
 /// What is to be opened, once everything about its name is known to be right.
@@ -56,28 +56,30 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
             Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), work: None })
         }
         Target::Known { mut inode, dir, made_by_it, cut } => {
-            let layout = match inode.kind {
-                Kind::File(layout) => layout,
+            match inode.kind {
+                Kind::File(_) => {}
                 Kind::Directory(_) => return Err(Error::IsDirectory.into()),
                 Kind::Symlink(_) => return Err(Error::IsSymlink.into()),
                 Kind::Fifo | Kind::Socket | Kind::CharacterDevice(..) | Kind::BlockDevice(..) => {
                     return Err(Error::WrongType.into());
                 }
-            };
+            }
             let own = |client, owner: &[u8]| client == open.client && owner == open.owner;
             let conflicts = read::open_conflicts(step.view(), inode.id, open.access, open.deny, own)?;
             let Some(lapsed) = client::all_lapsed(step, conflicts, open.client)? else {
                 return Err(Error::ShareDenied.into());
             };
+            if cut {
+                size::check(step, &inode, Some(open.client))?;
+            }
             // First ours, so that the file stays if it has no name and only they had it open.
             let stateid = add(step, inode.id, open)?;
             lapsed.iter().try_for_each(|client| client::end(step, client))?;
             let mut work = None;
             if cut {
-                inode.resize(0);
+                work = size::set(step, &mut inode, 0)?;
                 inode.data_changed(step.now());
                 step.put_inode(&inode)?;
-                work = Some(work::cut(step, &inode, layout, 0)?);
             }
             Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, work })
         }

@@ -41,6 +41,8 @@ pub fn beginning() -> Vec<Proposal> {
             exists: Exists::Refuse,
         }));
     }
+    // One whose data are in objects; the other is small.
+    commands.push(Command::Spill { inode: InodeId(3) });
     let stamped = commands.into_iter().enumerate();
     stamped.map(|(step, command)| Proposal { stamp: stamp(step as u32), origin: None, command }).collect()
 }
@@ -155,6 +157,15 @@ impl<'a> Chooser<'a> {
         let few = if self.pick(2) == 0 { 1 } else { usize::MAX };
         let files = self.plain.nodes.keys().copied().filter(|id| self.plain.is_file(*id));
         self.any(files.take(few)).unwrap_or(InodeId::ROOT)
+    }
+
+    /// Mostly a file whose data are with its inode.
+    fn small_file(&mut self) -> InodeId {
+        let small = |id: &InodeId| self.plain.place(*id) == Some(DataPlace::Inline);
+        match self.plain.nodes.keys().copied().find(small) {
+            Some(small) if !self.seldom(4) => small,
+            _ => self.file(),
+        }
     }
 
     fn client(&mut self) -> ClientId {
@@ -347,6 +358,17 @@ impl<'a> Chooser<'a> {
 
     fn command_of_any(&mut self, kind: usize) -> Command {
         match kind {
+            4..7 => {
+                let offset = self.one([0, 0, 2, 7, 65_535]);
+                let bytes = vec![self.pick(256) as u8; self.one([1, 1, 4, 9, 0])];
+                Command::WriteInline { inode: self.small_file(), offset, data: bytes.into() }
+            }
+            7 if self.pick(3) == 0 => Command::Spill { inode: self.small_file() },
+            7 => {
+                let place = |id: &InodeId| self.plain.place(*id) == Some(DataPlace::Spilling);
+                let spilling = self.plain.nodes.keys().copied().find(place);
+                Command::Spilled { inode: spilling.unwrap_or_else(|| self.file()) }
+            }
             10..14 => Command::Link { inode: self.inode(), dir: self.dir(), name: self.name() },
             14..20 => {
                 let expect =
@@ -373,6 +395,7 @@ impl<'a> Chooser<'a> {
                     gid: self.one([None, None, Some(4)]),
                     accessed: None,
                     modified: self.time(),
+                    layout_of: self.one([None, Some(())]).map(|()| self.client()),
                     guard,
                 };
                 Command::SetAttributes { inode, set }

@@ -15,6 +15,7 @@ pub struct Picture {
     inodes: BTreeMap<InodeId, Inode>,
     inodes_counted: u64,
     entries: BTreeMap<InodeId, Vec<Entry>>,
+    inline_data: BTreeMap<InodeId, Vec<u8>>,
     names_found: BTreeMap<(InodeId, Vec<u8>), InodeId>,
     stripe_policies: BTreeMap<InodeId, Option<StripePolicy>>,
     xattrs: BTreeMap<(InodeId, Vec<u8>), (u64, Vec<u8>)>,
@@ -114,6 +115,7 @@ impl Picture {
                 continue;
             }
             let id = *id;
+            picture.inline_data.insert(id, read::inline_data(view, id).expect("reads").to_vec());
             picture.locks.insert(id, read::locks(view, id).expect("reads"));
             picture.layouts.insert(id, read::layouts(view, id).expect("reads"));
             let shares = share_questions(plain)
@@ -202,6 +204,7 @@ impl Picture {
         let asks = askers(plain);
         for id in plain.nodes.keys().filter(|id| plain.is_file(**id)) {
             let id = *id;
+            picture.inline_data.insert(id, plain.inline_data(id));
             let locks = plain.locks.iter().filter(|(_, lock)| lock.inode == id);
             let mut held: Vec<Held> = locks
                 .flat_map(|(state, lock)| {
@@ -251,6 +254,7 @@ impl Picture {
             part("inodes", &self.inodes, &expected.inodes),
             part("inodes counted", &self.inodes_counted, &expected.inodes_counted),
             part("entries", &self.entries, &expected.entries),
+            part("inline data", &self.inline_data, &expected.inline_data),
             part("names found", &self.names_found, &expected.names_found),
             part("extended attributes", &self.xattrs, &expected.xattrs),
             part("stripe policies", &self.stripe_policies, &expected.stripe_policies),

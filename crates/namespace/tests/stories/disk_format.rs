@@ -5,17 +5,19 @@ use crate::world::*;
 #[test]
 fn a_store_with_one_file_is_these_bytes() {
     let mut w = World::new();
-    w.file("/f");
+    w.small_file("/f");
+    w.write_small("/f", 0, "hi").unwrap();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let found: Vec<String> =
         w.dump().iter().map(|(key, value)| format!("{} {}", hex(key), hex(value))).collect();
     assert_eq!(found, EXPECTED);
 }
 
-const EXPECTED: [&str; 5] = [
+const EXPECTED: [&str; 6] = [
     "00 01708c72c0040101effdb6f70f0101010200",
     "010000000000000002 012d3a418b02010102010400ed0300000240000000070207020700070200",
-    "010000000000000003 0142424578038180cc990300010080804002a4030a140100000002070207020702070100",
+    "010000000000000003 01406f610e038180cc99030001008080400200a4030a140102020002070407040702070200",
     "02000000000000000266 017b9aed970303",
     "0300000000000000020000000000000003 019e99d472016603",
+    "040000000000000003 01ca50382d6869",
 ];

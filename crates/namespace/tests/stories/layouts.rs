@@ -188,3 +188,25 @@ fn a_file_made_longer_takes_no_room_until_it_is_written() {
     w.set("/f", SetAttributes { size: Some(10), ..SetAttributes::default() }).unwrap();
     assert_eq!(w.stat("/f").written, 10);
 }
+
+#[test]
+fn a_size_is_not_set_while_another_client_has_a_layout() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    let f = w.file("/f");
+    w.wrote("/f", 100).unwrap();
+    let open = w.open(a, "/f", BOTH).unwrap();
+    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    let cut = |layout_of| SetAttributes { size: Some(0), layout_of, ..SetAttributes::default() };
+    // What A writes through its layout would be acknowledged, and then cut away.
+    assert_eq!(w.set("/f", cut(Some(b))), Err(Error::Delay));
+    assert_eq!(w.set("/f", cut(None)), Err(Error::Delay), "NFSv3");
+    assert_eq!(w.open_create(b, "/f", Exists::Take, true), Err(Error::Delay));
+    assert_eq!((w.stat("/f").size, w.work()), (100, vec![]));
+    w.set("/f", SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).unwrap();
+    w.set("/f", cut(Some(a))).unwrap();
+
+    w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::Revoke { inode: f } }).unwrap();
+    w.set("/f", cut(Some(b))).unwrap();
+    w.open_create(b, "/f", Exists::Take, true).unwrap();
+}

@@ -10,5 +10,6 @@ mod locks;
 mod names;
 mod opens;
 mod replay;
+mod small_files;
 mod world;
 mod xattrs;

@@ -131,9 +131,28 @@ impl World {
         self.apply(Command::Create(create(dir, &name, node, exists)))
     }
 
+    /// A file whose data are in objects.
     pub fn file(&mut self, path: &str) -> InodeId {
+        let inode = self.small_file(path);
+        self.apply(Command::Spill { inode }).expect("has no data to copy");
+        inode
+    }
+
+    /// A file whose data are with its inode.
+    pub fn small_file(&mut self, path: &str) -> InodeId {
         self.make(path, NewNode::File(LAYOUT), Exists::Refuse).expect("makes a file");
         self.id(path)
+    }
+
+    pub fn write_small(&mut self, path: &str, offset: u64, data: &str) -> Outcome {
+        let data = data.as_bytes().to_vec().into();
+        self.apply(Command::WriteInline { inode: self.id(path), offset, data })
+    }
+
+    /// The data that a file keeps with its inode, without the hole at its end.
+    pub fn small_data(&self, path: &str) -> String {
+        let data = read::inline_data(&*self.view(), self.id(path)).expect("reads");
+        String::from_utf8(data.to_vec()).expect("a test's data")
     }
 
     pub fn dir(&mut self, path: &str) -> InodeId {

@@ -159,6 +159,8 @@ attributes! {
     65 LAYOUT_BLKSIZE layout_blksize: u32,
     /// Preferred alignment in a layout, in bytes.
     66 LAYOUT_ALIGNMENT layout_alignment: u32,
+    /// Up to which sizes I/O should go through the metaserver (section 5.12.4).
+    68 MDSTHRESHOLD mdsthreshold: Vec<ThresholdItem>,
     /// Sets some of the mode bits.
     74 MODE_SET_MASKED mode_set_masked: ModeMasked,
     /// What may be set in an EXCLUSIVE4_1 create.
@@ -173,6 +175,36 @@ attributes! {
     81 MODE_UMASK mode_umask: ModeUmask,
     /// Whether extended attributes are supported (RFC 8276).
     82 XATTR_SUPPORT xattr_support: bool,
+}
+
+/// Hints of a [`ThresholdItem`], in the order of its list.
+pub mod threshold {
+    /// Files below this many bytes are to be read through the metaserver.
+    pub const READ_SIZE: u32 = 0;
+    /// The same for writing.
+    pub const WRITE_SIZE: u32 = 1;
+}
+
+xdr_struct! {
+    /// threshold_item4 (RFC 8881, section 3.3.27).
+    pub struct ThresholdItem {
+        /// The layouts that the hints are about.
+        pub layout_type: LayoutType,
+        /// Which hints there are: see [`threshold`].
+        pub hint_set: Bitmap,
+        /// Each of them, 8 bytes for those that we use.
+        pub hint_list: Bytes,
+    }
+}
+
+impl ThresholdItem {
+    /// Hints about file sizes, in bytes.
+    #[must_use]
+    pub fn sizes(layout_type: LayoutType, read_below: u64, write_below: u64) -> Self {
+        let hint_list = [read_below.to_be_bytes(), write_below.to_be_bytes()].concat().into();
+        let hint_set = Bitmap::of(&[threshold::READ_SIZE, threshold::WRITE_SIZE]);
+        Self { layout_type, hint_set, hint_list }
+    }
 }
 
 xdr_union! {

@@ -13,13 +13,16 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 34] = [
     "Create",
     "Link",
     "Remove",
     "Rename",
     "SetAttributes",
     "Wrote",
+    "WriteInline",
+    "Spill",
+    "Spilled",
     "SetStripe",
     "SetXattr",
     "RemoveXattr",

@@ -5,6 +5,7 @@
 mod clients;
 mod cluster;
 mod coverage;
+mod inline;
 mod names;
 mod states;
 mod xattrs;
@@ -62,8 +63,20 @@ pub struct Node {
 
 #[derive(Debug, Clone)]
 pub enum Content {
-    File { layout: FileLayout, size: u64, written: u64, cuts: u32 },
-    Directory { entries: BTreeMap<Vec<u8>, (u64, InodeId)>, next_cookie: u64, stripe: Option<StripePolicy> },
+    /// `bytes`: the data of a small file that are not in objects yet.
+    File {
+        layout: FileLayout,
+        place: DataPlace,
+        bytes: Vec<u8>,
+        size: u64,
+        written: u64,
+        cuts: u32,
+    },
+    Directory {
+        entries: BTreeMap<Vec<u8>, (u64, InodeId)>,
+        next_cookie: u64,
+        stripe: Option<StripePolicy>,
+    },
     Symlink(Vec<u8>),
     Other(Kind),
 }
@@ -149,6 +162,9 @@ impl Plain {
             Command::Rename { from_dir, from, to_dir, to } => self.rename(from_dir, &from, to_dir, &to),
             Command::SetAttributes { inode, set } => self.set_attributes(inode, &set),
             Command::Wrote { inode, end, cuts } => self.wrote(inode, end, cuts),
+            Command::WriteInline { inode, offset, data } => self.write_inline(inode, offset, &data),
+            Command::Spill { inode } => self.spill(inode),
+            Command::Spilled { inode } => self.spilled(inode),
             Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
             Command::SetXattr { inode, name, value, exists } => self.set_xattr(inode, name, value, exists),
             Command::RemoveXattr { inode, name } => self.remove_xattr(inode, &name),

@@ -2,7 +2,7 @@
 
 use namespace::*;
 
-use super::{Content, Node, Outcome, Plain};
+use super::{Content, Node, Outcome, Plain, PlainLayout};
 
 impl Plain {
     // What is counted.
@@ -52,7 +52,9 @@ impl Plain {
             _ => (0, 0),
         };
         let (kind, size) = match &node.content {
-            Content::File { layout, size, .. } => (Kind::File(*layout), *size),
+            Content::File { layout, place, size, .. } => {
+                (Kind::File(File { layout: *layout, data: *place }), *size)
+            }
             Content::Directory { entries, next_cookie, stripe } => {
                 let entries = entries.len() as u64;
                 let parent = self.parent(id);
@@ -148,7 +150,9 @@ impl Plain {
             .collect();
         for id in gone {
             let node = self.nodes.remove(&id).expect("is");
-            if let Content::File { layout, .. } = node.content {
+            if let Content::File { layout, place, .. } = node.content
+                && place != DataPlace::Inline
+            {
                 self.work.retain(|_, work| work.inode != id);
                 self.add_work(id, node.generation, layout, WorkKind::Remove);
             }
@@ -162,15 +166,28 @@ impl Plain {
         id
     }
 
+    /// Whether a size can be set now: no data on their way to objects, and no layout but that of one client.
+    pub(super) fn may_cut(&self, inode: InodeId, layout_of: Option<ClientId>) -> Result<(), Error> {
+        let others = |layout: &PlainLayout| layout.inode == inode && Some(layout.client) != layout_of;
+        if self.place(inode) == Some(DataPlace::Spilling) || self.layouts.values().any(others) {
+            return Err(Error::Delay);
+        }
+        Ok(())
+    }
+
     /// The file has `size` bytes now, and nothing above.
-    pub(super) fn cut(&mut self, inode: InodeId, new: u64) -> u64 {
+    pub(super) fn cut(&mut self, inode: InodeId, new: u64) -> Option<u64> {
         let node = self.nodes.get_mut(&inode).expect("is");
-        let Content::File { layout, size, written, cuts } = &mut node.content else {
+        let Content::File { layout, place, bytes, size, written, cuts } = &mut node.content else {
             panic!("only files are cut")
         };
         *size = new;
         *written = new.min(*written);
         *cuts += 1;
+        bytes.truncate(usize::try_from(new).unwrap_or(usize::MAX));
+        if *place == DataPlace::Inline {
+            return None;
+        }
         let (layout, generation) = (*layout, node.generation);
         let mut least = new;
         self.work.retain(|_, work| match work.kind {
@@ -180,7 +197,7 @@ impl Plain {
             }
             _ => true,
         });
-        self.add_work(inode, generation, layout, WorkKind::Truncate(least))
+        Some(self.add_work(inode, generation, layout, WorkKind::Truncate(least)))
     }
 
     // Operations.
@@ -214,7 +231,14 @@ impl Plain {
             return if take { Ok((known, self.still(create.dir), false)) } else { Err(Error::Exists) };
         }
         let content = match create.node.clone() {
-            NewNode::File(layout) => Content::File { layout, size: 0, written: 0, cuts: 0 },
+            NewNode::File(layout) => Content::File {
+                layout,
+                place: DataPlace::Inline,
+                bytes: Vec::new(),
+                size: 0,
+                written: 0,
+                cuts: 0,
+            },
             NewNode::Directory => {
                 Content::Directory { entries: Default::default(), next_cookie: 3, stripe: None }
             }
@@ -344,9 +368,10 @@ impl Plain {
             if size > i64::MAX as u64 {
                 return Err(Error::TooLarge);
             }
+            self.may_cut(inode, set.layout_of)?;
         }
         self.touch(inode, set.size.is_some());
-        let work = set.size.map(|size| self.cut(inode, size));
+        let work = set.size.and_then(|size| self.cut(inode, size));
         let node = self.node(inode)?;
         if is_file && (set.uid.is_some() || set.gid.is_some()) {
             node.mode &= 0o1777;
@@ -383,7 +408,9 @@ impl Plain {
     pub(super) fn wrote(&mut self, inode: InodeId, end: u64, seen: u32) -> Outcome {
         match &mut self.node(inode)?.content {
             Content::File { .. } if end > i64::MAX as u64 => return Err(Error::TooLarge),
-            Content::File { cuts, .. } if *cuts != seen => return Err(Error::Delay),
+            Content::File { cuts, place, .. } if *cuts != seen || *place != DataPlace::Striped => {
+                return Err(Error::Delay);
+            }
             Content::File { size, written, .. } => {
                 *size = end.max(*size);
                 *written = end.max(*written);

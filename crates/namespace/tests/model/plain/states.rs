@@ -177,9 +177,10 @@ impl Plain {
         }
         let mut work = None;
         if std::mem::take(&mut truncated) {
+            self.may_cut(inode, Some(open.client))?;
             let (now, node) = (self.now, self.node(inode)?);
             (node.modified, node.changed, node.change) = (now, now, node.change + 1);
-            work = Some(self.cut(inode, 0));
+            work = self.cut(inode, 0);
         }
         Ok(Reply::Opened { stateid, inode: self.inode(inode), created, dir, work })
     }
@@ -370,6 +371,10 @@ impl Plain {
         if self.pending_cut(inode) {
             return Err(Error::Delay);
         }
+        if !self.inline_data(inode).is_empty() {
+            return Err(Error::Delay);
+        }
+        self.spill(inode)?;
         let mine = |layout: &PlainLayout| layout.client == client && layout.inode == inode;
         let known = self.layouts.iter().find(|(_, layout)| mine(layout)).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| self.new_state());

@@ -103,6 +103,18 @@ fn a_layoutget_and_its_layout() {
 }
 
 #[test]
+fn a_threshold_below_which_io_goes_through_the_metaserver() {
+    let item = fattr::ThresholdItem::sizes(LayoutType::FILES, 0x1_0000, 0x2_0000_0000);
+    let attrs = Box::new(Fattr { mdsthreshold: Some(vec![item]), ..Fattr::default() });
+    let expected = words(&[
+        &[3, 0, 0, 1 << 4, 36], // bit 68
+        &[1, 1, 1, 0b11, 16],   // one item: files layouts, read and write size
+        &[0, 0x1_0000, 2, 0],
+    ]);
+    assert_eq!(bytes_of(&attrs).as_ref(), expected);
+}
+
+#[test]
 fn failures_that_carry_data() {
     let denied = lock::Denied {
         offset: 1,

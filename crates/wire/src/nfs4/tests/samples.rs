@@ -8,7 +8,7 @@ use crate::nfs4::create_session::ChannelAttrs;
 use crate::nfs4::exchange_id::{
     ClientOwner, ServerOwner, SsvArgs, SsvInfo, StateProtectArgs, StateProtectOps, StateProtectRes,
 };
-use crate::nfs4::fattr::{ChangeAttrType, ModeMasked, ModeUmask, SetTime};
+use crate::nfs4::fattr::{ChangeAttrType, ModeMasked, ModeUmask, SetTime, ThresholdItem};
 use crate::nfs4::layout_files::{DsAddr, FileLayout, UTIL_DENSE};
 use crate::nfs4::open::*;
 use crate::nfs4::secinfo::{GssInfo, GssService, SecInfo};
@@ -92,6 +92,7 @@ pub fn fattr() -> Box<Fattr> {
         layout_type: Some(vec![LayoutType::FILES, LayoutType::FLEX_FILES]),
         layout_blksize: Some(1 << 20),
         layout_alignment: Some(4096),
+        mdsthreshold: Some(vec![ThresholdItem::sizes(LayoutType::FILES, 65_537, 65_537)]),
         mode_set_masked: Some(ModeMasked { value: 1, mask: 7 }),
         suppattr_exclcreat: Some(Bitmap::of(&[attr::SIZE, attr::MODE])),
         fs_charset_cap: Some(1),

@@ -1,0 +1,119 @@
+//! Small files, whose data are with their inode ([`DataPlace::Inline`]): read from the store, and taken to the data
+//! servers when they grow or somebody wants a layout.
+//!
+//! ```text
+//! Spill (the intent) ─► data to every column, synced ─► Spilled (the outcome): the store forgets them
+//! ```
+//!
+//! Between the two commands nobody changes the data, so whoever finds a file `Spilling`, after a crash or because a data
+//! server was away, begins the copy again from the start.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, InodeId, Reply, read};
+use wire::data::seek::What;
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+
+/// Who copies which file. Two copies of one file at a time would be wrong, not only wasteful: the slower one could put
+/// old data over what a client wrote after the faster one was done.
+#[derive(Default)]
+pub(crate) struct Spills(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Spills {
+    fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<()>> {
+        let Ok(mut turns) = self.0.lock() else { return Arc::default() };
+        // What nobody holds any more is forgotten: there are as many as there are operations that wait.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(inode).or_default())
+    }
+}
+
+/// Whether a write up to `end` can be kept with the inode.
+pub(crate) fn fits(inode: &Inode, end: u64) -> bool {
+    inode.data() == Some(DataPlace::Inline) && end <= INLINE_BYTES_MAX
+}
+
+/// Makes a regular file's data objects on the data servers, if they are not: for whoever needs to reach them there. The
+/// file as it is then; its columns are [`Inode::columns`].
+///
+/// # Errors
+/// `Delay` while a data server is away, `NoSpc` when one is full; `Inval` for what is no regular file.
+pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<Inode, Status> {
+    let turn = server.spills.of(inode);
+    let mine = turn.lock().await;
+    let mut file = server.inode(&*server.view()?, inode)?;
+    if file.data().ok_or(Status::Inval)? == DataPlace::Inline {
+        file = attributes(server, Command::Spill { inode }).await?;
+    }
+    if file.data() == Some(DataPlace::Spilling) {
+        let data = read::inline_data(&*server.view()?, inode).map_err(store_failed)?;
+        let layout = file.layout().ok_or(Status::Inval)?;
+        let columns = server.file_data_of(inode, file.generation, layout)?;
+        server.write_columns(&columns, 0, data.into(), true).await?;
+        file = attributes(server, Command::Spilled { inode }).await?;
+    }
+    drop(mine);
+    Ok(file)
+}
+
+/// The same for a file that was just looked at, and that most often needs nothing.
+///
+/// # Errors
+/// As [`to_columns`].
+pub(crate) async fn in_columns(server: &Metaserver, inode: Inode) -> Result<Inode, Status> {
+    if inode.columns().is_some() { Ok(inode) } else { to_columns(server, inode.id).await }
+}
+
+async fn attributes(server: &Metaserver, command: Command) -> Result<Inode, Status> {
+    match server.propose(None, command).await? {
+        Reply::Attributes { inode, .. } => Ok(inode),
+        _ => Err(Status::ServerFault),
+    }
+}
+
+/// Bytes of a file from the store.
+pub(crate) enum Small {
+    /// These, then as many zeros; `eof`: they are its last.
+    Data { data: Bytes, hole: u64, eof: bool },
+    /// They have gone to the data servers since the file was looked at: it as it is now.
+    Gone(Inode),
+}
+
+/// Where the next data or hole of a small file are, at or after `offset`: what was written is one run of data.
+pub(crate) fn seek_small(inode: &Inode, offset: u64, what: What) -> Option<u64> {
+    match what {
+        What::Data => (offset < inode.written).then_some(offset),
+        What::Hole => Some(offset.max(inode.written)),
+        What::End => Some(inode.written),
+    }
+}
+
+impl Metaserver {
+    /// Bytes `offset..offset + count` of a small file, as far as its size goes.
+    pub(crate) fn read_small(&self, inode: &Inode, offset: u64, count: u32) -> Result<Small, Status> {
+        // Inode and data from one view: neither is of use with another's other half.
+        let view = self.view()?;
+        let inode = self.inode(&*view, inode.id)?;
+        if inode.columns().is_some() {
+            if read::pending_cut(&*view, inode.id).map_err(store_failed)? {
+                return Err(Status::Delay);
+            }
+            return Ok(Small::Gone(inode));
+        }
+        let end = offset.saturating_add(u64::from(count)).min(inode.size).max(offset);
+        let mut data = Bytes::new();
+        if offset < inode.written && offset < end {
+            let all = read::inline_data(&*view, inode.id).map_err(store_failed)?;
+            let last = end.min(all.len() as u64);
+            data = all.slice(offset.min(last) as usize..last as usize);
+        }
+        self.metrics.file_bytes_read.inc_by(data.len() as u64);
+        let hole = end - offset - data.len() as u64;
+        Ok(Small::Data { data, hole, eof: end >= inode.size })
+    }
+}

@@ -1,0 +1,77 @@
+//! Small files: their data are with the inode, in the store, until they are too many or somebody wants a layout. See
+//! [`DataPlace`].
+
+use store::StoreError;
+
+use super::set_attributes::file_of;
+use crate::step::{Step, Stop};
+use crate::{DataPlace, Error, INLINE_BYTES_MAX, Inode, InodeId, Reply, keys, read};
+
+/// Data of a small file. What lies between its end and `offset` becomes zeros.
+pub(crate) fn write(step: &mut Step<'_>, inode: InodeId, offset: u64, data: &[u8]) -> Result<Reply, Stop> {
+    let mut inode = step.inode(inode)?;
+    let file = file_of(&inode)?;
+    let end = offset.checked_add(data.len() as u64).filter(|end| *end <= INLINE_BYTES_MAX);
+    let end = end.ok_or(Error::TooLarge)?;
+    if data.is_empty() {
+        return Err(Error::Invalid.into());
+    }
+    if file.data != DataPlace::Inline {
+        return Err(Error::Delay.into());
+    }
+    let key = keys::inline(inode.id);
+    if offset == 0 && end >= inode.written {
+        step.put_data(&key, data)?;
+    } else {
+        let mut bytes = read::inline_data(step.view(), inode.id)?.to_vec();
+        bytes.resize(inode.written.max(end) as usize, 0);
+        bytes[offset as usize..end as usize].copy_from_slice(data);
+        step.put_data(&key, &bytes)?;
+    }
+    inode.wrote(end);
+    inode.data_changed(step.now());
+    step.put_inode(&inode)?;
+    Ok(Reply::Attributes { inode, work: None })
+}
+
+/// The intent: there may be objects from here on. Without data there is nothing to copy, and it is the outcome too.
+pub(crate) fn spill(step: &mut Step<'_>, inode: InodeId) -> Result<Reply, Stop> {
+    let mut inode = step.inode(inode)?;
+    if file_of(&inode)?.data == DataPlace::Inline {
+        inode.move_data(if inode.written == 0 { DataPlace::Striped } else { DataPlace::Spilling });
+        step.put_inode(&inode)?;
+    }
+    Ok(Reply::Attributes { inode, work: None })
+}
+
+/// The outcome: every byte is in the objects, and on disk.
+pub(crate) fn spilled(step: &mut Step<'_>, inode: InodeId) -> Result<Reply, Stop> {
+    let mut inode = step.inode(inode)?;
+    match file_of(&inode)?.data {
+        DataPlace::Inline => return Err(Error::Invalid.into()),
+        DataPlace::Spilling => {
+            forget(step, &inode)?;
+            inode.move_data(DataPlace::Striped);
+            step.put_inode(&inode)?;
+        }
+        DataPlace::Striped => {} // said before
+    }
+    Ok(Reply::Attributes { inode, work: None })
+}
+
+/// Of a file of `inode.written` bytes, all but the first `size` go.
+pub(super) fn cut(step: &mut Step<'_>, inode: &Inode, size: u64) -> Result<(), StoreError> {
+    if size == 0 {
+        return forget(step, inode);
+    }
+    if size < inode.written {
+        let kept = read::inline_data(step.view(), inode.id)?.slice(..size as usize);
+        step.put_data(&keys::inline(inode.id), &kept)?;
+    }
+    Ok(())
+}
+
+/// The data go.
+pub(super) fn forget(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
+    if inode.written == 0 { Ok(()) } else { step.delete(&keys::inline(inode.id)) }
+}

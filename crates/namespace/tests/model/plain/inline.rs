@@ -1,0 +1,76 @@
+//! The model's small files.
+
+use namespace::*;
+
+use super::{Content, Outcome, Plain};
+
+impl Plain {
+    /// The data that a file keeps with its inode.
+    pub fn inline_data(&self, inode: InodeId) -> Vec<u8> {
+        match &self.nodes[&inode].content {
+            Content::File { bytes, .. } => bytes.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub fn place(&self, inode: InodeId) -> Option<DataPlace> {
+        match self.nodes.get(&inode).map(|node| &node.content) {
+            Some(Content::File { place, .. }) => Some(*place),
+            _ => None,
+        }
+    }
+
+    fn need_file(&self, inode: InodeId) -> Result<DataPlace, Error> {
+        match self.nodes.get(&inode).map(|node| &node.content) {
+            Some(Content::File { place, .. }) => Ok(*place),
+            Some(Content::Directory { .. }) => Err(Error::IsDirectory),
+            Some(_) => Err(Error::WrongType),
+            None => Err(Error::Stale),
+        }
+    }
+
+    pub(super) fn write_inline(&mut self, inode: InodeId, offset: u64, data: &[u8]) -> Outcome {
+        let place = self.need_file(inode)?;
+        if offset + data.len() as u64 > 65_536 {
+            return Err(Error::TooLarge);
+        }
+        if data.is_empty() {
+            return Err(Error::Invalid);
+        }
+        if place != DataPlace::Inline {
+            return Err(Error::Delay);
+        }
+        if let Content::File { bytes, size, written, .. } = &mut self.node(inode)?.content {
+            for (at, byte) in data.iter().enumerate() {
+                let at = offset as usize + at;
+                while bytes.len() <= at {
+                    bytes.push(0);
+                }
+                bytes[at] = *byte;
+            }
+            *written = bytes.len() as u64;
+            *size = (*size).max(*written);
+        }
+        self.touch(inode, true);
+        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+    }
+
+    pub(super) fn spill(&mut self, inode: InodeId) -> Outcome {
+        self.need_file(inode)?;
+        if let Content::File { place: place @ DataPlace::Inline, bytes, .. } = &mut self.node(inode)?.content
+        {
+            *place = if bytes.is_empty() { DataPlace::Striped } else { DataPlace::Spilling };
+        }
+        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+    }
+
+    pub(super) fn spilled(&mut self, inode: InodeId) -> Outcome {
+        if self.need_file(inode)? == DataPlace::Inline {
+            return Err(Error::Invalid);
+        }
+        if let Content::File { place, bytes, .. } = &mut self.node(inode)?.content {
+            (*place, *bytes) = (DataPlace::Striped, Vec::new());
+        }
+        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+    }
+}

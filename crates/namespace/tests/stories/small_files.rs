@@ -1,0 +1,118 @@
+//! Small files: data with the inode, and their way to objects.
+
+use namespace::*;
+
+use crate::world::*;
+
+fn size(size: u64) -> SetAttributes {
+    SetAttributes { size: Some(size), ..SetAttributes::default() }
+}
+
+fn place(w: &World, path: &str) -> DataPlace {
+    w.stat(path).data().expect("a file")
+}
+
+#[test]
+fn a_small_file_keeps_its_data_with_its_inode_and_leaves_no_work() {
+    let mut w = World::new();
+    w.small_file("/f");
+    let before = w.stat("/f");
+    w.write_small("/f", 0, "hello").unwrap();
+    w.write_small("/f", 3, "p me").unwrap();
+    let after = w.stat("/f");
+    assert_eq!((w.small_data("/f").as_str(), after.size, after.written), ("help me", 7, 7));
+    assert_eq!((after.change, after.modified), (before.change + 2, at(w.seconds)));
+    w.set("/f", size(4)).unwrap();
+    assert_eq!(w.small_data("/f"), "help");
+    w.remove("/f").unwrap();
+    assert_eq!((w.work(), w.dump().iter().any(|(key, _)| key[0] == 4)), (vec![], false));
+}
+
+#[test]
+fn holes_of_a_small_file_are_zeros_and_a_longer_size_is_a_hole() {
+    let mut w = World::new();
+    w.small_file("/f");
+    w.write_small("/f", 2, "c").unwrap();
+    assert_eq!(w.small_data("/f"), "\0\0c");
+    w.set("/f", size(1 << 40)).unwrap();
+    assert_eq!((w.small_data("/f").as_str(), w.stat("/f").written), ("\0\0c", 3), "no room for a hole");
+    assert_eq!(place(&w, "/f"), DataPlace::Inline);
+    w.set("/f", size(1)).unwrap();
+    w.write_small("/f", 3, "d").unwrap();
+    assert_eq!(w.small_data("/f"), "\0\0\0d", "what a cut took does not come back");
+}
+
+#[test]
+fn a_small_file_has_an_end() {
+    let mut w = World::new();
+    w.small_file("/f");
+    w.write_small("/f", INLINE_BYTES_MAX - 1, "z").unwrap();
+    assert_eq!(w.write_small("/f", INLINE_BYTES_MAX, "z"), Err(Error::TooLarge));
+    assert_eq!(w.write_small("/f", u64::MAX, "z"), Err(Error::TooLarge));
+    assert_eq!(w.write_small("/f", 0, ""), Err(Error::Invalid));
+    w.dir("/d");
+    assert_eq!(w.write_small("/d", 0, "z"), Err(Error::IsDirectory));
+}
+
+#[test]
+fn data_on_their_way_to_objects_do_not_change_until_they_are_there() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let inode = w.small_file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    w.write_small("/f", 0, "data").unwrap();
+    w.apply(Command::Spill { inode }).unwrap();
+    assert_eq!(place(&w, "/f"), DataPlace::Spilling);
+    // A crash here: whoever comes next finds the data where they were, and the state that says what to do.
+    assert_eq!(w.small_data("/f"), "data");
+    assert_eq!(w.write_small("/f", 0, "x"), Err(Error::Delay));
+    assert_eq!(w.wrote("/f", 1), Err(Error::Delay));
+    assert_eq!(w.set("/f", size(1)), Err(Error::Delay));
+    assert_eq!(w.open_create(a, "/f", Exists::Take, true), Err(Error::Delay));
+    assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
+    w.apply(Command::Spill { inode }).unwrap();
+
+    w.apply(Command::Spilled { inode }).unwrap();
+    w.apply(Command::Spilled { inode }).unwrap();
+    assert_eq!((place(&w, "/f"), w.small_data("/f").as_str()), (DataPlace::Striped, ""));
+    assert_eq!(w.write_small("/f", 0, "x"), Err(Error::Delay), "objects have the data now");
+    w.wrote("/f", 9).unwrap();
+    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+}
+
+#[test]
+fn a_file_removed_while_its_data_are_on_their_way_leaves_its_objects_to_be_removed() {
+    let mut w = World::new();
+    let f = w.small_file("/f");
+    w.write_small("/f", 0, "data").unwrap();
+    w.apply(Command::Spill { inode: f }).unwrap();
+    w.remove("/f").unwrap();
+    assert_eq!(w.work(), [(f, WorkKind::Remove)]);
+    assert_eq!(w.apply(Command::Spilled { inode: f }), Err(Error::Stale));
+}
+
+#[test]
+fn a_layout_of_an_empty_file_takes_one_command() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let inode = w.small_file("/f");
+    assert_eq!(w.apply(Command::Spilled { inode }), Err(Error::Invalid), "it never began");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    assert_eq!(place(&w, "/f"), DataPlace::Striped);
+    w.remove("/f").unwrap();
+    w.close(a, open).unwrap();
+    assert_eq!(w.work(), [(inode, WorkKind::Remove)]);
+}
+
+#[test]
+fn opening_a_small_file_to_cut_it_leaves_no_work() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.small_file("/f");
+    w.write_small("/f", 0, "data").unwrap();
+    let Ok(Reply::Opened { work: None, inode, .. }) = w.open_create(a, "/f", Exists::Take, true) else {
+        panic!()
+    };
+    assert_eq!((inode.size, inode.written, w.small_data("/f").as_str()), (0, 0, ""));
+}
