@@ -76,6 +76,8 @@ pub(crate) struct OpenObject {
     dirty: AtomicBool,
     /// Created since its directory was last synced.
     created: AtomicBool,
+    /// Held during a write: the kernel takes one at a time, and a second one would spin for it.
+    pub writing: Mutex<()>,
     /// Held during a sync: who finds nothing left to do must also know that it is done.
     syncing: Mutex<()>,
 }
@@ -86,6 +88,7 @@ impl OpenObject {
             file,
             dirty: AtomicBool::new(created),
             created: AtomicBool::new(created),
+            writing: Mutex::new(()),
             syncing: Mutex::new(()),
         }
     }

@@ -179,6 +179,7 @@ impl Objects {
         let object = self.find_or_create(name)?;
         let mut at = offset;
         let mut outcome = Ok(());
+        let one = lock(&object.writing);
         for piece in data.segments() {
             outcome = self.disk.write_all_at(&object.file, piece, at);
             if outcome.is_err() {
@@ -186,6 +187,7 @@ impl Objects {
             }
             at += piece.len() as u64;
         }
+        drop(one);
         object.touch();
         outcome.map_err(|e| self.trouble("write", &name, e))
     }

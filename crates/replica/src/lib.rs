@@ -17,6 +17,7 @@ mod flusher;
 mod log;
 mod machine;
 pub mod record;
+mod tail;
 
 pub use log::LogError;
 pub use machine::{Replica, ReplicaConfig, ReplicaError};

@@ -19,6 +19,7 @@ use namespace::Proposal;
 use thiserror::Error;
 
 use crate::record::{self, Record};
+use crate::tail::{BLOCK_BYTES, Tail};
 
 const MAGIC: &[u8; 16] = b"heorot log 1\n\0\0\0";
 /// Small enough that a fresh start is cheap, large enough that one is made every few hundred thousand commands.
@@ -68,8 +69,7 @@ pub(crate) struct Log {
     dir: PathBuf,
     sealed: Vec<Segment>,
     current: Segment,
-    file: File,
-    position: u64,
+    tail: Tail,
     segment_bytes: u64,
     next: u64,
 }
@@ -112,15 +112,15 @@ impl Log {
         // What was replayed may be in the page cache only, left there by a process that was killed before its sync. The
         // store will have it on disk soon, and must not be ahead of the log after a power failure.
         file.sync_all().map_err(failed("sync", &last.path))?;
+        let tail = Tail::open(&last.path, position).map_err(failed("open", &last.path))?;
         let segment_bytes = length.max(position);
-        Ok(Self { dir: dir.to_owned(), sealed: segments, current: last, file, position, segment_bytes, next })
+        Ok(Self { dir: dir.to_owned(), sealed: segments, current: last, tail, segment_bytes, next })
     }
 
     fn start(dir: &Path, first: u64) -> Result<Self, LogError> {
-        let (current, file) = create(dir, first, SEGMENT_BYTES)?;
-        let position = MAGIC.len() as u64;
+        let (current, tail) = create(dir, first, SEGMENT_BYTES)?;
         let dir = dir.to_owned();
-        Ok(Self { dir, sealed: vec![], current, file, position, segment_bytes: SEGMENT_BYTES, next: first })
+        Ok(Self { dir, sealed: vec![], current, tail, segment_bytes: SEGMENT_BYTES, next: first })
     }
 
     /// The index that the next record gets.
@@ -145,28 +145,25 @@ impl Log {
             record::encode(next, proposal, &mut bytes).map_err(fault)?;
             next += 1;
         }
-        if self.position + bytes.len() as u64 > self.segment_bytes {
+        if self.tail.position() + bytes.len() as u64 > self.segment_bytes {
             self.roll(bytes.len() as u64)?;
         }
-        let path = &self.current.path;
-        self.file.write_all_at(&bytes, self.position).map_err(failed("write", path))?;
-        self.file.sync_data().map_err(failed("sync", path))?;
-        self.position += bytes.len() as u64;
+        self.tail.append(&bytes).map_err(failed("write and sync", &self.current.path))?;
         self.next = next;
         Ok(())
     }
 
     fn roll(&mut self, needed: u64) -> Result<(), LogError> {
-        let bytes = SEGMENT_BYTES.max(needed + MAGIC.len() as u64);
-        let (segment, file) = create(&self.dir, self.next, bytes)?;
+        let bytes = SEGMENT_BYTES.max((needed + MAGIC.len() as u64).next_multiple_of(BLOCK_BYTES as u64));
+        let (segment, tail) = create(&self.dir, self.next, bytes)?;
         self.sealed.push(std::mem::replace(&mut self.current, segment));
-        (self.file, self.position, self.segment_bytes) = (file, MAGIC.len() as u64, bytes);
+        (self.tail, self.segment_bytes) = (tail, bytes);
         Ok(())
     }
 
     /// Whether the next segment should be got ready.
     pub(crate) fn is_half_full(&self) -> bool {
-        self.position > self.segment_bytes / 2
+        self.tail.position() > self.segment_bytes / 2
     }
 
     /// Gives up segments whose records are all at or below `applied`, which the store has on disk.
@@ -209,28 +206,25 @@ pub(crate) fn keep_spare(dir: &Path) -> io::Result<()> {
         return Ok(());
     }
     let temporary = dir.join("spare.tmp");
-    make(&temporary, SEGMENT_BYTES).and_then(|_| std::fs::rename(&temporary, &spare)).inspect_err(|_| {
+    make(&temporary, SEGMENT_BYTES).and_then(|()| std::fs::rename(&temporary, &spare)).inspect_err(|_| {
         let _ = std::fs::remove_file(&temporary);
     })
 }
 
-fn create(dir: &Path, first: u64, bytes: u64) -> Result<(Segment, File), LogError> {
+fn create(dir: &Path, first: u64, bytes: u64) -> Result<(Segment, Tail), LogError> {
     let path = dir.join(format!("{first:020}.log"));
     let temporary = dir.join("next.tmp");
-    let segment = || -> io::Result<File> {
+    let segment = || -> io::Result<Tail> {
         let spare = dir.join(SPARE);
-        let file = if bytes == SEGMENT_BYTES && std::fs::rename(&spare, &path).is_ok() {
-            OpenOptions::new().write(true).open(&path)?
-        } else {
-            let file = make(&temporary, bytes)?;
+        if bytes != SEGMENT_BYTES || std::fs::rename(&spare, &path).is_err() {
+            make(&temporary, bytes)?;
             std::fs::rename(&temporary, &path)?;
-            file
-        };
+        }
         File::open(dir)?.sync_all()?;
-        Ok(file)
+        Tail::open(&path, MAGIC.len() as u64)
     };
     match segment() {
-        Ok(file) => Ok((Segment { path, first }, file)),
+        Ok(tail) => Ok((Segment { path, first }, tail)),
         Err(e) if matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
             let _ = std::fs::remove_file(&temporary);
             Err(LogError::NoSpace(dir.to_owned()))
@@ -240,13 +234,12 @@ fn create(dir: &Path, first: u64, bytes: u64) -> Result<(Segment, File), LogErro
 }
 
 /// An empty segment, on disk.
-fn make(path: &Path, bytes: u64) -> io::Result<File> {
+fn make(path: &Path, bytes: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
     // Written, not only reserved: a sync of reserved room would have to write the file's metadata each time.
     zero(&file, 0, bytes)?;
     file.write_all_at(MAGIC, 0)?;
-    file.sync_all()?;
-    Ok(file)
+    file.sync_all()
 }
 
 fn zero(file: &File, from: u64, to: u64) -> io::Result<()> {
@@ -311,7 +304,7 @@ mod tests {
         let (mut log, _) = indices(dir.path(), 0).unwrap();
         log.append([proposal(1), proposal(2)].iter()).unwrap();
         log.append([proposal(3)].iter()).unwrap();
-        let (path, end) = (log.current.path.clone(), log.position);
+        let (path, end) = (log.current.path.clone(), log.tail.position());
         drop(log);
         assert_eq!(indices(dir.path(), 1).unwrap().1, [2, 3]);
 

@@ -75,9 +75,6 @@ fn run(files: &str, directories: &str, limit: &str, folder: &Path) -> Result<(),
     std::thread::sleep(KILL_AFTER);
     filler.kill()?;
     filler.wait()?;
-    let on_disk = plan.store_file().metadata()?;
-    let used = std::os::unix::fs::MetadataExt::blocks(&on_disk) * 512;
-    println!("| bytes on disk for each file, directories included | {} |", used / plan.files);
 
     let asked = Instant::now();
     let (mut reader, mut lines) = start("read", &plan, held.as_ref())?;

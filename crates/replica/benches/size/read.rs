@@ -1,6 +1,7 @@
 //! The process that opens what the killed one left.
 
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use namespace::{Command, Expect, Proposal, Stamp, read};
@@ -23,6 +24,8 @@ pub fn read(plan: &Plan) -> Result<(), Failure> {
         return Err(format!("only {inodes} inodes are there").into());
     }
     println!("| inodes found then | {inodes} |");
+    let on_disk = plan.store_file().metadata()?.blocks() * 512;
+    println!("| bytes on disk for each | {} |", on_disk / inodes);
     for threads in [1, 2] {
         let watch = Watch::start();
         let found = on_threads(threads, &|seed| lookups(plan, &replica, seed))?;

@@ -1,0 +1,144 @@
+//! The end of a segment: bytes are appended, and are on disk when the call returns.
+//!
+//! ```text
+//! segment  │ … whole blocks … │ block with the end in it ┊ zeros │
+//!                             └─ kept in memory, and written again with what comes ─▶
+//! ```
+//!
+//! Whole blocks are written past the page cache (O_DIRECT, O_DSYNC): one system call and one request to the disk, where
+//! a write and a sync are two of each and go through the cache's bookkeeping. What follows the end in its block becomes
+//! zeros, which is how a log ends. A file system that cannot do this gets a write and a sync.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// What every disk and file system takes as a unit of direct writes.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+
+/// The end of a segment.
+pub(crate) struct Tail {
+    file: File,
+    direct: bool,
+    /// Where the next byte goes.
+    position: u64,
+    blocks: Blocks,
+}
+
+impl Tail {
+    /// The segment `path`, whose bytes before `position` are right and stay.
+    pub(crate) fn open(path: &Path, position: u64) -> io::Result<Self> {
+        let mut blocks = Blocks::default();
+        let kept = (position % BLOCK_BYTES as u64) as usize;
+        File::open(path)?.read_exact_at(blocks.room(kept), position - kept as u64)?;
+        let mut options = OpenOptions::new();
+        options.write(true);
+        let flags = OFlags::DIRECT | OFlags::DSYNC;
+        let direct = options.clone().custom_flags(flags.bits().cast_signed()).open(path);
+        let (file, direct) = match direct {
+            Ok(file) => (file, true),
+            Err(e) if is_refused(&e) => (options.open(path)?, false),
+            Err(e) => return Err(e),
+        };
+        Ok(Self { file, direct, position, blocks })
+    }
+
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Appends `bytes` durably. After an error nobody knows what is on the disk.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let kept = (self.position % BLOCK_BYTES as u64) as usize;
+        let whole = (kept + bytes.len()).next_multiple_of(BLOCK_BYTES);
+        let room = self.blocks.room(whole);
+        room[kept..kept + bytes.len()].copy_from_slice(bytes);
+        room[kept + bytes.len()..].fill(0);
+        let at = self.position - kept as u64;
+        if self.direct {
+            match self.file.write_all_at(room, at) {
+                // Some file systems take the flag and refuse the write.
+                Err(e) if is_refused(&e) => {
+                    rustix::fs::fcntl_setfl(&self.file, OFlags::empty())?;
+                    self.direct = false;
+                }
+                outcome => outcome?,
+            }
+        }
+        if !self.direct {
+            self.file.write_all_at(room, at)?;
+            self.file.sync_data()?;
+        }
+        self.position += bytes.len() as u64;
+        let kept = (self.position % BLOCK_BYTES as u64) as usize;
+        self.blocks.keep_last(whole, kept);
+        Ok(())
+    }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(number, Some(Errno::INVAL | Errno::OPNOTSUPP))
+}
+
+/// Memory that begins at a block's boundary, as direct writes want it.
+#[derive(Default)]
+struct Blocks {
+    memory: Vec<u8>,
+}
+
+impl Blocks {
+    /// The first `len` bytes; those of the first block are as they were.
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        if self.memory.len() < len + BLOCK_BYTES {
+            let mut larger =
+                Blocks { memory: vec![0; (len + BLOCK_BYTES).next_power_of_two().max(4 * BLOCK_BYTES)] };
+            if !self.memory.is_empty() {
+                larger.room(BLOCK_BYTES).copy_from_slice(self.room(BLOCK_BYTES));
+            }
+            *self = larger;
+        }
+        let start = self.memory.as_ptr().align_offset(BLOCK_BYTES);
+        &mut self.memory[start..start + len]
+    }
+
+    /// Of `len` bytes the `kept` of the last block that are in use become the first.
+    fn keep_last(&mut self, len: usize, kept: usize) {
+        if kept > 0 {
+            let room = self.room(len);
+            room.copy_within(len - BLOCK_BYTES..len - BLOCK_BYTES + kept, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_appended_stands_one_after_the_other_whatever_its_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("segment");
+        std::fs::write(&path, vec![0xee; 256 * 1024]).unwrap();
+        let mut expected = vec![0xee; 16];
+        let mut tail = Tail::open(&path, 16).unwrap();
+        for (n, len) in [1, 100, 3979, 4096, 4097, 1, 12_000, 8192 - 16, 60_000, 5].into_iter().enumerate() {
+            let bytes = vec![n as u8 + 1; len];
+            tail.append(&bytes).unwrap();
+            expected.extend_from_slice(&bytes);
+            assert_eq!(tail.position(), expected.len() as u64);
+            let found = std::fs::read(&path).unwrap();
+            assert_eq!(found[..expected.len()], expected, "after {len} bytes");
+            let end = expected.len().next_multiple_of(BLOCK_BYTES);
+            assert!(found[expected.len()..end].iter().all(|b| *b == 0), "zeros to the end of the block");
+            if n == 5 {
+                tail = Tail::open(&path, tail.position()).unwrap();
+            }
+        }
+        assert_eq!(std::fs::read(&path).unwrap().len(), 256 * 1024);
+    }
+}
