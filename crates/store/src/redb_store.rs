@@ -24,8 +24,10 @@ use crate::{Durability, Edit, Store, StoreError, View, Visitor};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("heorot");
 
-/// Of the memory that a store may use each layer gets one part in so many; redb's page cache gets the rest.
+/// Of the memory that a store may use each layer gets one part in so many at most; redb's page cache gets the rest.
 const LAYER_SHARE: usize = 8;
+/// A layer takes no more, however much memory there is: it is written in one go, and who finds it full waits for that.
+const LAYER_BYTES_MAX: usize = 32 << 20;
 
 /// A store on disk, in one file.
 ///
@@ -93,7 +95,7 @@ impl RedbStore {
         let current = Snapshot { live: Layer::default(), frozen: Layer::default(), base: base(&database)? };
         Ok(Self {
             database,
-            layer_bytes_max: memory_bytes / LAYER_SHARE,
+            layer_bytes_max: layer_bytes(memory_bytes),
             current: Mutex::new(current),
             writer: Mutex::new(()),
             flusher: Mutex::new(()),
@@ -122,8 +124,13 @@ impl RedbStore {
     }
 }
 
+fn layer_bytes(memory_bytes: usize) -> usize {
+    (memory_bytes / LAYER_SHARE).min(LAYER_BYTES_MAX)
+}
+
+/// There are two layers: one that is written, and one that takes what comes meanwhile.
 fn cache_bytes(memory_bytes: usize) -> usize {
-    memory_bytes - 2 * (memory_bytes / LAYER_SHARE)
+    memory_bytes - 2 * layer_bytes(memory_bytes)
 }
 
 /// One transaction on disk. The changes come in the order of their keys, which is the order of redb's pages.

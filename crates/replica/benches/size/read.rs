@@ -29,7 +29,10 @@ pub fn read(plan: &Plan) -> Result<(), Failure> {
     for threads in [1, 2] {
         let watch = Watch::start();
         let found = on_threads(threads, &|seed| lookups(plan, &replica, seed))?;
-        watch.row(&format!("name and inode of a random file looked up, threads: {threads}"), found);
+        watch.row(
+            &format!("name and inode of a random file looked up, caches cold at first, threads: {threads}"),
+            found,
+        );
     }
     let watch = Watch::start();
     let listed = lists(plan, &replica, false)?;
