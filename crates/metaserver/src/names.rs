@@ -20,6 +20,22 @@ pub(crate) fn checked(name: &[u8]) -> Result<Vec<u8>, Status> {
     }
 }
 
+/// PATH_MAX of Linux without its NUL: a longer target no client could follow.
+const TARGET_BYTES_MAX: usize = 4095;
+
+/// The target, if a symbolic link can have it.
+///
+/// # Errors
+/// `Inval` for an empty one or one with NUL, which no client could follow; `NameTooLong`.
+pub(crate) fn checked_target(target: &[u8]) -> Result<Vec<u8>, Status> {
+    match target {
+        [] => Err(Status::Inval),
+        target if target.contains(&0) => Err(Status::Inval),
+        target if target.len() > TARGET_BYTES_MAX => Err(Status::NameTooLong),
+        target => Ok(target.to_vec()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

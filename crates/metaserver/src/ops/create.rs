@@ -11,8 +11,6 @@ use crate::nfs4::{Context, change_info};
 use crate::setattr::{given_to, new_attributes};
 use crate::user::Permission;
 
-/// A symbolic link's target: one page, as Linux has it.
-const TARGET_BYTES_MAX: usize = 4096;
 /// Linux has no other mode of a symbolic link, whatever the client's umask.
 const SYMLINK_MODE: u32 = 0o777;
 
@@ -20,10 +18,10 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
     let user = server.caller(context)?;
     let dir = context.state.current()?.inode;
     let name = names::checked(&args.objname)?;
-    let wanted = Wanted::for_new(&args.createattrs, &server.owners())?;
-    if wanted.size.is_some() {
+    if args.createattrs.size.is_some() {
         return Err(Status::Inval); // only files have one that can be set, and OPEN makes those
     }
+    let wanted = Wanted::for_new(&args.createattrs, &server.owners())?;
     let mut attrset = attributes::settable_of(&args.createattrs);
     if matches!(args.objtype, CreateType::Symlink(_)) && wanted.mode != Some(SYMLINK_MODE) {
         attrset.clear(attr::MODE);
@@ -31,9 +29,7 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
     }
     let node = match args.objtype {
         CreateType::Directory => NewNode::Directory,
-        CreateType::Symlink(target) if target.is_empty() => return Err(Status::Inval),
-        CreateType::Symlink(target) if target.len() > TARGET_BYTES_MAX => return Err(Status::NameTooLong),
-        CreateType::Symlink(target) => NewNode::Symlink(target.to_vec()),
+        CreateType::Symlink(target) => NewNode::Symlink(names::checked_target(&target)?),
         CreateType::Fifo => NewNode::Fifo,
         CreateType::Socket => NewNode::Socket,
         CreateType::Char(d) if user.is_root() => NewNode::CharacterDevice(d.major, d.minor),

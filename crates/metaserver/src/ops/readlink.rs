@@ -11,7 +11,6 @@ pub(crate) fn readlink(server: &Metaserver, context: &Context) -> Result<ResOk, 
     let view = server.view()?;
     match server.current(&*view, context)?.kind {
         Kind::Symlink(target) => Ok(ResOk { link: target.into() }),
-        Kind::Directory(_) => Err(Status::IsDir),
         _ => Err(Status::WrongType),
     }
 }

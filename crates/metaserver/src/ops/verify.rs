@@ -27,9 +27,13 @@ fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<bool, S
     }
     let mut ours = wire::xdr::Encoder::new();
     server.attributes(&*view, &inode, &mask)?.encode(&mask, &mut ours);
-    let mut theirs = wire::xdr::Encoder::new();
-    with_our_names(server, given)?.encode(&mask, &mut theirs);
-    Ok(ours.finish() == theirs.finish())
+    let theirs = match with_our_names(server, given) {
+        Err(Status::BadOwner) => return Ok(false), // an owner that we do not know is nobody's here
+        theirs => theirs?,
+    };
+    let mut e = wire::xdr::Encoder::new();
+    theirs.encode(&mask, &mut e);
+    Ok(ours.finish() == e.finish())
 }
 
 /// An owner may be given as a number where we would say a name, and is the same one.

@@ -8,10 +8,8 @@ use wire::nfs4::Status;
 use super::wcc::Wcc;
 use super::{failure, make};
 use crate::Metaserver;
+use crate::names;
 use crate::user::User;
-
-/// PATH_MAX of Linux without its NUL: a longer text no client could follow.
-const TEXT_BYTES_MAX: usize = 4095;
 
 /// Creates a symbolic link.
 pub(crate) async fn symlink(server: &Metaserver, user: &User, args: Args) -> Res {
@@ -32,13 +30,8 @@ async fn made(
     args: Args,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Change), Status> {
-    if args.data.is_empty() || args.data.contains(&0) {
-        return Err(Status::Inval);
-    }
-    if args.data.len() > TEXT_BYTES_MAX {
-        return Err(Status::NameTooLong);
-    }
+    let target = names::checked_target(&args.data)?;
     // Nobody asks a link's mode; all systems show this one.
     let set = SetAttr { mode: Some(0o777), ..args.attributes };
-    make::make_new(server, user, &args.at, NewNode::Symlink(args.data.to_vec()), &set, wcc).await
+    make::make_new(server, user, &args.at, NewNode::Symlink(target), &set, wcc).await
 }

@@ -1,0 +1,113 @@
+//! Clients that mean no good: a metaserver with a data server on loopback ports, its store in memory.
+
+mod client;
+mod compounds;
+mod handles;
+mod names;
+mod numbers;
+mod rpc;
+mod table;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataserver::{DataServer, DataServerConfig, ObjectLengths};
+use host::{SeededEntropy, SystemClock};
+use metaserver::{DefaultStripe, Exports, Metaserver, MetaserverConfig, Rules};
+use namespace::{Stamp, StripeUnit};
+use nfs::{Limits, Peer, PeerKey, Server};
+use replica::{Replica, ReplicaConfig};
+use store::MemoryStore;
+use tempfile::TempDir;
+use wire::cluster;
+use wire::handle::{HandleKey, ObjectHandle};
+
+const CLUSTER: [u8; 16] = [0xc1; 16];
+
+fn key() -> HandleKey {
+    HandleKey::new([7; 32])
+}
+
+struct Scene {
+    server: Server,
+    metaserver: Arc<Metaserver>,
+    replica: Replica,
+    data: Server,
+    dataserver: DataServer,
+    _dir: TempDir,
+}
+
+/// Nobody tells the data server how long an object is.
+struct Untold;
+
+impl ObjectLengths for Untold {
+    fn length(&self, _: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>> {
+        Box::pin(async { Some(0) })
+    }
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let peer_key = PeerKey { cluster: CLUSTER, secret: [9; 32] };
+        let config = ReplicaConfig { dir: dir.path().join("mds"), reserve_bytes: 0 };
+        std::fs::create_dir_all(&config.dir).unwrap();
+        let stamp = Stamp { random: 0x1234_5678_9abc_def0, ..Stamp::default() };
+        let store = Arc::new(MemoryStore::new());
+        let replica = Replica::open(config, store, &mut |edit| namespace::format(edit, &stamp)).unwrap();
+        let config = MetaserverConfig {
+            volume: 1,
+            cluster: CLUSTER,
+            lease: Duration::from_secs(3600),
+            stripe: DefaultStripe { unit: StripeUnit::DEFAULT, columns: 1 },
+            exports: Exports::everybody(Rules::OPEN),
+            clean_every: Duration::from_secs(3600),
+        };
+        let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SeededEntropy::new(1)));
+        let metaserver =
+            Metaserver::new(config, replica.clone(), key(), peer_key.clone(), clock.clone(), entropy.clone())
+                .unwrap();
+        let anywhere = "127.0.0.1:0".parse().unwrap();
+        let server = metaserver.serve(anywhere).await.unwrap();
+
+        let config = DataServerConfig {
+            data_dir: dir.path().join("ds"),
+            targets: vec![dir.path().join("ds/target")],
+            key: key(),
+            peer_key: peer_key.clone(),
+            name: "ds".into(),
+        };
+        let dataserver =
+            DataServer::open(config, Arc::new(Untold), clock, Arc::new(SeededEntropy::new(2))).unwrap();
+        let data = Server::start(anywhere, dataserver.programs(), Limits::default(), Arc::default());
+        let data = data.await.unwrap();
+        let program = (cluster::PROGRAM, cluster::VERSION);
+        let peer = Peer::new(server.address(), program, peer_key, entropy);
+        let args = cluster::register::Args {
+            server: 1,
+            name: "ds".into(),
+            addresses: vec![data.address().to_string().into()],
+            targets: dataserver.space(),
+        };
+        let procedure = cluster::Procedure::Register as u32;
+        let registered: cluster::register::Res =
+            peer.call(procedure, &args, Duration::from_secs(60)).await.unwrap();
+        registered.unwrap();
+        Self { server, metaserver, replica, data, dataserver, _dir: dir }
+    }
+
+    /// The data server's target.
+    fn target(&self) -> u64 {
+        self.dataserver.space()[0].target
+    }
+
+    /// Ends it. Whatever happened, the store is sound.
+    fn stop(self) {
+        let findings = namespace::check(&*self.replica.view().unwrap()).unwrap();
+        assert_eq!(findings, Vec::<String>::new());
+        self.server.stop();
+        self.metaserver.stop();
+    }
+}
