@@ -45,7 +45,7 @@ pub(crate) struct RecordReader<R> {
 
 impl<R: AsyncRead + Unpin> RecordReader<R> {
     pub(crate) fn new(stream: R, pool: BufferPool, limits: Limits) -> Self {
-        Self { stream, ahead: BytesMut::with_capacity(READ_AHEAD_BYTES), pool, limits }
+        Self { stream, ahead: BytesMut::new(), pool, limits }
     }
 
     /// The next record, with its admission; none at a clean end.
