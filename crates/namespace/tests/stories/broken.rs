@@ -103,6 +103,24 @@ fn a_record_under_the_key_of_another_is_an_error_where_it_is_read() {
 }
 
 #[test]
+fn a_record_with_any_byte_changed_is_found_and_with_a_checksum_that_holds_does_no_harm() {
+    let all = rich().dump();
+    for (at, (key, value)) in all.iter().enumerate() {
+        for byte in 0..value.len() {
+            let mut changed = all.clone();
+            changed[at].1[byte] ^= 0x81;
+            assert!(!findings(&changed).is_empty(), "{key:02x?} byte {byte}");
+            // As only a fault of ours could write it: read, and perhaps found.
+            let (header, record) = changed[at].1.split_at_mut(5);
+            let parts = [&key[..], &header[..1], record];
+            let sum = parts.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
+            header[1..].copy_from_slice(&sum.to_le_bytes());
+            findings(&changed);
+        }
+    }
+}
+
+#[test]
 fn a_layout_that_cannot_be_is_an_error_not_a_division_by_zero() {
     for unit in [0u32, 1, u32::MAX] {
         let bytes = postcard::to_stdvec(&unit).expect("a number");

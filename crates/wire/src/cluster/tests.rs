@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::{Call, Procedure, Reply, Status, TargetSpace};
 use super::{client_proof, hello, null, proof_matches, prove, register, server_proof, size};
-use crate::nfs3::testing::{bytes_of, hostile, round_trip, seeds};
+use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 
 fn calls() -> Vec<Call> {
     let path = Bytes::from_static(b"/data/sda");
@@ -90,6 +90,16 @@ proptest! {
                 hostile(bytes, |d| Reply::decode(*procedure, d));
             }
         }
+    }
+}
+
+#[test]
+fn valid_messages_with_a_word_changed_never_panic() {
+    for call in calls() {
+        mutated(&bytes_of(&call), |d| Call::decode(call.procedure(), d));
+    }
+    for reply in replies() {
+        mutated(&bytes_of(&reply), |d| Reply::decode(reply.procedure(), d));
     }
 }
 

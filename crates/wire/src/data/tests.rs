@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{Call, ObjectEntry, ObjectName, Piece, Procedure, Reply, Run, Status, TargetSpace};
 use super::{allocate, commit, copy, hello, list, null, prove, punch, read, read_plus, remove, seek, status};
 use super::{truncate, write};
-use crate::nfs3::testing::{bytes_of, hostile, round_trip, seeds};
+use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 use crate::xdr::{Decoder, Payload};
 
 fn handle() -> Bytes {
@@ -126,6 +126,16 @@ proptest! {
                 hostile(bytes, |d| Reply::decode(*procedure, d));
             }
         }
+    }
+}
+
+#[test]
+fn valid_messages_with_a_word_changed_never_panic() {
+    for call in calls() {
+        mutated(&bytes_of(&call), |d| Call::decode(call.procedure(), d));
+    }
+    for reply in replies() {
+        mutated(&bytes_of(&reply), |d| Reply::decode(reply.procedure(), d));
     }
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{Call, DirPath, Name, PATH_BYTES_MAX, Procedure, Reply, Status};
 use super::{dump, export, mnt, null, umnt, umntall};
 use crate::nfs3::FileHandle;
-use crate::nfs3::testing::{bytes_of, hostile, round_trip, seeds};
+use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 use crate::xdr::{DecodeError, Decoder};
 
 fn path() -> DirPath {
@@ -91,6 +91,16 @@ proptest! {
                 hostile(bytes, |d| Reply::decode(*procedure, d));
             }
         }
+    }
+}
+
+#[test]
+fn valid_messages_with_a_word_changed_never_panic() {
+    for call in calls() {
+        mutated(&bytes_of(&call), |d| Call::decode(call.procedure(), d));
+    }
+    for reply in replies() {
+        mutated(&bytes_of(&reply), |d| Reply::decode(reply.procedure(), d));
     }
 }
 

@@ -41,6 +41,22 @@ pub(crate) fn hostile<T: Encode + PartialEq + Debug>(
     }
 }
 
+/// A valid message cut short anywhere, and with any word of it changed, is an error or a value that survives.
+pub(crate) fn mutated<T: Encode + PartialEq + Debug>(
+    message: &[u8],
+    decode: impl Fn(&mut Decoder) -> Result<T, DecodeError>,
+) {
+    for at in (0..message.len()).step_by(4) {
+        hostile(&message[..at], &decode);
+        let old = u32::from_be_bytes(message[at..at + 4].try_into().unwrap());
+        for word in [0, 1, 2, 7, old ^ 1, old.wrapping_add(1), old << 8, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
+            let mut changed = message.to_vec();
+            changed[at..at + 4].copy_from_slice(&word.to_be_bytes());
+            hostile(&changed, &decode);
+        }
+    }
+}
+
 /// Writes `messages` where the fuzzer finds its seeds: one file each, behind the words that tell the target what it is.
 /// The folder of the target is named by `HEOROT_FUZZ_SEEDS`; see fuzz/README.md.
 pub(crate) fn seeds(target: &str, messages: impl IntoIterator<Item = (Vec<u32>, Bytes)>) {

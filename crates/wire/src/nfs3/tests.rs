@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::testing::{bytes_of, hostile, round_trip, seeds};
+use super::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 use super::{
     Call, DirOpArgs, Failure, Fattr, FileHandle, FileType, List, Procedure, Reply, SetAttr, SetTime,
     SpecData, StableHow, Status, Time, WccAttr, WccData,
@@ -448,6 +448,16 @@ proptest! {
         let mut altered = [bytes_of(reply).to_vec(), vec![0; 4]].concat();
         *at.get_mut(&mut altered) = to;
         hostile(&altered, |d| Reply::decode(reply.procedure(), d));
+    }
+}
+
+#[test]
+fn valid_messages_with_a_word_changed_never_panic() {
+    for call in calls() {
+        mutated(&bytes_of(&call), |d| Call::decode(call.procedure(), d));
+    }
+    for reply in ok_replies() {
+        mutated(&bytes_of(&reply), |d| Reply::decode(reply.procedure(), d));
     }
 }
 
