@@ -71,6 +71,7 @@ pub(crate) struct Clients {
     owner: OwnerName,
     /// High half of client ids: another one after each start, so that an id of the last life is not taken for ours.
     start: u32,
+    clients_max: usize,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     records: Mutex<Records>,
@@ -83,7 +84,16 @@ impl Clients {
         // Clients must never take two of our servers for one: they would use a session of the one at the other.
         let owner = OwnerName::from(Bytes::from(format!("heorot-ds-{server:016x}")));
         let start = (entropy.u64() >> 32) as u32;
-        Self { owner, start, clock, entropy, records: Mutex::default(), sessions: RwLock::default() }
+        let clients_max = CLIENTS_MAX;
+        Self {
+            owner,
+            start,
+            clients_max,
+            clock,
+            entropy,
+            records: Mutex::default(),
+            sessions: RwLock::default(),
+        }
     }
 
     /// EXCHANGE_ID (RFC 8881, section 18.35).
@@ -123,7 +133,7 @@ impl Clients {
             _ => {}
         }
         records.by_id.retain(|_, c| c.confirmed || c.owner != owner);
-        if records.by_id.len() >= CLIENTS_MAX {
+        if records.by_id.len() >= self.clients_max {
             let place = self.least_needed(&records).ok_or(Status::Delay)?;
             self.forget(&mut records, |id, _| id == place);
         }
@@ -262,7 +272,7 @@ impl Clients {
     /// Forgets who has been silent: at most once in a lease, or when there is no room.
     fn sweep(&self, records: &mut Records) {
         let now = self.clock.monotonic();
-        let full = records.by_id.len() >= CLIENTS_MAX;
+        let full = records.by_id.len() >= self.clients_max;
         if full || now.saturating_sub(records.swept) > LEASE {
             records.swept = now;
             let limit = if full { LEASE } else { IDLE_MAX };
@@ -325,5 +335,81 @@ fn back_channel(asked: &ChannelAttrs) -> ChannelAttrs {
         max_operations: asked.max_operations.min(OPERATIONS_MAX),
         max_requests: asked.max_requests.min(1),
         rdma_ird: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host::{ManualClock, SeededEntropy};
+
+    use super::*;
+
+    fn exchange(clients: &Clients, owner: &str) -> ClientId {
+        let args = exchange_id::Args {
+            clientowner: exchange_id::ClientOwner {
+                verifier: [1; 8],
+                ownerid: Bytes::from(owner.to_owned()).into(),
+            },
+            flags: 0,
+            state_protect: StateProtectArgs::None,
+            client_impl_id: None,
+        };
+        clients.exchange_id(args, None).expect("there is always room").clientid
+    }
+
+    fn confirm(clients: &Clients, clientid: ClientId) -> Result<SessionId, Status> {
+        let attrs = ChannelAttrs {
+            max_request_size: 4096,
+            max_response_size: 4096,
+            max_operations: 8,
+            max_requests: 1,
+            ..ChannelAttrs::default()
+        };
+        let args = create_session::Args {
+            clientid,
+            sequence: 1,
+            flags: 0,
+            fore_chan_attrs: attrs,
+            back_chan_attrs: attrs,
+            cb_program: 0,
+            sec_parms: vec![],
+        };
+        clients.create_session(&args, None).map(|made| made.sessionid)
+    }
+
+    /// ```text
+    /// in use · idle without a session · unconfirmed, unconfirmed      four places
+    /// two more     -> the unconfirmed ones go, the oldest first
+    /// they confirm
+    /// one more     -> the idle one goes; then nobody can
+    /// ```
+    #[test]
+    fn a_full_table_makes_room_from_the_oldest_that_nobody_uses() {
+        let clock = Arc::new(ManualClock::default());
+        let mut clients = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+        clients.clients_max = 4;
+        let used = confirm(&clients, exchange(&clients, "used")).unwrap();
+        let idle = exchange(&clients, "idle");
+        clients.destroy_session(confirm(&clients, idle).unwrap()).unwrap();
+        let strangers: Vec<_> = (0..4)
+            .map(|n| {
+                clock.advance(Duration::from_millis(1));
+                exchange(&clients, &format!("stranger {n}"))
+            })
+            .collect();
+        assert_eq!(confirm(&clients, strangers[0]), Err(Status::StaleClientid));
+        assert_eq!(confirm(&clients, strangers[1]), Err(Status::StaleClientid));
+        confirm(&clients, strangers[2]).unwrap();
+        confirm(&clients, strangers[3]).unwrap();
+        confirm(&clients, exchange(&clients, "late")).unwrap();
+        assert_eq!(clients.destroy_client(idle), Err(Status::StaleClientid), "its place was taken");
+        assert!(clients.session(used).is_some());
+        let args = exchange_id::Args {
+            clientowner: exchange_id::ClientOwner { verifier: [1; 8], ownerid: OwnerName::default() },
+            flags: 0,
+            state_protect: StateProtectArgs::None,
+            client_impl_id: None,
+        };
+        assert_eq!(clients.exchange_id(args, None), Err(Status::Delay), "all are in use");
     }
 }

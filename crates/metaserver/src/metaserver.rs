@@ -8,7 +8,7 @@ use namespace::{
     Command, DataServer, FileLayout, Inode, InodeId, NewNode, Origin, Proposal, Reply, Stamp, StripePolicy,
     Time, read,
 };
-use nfs::{Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, Server};
+use nfs::{Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, ReplyCache, Server};
 use replica::{Replica, ReplicaError};
 use store::View;
 use tokio::sync::Notify;
@@ -64,6 +64,8 @@ pub struct Metaserver {
     pub(crate) recalls: Recalls,
     pub(crate) lock_waiters: LockWaiters,
     pub(crate) spills: Spills,
+    /// For NFSv3; sessions have their own.
+    pub(crate) replies3: ReplyCache,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) work_ready: Notify,
     pub(crate) layouts_returned: Notify,
@@ -112,6 +114,7 @@ impl Metaserver {
             recalls: Recalls::default(),
             lock_waiters: LockWaiters::default(),
             spills: Spills::default(),
+            replies3: ReplyCache::default(),
             write_verifier: WriteVerifier::new(entropy.u64()),
             work_ready: Notify::new(),
             layouts_returned: Notify::new(),

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nfs::{Answer, OperationLabels, Program};
-use wire::nfs3::{Call, Failure, PROGRAM, Procedure, VERSION};
+use nfs::{Answer, CallId, Keep, OperationLabels, Program};
+use wire::nfs3::{Call, Failure, PROGRAM, Procedure, Status, VERSION};
 use wire::rpc::{AuthStat, Rejection};
 use wire::xdr::{Encode, Encoder, Message};
 
@@ -28,6 +28,8 @@ impl Program for Nfs3Program {
             let server = &*self.0;
             let procedure =
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            // Before the arguments are read; the others need none, and theirs may be a megabyte.
+            let id = must_be_done_once(procedure).then(|| CallId::of(&call));
             let arguments =
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             if let Call::Null(_) = arguments {
@@ -38,10 +40,19 @@ impl Program for Nfs3Program {
             let start = server.clock.monotonic();
             // A client that gets no room has gone: nobody reads the answer.
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
-            let (results, failed) = carry_out(server, &user, arguments).await;
-            let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };
-            server.metrics.operation(labels, server.clock.monotonic().saturating_sub(start), failed);
-            Ok(results)
+            let work = async {
+                let (results, failed) = carry_out(server, &user, arguments).await;
+                let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };
+                server.metrics.operation(labels, server.clock.monotonic().saturating_sub(start), failed);
+                results
+            };
+            let Some(id) = id else { return Ok(work.await) };
+            let kept = async {
+                let results = work.await;
+                let keep = if is_jukebox(&results) { Keep::Nothing } else { Keep::Reply };
+                (results, keep)
+            };
+            Ok(server.replies3.once(id, kept).await)
         })
     }
 }
@@ -55,6 +66,40 @@ fn payload_bytes(call: &Call) -> usize {
         _ => 0,
     };
     asked.min(ops3::TRANSFER_BYTES_MAX) as usize
+}
+
+/// Those that would answer something else the second time. WRITE and COMMIT would not.
+fn must_be_done_once(procedure: Procedure) -> bool {
+    match procedure {
+        Procedure::SetAttr
+        | Procedure::Create
+        | Procedure::MkDir
+        | Procedure::SymLink
+        | Procedure::MkNod
+        | Procedure::Remove
+        | Procedure::RmDir
+        | Procedure::Rename
+        | Procedure::Link => true,
+        Procedure::Null
+        | Procedure::GetAttr
+        | Procedure::Lookup
+        | Procedure::Access
+        | Procedure::ReadLink
+        | Procedure::Read
+        | Procedure::Write
+        | Procedure::ReadDir
+        | Procedure::ReadDirPlus
+        | Procedure::FsStat
+        | Procedure::FsInfo
+        | Procedure::PathConf
+        | Procedure::Commit => false,
+    }
+}
+
+/// Whether the client is told to come again.
+fn is_jukebox(results: &Message) -> bool {
+    let status = results.segments.first().and_then(|first| first.first_chunk::<4>());
+    status.is_some_and(|status| u32::from_be_bytes(*status) == Status::Jukebox as u32)
 }
 
 async fn carry_out(server: &Metaserver, user: &User, call: Call) -> (Message, bool) {

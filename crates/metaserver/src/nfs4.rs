@@ -202,6 +202,15 @@ impl Metaserver {
     }
 }
 
+/// A state is named together with its file: the current filehandle must be that (RFC 8881, section 8.2.4).
+pub(crate) fn check_file_of(view: &dyn View, state: StateId, file: InodeId) -> Result<(), Status> {
+    match read::state(view, state).map_err(store_failed)? {
+        Some(state) if state.inode() != file => Err(Status::BadStateid),
+        // The command looks at everything else.
+        _ => Ok(()),
+    }
+}
+
 /// Whether the sequence of a stateid is the current one; they wrap (RFC 8881, section 8.2.2).
 pub(crate) fn check_sequence(given: u32, now: u32) -> Result<(), Status> {
     match given.wrapping_sub(now) as i32 {

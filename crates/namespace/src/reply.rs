@@ -123,7 +123,7 @@ pub enum Error {
     OldStateid,
     /// An open of another owner denies it.
     ShareDenied,
-    /// OPEN_DOWNGRADE to what was never opened, or a lock kind that the open does not allow.
+    /// A lock kind or a layout that the open does not allow.
     OpenMode,
     /// A lock range that wraps or is empty.
     BadRange,

@@ -263,6 +263,8 @@ async fn in_session<N: Nfs4>(
             }
             // The connection that it comes over is what it is about: no slot may answer for it (section 18.34.3).
             Ok(op @ ArgOp::BindConnToSession(_)) => op.refused(Status::NotOnlyOp),
+            // Not done at all, rather than done and not told.
+            Ok(op) if changing_result_bytes(&op) > context.room_bytes => op.refused(too_big),
             Ok(op) => {
                 let number = op.number();
                 let result = timed(server, &mut context, op).await;
@@ -285,6 +287,26 @@ async fn in_session<N: Nfs4>(
     let reply = results.finish();
     slot.session.finish(args.slotid, &reply, args.cachethis);
     Ok(reply)
+}
+
+/// The longest result of success, of operations that change something and whose result has one length or nearly so.
+fn changing_result_bytes(op: &ArgOp) -> usize {
+    const STATUS: usize = 8; // and the operation's number
+    const STATEID: usize = 16;
+    const CHANGE_INFO: usize = 20;
+    const BITMAP: usize = 16;
+    STATUS
+        + match op {
+            ArgOp::Close(_) | ArgOp::OpenDowngrade(_) | ArgOp::Lock(_) | ArgOp::LockU(_) => STATEID,
+            ArgOp::Create(_) => CHANGE_INFO + BITMAP,
+            ArgOp::Link(_) | ArgOp::Remove(_) => CHANGE_INFO,
+            ArgOp::Rename(_) => 2 * CHANGE_INFO,
+            ArgOp::SetAttr(_) => BITMAP,
+            ArgOp::Write(_) => 16,
+            // Without a delegation, which a server grants only where there is room.
+            ArgOp::Open(_) => STATEID + CHANGE_INFO + 4 + BITMAP + 12,
+            _ => 0,
+        }
 }
 
 async fn timed<N: Nfs4>(server: &N, context: &mut CompoundContext<N::State>, op: ArgOp) -> ResOp {

@@ -21,6 +21,7 @@ mod metrics;
 mod peer;
 mod program;
 mod record;
+mod reply_cache;
 mod server;
 mod session;
 
@@ -32,5 +33,6 @@ pub use limits::{Limits, NoRoom, ReplyRoom};
 pub use metrics::{Metrics, OperationLabels, exposition};
 pub use peer::{Peer, PeerKey};
 pub use program::{Answer, Call, Program, Programs};
+pub use reply_cache::{CallId, Keep, ReplyCache};
 pub use server::Server;
 pub use session::{Likeness, Session, SessionLimits, SlotAnswer};

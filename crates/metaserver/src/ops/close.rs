@@ -5,13 +5,17 @@ use wire::nfs4::close::{Args, ResOk};
 use wire::nfs4::{Stateid, Status};
 
 use crate::Metaserver;
-use crate::nfs4::{Context, client, stateid};
+use crate::nfs4::{Context, check_file_of, client, stateid};
 
 pub(crate) async fn close(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let given = stateid(&context.state.resolve(args.open_stateid)?)?;
     let client = client(context)?;
     let inode = context.state.current()?.inode;
-    server.change(context, |_| Ok(Command::Close { client, stateid: given })).await?;
+    let prepare = move |view: &dyn store::View| {
+        check_file_of(view, given.id, inode)?;
+        Ok(Command::Close { client, stateid: given })
+    };
+    server.change(context, prepare).await?;
     server.layouts_returned.notify_waiters();
     server.work_ready.notify_one();
     server.tell_lock_waiters(inode); // its locks went with it

@@ -6,7 +6,7 @@ use wire::nfs4::open_downgrade::{Args, ResOk};
 
 use super::open::{access_share, deny_share};
 use crate::Metaserver;
-use crate::nfs4::{Context, client, stateid, wire_stateid};
+use crate::nfs4::{Context, check_file_of, client, stateid, wire_stateid};
 
 pub(crate) async fn downgrade(
     server: &Metaserver,
@@ -14,11 +14,15 @@ pub(crate) async fn downgrade(
     args: Args,
 ) -> Result<ResOk, Status> {
     let client = client(context)?;
-    context.state.current()?;
+    let file = context.state.current()?.inode;
     let given = stateid(&context.state.resolve(args.open_stateid)?)?;
     let (access, deny) = (access_share(args.share_access)?, deny_share(args.share_deny)?);
     let command = Command::OpenDowngrade { client, stateid: given, access, deny };
-    match server.change(context, |_| Ok(command)).await? {
+    let prepare = move |view: &dyn store::View| {
+        check_file_of(view, given.id, file)?;
+        Ok(command)
+    };
+    match server.change(context, prepare).await? {
         Reply::State { stateid: Some(stateid) } => {
             let open_stateid = wire_stateid(stateid);
             context.state.set_stateid(open_stateid);

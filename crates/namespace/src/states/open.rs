@@ -127,7 +127,7 @@ pub(crate) fn downgrade(
     check_shares(access, deny)?;
     let kept = pairs_within(open.opened, access, deny);
     if union(kept) != (access, deny) {
-        return Err(Error::OpenMode.into());
+        return Err(Error::Invalid.into()); // RFC 8881, section 18.18.3
     }
     let before = State::Open(open.clone());
     table::advance(&mut open.stateid);

@@ -214,7 +214,7 @@ impl Plain {
         let open = self.opens.get_mut(&stateid.id).expect("it is mine");
         open.opened.retain(|(a, d)| access.contains(*a) && deny.contains(*d));
         if (open.access(), open.deny()) != (access, deny) {
-            return Err(Error::OpenMode);
+            return Err(Error::Invalid);
         }
         open.sequence += 1;
         Ok(Reply::State { stateid: Some(Stateid { sequence: open.sequence, id: stateid.id }) })

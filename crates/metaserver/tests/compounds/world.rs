@@ -1,0 +1,129 @@
+//! A metaserver in this process, with a data server that only says it is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::{ManualClock, SeededEntropy};
+use metaserver::{DefaultStripe, Exports, Metaserver, MetaserverConfig, Rules};
+use namespace::{ClientRecord, Stamp, StripeUnit, read};
+use nfs::{Peer, PeerKey};
+use replica::{Replica, ReplicaConfig};
+use store::MemoryStore;
+use tempfile::TempDir;
+use wire::cluster::{Procedure, register};
+use wire::data::TargetSpace;
+use wire::handle::HandleKey;
+
+/// Of leases, on a clock that stands still.
+pub const LEASE: Duration = Duration::from_millis(400);
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A metaserver that can be started again over the same state.
+pub struct World {
+    pub clock: Arc<ManualClock>,
+    pub server: nfs::Server,
+    replica: Replica,
+    metaserver: Arc<Metaserver>,
+    life: u64,
+    _dir: TempDir,
+}
+
+fn peer_key() -> PeerKey {
+    PeerKey { cluster: [7; 16], secret: [8; 32] }
+}
+
+async fn serve(replica: &Replica, clock: &Arc<ManualClock>, life: u64) -> (Arc<Metaserver>, nfs::Server) {
+    let config = MetaserverConfig {
+        volume: 1,
+        cluster: [7; 16],
+        lease: LEASE,
+        stripe: DefaultStripe { unit: StripeUnit::DEFAULT, columns: 1 },
+        exports: Exports::everybody(Rules::OPEN),
+        clean_every: Duration::from_secs(3600),
+    };
+    let clock: Arc<dyn host::Clock> = Arc::clone(clock) as _;
+    let entropy = Arc::new(SeededEntropy::new(life));
+    let key = HandleKey::new([9; 32]);
+    let metaserver =
+        Metaserver::new(config, replica.clone(), key, peer_key(), clock, entropy).expect("a metaserver");
+    let server = metaserver.serve(([127, 0, 0, 1], 0).into()).await.expect("it listens");
+    register(&server).await;
+    (metaserver, server)
+}
+
+/// Files need a place. Nobody listens there: no data are written in these stories.
+async fn register(server: &nfs::Server) {
+    let program = (wire::cluster::PROGRAM, wire::cluster::VERSION);
+    let peer = Peer::new(server.address(), program, peer_key(), Arc::new(SeededEntropy::new(1)));
+    let space = TargetSpace {
+        file_system: 1,
+        target: 1,
+        path: Bytes::from_static(b"/nowhere"),
+        total: 1 << 40,
+        free: 1 << 40,
+        objects: 0,
+        failed: false,
+        reflinks: false,
+    };
+    let args = register::Args {
+        server: 1,
+        name: Bytes::from_static(b"ds"),
+        addresses: vec![Bytes::from_static(b"127.0.0.1:1")],
+        targets: vec![space],
+    };
+    let done: register::Res =
+        peer.call(Procedure::Register as u32, &args, PATIENCE).await.expect("it answers");
+    done.expect("it registers");
+}
+
+impl World {
+    pub async fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let config = ReplicaConfig { dir: dir.path().into(), reserve_bytes: 0 };
+        let stamp = Stamp { random: 0x1234_5678_9abc_def0, ..Stamp::default() };
+        let mut format = |edit: &mut dyn store::Edit| namespace::format(edit, &stamp);
+        let replica = Replica::open(config, Arc::new(MemoryStore::new()), &mut format).expect("a replica");
+        let clock = Arc::new(ManualClock::default());
+        let (metaserver, server) = serve(&replica, &clock, 1).await;
+        Self { clock, server, replica, metaserver, life: 1, _dir: dir }
+    }
+
+    /// The server dies and comes back: what it had in memory is gone, what it acknowledged is not.
+    pub async fn restart(&mut self) {
+        self.metaserver.stop();
+        self.server.stop();
+        self.life += 1;
+        (self.metaserver, self.server) = serve(&self.replica, &self.clock, self.life).await;
+    }
+
+    /// The record of a client, if it is there yet.
+    pub fn client(&self, id: wire::nfs4::ClientId) -> Option<ClientRecord> {
+        let view = self.replica.view().expect("a view");
+        read::client(&*view, namespace::ClientId(id.0)).expect("reads")
+    }
+
+    /// Has time pass until every client that is silent meanwhile has lapsed, or is forgotten.
+    pub async fn a_lease_passes(&self) {
+        self.clock.advance(LEASE * 2);
+        self.until("leases run out", || {
+            let view = self.replica.view().expect("a view");
+            let clients = read::clients(&*view).expect("reads");
+            clients.into_iter().all(|id| {
+                read::client(&*view, id).expect("reads").is_none_or(|client| client.lapsed.is_some())
+            })
+        })
+        .await;
+    }
+
+    /// Waits for what the server does by itself.
+    pub async fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("still not: {what}"));
+    }
+}
