@@ -366,3 +366,33 @@ fn of_inode(inode: &Inode) -> Fattr {
         ..Fattr::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8881, section 5.5; attributes are 12 acl, 25 hidden, 50 time_create, 58 dacl, 59 sacl, 80 sec_label.
+    #[test]
+    fn what_is_not_supported_is_told_from_what_cannot_be_set() {
+        let owners = Owners::default();
+        let set = |given: &Fattr| Wanted::for_set(given, &owners).err();
+        let new = |given: &Fattr| Wanted::for_new(given, &owners).err();
+        for number in [12, 25, 58, 59, 80] {
+            // Sent beside one that can be set: nothing is.
+            let given = Fattr { unknown: Bitmap::of(&[number]), mode: Some(0o644), ..Fattr::default() };
+            assert_eq!(set(&given), Some(Status::AttrNotSupp), "{number}");
+            assert_eq!(new(&given), Some(Status::AttrNotSupp), "{number}");
+        }
+        let created = Fattr { time_create: Some(nfs4::Time::default()), ..Fattr::default() };
+        assert_eq!((set(&created), new(&created)), (Some(Status::Inval), Some(Status::Inval)));
+        let nothing = Fattr::default();
+        assert_eq!((set(&nothing), new(&nothing)), (None, None));
+    }
+
+    #[test]
+    fn what_can_only_be_set_cannot_be_asked_for() {
+        let at = |wanted: &[u32]| check_readable(&Bitmap::of(wanted));
+        assert_eq!(at(&[attr::SPACE_USED, attr::MODE]), Ok(()));
+        assert_eq!(at(&[attr::MODE, attr::MODE_UMASK]), Err(Status::Inval));
+    }
+}

@@ -18,6 +18,18 @@ pub(crate) fn find(server: &Metaserver, user: &User, at: &DirOpArgs, wcc: &mut W
     })
 }
 
+/// Why something is not made whatever its name: said with what the directory is like, as every refusal is.
+pub(crate) fn refuse(
+    server: &Metaserver,
+    user: &User,
+    at: &DirOpArgs,
+    wcc: &mut Wcc,
+    why: Status,
+) -> Result<(), Status> {
+    find(server, user, at, wcc)?;
+    Err(why)
+}
+
 /// Makes what has no name yet; and whether somebody else was faster, where that is permitted.
 pub(crate) async fn make(
     server: &Metaserver,

@@ -28,9 +28,17 @@ async fn made(
     args: Args,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Change), Status> {
-    let device = |node: NewNode| if user.is_root() { Ok(node) } else { Err(Status::Perm) };
+    let mut device = |node: NewNode| {
+        if !user.is_root() {
+            make::refuse(server, user, &args.at, wcc, Status::Perm)?;
+        }
+        Ok::<_, Status>(node)
+    };
     let (node, set) = match args.what {
-        MkNodData::Regular | MkNodData::Directory | MkNodData::SymLink => return Err(Status::BadType),
+        MkNodData::Regular | MkNodData::Directory | MkNodData::SymLink => {
+            make::refuse(server, user, &args.at, wcc, Status::BadType)?;
+            return Err(Status::BadType);
+        }
         MkNodData::Block(d) => (device(NewNode::BlockDevice(d.spec.major, d.spec.minor))?, d.attributes),
         MkNodData::Character(d) => {
             (device(NewNode::CharacterDevice(d.spec.major, d.spec.minor))?, d.attributes)

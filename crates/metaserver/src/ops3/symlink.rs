@@ -30,8 +30,11 @@ async fn made(
     args: Args,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Change), Status> {
-    let target = names::checked_target(&args.data)?;
+    let target = names::checked_target(&args.data);
+    if let Err(why) = target {
+        make::refuse(server, user, &args.at, wcc, why)?;
+    }
     // Nobody asks a link's mode; all systems show this one.
     let set = SetAttr { mode: Some(0o777), ..args.attributes };
-    make::make_new(server, user, &args.at, NewNode::Symlink(target), &set, wcc).await
+    make::make_new(server, user, &args.at, NewNode::Symlink(target?), &set, wcc).await
 }
