@@ -1,7 +1,9 @@
 //! Compounds made by hand, over a real socket to a metaserver in this process whose clock stands still until a story
 //! moves it: what RFC 8881 says of clients, sessions, leases and states, where no real client would go.
 
+mod attributes;
 mod courtesy;
+mod procedures3;
 mod raw;
 mod replies3;
 mod sessions;

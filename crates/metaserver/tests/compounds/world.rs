@@ -25,7 +25,7 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     pub server: nfs::Server,
     replica: Replica,
-    metaserver: Arc<Metaserver>,
+    pub metaserver: Arc<Metaserver>,
     life: u64,
     _dir: TempDir,
 }
