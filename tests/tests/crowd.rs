@@ -1,0 +1,228 @@
+//! A crowd of bad clients against the release binary: its memory stays bounded, and a good client is served.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use wire::nfs3::{self, Call, FileHandle, Procedure, Reply};
+use wire::rpc::{AuthSys, CallHeader, Credential, FragmentHeader, ReplyHeader, frame};
+use wire::xdr::{Decode, Decoder, Encode, Encoder};
+
+const MIB: usize = 1 << 20;
+/// As many as the issue asks for, or as this process may have.
+const CONNECTIONS: u64 = 10_000;
+/// A machine under load answers late; a server that is stuck never does.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// `heorot up` with one data server. Dropping it kills it.
+struct Heorot {
+    process: Child,
+    nfs: SocketAddr,
+    folder: TempDir,
+}
+
+impl Heorot {
+    fn start() -> Heorot {
+        let folder = tempfile::Builder::new().prefix("heorot-crowd.").tempdir().unwrap();
+        let nfs = free_address(2);
+        let binary = std::env::var_os("HEOROT_BIN").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/heorot"),
+            PathBuf::from,
+        );
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(binary)
+            .args(["up", "--data-servers", "1", "--data"])
+            .arg(folder.path().join("data"))
+            .args(["--listen", &nfs.to_string(), "--admin", &free_address(1).to_string()])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let heorot = Heorot { process, nfs, folder };
+        let began = Instant::now();
+        let ready = || std::fs::read_to_string(heorot.folder.path().join("log")).unwrap();
+        while !ready().lines().any(|line| line == "ready") {
+            assert!(began.elapsed() < PATIENCE, "heorot up is not ready:\n{}", ready());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        heorot
+    }
+
+    fn connect(&self) -> Peer {
+        let stream = TcpStream::connect(self.nfs).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Peer { stream, xid: 0 }
+    }
+
+    /// The most memory that it ever had, in bytes.
+    fn most_memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+    }
+}
+
+impl Drop for Heorot {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// An address whose port, and the next ones, nobody has.
+fn free_address(ports: u16) -> SocketAddr {
+    let mut port = 32_100 + (std::process::id() % 300) as u16 * 2;
+    loop {
+        let all: Vec<_> = (port..port + ports).map(|port| TcpListener::bind(("127.0.0.1", port))).collect();
+        if all.iter().all(Result::is_ok) {
+            return SocketAddr::from(([127, 0, 0, 1], port));
+        }
+        port += 7;
+    }
+}
+
+struct Peer {
+    stream: TcpStream,
+    xid: u32,
+}
+
+fn encoded(value: &impl Encode) -> Bytes {
+    let mut e = Encoder::new();
+    value.encode(&mut e);
+    e.finish().into_bytes()
+}
+
+impl Peer {
+    fn send(&mut self, program: (u32, u32), procedure: u32, arguments: &impl Encode) -> std::io::Result<()> {
+        self.xid += 1;
+        let credential = Credential::Sys(AuthSys::default());
+        let (program, version) = program;
+        let mut e = Encoder::new();
+        CallHeader { xid: self.xid, program, version, procedure, credential }.encode(&mut e);
+        arguments.encode(&mut e);
+        self.stream.write_all(&frame(e.finish()).concat())
+    }
+
+    fn results(&mut self) -> Option<Decoder> {
+        let mut header = [0; 4];
+        self.stream.read_exact(&mut header).ok()?;
+        let mut record = vec![0; FragmentHeader::from_bytes(header).len as usize];
+        self.stream.read_exact(&mut record).ok()?;
+        let mut d = Decoder::new(record.into());
+        assert_eq!(ReplyHeader::decode(&mut d).unwrap().outcome, Ok(()));
+        Some(d)
+    }
+
+    fn call3(&mut self, call: &Call) -> Reply {
+        let procedure = call.procedure();
+        self.send((nfs3::PROGRAM, nfs3::VERSION), procedure as u32, call).unwrap();
+        Reply::decode(procedure, &mut self.results().expect("an answer")).unwrap()
+    }
+
+    fn root(&mut self) -> FileHandle {
+        let path = wire::mount3::DirPath(Bytes::from_static(b"/"));
+        self.send((100_005, 3), 1, &wire::mount3::mnt::Args { path }).unwrap();
+        let mut d = self.results().expect("an answer");
+        wire::mount3::mnt::Res::decode(&mut d).unwrap().unwrap().handle
+    }
+}
+
+fn read(file: &FileHandle, count: usize) -> Call {
+    Call::Read(nfs3::read::Args { file: file.clone(), offset: 0, count: count as u32 })
+}
+
+/// A file of a megabyte.
+fn megabyte(peer: &mut Peer) -> FileHandle {
+    let at = nfs3::DirOpArgs { dir: peer.root(), name: Bytes::from_static(b"big") };
+    let how = nfs3::create::CreateHow::Unchecked(nfs3::SetAttr { mode: Some(0o644), ..Default::default() });
+    let Reply::Create(Ok(made)) = peer.call3(&Call::Create(nfs3::create::Args { at, how })) else {
+        panic!("no file")
+    };
+    let file = made.obj.unwrap();
+    let data = Bytes::from(vec![7; MIB]).into();
+    let (stable, count) = (nfs3::StableHow::FileSync, MIB as u32);
+    let write = nfs3::write::Args { file: file.clone(), offset: 0, count, stable, data };
+    let written = peer.call3(&Call::Write(write));
+    assert!(matches!(written, Reply::Write(Ok(_))), "{written:?}");
+    file
+}
+
+fn reads_it(heorot: &Heorot, file: &FileHandle) {
+    let mut good = heorot.connect();
+    let Reply::Read(Ok(found)) = good.call3(&read(file, MIB)) else { panic!("not read") };
+    assert_eq!(found.data.len(), MIB);
+}
+
+#[test]
+fn ten_thousand_connections_leave_room_for_a_good_client_and_little_memory_is_theirs() {
+    let heorot = Heorot::start();
+    let file = megabyte(&mut heorot.connect());
+    let before = heorot.most_memory();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    let count = CONNECTIONS.min(limit.saturating_sub(200));
+    let mut crowd = Vec::new();
+    for n in 0..count {
+        let mut peer = heorot.connect();
+        match n % 4 {
+            // Half a record of a megabyte, and then nothing.
+            0 => {
+                let announced = FragmentHeader { last: true, len: MIB as u32 }.to_bytes();
+                peer.stream.write_all(&[&announced[..], &[0; 1000]].concat()).unwrap();
+            }
+            // A call, so that it is a client like another.
+            1 => {
+                peer.send((nfs3::PROGRAM, nfs3::VERSION), Procedure::Null as u32, &()).unwrap();
+            }
+            _ => {}
+        }
+        crowd.push(peer);
+    }
+    reads_it(&heorot, &file);
+    let more = heorot.most_memory() - before;
+    println!("{count} connections: {} MiB more", more / MIB);
+    // Of half records no more than the budget are in memory, and of those only what came.
+    assert!(more < 900 * MIB, "{} MiB", more / MIB);
+    drop(crowd);
+    reads_it(&heorot, &file);
+}
+
+#[test]
+fn readers_that_never_read_hold_the_budget_at_most_and_a_good_client_is_served() {
+    let heorot = Heorot::start();
+    let file = megabyte(&mut heorot.connect());
+    let before = heorot.most_memory();
+    let mut crowd = Vec::new();
+    let calls: Vec<u8> = {
+        let call = encoded(&read(&file, MIB));
+        (0..100u32)
+            .flat_map(|xid| {
+                let mut e = Encoder::new();
+                let credential = Credential::Sys(AuthSys::default());
+                let (program, version) = (nfs3::PROGRAM, nfs3::VERSION);
+                let procedure = Procedure::Read as u32;
+                CallHeader { xid, program, version, procedure, credential }.encode(&mut e);
+                e.fixed(&call);
+                frame(e.finish()).concat()
+            })
+            .collect()
+    };
+    // Six gigabytes are asked for.
+    for _ in 0..60 {
+        let mut peer = heorot.connect();
+        peer.stream.write_all(&calls).unwrap();
+        crowd.push(peer);
+    }
+    reads_it(&heorot, &file);
+    let more = heorot.most_memory() - before;
+    println!("60 readers: {} MiB more", more / MIB);
+    assert!(more < 1200 * MIB, "{} MiB", more / MIB);
+    drop(crowd);
+    reads_it(&heorot, &file);
+}
