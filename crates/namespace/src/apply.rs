@@ -117,6 +117,7 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::WriteInline { inode, offset, data } => inline::write(step, *inode, *offset, data),
         Command::Spill { inode } => inline::spill(step, *inode),
         Command::Spilled { inode } => inline::spilled(step, *inode),
+        Command::PlaceAs { inode, layout } => inline::place_as(step, *inode, *layout),
         Command::SetStripe { dir, policy } => set_attributes::set_stripe(step, *dir, *policy),
         Command::SetXattr { inode, name, value, exists } => xattr::set(step, *inode, name, value, *exists),
         Command::RemoveXattr { inode, name } => xattr::remove(step, *inode, name),

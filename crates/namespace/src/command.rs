@@ -70,6 +70,8 @@ pub enum Command {
     Spill { inode: InodeId },
     /// They are there, and on disk.
     Spilled { inode: InodeId },
+    /// A file that has no data and no objects yet will have them there; `Delay` if it has some already.
+    PlaceAs { inode: InodeId, layout: FileLayout },
     /// How new files under a directory are spread; none: as in its parent.
     SetStripe { dir: InodeId, policy: Option<StripePolicy> },
     /// SETXATTR: of a file or directory. The name is without `user.`.

@@ -1,13 +1,13 @@
 //! CLONE (RFC 7862, section 15.13): the objects of the target share the data of the source's (reflink).
 //!
 //! Only where that can be: each column of the target on the same file system, of the same data server, as what it is to
-//! hold, and a file system that can share. Elsewhere NFS4ERR_NOTSUPP: who asks for a clone wants it at once and for no
+//! hold, and a file system that can share. A target that has nothing yet gets its columns there. Elsewhere NFS4ERR_NOTSUPP: who asks for a clone wants it at once and for no
 //! room, and `cp --reflink=auto` then tries COPY.
 
 use wire::nfs4::Status;
 use wire::nfs4::clone::Args;
 
-use super::copy::{copy_small, count, readable_source, target};
+use super::copy::{Unlike, copy_small, count, in_columns_like, readable_source, target};
 use super::write::{end_of, wrote};
 use crate::attributes::CLONE_BLOCK_BYTES;
 use crate::copy::{At, How};
@@ -31,8 +31,8 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
         return Ok(()); // nothing to share: as quick, and as much at once
     }
-    let (source, target) =
-        (spill::in_columns(server, source).await?, spill::in_columns(server, target).await?);
+    let source = spill::in_columns(server, source).await?;
+    let target = in_columns_like(server, &source, target, Unlike::Changes).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     server.copy_data(from, to, count, How::Clone).await?;

@@ -4,7 +4,7 @@
 //! counts are the first bytes of the range, without a gap: to a client that is as if they were copied in order. They are
 //! durable after a COMMIT with the same verifier, as unstable writes are.
 
-use namespace::{INLINE_BYTES_MAX, Inode, Kind, Share, read};
+use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, Kind, Share, read};
 use store::View;
 use wire::nfs4::copy::{Args, Requirements, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
@@ -37,8 +37,8 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
         return Ok(done(count, StableHow::FileSync));
     }
-    let (source, target) =
-        (spill::in_columns(server, source).await?, spill::in_columns(server, target).await?);
+    let source = spill::in_columns(server, source).await?;
+    let target = in_columns_like(server, &source, target, Unlike::Stays).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
     let copied = server.copy_data(from, to, count, How::Copy).await?;
@@ -68,6 +68,34 @@ pub(super) async fn copy_small(
         write_bytes(server, context, target, to, data, StableHow::FileSync).await?;
     }
     Ok(true)
+}
+
+/// What becomes of a target that was to be striped in another way than its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unlike {
+    /// It is striped as its directory says.
+    Stays,
+    /// It is striped as the source: nothing else can share data with it.
+    Changes,
+}
+
+/// The target with its data on the data servers. If it has nothing yet, not even objects, its columns come to the same
+/// targets as the source's: what it gets then needs no network, or is shared.
+pub(super) async fn in_columns_like(
+    server: &Metaserver,
+    source: &Inode,
+    target: Inode,
+    unlike: Unlike,
+) -> Result<Inode, Status> {
+    if let (Some(layout), Some(planned)) = (source.columns(), target.layout())
+        && target.data() == Some(DataPlace::Inline)
+        && target.written == 0
+        && layout != planned
+        && (unlike == Unlike::Changes || (layout.unit, layout.columns) == (planned.unit, planned.columns))
+    {
+        server.propose(None, Command::PlaceAs { inode: target.id, layout }).await?;
+    }
+    spill::in_columns(server, target).await
 }
 
 /// The saved file, if it may be read under `stateid`, and can be now.

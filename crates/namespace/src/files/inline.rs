@@ -5,7 +5,7 @@ use store::StoreError;
 
 use super::set_attributes::file_of;
 use crate::step::{Step, Stop};
-use crate::{DataPlace, Error, INLINE_BYTES_MAX, Inode, InodeId, Reply, keys, read};
+use crate::{DataPlace, Error, File, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, Reply, keys, read};
 
 /// Data of a small file. What lies between its end and `offset` becomes zeros.
 pub(crate) fn write(step: &mut Step<'_>, inode: InodeId, offset: u64, data: &[u8]) -> Result<Reply, Stop> {
@@ -41,6 +41,22 @@ pub(crate) fn spill(step: &mut Step<'_>, inode: InodeId) -> Result<Reply, Stop> 
         inode.move_data(if inode.written == 0 { DataPlace::Striped } else { DataPlace::Spilling });
         step.put_inode(&inode)?;
     }
+    Ok(Reply::Attributes { inode, work: None })
+}
+
+/// A file without data or objects gets another place for them: where another file's are, so that data can be shared.
+pub(crate) fn place_as(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
+    let mut inode = step.inode(inode)?;
+    let file = file_of(&inode)?;
+    if layout.columns == 0 {
+        return Err(Error::Invalid.into());
+    }
+    // Once it is striped there may be objects, also of a file without data.
+    if file.data != DataPlace::Inline || inode.written > 0 {
+        return Err(Error::Delay.into());
+    }
+    inode.kind = Kind::File(File { layout, ..file });
+    step.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, work: None })
 }
 

@@ -364,6 +364,10 @@ impl<'a> Chooser<'a> {
                 Command::WriteInline { inode: self.small_file(), offset, data: bytes.into() }
             }
             7 if self.pick(3) == 0 => Command::Spill { inode: self.small_file() },
+            7 if self.pick(3) == 0 => {
+                let columns = self.one([1, 2, 3, 0]);
+                Command::PlaceAs { inode: self.small_file(), layout: layout(columns) }
+            }
             7 => {
                 let place = |id: &InodeId| self.plain.place(*id) == Some(DataPlace::Spilling);
                 let spilling = self.plain.nodes.keys().copied().find(place);

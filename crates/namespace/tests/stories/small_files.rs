@@ -116,3 +116,25 @@ fn opening_a_small_file_to_cut_it_leaves_no_work() {
     };
     assert_eq!((inode.size, inode.written, w.small_data("/f").as_str()), (0, 0, ""));
 }
+
+/// For a clone of another file, whose data it is to share.
+#[test]
+fn a_file_can_get_another_place_only_while_it_has_nothing_anywhere() {
+    let mut w = World::new();
+    let layout = |first| FileLayout { device: DeviceId(1), first, unit: StripeUnit::DEFAULT, columns: 4 };
+    let place_as = |w: &mut World, inode, first| {
+        w.apply(Command::PlaceAs { inode, layout: layout(first) }).map(|reply| match reply {
+            Reply::Attributes { inode, .. } => inode.layout(),
+            other => panic!("{other:?}"),
+        })
+    };
+    let empty = w.small_file("/empty");
+    assert_eq!(place_as(&mut w, empty, 2), Ok(Some(layout(2))));
+    assert_eq!(place_as(&mut w, empty, 3), Ok(Some(layout(3))));
+    w.apply(Command::Spill { inode: empty }).unwrap();
+    assert_eq!(place_as(&mut w, empty, 2), Err(Error::Delay), "somebody may write to its objects");
+    let full = w.small_file("/full");
+    w.write_small("/full", 0, "data").unwrap();
+    assert_eq!(place_as(&mut w, full, 2), Err(Error::Delay));
+    assert_eq!(place_as(&mut w, InodeId::ROOT, 2), Err(Error::IsDirectory));
+}

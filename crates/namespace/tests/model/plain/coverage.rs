@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 34] = [
+const COMMANDS: [&str; 35] = [
     "Create",
     "Link",
     "Remove",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 34] = [
     "WriteInline",
     "Spill",
     "Spilled",
+    "PlaceAs",
     "SetStripe",
     "SetXattr",
     "RemoveXattr",

@@ -73,4 +73,18 @@ impl Plain {
         }
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })
     }
+
+    pub(super) fn place_as(&mut self, inode: InodeId, to: FileLayout) -> Outcome {
+        let place = self.need_file(inode)?;
+        if to.columns == 0 {
+            return Err(Error::Invalid);
+        }
+        match &mut self.node(inode)?.content {
+            Content::File { layout, bytes, .. } if place == DataPlace::Inline && bytes.is_empty() => {
+                *layout = to
+            }
+            _ => return Err(Error::Delay),
+        }
+        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+    }
 }

@@ -165,6 +165,7 @@ impl Plain {
             Command::WriteInline { inode, offset, data } => self.write_inline(inode, offset, &data),
             Command::Spill { inode } => self.spill(inode),
             Command::Spilled { inode } => self.spilled(inode),
+            Command::PlaceAs { inode, layout } => self.place_as(inode, layout),
             Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
             Command::SetXattr { inode, name, value, exists } => self.set_xattr(inode, name, value, exists),
             Command::RemoveXattr { inode, name } => self.remove_xattr(inode, &name),
