@@ -28,7 +28,8 @@ struct Heorot {
 impl Heorot {
     fn start() -> Heorot {
         let folder = tempfile::Builder::new().prefix("heorot-crowd.").tempdir().unwrap();
-        let nfs = free_address(2);
+        let nfs = free_address(3);
+        let admin = SocketAddr::from((nfs.ip(), nfs.port() + 2));
         let binary = std::env::var_os("HEOROT_BIN").map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/heorot"),
             PathBuf::from,
@@ -39,7 +40,7 @@ impl Heorot {
             .arg(binary)
             .args(["up", "--data-servers", "1", "--data"])
             .arg(folder.path().join("data"))
-            .args(["--listen", &nfs.to_string(), "--admin", &free_address(1).to_string()])
+            .args(["--listen", &nfs.to_string(), "--admin", &admin.to_string()])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
