@@ -56,6 +56,7 @@ const ROLE_DATA_SERVER: (&str, &str) = ("role", "dataserver");
 const CALLER_CLIENT: (&str, &str) = ("caller", "client"); // not a metaserver that reads and writes for a client
 const DATA_SERVER_LABEL: &str = "server";
 const TARGETS_UP: &str = "heorot_target_up";
+const OPERATION_ERRORS: &str = "heorot_operation_errors_total";
 const WORK_QUEUE: &str = "heorot_work_queue";
 const EXPORTS_IN_FORCE: &str = "layouts to write were asked back";
 
@@ -280,12 +281,15 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.kill_all();
         if std::thread::panicking() {
             for server in &self.servers {
+                let refused = Metrics::try_read(server.admin).map(|metrics| metrics.show(OPERATION_ERRORS));
+                let refused = refused.unwrap_or_else(|e| e.to_string());
+                eprintln!("--- operations that {} refused\n{refused}", server.name);
                 eprintln!("--- log of {}\n{}", server.name, server.log_ends());
             }
         }
+        self.kill_all();
     }
 }
 

@@ -14,6 +14,7 @@
 mod client;
 mod cluster;
 mod cpu;
+mod dice;
 mod ganesha;
 mod lab;
 mod metrics;
@@ -22,6 +23,7 @@ pub mod scripts;
 pub use client::{Client, Output, Running};
 pub use cluster::{Cluster, MOUNT_POINT, Server};
 pub use cpu::cpu_seconds;
+pub use dice::Dice;
 pub use ganesha::Ganesha;
 pub use lab::Lab;
 pub use metrics::{FileBytes, Metrics, Traffic};

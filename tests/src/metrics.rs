@@ -43,9 +43,22 @@ impl Metrics {
     /// Reads `http://ADDRESS/metrics`.
     #[track_caller]
     pub fn read(endpoint: SocketAddr) -> Metrics {
-        let page =
-            get(endpoint, "/metrics").unwrap_or_else(|e| panic!("read http://{endpoint}/metrics: {e}"));
-        Metrics { samples: page.lines().filter_map(Sample::parse).collect() }
+        Metrics::try_read(endpoint).unwrap_or_else(|e| panic!("read http://{endpoint}/metrics: {e}"))
+    }
+
+    /// [`read`](Metrics::read) of a server that may not be there.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn try_read(endpoint: SocketAddr) -> std::io::Result<Metrics> {
+        let page = get(endpoint, "/metrics")?;
+        Ok(Metrics { samples: page.lines().filter_map(Sample::parse).collect() })
+    }
+
+    /// The samples with this name that are not 0, for people.
+    pub fn show(&self, name: &str) -> String {
+        let samples = self.samples.iter().filter(|sample| sample.name == name && sample.value != 0.0);
+        samples.map(|sample| format!("{:?} {}\n", sample.labels, sample.value)).collect()
     }
 
     /// The sum over all samples with this name and at least these labels; 0 if there are none.

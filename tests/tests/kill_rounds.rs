@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tests::{Client, Cluster, Lab, Running, scripts};
+use tests::{Client, Cluster, Dice, Lab, Running, scripts};
 
 const ROUNDS: u64 = 10;
 const DATA_SERVERS: usize = 4;
@@ -67,7 +67,7 @@ enum Victim {
 }
 
 fn one_round(cluster: &mut Cluster, client: &Client, victim: Victim, seed: u64) {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     client.run(&format!("rm -f /tmp/stop; touch {}", note_files()));
     let mut storms: Vec<(String, Running)> = Vec::new();
     for n in 1..=STORMS {
@@ -79,8 +79,8 @@ fn one_round(cluster: &mut Cluster, client: &Client, victim: Victim, seed: u64) 
         storms.push((format!("writer {n}"), client.spawn(&scripts::write_storm("/mnt/h/writes", n, seed))));
     }
 
-    sleep(dice.between(500, 3000));
-    let down = dice.between(0, 2000);
+    sleep(ms(dice.between(500, 3000)));
+    let down = ms(dice.between(0, 2000));
     match victim {
         Victim::Metaserver => {
             println!("  kill -9 of the metaserver, down for {down:?}");
@@ -197,19 +197,6 @@ fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// SplitMix64: the same choices for the same seed, on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-
-    fn between(&mut self, from_ms: u64, to_ms: u64) -> Duration {
-        Duration::from_millis(from_ms + self.below(to_ms - from_ms))
-    }
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
 }

@@ -117,7 +117,9 @@ impl Metaserver {
             if !owned.map_err(store_failed)? {
                 let ObjectEntry { volume, inode, generation, column } = *entry;
                 let file = FileHandle { volume, inode, generation };
-                orphans.push(ObjectHandle { file, column, target: target.0 }.seal(&self.key));
+                // Only its name counts: nobody reads or writes it.
+                let object = ObjectHandle { file, column, target: target.0, unit: 0, columns: 0 };
+                orphans.push(object.seal(&self.key));
             }
         }
         Ok(orphans)

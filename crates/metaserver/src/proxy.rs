@@ -112,7 +112,8 @@ impl Metaserver {
     pub(crate) fn object_handles_for(&self, data: &FileData, mode: IoMode) -> Vec<(TargetId, Bytes)> {
         let handle = |column| {
             let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
-            let object = ObjectHandle { file: data.file, column, target: target.0 };
+            let (unit, columns) = (data.layout.unit.bytes(), data.layout.columns);
+            let object = ObjectHandle { file: data.file, column, target: target.0, unit, columns };
             match mode {
                 IoMode::Read => (target, object.seal_to_read(&self.key)),
                 IoMode::ReadWrite => (target, object.seal(&self.key)),

@@ -1,7 +1,6 @@
 //! Where a file's bytes are: columns over targets, and the arithmetic between file and object offsets.
 //!
-//! Dense packing (RFC 8881, section 13.4.4): stripe unit `n` of the file is unit `n / W` of column `n % W`. With a
-//! unit U and W = 3:
+//! Objects are packed densely: stripe unit `n` of the file is unit `n / W` of column `n % W`. With a unit U and W = 3:
 //!
 //! ```text
 //! file      0    U    2U   3U   4U   5U   6U

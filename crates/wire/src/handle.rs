@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! at a metaserver   │kind 1│vol 4│inode 8│gen 4│               tag 16│   33 bytes
-//! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│tag 16│   45 bytes; the kind says for what
+//! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│tag 16│   53 bytes; the kind says for what
 //! ```
 //!
 //! The tag is the first 16 bytes of BLAKE3, keyed with the cluster's handle key, over the bytes before it. Whoever
@@ -16,7 +16,7 @@ const KIND_OBJECT: u8 = 2;
 const KIND_OBJECT_TO_READ: u8 = 3;
 const TAG_BYTES: usize = 16;
 const FILE_BYTES: usize = 17;
-const OBJECT_BYTES: usize = 29;
+const OBJECT_BYTES: usize = 37;
 
 /// The key that seals handles. Every server of a cluster holds it; nobody else may.
 #[derive(Clone)]
@@ -107,9 +107,35 @@ pub struct ObjectHandle {
     pub column: u32,
     /// Storage target that keeps the column.
     pub target: u64,
+    /// Bytes on one column before going on to the next.
+    pub unit: u32,
+    /// Columns of the file.
+    pub columns: u32,
+}
+
+/// Where bytes of a file are in the object of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// From the object's start.
+    pub object_offset: u64,
+    /// Bytes up to where the next column goes on.
+    pub left: u64,
 }
 
 impl ObjectHandle {
+    /// Where the file's byte at `file_offset` is in this object; nothing when another column has it. Stripe unit `n` of
+    /// a file is unit `n / columns` of column `n % columns`.
+    #[must_use]
+    pub fn place(&self, file_offset: u64) -> Option<Place> {
+        let (unit, columns) = (u64::from(self.unit), u64::from(self.columns));
+        if columns == 1 {
+            return Some(Place { object_offset: file_offset, left: u64::MAX });
+        }
+        let (stripe, within) = (file_offset.checked_div(unit)?, file_offset % unit);
+        (stripe.checked_rem(columns)? == u64::from(self.column))
+            .then(|| Place { object_offset: stripe / columns * unit + within, left: unit - within })
+    }
+
     /// The sealed handle, to read and write with.
     #[must_use]
     pub fn seal(&self, key: &HandleKey) -> Bytes {
@@ -126,6 +152,8 @@ impl ObjectHandle {
         let mut body = self.file.body(kind);
         body.extend_from_slice(&self.column.to_be_bytes());
         body.extend_from_slice(&self.target.to_be_bytes());
+        body.extend_from_slice(&self.unit.to_be_bytes());
+        body.extend_from_slice(&self.columns.to_be_bytes());
         key.seal(&body)
     }
 
@@ -145,6 +173,8 @@ impl ObjectHandle {
             file: FileHandle::from_body(body)?,
             column: u32::from_be_bytes(body.get(17..21)?.try_into().ok()?),
             target: u64::from_be_bytes(body.get(21..29)?.try_into().ok()?),
+            unit: u32::from_be_bytes(body.get(29..33)?.try_into().ok()?),
+            columns: u32::from_be_bytes(body.get(33..37)?.try_into().ok()?),
         })
     }
 }
@@ -157,7 +187,7 @@ mod tests {
     fn a_handle_with_any_bit_changed_is_refused() {
         let key = HandleKey::new([7; 32]);
         let file = FileHandle { volume: 1, inode: 42, generation: 3 };
-        let object = ObjectHandle { file, column: 2, target: 9 };
+        let object = ObjectHandle { file, column: 2, target: 9, unit: 10, columns: 3 };
         let (f, o) = (file.seal(&key), object.seal(&key));
         assert_eq!(FileHandle::open(&f, &key), Some(file));
         assert_eq!(ObjectHandle::open(&o, &key), Some(object));
@@ -175,5 +205,26 @@ mod tests {
         }
         assert_eq!(FileHandle::open(&f[..f.len() - 1], &key), None);
         assert_eq!(FileHandle::open(&[], &key), None);
+    }
+
+    #[test]
+    fn a_byte_of_a_file_has_one_place_in_one_column() {
+        let file = FileHandle { volume: 1, inode: 42, generation: 3 };
+        let column = |column| ObjectHandle { file, column, target: 9, unit: 10, columns: 3 };
+        let place = |object_offset, left| Some(Place { object_offset, left });
+        for (column, file_offset, expected) in [
+            (column(0), 0, place(0, 10)),
+            (column(0), 9, place(9, 1)),
+            (column(0), 10, None),
+            (column(1), 10, place(0, 10)),
+            (column(2), 29, place(9, 1)),
+            (column(0), 34, place(14, 6)),
+            (column(0), u64::MAX, None),
+            (ObjectHandle { columns: 1, ..column(0) }, 34, place(34, u64::MAX)),
+            (ObjectHandle { columns: 0, ..column(0) }, 34, None),
+            (ObjectHandle { unit: 0, ..column(0) }, 34, None),
+        ] {
+            assert_eq!(column.place(file_offset), expected, "{column:?} {file_offset}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! READ at a data server.
+//! READ at a data server. The offset is in the file (sparse packing), and the bytes are in one stripe unit of it.
 //!
 //! An object may be shorter than its column: after a write beyond the end, the columns between hold nothing. So a read
 //! that the object does not satisfy asks a metaserver how long the column is, and fills the hole with zeros. Reads that
@@ -13,6 +13,7 @@
 
 use bytes::Bytes;
 use nfs::CompoundContext;
+use wire::handle::Place;
 use wire::nfs4::{Status, read};
 use wire::xdr::Payload;
 
@@ -37,12 +38,13 @@ impl NfsServer {
     ) -> Result<read::ResOk, Status> {
         let Found { target, name, handle, .. } = context.state.current()?.clone();
         let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES);
-        let (offset, count) = (args.offset, (args.count as usize).min(READ_BYTES_MAX).min(room));
+        let Place { object_offset: offset, left } = handle.place(args.offset).ok_or(Status::PnfsIoHole)?;
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let count = (args.count as usize).min(READ_BYTES_MAX).min(room).min(left);
         let found = target.run(move |o| o.read(name, offset, count)).await.map_err(refusal)?;
         let read = found.data.len();
         let mut data = Payload::from(found.data);
-        // A whole read says nothing of the end, even if it is there: Linux computes with the offset in the object
-        // where the offset in the file is meant (nfs_readpage_result), and could cut good data short.
+        // A whole read says nothing of the end, even if it is there: to know, it would have to ask.
         let mut eof = false;
         if read < count {
             // Nobody to ask: a new layout, or the read through a metaserver, is quicker than NFS4ERR_DELAY.

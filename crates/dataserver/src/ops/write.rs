@@ -1,5 +1,6 @@
-//! WRITE at a data server.
+//! WRITE at a data server. The offset is in the file (sparse packing), and the bytes are in one stripe unit of it.
 
+use wire::handle::Place;
 use wire::nfs4::{StableHow, Status, write};
 
 use super::{NfsServer, State, refusal};
@@ -7,12 +8,16 @@ use crate::server::Found;
 
 impl NfsServer {
     pub(super) async fn write(&self, state: &State, args: write::Args) -> Result<write::ResOk, Status> {
-        let Found { target, name, to_write, .. } = state.current()?.clone();
+        let Found { target, name, handle, to_write } = state.current()?.clone();
         if !to_write {
             return Err(Status::Access); // the handle of a layout to read
         }
         let write::Args { offset, stable, data, .. } = args;
+        let Place { object_offset: offset, left } = handle.place(offset).ok_or(Status::PnfsIoHole)?;
         let count = data.len();
+        if count as u64 > left {
+            return Err(Status::PnfsIoHole); // goes on into another column
+        }
         let written = target.run(move |o| {
             o.write(name, offset, &data)?;
             match stable {

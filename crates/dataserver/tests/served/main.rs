@@ -116,6 +116,8 @@ impl Served {
             file: FileHandle { volume: 1, inode, generation: 1 },
             column: 0,
             target: self.target(),
+            unit: 64 << 10,
+            columns: 1,
         }
     }
 

@@ -113,6 +113,32 @@ async fn a_hole_at_the_end_of_an_object_reads_as_zeros() {
 }
 
 #[tokio::test]
+async fn offsets_are_in_the_file_and_only_those_of_the_column_are_here() {
+    let served = Served::start().await;
+    let mut client = Client::mount(&served, "a").await;
+    let object = ObjectHandle { unit: 10, columns: 3, column: 1, ..served.object(1) };
+    let handle = object.seal(&crate::key());
+    put(&mut client, &handle, 10, "0123456789").await;
+    put(&mut client, &handle, 42, "ab").await;
+    served.told.set(Some(14));
+    let expect = |data: &'static [u8], eof| Ok((Bytes::from_static(data), eof));
+    assert_eq!(get(&mut client, &handle, 12, 3).await, expect(b"234", false));
+    assert_eq!(get(&mut client, &handle, 12, 30).await, expect(b"23456789", false), "up to the next column");
+    assert_eq!(get(&mut client, &handle, 40, 10).await, expect(b"\0\0ab", true), "the file ends here");
+    assert_eq!(get(&mut client, &handle, 70, 10).await, expect(b"", true));
+    for elsewhere in [0, 9, 20, 39, 50, u64::MAX] {
+        assert_eq!(get(&mut client, &handle, elsewhere, 1).await, Err(Status::PnfsIoHole), "{elsewhere}");
+    }
+    for (offset, data) in [(9, "x"), (20, "x"), (15, "123456")] {
+        match client.on(&handle, write_op(offset, StableHow::Unstable, data)).await {
+            ResOp::Write(Err(Status::PnfsIoHole)) => {}
+            other => panic!("{offset}: {other:?}"),
+        }
+    }
+    assert_eq!(served.ds.space()[0].objects, 1);
+}
+
+#[tokio::test]
 async fn a_repeated_write_is_answered_and_not_done_again() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;

@@ -35,17 +35,13 @@ impl WireDevice {
         let device = read::device(view, id).map_err(store_failed)?.ok_or(Status::NoEnt)?;
         let servers = read::data_servers(view).map_err(store_failed)?;
         let mut list: Vec<Vec<NetAddr>> = Vec::new();
-        let mut stripe_indices = Vec::new();
         for target in device.targets {
-            // Targets of one data server are one entry: the handle says which target is meant.
+            // An entry for each target, also where a data server has several: a layout's handles go by these entries,
+            // and the handle says which target is meant. Clients share the connections of equal addresses.
             let server = servers.iter().find(|s| s.targets.contains(&target)).ok_or(Status::NoEnt)?;
-            let addresses: Vec<_> = server.addresses.iter().filter_map(|a| net_addr(a)).collect();
-            let index = list.iter().position(|known| *known == addresses).unwrap_or_else(|| {
-                list.push(addresses);
-                list.len() - 1
-            });
-            stripe_indices.push(index as u32);
+            list.push(server.addresses.iter().filter_map(|a| net_addr(a)).collect());
         }
+        let stripe_indices = (0..list.len() as u32).collect();
         let body = layout_files::to_body(&DsAddr { stripe_indices, multipath_ds_list: list });
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&id.0.to_be_bytes());

@@ -1,10 +1,14 @@
-//! LAYOUTGET (RFC 8881, section 18.43): the whole file, striped over its device, densely packed (section 13.4.4).
+//! LAYOUTGET (RFC 8881, section 18.43): the whole file, striped over its device.
+//!
+//! Clients name bytes to data servers by their offset in the file (sparse packing, section 13.4.4), and the handle says
+//! where in the object these are. With offsets in the object (dense), Linux takes the end that a data server tells for
+//! one in the file, and an O_DIRECT read across the end of a striped file returns bytes that nobody wrote.
 
 use namespace::{
     ClientId, Command, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share, State, read,
 };
 use store::View;
-use wire::nfs4::layout_files::{self, UTIL_DENSE};
+use wire::nfs4::layout_files;
 use wire::nfs4::layoutget::{Args, Error, Layout, ResOk};
 use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 
@@ -122,14 +126,15 @@ fn body(
     let data = server.file_data_of(inode, generation, layout)?;
     let by_column = server.object_handles_for(&data, mode);
     let device = WireDevice::find(&*server.view()?, layout.device)?;
-    // The list goes by the device's targets: the client adds first_stripe_index before it looks the handle up.
+    // The list goes by the device's data servers, of which each target is one: the client adds first_stripe_index before
+    // it looks the handle up.
     let mut by_target = vec![None; by_column.len()];
     for (column, (_, handle)) in by_column.into_iter().enumerate() {
         by_target[layout.target_index(column as u32)] = Some(handle.into());
     }
     Ok(layout_files::to_body(&layout_files::FileLayout {
         deviceid: device.id,
-        util: layout.unit.bytes() | UTIL_DENSE,
+        util: layout.unit.bytes(),
         first_stripe_index: layout.first,
         pattern_offset: 0,
         fh_list: by_target.into_iter().flatten().collect(),
