@@ -25,7 +25,7 @@ use crate::lock_waiters::LockWaiters;
 use crate::owners::Owners;
 use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
-use crate::recall::Recalls;
+use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
 use crate::sessions::Sessions;
 use crate::spill::Spills;
@@ -66,6 +66,7 @@ pub struct Metaserver {
     pub(crate) spills: Spills,
     /// For NFSv3; sessions have their own.
     pub(crate) replies3: ReplyCache,
+    pub(crate) granted: Granted,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) work_ready: Notify,
     pub(crate) layouts_returned: Notify,
@@ -115,6 +116,7 @@ impl Metaserver {
             lock_waiters: LockWaiters::default(),
             spills: Spills::default(),
             replies3: ReplyCache::default(),
+            granted: Granted::default(),
             write_verifier: WriteVerifier::new(entropy.u64()),
             work_ready: Notify::new(),
             layouts_returned: Notify::new(),

@@ -1,6 +1,6 @@
 //! Recalling layouts before something happens that their holders must not write through (RFC 8881, section 12.5.5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +18,50 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Files whose layouts are asked back at the same time, when those of all files are.
 const FILES_AT_ONCE: usize = 32;
+
+/// A client that says that it has no such layout may not have read the reply of its LAYOUTGET yet. Only when none was
+/// granted for this long is it believed, and until then asked again.
+const GRANT_IN_FLIGHT_MAX: Duration = Duration::from_secs(1);
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Whom a layout was granted lately: within the last one to two [`GRANT_IN_FLIGHT_MAX`], in two halves that take turns.
+#[derive(Default)]
+pub(crate) struct Granted(Mutex<Halves>);
+
+#[derive(Default)]
+struct Halves {
+    since: Duration,
+    new: HashSet<(InodeId, ClientId)>,
+    old: HashSet<(InodeId, ClientId)>,
+}
+
+impl Granted {
+    /// Notes a grant, before its reply can be on its way.
+    pub(crate) fn note(&self, inode: InodeId, client: ClientId, now: Duration) {
+        if let Ok(mut halves) = self.0.lock() {
+            halves.turn(now);
+            halves.new.insert((inode, client));
+        }
+    }
+
+    fn is_recent(&self, inode: InodeId, client: ClientId, now: Duration) -> bool {
+        let Ok(mut halves) = self.0.lock() else { return false };
+        halves.turn(now);
+        halves.new.contains(&(inode, client)) || halves.old.contains(&(inode, client))
+    }
+}
+
+impl Halves {
+    fn turn(&mut self, now: Duration) {
+        let age = now.saturating_sub(self.since);
+        if age < GRANT_IN_FLIGHT_MAX {
+            return;
+        }
+        let new = std::mem::take(&mut self.new);
+        self.old = if age < GRANT_IN_FLIGHT_MAX * 2 { new } else { HashSet::new() };
+        self.since = now;
+    }
+}
 
 /// When layouts were first asked back that are still out. A client that answers everything but never returns one would
 /// hold the others up for ever: after a lease it loses the layout.
@@ -69,12 +113,44 @@ impl Metaserver {
         generation: u32,
         except: Option<ClientId>,
     ) -> Result<(), Status> {
-        let holders = self.holders(inode, except)?;
-        if holders.is_empty() {
+        let mut to_ask = self.holders(inode, except)?;
+        if to_ask.is_empty() {
             return Ok(());
         }
         let returned = self.layouts_returned.notified();
         tokio::pin!(returned);
+        let deadline = tokio::time::Instant::now() + WAIT_MAX;
+        loop {
+            let again = self.ask_back(inode, generation, to_ask, deadline).await?;
+            let soon = tokio::time::Instant::now() + ASK_AGAIN;
+            let until = if again.is_empty() { deadline } else { deadline.min(soon) };
+            while !self.holders(inode, except)?.is_empty() {
+                if tokio::time::timeout_at(until, &mut returned).await.is_err() {
+                    break;
+                }
+                returned.set(self.layouts_returned.notified());
+            }
+            let left = self.holders(inode, except)?;
+            if left.is_empty() {
+                self.recalls.settled(inode);
+                return Ok(());
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return Err(Status::Delay);
+            }
+            to_ask = again.into_iter().filter(|client| left.contains(client)).collect();
+        }
+    }
+
+    /// Asks these clients to return their layouts. Those that say that they have none lose it. Returns whom to ask
+    /// again: those that may not know of it yet, and those that asked for time.
+    async fn ask_back(
+        &self,
+        inode: InodeId,
+        generation: u32,
+        holders: Vec<ClientId>,
+        deadline: tokio::time::Instant,
+    ) -> Result<Vec<ClientId>, Status> {
         let mut asked = JoinSet::new();
         for client in holders {
             if self.gives_way(&*self.view()?, [client])? {
@@ -93,11 +169,11 @@ impl Metaserver {
             let call = self.call_back(client, op);
             asked.spawn(async move { (client, call.await) });
         }
-        let deadline = tokio::time::Instant::now() + WAIT_MAX;
+        let mut ask_again = Vec::new();
         loop {
             let answer = match tokio::time::timeout_at(deadline, asked.join_next()).await {
                 Ok(Some(answer)) => answer,
-                Ok(None) => break,
+                Ok(None) => return Ok(ask_again),
                 Err(_) => {
                     // Not dropped: a call cut short would lose its slot of the back channel.
                     asked.detach_all();
@@ -106,7 +182,11 @@ impl Metaserver {
             };
             let (client, outcome) = answer.map_err(|_| Status::ServerFault)?;
             match outcome {
-                Ok(Status::Ok | Status::Delay) => {}
+                Ok(Status::Ok) => {}
+                Ok(Status::Delay) => ask_again.push(client),
+                Ok(_) if self.granted.is_recent(inode, client, self.clock.monotonic()) => {
+                    ask_again.push(client)
+                }
                 Ok(other) => {
                     tracing::debug!(client = client.0, status = ?other, "holds no such layout");
                     self.revoke(client, inode).await?;
@@ -116,14 +196,6 @@ impl Metaserver {
                 Err(error) => tracing::info!(client = client.0, %error, "layout recall did not arrive"),
             }
         }
-        while !self.holders(inode, except)?.is_empty() {
-            if tokio::time::timeout_at(deadline, &mut returned).await.is_err() {
-                return Err(Status::Delay);
-            }
-            returned.set(self.layouts_returned.notified());
-        }
-        self.recalls.settled(inode);
-        Ok(())
     }
 
     /// Has every client return its layouts to write through, of all files; one that may write gets others.
@@ -185,6 +257,19 @@ impl Metaserver {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_grant_is_recent_for_one_to_two_seconds() {
+        let (granted, ms) = (Granted::default(), Duration::from_millis);
+        let recent = |at| granted.is_recent(InodeId(3), ClientId(1), ms(at));
+        assert!(!recent(5000));
+        granted.note(InodeId(3), ClientId(1), ms(5100));
+        assert!(recent(5100) && recent(6090));
+        assert!(!granted.is_recent(InodeId(3), ClientId(2), ms(6090)), "another client");
+        assert!(!recent(8000));
+        granted.note(InodeId(3), ClientId(1), ms(9000));
+        assert!(!recent(20_000));
+    }
 
     #[test]
     fn a_layout_is_late_a_lease_after_it_was_first_asked_back() {

@@ -57,7 +57,10 @@ pub(crate) async fn layoutget(
         }
         Ok(Command::LayoutGet { client, inode, stateid: given, mode })
     };
+    // Before and after: a recall that sees the grant has to see this too, however long the change takes.
+    server.granted.note(inode, client, server.clock.monotonic());
     let reply = server.change(context, prepare).await?;
+    server.granted.note(inode, client, server.clock.monotonic());
     let Reply::Layout { stateid, generation, layout, .. } = reply else {
         return Err(Status::ServerFault.into());
     };
