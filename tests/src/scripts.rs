@@ -254,6 +254,7 @@ perl -e 'use IO::Handle;
 my ($dir, $n, $round) = @ARGV;
 open my $acked, ">>", "/tmp/acked.$n" or die; $acked->autoflush(1);
 for (my $i = 0; !-e "/tmp/stop"; $i++) {{
+    select undef, undef, undef, 0.02;                 # leaves the machine room for what else is tried
     my $name = "$dir/r$round-p$n-$i";
     open my $f, ">", "$name.new" or die "create $name.new: $!";
     print $f "$name\n" x ($i % 100 + 1) or die "write $name.new: $!";
@@ -288,7 +289,7 @@ cat /tmp/acked.* | wc -l"#
         .to_owned()
 }
 
-/// Process `n` of four that write a file over and over, in blocks of odd size, at random offsets by seed, fsync after
+/// Process `n` of those that write a file over and over, in blocks of odd size, at random offsets by seed, fsync after
 /// every few, and note in /tmp/synced.N what was synced; until /tmp/stop exists.
 #[must_use]
 pub fn write_storm(dir: &str, n: u32, seed: u64) -> String {
@@ -302,6 +303,7 @@ sysopen my $f, "$dir/w$n", O_RDWR | O_CREAT or die "open w$n: $!";
 open my $synced, ">>", "/tmp/synced.$n" or die; $synced->autoflush(1);
 my @written;
 for (my $version = 1; !-e "/tmp/stop"; $version++) {{
+    select undef, undef, undef, 0.02;
     my $at = int rand $blocks;
     my $bytes = substr "w$n block $at seed $seed version $version\n" x 12_000, 0, $block;
     sysseek $f, $at * $block, 0;
@@ -317,12 +319,13 @@ close $f or die "close w$n: $!"' {dir} {n} {seed}"#
     )
 }
 
-/// Reads from the servers what [`write_storm`] wrote in `dir`: each block must be as it was written last.
+/// Reads from the servers what the [`write_storm`]s `writers` (`1 2`) wrote in `dir`: each block must be as it was
+/// written last.
 #[must_use]
-pub fn check_writes(dir: &str) -> String {
+pub fn check_writes(dir: &str, writers: &str) -> String {
     format!(
         r#"echo 3 >/proc/sys/vm/drop_caches
-for n in 1 2 3 4; do
+for n in {writers}; do
     perl -e '
     my ($dir, $n) = @ARGV;
     my $block = 300_007;

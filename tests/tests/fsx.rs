@@ -28,7 +28,6 @@ fn a_file_is_as_its_copy_after_each_step_in_every_version_and_with_o_direct() {
 }
 
 #[test]
-#[ignore = "a recall that crosses a LAYOUTGET still ends in EIO"]
 fn a_file_that_two_clients_share_under_locks_is_as_its_copy_after_each_step() {
     let lab = Lab::open();
     let cluster = Cluster::separate(&lab, DATA_SERVERS);

@@ -1,30 +1,40 @@
-//! `kill -9` of a server in the middle of the work, and its start: the client goes on without a new mount, and
-//! everything that was acknowledged as durable is there.
+//! `kill -9` of a server in the middle of the work, and its start: two clients go on without a new mount, everything
+//! that was acknowledged as durable is there, and locks and open files are as they were, at once: there is no grace
+//! period.
 //!
-//! Each round has a seed, which chooses the victim and the times. `HEOROT_SEED=n` repeats the rounds from seed n.
+//! Each round has a seed, which chooses the victim and the times. `HEOROT_SEED=n` repeats the rounds from seed n, and
+//! `HEOROT_ROUNDS=n` does more of them or fewer.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tests::{Client, Cluster, Dice, Lab, Running, scripts};
 
-const ROUNDS: u64 = 10;
+const ROUNDS: u64 = 50;
+/// After so many rounds the storms stop, and all that they noted is compared with what is there.
+const ROUNDS_BETWEEN_CHECKS: u64 = 10;
 const DATA_SERVERS: usize = 4;
-const STORMS: u32 = 2;
-const WRITERS: u32 = 4;
+/// The storms of each of the two clients: one makes and removes files, two write.
+const WRITERS: [&str; 2] = ["1 2", "3 4"];
 
 /// A client that waits for a server tries the connection again every few seconds, backing off; what takes longer than
 /// this after the server is back has fallen into one of its long time-outs (60 s and more), which must not happen.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(45);
+/// A client that waits for a lock asks again after 1, 2, 4, ... 30 s, unless it is called back, which a metaserver that
+/// was killed does not do. So nobody waits for them in each round.
+const LOCKED_WITHIN: Duration = Duration::from_secs(60);
 const CHECK_WITHIN: Duration = Duration::from_secs(120);
 /// Removal reaches the objects in the background.
 const CLEAN_WITHIN: Duration = Duration::from_secs(60);
 
 #[test]
-fn killed_servers_lose_nothing_that_was_synced() {
-    let first =
-        std::env::var("HEOROT_SEED").ok().map_or(1, |seed| seed.parse().expect("HEOROT_SEED is a number"));
-    rounds(first, |round| round < ROUNDS);
+fn killed_servers_lose_nothing_that_was_synced_and_no_lock_and_no_open_file() {
+    let from_environment = |name: &str, otherwise: u64| {
+        std::env::var(name)
+            .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
+    };
+    let rounds_max = from_environment("HEOROT_ROUNDS", ROUNDS);
+    rounds(from_environment("HEOROT_SEED", 1), |round| round < rounds_max);
 }
 
 #[test]
@@ -40,18 +50,34 @@ fn soak() {
 fn rounds(first_seed: u64, go_on: impl Fn(u64) -> bool) {
     let lab = Lab::open();
     let mut cluster = Cluster::separate(&lab, DATA_SERVERS);
-    let client = lab.client("ash");
-    cluster.mount(&client, "vers=4.2");
+    let clients = [lab.client("ash"), lab.client("elm")];
+    for client in &clients {
+        cluster.mount(client, "vers=4.2");
+    }
+    clients[0].run("mkdir /mnt/h/locks");
+    let mut storms = Vec::new();
+    let mut waiting = Vec::new();
     for round in (0..).take_while(|round| go_on(*round)) {
         let seed = first_seed + round;
         // Shown when the test fails, which it then does with this line last.
         println!("round {round}: HEOROT_SEED={seed}");
-        // Both kinds of victim in every two rounds, whatever the seeds.
-        let victim = if round % 2 == 0 { Victim::Metaserver } else { Victim::DataServer };
-        one_round(&mut cluster, &client, victim, seed);
+        if storms.is_empty() {
+            storms = start_storms(&clients, seed);
+        }
+        let holder = (round % 2) as usize;
+        let pair = [&clients[holder], &clients[1 - holder]];
+        waiting.push(one_round(&mut cluster, pair, &storms, round, seed));
+        if (round + 1) % ROUNDS_BETWEEN_CHECKS == 0 {
+            check_storms(&clients, std::mem::take(&mut storms));
+            waiting.drain(..).for_each(must_have_locked);
+        }
     }
+    if !storms.is_empty() {
+        check_storms(&clients, storms);
+    }
+    waiting.into_iter().for_each(must_have_locked);
     assert!(!objects(lab.folder()).is_empty(), "no objects where they are looked for");
-    client.run_within(CHECK_WITHIN, "rm -rf /mnt/h/*; sync");
+    clients[0].run_within(CHECK_WITHIN, "rm -rf /mnt/h/*; sync");
     // Removals reach the objects by themselves. What is left after them has no file, and only the clean-up finds it:
     // it must find nothing, or something leaked.
     until_no_work_is_left(&cluster);
@@ -60,89 +86,143 @@ fn rounds(first_seed: u64, go_on: impl Fn(u64) -> bool) {
     no_object_is_left(lab.folder());
 }
 
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 enum Victim {
     Metaserver,
-    DataServer,
+    DataServer(usize),
+    All,
 }
 
-fn one_round(cluster: &mut Cluster, client: &Client, victim: Victim, seed: u64) {
+/// One client holds locks and a removed file, the other waits for a lock; a server dies and comes back. Returns the one
+/// that waits, who has been given its lock.
+fn one_round(
+    cluster: &mut Cluster,
+    [holds, waits]: [&Client; 2],
+    storms: &[Storm<'_>],
+    round: u64,
+    seed: u64,
+) -> Running {
     let mut dice = Dice::new(seed);
-    client.run(&format!("rm -f /tmp/stop; touch {}", note_files()));
-    let mut storms: Vec<(String, Running)> = Vec::new();
-    for n in 1..=STORMS {
-        let script =
-            scripts::create_storm("/mnt/h/storm", n, u32::try_from(seed).expect("a seed below 2^32"));
-        storms.push((format!("create storm {n}"), client.spawn(&script)));
-    }
-    for n in 1..=WRITERS {
-        storms.push((format!("writer {n}"), client.spawn(&scripts::write_storm("/mnt/h/writes", n, seed))));
-    }
+    let begun = Instant::now();
+    let (keeper, file, signs) =
+        (env!("CARGO_BIN_EXE_keeper"), format!("/mnt/h/locks/{seed}"), format!("/tmp/{seed}"));
+    let holder = holds.spawn(&format!("{keeper} hold {file} {signs}"));
+    until_sign(holds, &format!("{signs}.holding"), &holder);
+    let waiter = waits.spawn(&format!("{keeper} wait {file} {signs}"));
+    until_sign(waits, &format!("{signs}.waiting"), &waiter);
 
-    sleep(ms(dice.between(500, 3000)));
-    let down = ms(dice.between(0, 2000));
+    std::thread::sleep(ms(dice.below(400)));
+    let down = ms(dice.below(500));
+    // All kinds of victims in every few rounds, whatever the seeds.
+    let victim = match round % 10 {
+        9 => Victim::All,
+        even if even % 2 == 0 => Victim::Metaserver,
+        _ => Victim::DataServer(dice.below(DATA_SERVERS as u64) as usize),
+    };
+    let prepared = begun.elapsed();
     match victim {
-        Victim::Metaserver => {
-            println!("  kill -9 of the metaserver, down for {down:?}");
-            cluster.mds().kill();
-            sleep(down);
-            cluster.mds().start();
-        }
-        Victim::DataServer => {
-            let number = dice.below(DATA_SERVERS as u64) as usize;
-            println!("  kill -9 of data server {number}, down for {down:?}");
-            cluster.ds(number).kill();
-            sleep(down);
-            cluster.ds(number).start();
-        }
+        Victim::Metaserver => cluster.mds().kill(),
+        Victim::DataServer(number) => cluster.ds(number).kill(),
+        Victim::All => cluster.kill_all(),
     }
+    std::thread::sleep(down);
+    cluster.start_all();
+    let back = Instant::now();
+    let before = notes(storms);
+
+    // A third one finds everything locked, as soon as it is answered at all.
+    waits.run_within(GOES_ON_WITHIN, &format!("{keeper} try {file}"));
+    assert!(!waiter.is_done(), "a lock was granted while another held it: {}", waiter.wait(LOCKED_WITHIN));
+    holds.run(&format!("touch {signs}.go"));
+    holder.wait(GOES_ON_WITHIN).must_succeed("the holder of the locks");
+    let kept = back.elapsed();
 
     // Each storm must do something new after the server is back, not only end without an error.
-    let before = notes(client);
-    let back = Instant::now();
-    while notes(client).iter().zip(&before).any(|(now, before)| now <= before) {
-        assert!(
-            storms.iter().all(|(_, storm)| !storm.is_done()),
-            "ended by itself: {}",
-            ended(storms, client)
-        );
+    while notes(storms).iter().zip(&before).any(|(now, before)| now <= before) {
+        for storm in storms {
+            assert!(!storm.running.is_done(), "{} ended by itself\n{}", storm.name, storm.client.console());
+        }
         let waited = back.elapsed();
         assert!(
             waited < GOES_ON_WITHIN,
             "after {waited:.0?} not all go on: {before:?}, then {:?}",
-            notes(client)
+            notes(storms)
         );
-        sleep(Duration::from_millis(300));
+        std::thread::sleep(ms(100));
     }
-    println!("  all went on within {:.1?}", back.elapsed());
-
-    client.run("touch /tmp/stop");
-    for (name, storm) in storms {
-        storm.wait(GOES_ON_WITHIN).must_succeed(&name);
-    }
-    let entries = client.run_within(CHECK_WITHIN, &scripts::check_storm());
-    let blocks = client.run_within(CHECK_WITHIN, &scripts::check_writes("/mnt/h/writes"));
-    println!("  {} entries and {} blocks are as they were acknowledged", entries.trim(), blocks.trim());
+    println!(
+        "  {prepared:.1?} to begin; kill -9 of {victim:?}, down for {down:.1?}; locks and removed file kept: {kept:.1?}, \
+         all went on within {:.1?}",
+        back.elapsed()
+    );
+    waiter
 }
 
-/// Where each storm notes what is done.
-fn note_files() -> String {
-    let acked = (1..=STORMS).map(|n| format!("/tmp/acked.{n}"));
-    let synced = (1..=WRITERS).map(|n| format!("/tmp/synced.{n}"));
-    acked.chain(synced).collect::<Vec<_>>().join(" ")
+fn must_have_locked(waiter: Running) {
+    waiter.wait(LOCKED_WITHIN).must_succeed("the one that waited for a lock");
+}
+
+fn until_sign(client: &Client, sign: &str, running: &Running) {
+    let output = client
+        .try_run(&format!("for i in $(seq 600); do [ ! -e {sign} ] || exit 0; sleep 0.05; done; exit 1"));
+    assert!(output.status == 0 || !running.is_done(), "no {sign}: it ended");
+    assert!(output.status == 0, "no {sign}: {output}");
+}
+
+/// A script that works until it is told to stop, and notes what was acknowledged.
+struct Storm<'a> {
+    name: String,
+    client: &'a Client,
+    notes: String,
+    running: Running,
+}
+
+fn start_storms(clients: &[Client; 2], seed: u64) -> Vec<Storm<'_>> {
+    let mut storms = Vec::new();
+    for (client, writers) in clients.iter().zip(WRITERS) {
+        client.run("rm -f /tmp/stop");
+        let seed32 = u32::try_from(seed).expect("a seed below 2^32");
+        let dir = format!("/mnt/h/storm-{}", client.name());
+        let mut start = |name: String, notes: String, script: String| {
+            client.run(&format!("touch {notes}"));
+            storms.push(Storm { name, client, notes, running: client.spawn(&script) });
+        };
+        start("create storm".into(), "/tmp/acked.1".into(), scripts::create_storm(&dir, 1, seed32));
+        for n in writers.split(' ') {
+            let script = scripts::write_storm("/mnt/h/writes", n.parse().expect("a number"), seed);
+            start(format!("writer {n}"), format!("/tmp/synced.{n}"), script);
+        }
+    }
+    storms
+}
+
+fn check_storms(clients: &[Client; 2], storms: Vec<Storm<'_>>) {
+    for client in clients {
+        client.run("touch /tmp/stop");
+    }
+    for storm in storms {
+        storm.running.wait(GOES_ON_WITHIN).must_succeed(&storm.name);
+    }
+    for (client, writers) in clients.iter().zip(WRITERS) {
+        let entries = client.run_within(CHECK_WITHIN, &scripts::check_storm());
+        let blocks = client.run_within(CHECK_WITHIN, &scripts::check_writes("/mnt/h/writes", writers));
+        println!("  {} entries and {} blocks are as they were acknowledged", entries.trim(), blocks.trim());
+    }
 }
 
 /// How many things each storm noted as done.
-fn notes(client: &Client) -> Vec<u64> {
-    let counts = client.run(&format!("for file in {}; do wc -l <$file; done", note_files()));
-    counts.lines().map(|line| line.trim().parse().expect("a count")).collect()
-}
-
-fn ended(storms: Vec<(String, Running)>, client: &Client) -> String {
-    let ended = storms.into_iter().filter(|(_, storm)| storm.is_done());
-    let told: Vec<String> =
-        ended.map(|(name, storm)| format!("{name}: {}", storm.wait(GOES_ON_WITHIN))).collect();
-    format!("{}\n{}", told.join("\n"), client.console())
+fn notes(storms: &[Storm<'_>]) -> Vec<u64> {
+    let mut counts = Vec::new();
+    for client in [storms[0].client, storms[storms.len() - 1].client] {
+        let files: Vec<&str> = storms
+            .iter()
+            .filter(|storm| std::ptr::eq(storm.client, client))
+            .map(|storm| storm.notes.as_str())
+            .collect();
+        let text = client.run(&format!("for file in {}; do wc -l <$file; done", files.join(" ")));
+        counts.extend(text.lines().map(|line| line.trim().parse::<u64>().expect("a count")));
+    }
+    counts
 }
 
 fn until_no_work_is_left(cluster: &Cluster) {
@@ -153,7 +233,7 @@ fn until_no_work_is_left(cluster: &Cluster) {
             "removals do not reach the objects: {}",
             cluster.status_json()
         );
-        sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
     }
 }
 
@@ -172,7 +252,7 @@ fn no_object_is_left(folder: &Path) {
             left.len(),
             &left[..left.len().min(10)]
         );
-        sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(500));
     }
 }
 
@@ -191,10 +271,6 @@ fn objects(folder: &Path) -> Vec<std::path::PathBuf> {
         }
     }
     found
-}
-
-fn sleep(time: Duration) {
-    std::thread::sleep(time);
 }
 
 fn ms(ms: u64) -> Duration {
