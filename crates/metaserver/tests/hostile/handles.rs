@@ -63,7 +63,7 @@ async fn at_a_metaserver() {
     }
     // An object's handle is a data server's; here it names nothing.
     let file = FileHandle::open(&good, &key()).unwrap();
-    let object = ObjectHandle { file, column: 0, target: 1 }.seal(&key());
+    let object = ObjectHandle { file, column: 0, target: 1, unit: 65536, columns: 1 }.seal(&key());
     assert_eq!(client.status(vec![put(&object)]).await, Status::BadHandle);
 
     // Removed and closed: the handle was good once.
@@ -101,7 +101,7 @@ async fn at_a_data_server() {
     let mut client = Client::mount_at(scene.data.address(), "c").await;
     let file = FileHandle { volume: 1, inode: 5, generation: 1 };
     let target = scene.target();
-    let good = ObjectHandle { file, column: 0, target }.seal(&key());
+    let good = ObjectHandle { file, column: 0, target, unit: 65536, columns: 1 }.seal(&key());
     let read = ArgOp::Read(read::Args { stateid: Stateid::ANONYMOUS, offset: 0, count: 10 });
     let outcome = client.last(vec![put(&good), read.clone()]).await;
     assert!(matches!(&outcome, ResOp::Read(Ok(found)) if found.data.is_empty()), "{outcome:?}");
@@ -110,7 +110,8 @@ async fn at_a_data_server() {
     }
     // A metaserver's handle is one of ours, but of no object here.
     assert_eq!(client.status(vec![put(&file.seal(&key())), read.clone()]).await, Status::Stale);
-    let elsewhere = ObjectHandle { file, column: 0, target: target ^ 1 }.seal(&key());
+    let elsewhere =
+        ObjectHandle { file, column: 0, target: target ^ 1, unit: 65536, columns: 1 }.seal(&key());
     assert_eq!(client.status(vec![put(&elsewhere), read]).await, Status::Stale);
     scene.stop();
 }
