@@ -4,6 +4,7 @@
 mod attributes;
 mod courtesy;
 mod procedures3;
+mod ranges;
 mod raw;
 mod replies3;
 mod sessions;
