@@ -126,7 +126,7 @@ async fn offsets_are_in_the_file_and_only_those_of_the_column_are_here() {
     assert_eq!(get(&mut client, &handle, 12, 30).await, expect(b"23456789", false), "up to the next column");
     assert_eq!(get(&mut client, &handle, 40, 10).await, expect(b"\0\0ab", true), "the file ends here");
     assert_eq!(get(&mut client, &handle, 70, 10).await, expect(b"", true));
-    for elsewhere in [0, 9, 20, 39, 50, u64::MAX] {
+    for elsewhere in [0, 9, 20, 39, 50] {
         assert_eq!(get(&mut client, &handle, elsewhere, 1).await, Err(Status::PnfsIoHole), "{elsewhere}");
     }
     for (offset, data) in [(9, "x"), (20, "x"), (15, "123456")] {
