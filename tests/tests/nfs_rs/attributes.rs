@@ -1,6 +1,7 @@
 //! Attributes, permissions, and what the file system says of itself.
 
-use nfs_rs::Time;
+use bytes::Bytes;
+use nfs_rs::{Time, XattrSetMode};
 
 use crate::file::{OpenFile, put};
 use crate::scene::{ALL, Version, each, mount_with, refusal};
@@ -197,6 +198,39 @@ async fn a_file_made_without_permissions_is_written_and_read_by_its_maker() {
         let mode = if scene.version.is_v4() { 0o755 } else { 0o2755 };
         assert_eq!((dir.gid, dir.file_mode & 0o7777), (70, mode));
         user.umount().await.expect("unmount");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extended_attributes_are_made_replaced_listed_and_removed() {
+    each(&[Version::V42], async |scene| {
+        let (ash, elm) = (&scene.ash, &scene.elm);
+        put(ash, "file", b"data").await;
+        let file = ash.lookup_path("file").await.expect("look up").fh;
+        let before = elm.getattr(file.clone()).await.expect("attributes");
+        let set = async |name: &str, value: Vec<u8>, mode| {
+            ash.setxattr_with_mode(file.clone(), name, Bytes::from(value), mode).await
+        };
+        assert_eq!(refusal(set("color", vec![1], XattrSetMode::Replace).await), "NOXATTR");
+        set("color", b"blue".to_vec(), XattrSetMode::Create).await.expect("create");
+        assert_eq!(refusal(set("color", vec![1], XattrSetMode::Create).await), "EXIST");
+        set("color", b"red".to_vec(), XattrSetMode::Replace).await.expect("replace");
+        set("big", vec![7; 64 << 10], XattrSetMode::Either).await.expect("64 KiB");
+        assert_eq!(refusal(set("bigger", vec![7; (64 << 10) + 1], XattrSetMode::Either).await), "XATTR2BIG");
+        assert_eq!(refusal(set(&"n".repeat(256), vec![], XattrSetMode::Either).await), "NAMETOOLONG");
+
+        let color = elm.getxattr(file.clone(), "color").await.expect("get");
+        assert_eq!(color.as_ref(), b"red");
+        assert_eq!(elm.getxattr(file.clone(), "big").await.expect("get").len(), 64 << 10);
+        assert_eq!(elm.listxattr(file.clone()).await.expect("list"), ["color", "big"]);
+        let after = elm.getattr(file.clone()).await.expect("attributes");
+        assert!(after.ctime != before.ctime && after.mtime == before.mtime);
+
+        elm.removexattr(file.clone(), "color").await.expect("remove");
+        assert_eq!(refusal(elm.removexattr(file.clone(), "color").await), "NOXATTR");
+        assert_eq!(refusal(ash.getxattr(file.clone(), "color").await), "NOXATTR");
+        assert_eq!(ash.listxattr(file.clone()).await.expect("list"), ["big"]);
     })
     .await;
 }

@@ -1,8 +1,8 @@
-//! Mounts: what is exported, which versions are spoken, and what v4.2 cannot do yet.
+//! Mounts: what is exported, and which versions are spoken.
 
 use nfs_rs::NfsError;
 
-use crate::file::{OpenFile, put};
+use crate::file::put;
 use crate::scene::{ALL, Version, each, refusal};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,20 +37,6 @@ async fn minor_version_0_is_not_spoken() {
     each(&[Version::V41], async |scene| {
         let url = format!("nfs://{}{}?version=4.0&noresvport=true", scene.server.nfs, scene.folder);
         assert_eq!(refusal(nfs_rs::parse_url_and_mount(&url).await), "MINOR_VERS_MISMATCH");
-    })
-    .await;
-}
-
-/// The client must hear so, and go on.
-#[tokio::test(flavor = "multi_thread")]
-async fn extended_attributes_are_not_supported_yet() {
-    each(&[Version::V42], async |scene| {
-        let ash = &scene.ash;
-        let file = OpenFile::create(ash, "file").await;
-        // nfs-rs asks first whether there are any.
-        let xattrs = ash.listxattr(file.handle.clone()).await;
-        assert!(matches!(xattrs, Err(NfsError::Unsupported(_))), "{xattrs:?}");
-        file.close().await;
     })
     .await;
 }
