@@ -45,6 +45,7 @@ pub(crate) fn refused(error: Error) -> Status {
         Error::NoDevice => Status::NoEnt,
         // What OPEN and LAYOUTGET may answer; LOCK has a word of its own.
         Error::TooManyStates => Status::NoSpc,
+        Error::DelegationRevoked => Status::DelegRevoked,
         Error::NoXattr => Status::NoXattr,
         Error::XattrTooBig => Status::Xattr2Big,
         Error::NoXattrRoom => Status::NoSpc,

@@ -15,6 +15,7 @@ mod callback;
 mod cluster_program;
 mod copy;
 mod data_servers;
+mod delegations;
 mod errors;
 mod exports;
 mod lease;

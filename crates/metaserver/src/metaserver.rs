@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use host::{Clock, Entropy};
 use namespace::{
-    Command, DataServer, FileLayout, Inode, InodeId, NewNode, Origin, Proposal, Reply, Stamp, StripePolicy,
-    Time, read,
+    ClientId, Command, DataServer, FileLayout, Inode, InodeId, NewNode, Origin, Proposal, Reply, Stamp,
+    StripePolicy, Time, read,
 };
 use nfs::{Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, ReplyCache, Server};
 use replica::{Replica, ReplicaError};
@@ -18,6 +18,7 @@ use wire::nfs4::Status;
 
 use crate::admission::CurrentExports;
 use crate::data_servers::DataServers;
+use crate::delegations::{Delegations, may_be_in_the_way};
 use crate::errors::{refused, replica_failed, store_failed};
 use crate::exports::Exports;
 use crate::lease::Leases;
@@ -29,6 +30,9 @@ use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
 use crate::sessions::Sessions;
 use crate::spill::Spills;
+
+/// Delegated files that one command may be about: a RENAME is about two.
+const DELEGATED_FILES_MAX: usize = 2;
 
 /// How a metaserver is run.
 #[derive(Debug, Clone)]
@@ -67,6 +71,7 @@ pub struct Metaserver {
     /// For NFSv3; sessions have their own.
     pub(crate) replies3: ReplyCache,
     pub(crate) granted: Granted,
+    pub(crate) delegations: Delegations,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) work_ready: Notify,
     pub(crate) layouts_returned: Notify,
@@ -99,6 +104,8 @@ impl Metaserver {
         for device in read::devices(&*view).map_err(failed)? {
             placement.learn(device.targets, device.id);
         }
+        let delegations = Delegations::default();
+        read::revoked(&*view).map_err(failed)?.into_iter().for_each(|c| delegations.note_revoked(c));
         drop(view);
         let exports = CurrentExports::new(config.exports.clone());
         Ok(Arc::new(Self {
@@ -117,6 +124,7 @@ impl Metaserver {
             spills: Spills::default(),
             replies3: ReplyCache::default(),
             granted: Granted::default(),
+            delegations,
             write_verifier: WriteVerifier::new(entropy.u64()),
             work_ready: Notify::new(),
             layouts_returned: Notify::new(),
@@ -201,8 +209,41 @@ impl Metaserver {
         Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
     }
 
-    /// Has a command carried out. A refusal becomes the protocol's error.
+    /// Has a command carried out, once other clients' delegations that are in its way have come back. A refusal becomes
+    /// the protocol's error.
     pub(crate) async fn propose(&self, origin: Option<Origin>, command: Command) -> Result<Reply, Status> {
+        if !may_be_in_the_way(&command) {
+            return self.propose_once(origin, command).await;
+        }
+        for _ in 0..DELEGATED_FILES_MAX {
+            let inode = match self.propose_once(origin, command.clone()).await? {
+                Reply::Delegated { inode } => inode,
+                reply => return Ok(reply),
+            };
+            let caller = match &command {
+                Command::Open(open) => Some(open.client),
+                _ => self.client_of(origin)?,
+            };
+            self.recall_delegations(inode, caller).await?;
+        }
+        match self.propose_once(origin, command).await? {
+            Reply::Delegated { .. } => Err(Status::Delay),
+            reply => Ok(reply),
+        }
+    }
+
+    fn client_of(&self, origin: Option<Origin>) -> Result<Option<ClientId>, Status> {
+        let Some(origin) = origin else { return Ok(None) };
+        let session = read::session(&*self.view()?, origin.session).map_err(store_failed)?;
+        Ok(session.map(|session| session.client))
+    }
+
+    /// The same, and [`Reply::Delegated`] is left to the caller.
+    pub(crate) async fn propose_once(
+        &self,
+        origin: Option<Origin>,
+        command: Command,
+    ) -> Result<Reply, Status> {
         let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
         match self.replica.propose(Proposal { stamp, origin, command }).await {
             Ok(Reply::Refused(error)) => Err(refused(error)),

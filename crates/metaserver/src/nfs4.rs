@@ -193,6 +193,10 @@ impl Metaserver {
                 _ => return Err(Status::BadStateid),
             },
             State::Layout(_) => return Err(Status::BadStateid),
+            State::Delegation(delegation) if delegation.revoked => return Err(Status::DelegRevoked),
+            // For reading, in the place of the opens that the client did not ask us about.
+            State::Delegation(_) if wanted == Share::READ => return Ok(()),
+            State::Delegation(_) => return Err(Status::OpenMode),
         };
         // A file opened for writing only may be read: clients fill partly written pages (RFC 8881, section 9.1.2).
         if open.access.contains(wanted) || wanted == Share::READ {
@@ -231,15 +235,17 @@ impl Nfs4 for Metaserver {
     async fn sequenced(&self, session: &Session) -> Result<u32, Status> {
         let client = ClientId(session.client());
         self.renew(client).await.map_err(|_| Status::BadSession)?;
+        let revoked = self.delegations.has_revoked(client);
+        let revoked = if revoked { sequence::RECALLABLE_STATE_REVOKED } else { 0 };
         if session.back.is_broken() {
-            return Ok(sequence::BACKCHANNEL_FAULT);
+            return Ok(revoked | sequence::BACKCHANNEL_FAULT);
         }
         if !session.back.is_down() {
-            return Ok(0);
+            return Ok(revoked);
         }
         let others = self.sessions.of_client(client);
         let up = others.iter().any(|other| !other.back.is_down());
-        Ok(if up { sequence::CB_PATH_DOWN_SESSION } else { sequence::CB_PATH_DOWN })
+        Ok(revoked | if up { sequence::CB_PATH_DOWN_SESSION } else { sequence::CB_PATH_DOWN })
     }
 
     async fn operation(&self, context: &mut Context, op: ArgOp) -> ResOp {
@@ -312,6 +318,9 @@ impl Nfs4 for Metaserver {
             ArgOp::LayoutStats(args) => ResOp::LayoutStats(ops::layoutstats::layoutstats(self, cx, args)),
             ArgOp::ReadPlus(args) => ResOp::ReadPlus(ops::read_plus::read_plus(self, cx, args).await),
             ArgOp::Seek(args) => ResOp::Seek(ops::seek::seek(self, cx, args).await),
+            ArgOp::DelegReturn(args) => {
+                ResOp::DelegReturn(ops::delegreturn::delegreturn(self, cx, args).await)
+            }
             ArgOp::GetXattr(args) => ResOp::GetXattr(ops::getxattr::getxattr(self, cx, &args)),
             ArgOp::SetXattr(args) => ResOp::SetXattr(ops::setxattr::setxattr(self, cx, args).await),
             ArgOp::ListXattrs(args) => ResOp::ListXattrs(ops::listxattrs::listxattrs(self, cx, args)),

@@ -130,6 +130,7 @@ impl Metaserver {
         self.leases.forget(client);
         self.sessions.forget_client(client);
         self.lock_waiters.forget_client(client);
+        self.delegations.forget_revoked(client);
         self.layouts_returned.notify_waiters();
         self.tell_all_lock_waiters();
     }

@@ -31,10 +31,11 @@ use store::{Edit, StoreError};
 use crate::files::{create, inline, link, remove, rename, set_attributes, xattr};
 use crate::record::Counters;
 use crate::slot::{self, Recalled};
-use crate::states::{client, layout_state, lock, open, session};
+use crate::states::{client, delegation, layout_state, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
-    Command, Directory, FIRST_COOKIE, Inode, InodeId, Kind, Proposal, Reply, Stamp, cluster, keys, work,
+    ClientId, Command, Directory, FIRST_COOKIE, Inode, InodeId, Kind, Proposal, Reply, Stamp, cluster, keys,
+    work,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -42,13 +43,15 @@ use crate::{
 /// # Errors
 /// [`StoreError`] when the store fails; then the whole batch must be given up.
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
-    let Some(origin) = proposal.origin else { return run(edit, proposal) };
-    let known = match slot::recall(&*edit, &origin)? {
+    let Some(origin) = proposal.origin else { return run(edit, proposal, None) };
+    let (known, client) = match slot::recall(&*edit, &origin)? {
         Recalled::Reply(reply) => return Ok(reply),
-        Recalled::New(known) => known,
+        Recalled::New(known, client) => (known, client),
     };
-    let reply = run(edit, proposal)?;
-    slot::remember(edit, &origin, known, &reply)?;
+    let reply = run(edit, proposal, Some(client))?;
+    if !matches!(reply, Reply::Delegated { .. }) {
+        slot::remember(edit, &origin, known, &reply)?;
+    }
     Ok(reply)
 }
 
@@ -94,14 +97,18 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
     })
 }
 
-fn run(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
-    let mut step = Step::new(edit, proposal.stamp);
+fn run(edit: &mut dyn Edit, proposal: &Proposal, caller: Option<ClientId>) -> Result<Reply, StoreError> {
+    let mut step = Step::new(edit, proposal.stamp).of(caller);
     match dispatch(&mut step, &proposal.command) {
         Ok(reply) => {
             step.finish()?;
             Ok(reply)
         }
         Err(Stop::Refused(error)) => Ok(Reply::Refused(step.refuse(error))),
+        Err(Stop::Delegated(inode)) => {
+            step.undone();
+            Ok(Reply::Delegated { inode })
+        }
         Err(Stop::Failed(error)) => Err(error),
     }
 }
@@ -146,6 +153,9 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         }
         Command::Unlock { client, stateid, range } => lock::unlock(step, *client, *stateid, *range),
         Command::FreeState { client, stateid } => lock::free_state(step, *client, *stateid),
+
+        Command::DelegationReturn { client, stateid } => delegation::give_back(step, *client, *stateid),
+        Command::DelegationRevoke { client, inode } => delegation::revoke(step, *client, *inode),
 
         Command::LayoutGet { client, inode, stateid, mode } => {
             layout_state::get_layout(step, *client, *inode, *stateid, *mode)

@@ -115,6 +115,12 @@ pub enum Command {
     /// FREE_STATEID: a lock state that holds no lock.
     FreeState { client: ClientId, stateid: Stateid },
 
+    // Delegations.
+    /// DELEGRETURN.
+    DelegationReturn { client: ClientId, stateid: Stateid },
+    /// A delegation that was called back and not returned in time.
+    DelegationRevoke { client: ClientId, inode: InodeId },
+
     // Layouts.
     /// LAYOUTGET: the whole file.
     LayoutGet { client: ClientId, inode: InodeId, stateid: Stateid, mode: IoMode },
@@ -306,6 +312,8 @@ pub struct Open {
     pub access: Share,
     /// Denied to others.
     pub deny: Share,
+    /// Whether the client wants a read delegation and can be called back; it gets one if nobody writes.
+    pub delegate: bool,
 }
 
 /// What an OPEN opens.

@@ -25,6 +25,8 @@
 //! 24  locks            inode:8 start:8 state:8               HeldLock { end, kind }
 //! 25  layouts          inode:8 client:8                      StateId (index of 20)
 //! 26  uses             inode:8                               Use: how many opens, readers, deniers, layouts
+//! 27  delegations      inode:8 client:8                      StateId (index of 20)
+//!                      0:8 client:8 state:8                  StateId (index of 20): revoked
 //! 28  client uses      client:8                              u64: states and locked ranges of a client
 //!
 //! 30  work             work:8                                Work
@@ -66,6 +68,7 @@ pub(crate) const LOCK_STATES: u8 = 0x23;
 pub(crate) const LOCKS: u8 = 0x24;
 pub(crate) const LAYOUTS: u8 = 0x25;
 pub(crate) const USES: u8 = 0x26;
+pub(crate) const DELEGATIONS: u8 = 0x27;
 pub(crate) const CLIENT_USES: u8 = 0x28;
 pub(crate) const WORK: u8 = 0x30;
 pub(crate) const CUTS: u8 = 0x31;
@@ -78,7 +81,7 @@ pub(crate) const DEVICE_LISTS: u8 = 0x43;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 27] = [
+pub(crate) const TAGS: [u8; 28] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -99,6 +102,7 @@ pub(crate) const TAGS: [u8; 27] = [
     LOCKS,
     LAYOUTS,
     USES,
+    DELEGATIONS,
     CLIENT_USES,
     WORK,
     CUTS,
@@ -223,6 +227,15 @@ pub(crate) fn lock(inode: InodeId, start: u64, state: StateId) -> Key {
 
 pub(crate) fn layout(inode: InodeId, client: ClientId) -> Key {
     of(LAYOUTS, &[inode.0, client.0])
+}
+
+pub(crate) fn delegation(inode: InodeId, client: ClientId) -> Key {
+    of(DELEGATIONS, &[inode.0, client.0])
+}
+
+/// A revoked delegation stands under no file: 0 is none.
+pub(crate) fn revoked(client: ClientId, state: StateId) -> Key {
+    of(DELEGATIONS, &[0, client.0, state.0])
 }
 
 pub(crate) fn uses(inode: InodeId) -> Key {

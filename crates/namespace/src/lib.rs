@@ -29,7 +29,9 @@ pub use apply::{apply, format};
 pub use check::check;
 pub use command::*;
 pub use layout::*;
-pub use record::{ClientRecord, Held, LayoutState, LockState, OpenState, SessionRecord, State};
+pub use record::{
+    ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State,
+};
 pub use reply::*;
 pub use types::*;
 

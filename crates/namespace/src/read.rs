@@ -347,6 +347,34 @@ pub fn layouts(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Stateid
     Ok(layouts)
 }
 
+/// The read delegations of a file, without those that were revoked.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn delegations(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Stateid)>, StoreError> {
+    let ids: Vec<StateId> = collect(view, &keys::of(keys::DELEGATIONS, &[inode.0]))?;
+    let mut delegations = Vec::with_capacity(ids.len());
+    for id in ids {
+        if let Some(State::Delegation(delegation)) = state(view, id)? {
+            delegations.push((delegation.client, delegation.stateid));
+        }
+    }
+    Ok(delegations)
+}
+
+/// Whose delegations were revoked, and not yet acknowledged with FREE_STATEID; a client for each of them.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn revoked(view: &dyn View) -> Result<Vec<ClientId>, StoreError> {
+    let mut clients = Vec::new();
+    scan_keys(view, &keys::of(keys::DELEGATIONS, &[0]), |key| {
+        clients.push(ClientId(keys::number(key, 9)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(clients)
+}
+
 /// Whether an open denies `wanted` to I/O that is under no open of its own: NFSv3, or an anonymous stateid (RFC 8881,
 /// section 9.1.4.3). The opens of `except` do not count.
 ///

@@ -191,6 +191,8 @@ pub enum State {
     Lock(LockState),
     /// A client's layout of one file.
     Layout(LayoutState),
+    /// A client's read delegation of one file.
+    Delegation(DelegationState),
 }
 
 impl State {
@@ -201,6 +203,7 @@ impl State {
             State::Open(open) => open.stateid,
             State::Lock(lock) => lock.stateid,
             State::Layout(layout) => layout.stateid,
+            State::Delegation(delegation) => delegation.stateid,
         }
     }
 
@@ -211,6 +214,7 @@ impl State {
             State::Open(open) => open.client,
             State::Lock(lock) => lock.client,
             State::Layout(layout) => layout.client,
+            State::Delegation(delegation) => delegation.client,
         }
     }
 
@@ -221,6 +225,7 @@ impl State {
             State::Open(open) => open.inode,
             State::Lock(lock) => lock.inode,
             State::Layout(layout) => layout.inode,
+            State::Delegation(delegation) => delegation.inode,
         }
     }
 }
@@ -281,6 +286,19 @@ pub struct LayoutState {
     pub times_set: bool,
 }
 
+/// A client's read delegation of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelegationState {
+    /// Its stateid.
+    pub stateid: Stateid,
+    /// The client.
+    pub client: ClientId,
+    /// The file; of a revoked one perhaps no longer there.
+    pub inode: InodeId,
+    /// Whether it was taken away, which its client has yet to acknowledge with FREE_STATEID.
+    pub revoked: bool,
+}
+
 /// One locked range; where it starts and whose it is are in its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldLock {
@@ -309,4 +327,5 @@ pub(crate) struct Use {
     pub denying_read: u32,
     pub denying_write: u32,
     pub layouts: u32,
+    pub delegations: u32,
 }

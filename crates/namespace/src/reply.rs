@@ -40,6 +40,8 @@ pub enum Reply {
         dir: Option<Change>,
         /// Objects to cut before the client is answered.
         work: Option<u64>,
+        /// The read delegation that came with it.
+        delegation: Option<Stateid>,
     },
     /// Close, OpenDowngrade, Lock, Unlock, LayoutRecall, LayoutReturn of a file (none left: no stateid).
     State { stateid: Option<Stateid> },
@@ -53,6 +55,8 @@ pub enum Reply {
     Device { id: DeviceId },
     /// SetXattr, RemoveXattr: of the object.
     Changed { change: Change },
+    /// Nothing was done, nor is this remembered: other clients have delegations of the file, which must come back first.
+    Delegated { inode: InodeId },
 }
 
 /// A lock that is in the way.
@@ -135,6 +139,9 @@ pub enum Error {
     NoDevice,
     /// The client has as much open, locked and laid out as one client may.
     TooManyStates,
+
+    /// The delegation was revoked; FREE_STATEID acknowledges it.
+    DelegationRevoked,
 
     /// No such extended attribute.
     NoXattr,

@@ -14,23 +14,23 @@ use std::ops::ControlFlow;
 use store::{Edit, StoreError, View};
 
 use crate::record::{SlotRecord, encode, get};
-use crate::{Error, Origin, Reply, SessionId, keys, read};
+use crate::{ClientId, Error, Origin, Reply, SessionId, SessionRecord, keys, read};
 
 /// What is known of a command when it arrives.
 pub(crate) enum Recalled {
     /// It was answered, or can no longer be done.
     Reply(Reply),
-    /// It is new; this is what the slot holds.
-    New(Option<SlotRecord>),
+    /// It is new; this is what the slot holds, and whose it is.
+    New(Option<SlotRecord>, ClientId),
 }
 
 pub(crate) fn recall(view: &dyn View, origin: &Origin) -> Result<Recalled, StoreError> {
     let refused = |error| Ok(Recalled::Reply(Reply::Refused(error)));
-    if read::session(view, origin.session)?.is_none() {
+    let Some(SessionRecord { client, .. }) = read::session(view, origin.session)? else {
         return refused(Error::BadSession);
-    }
+    };
     let Some(slot) = get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? else {
-        return Ok(Recalled::New(None));
+        return Ok(Recalled::New(None, client));
     };
     // Sequences wrap (RFC 8881, section 2.10.6.1).
     if (origin.sequence.wrapping_sub(slot.sequence) as i32) < 0 {
@@ -38,7 +38,7 @@ pub(crate) fn recall(view: &dyn View, origin: &Origin) -> Result<Recalled, Store
     }
     match reply_in(view, origin, &slot)? {
         Some(reply) => Ok(Recalled::Reply(reply)),
-        None => Ok(Recalled::New(Some(slot))),
+        None => Ok(Recalled::New(Some(slot), client)),
     }
 }
 

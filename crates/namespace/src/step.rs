@@ -4,13 +4,15 @@ use serde::Serialize;
 use store::{Edit, StoreError, View};
 
 use crate::record::{Counters, encode, encode_data};
-use crate::{Error, Inode, InodeId, Stamp, Time, keys, read};
+use crate::{ClientId, Error, Inode, InodeId, Stamp, Time, keys, read};
 
 /// Why an operation stopped before it changed anything.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// What was asked cannot be.
     Refused(Error),
+    /// Other clients have delegations of this file.
+    Delegated(InodeId),
     /// The store failed; the batch is lost.
     Failed(StoreError),
 }
@@ -32,13 +34,25 @@ impl From<StoreError> for Stop {
 pub(crate) struct Step<'a> {
     edit: &'a mut dyn Edit,
     stamp: Stamp,
+    caller: Option<ClientId>,
     counters: Option<Counters>,
     changed: bool,
 }
 
 impl<'a> Step<'a> {
     pub fn new(edit: &'a mut dyn Edit, stamp: Stamp) -> Self {
-        Self { edit, stamp, counters: None, changed: false }
+        Self { edit, stamp, caller: None, counters: None, changed: false }
+    }
+
+    /// The step is asked for by this client.
+    pub fn of(mut self, caller: Option<ClientId>) -> Self {
+        self.caller = caller;
+        self
+    }
+
+    /// The client that asks for the step; none: NFSv3, or the cluster itself.
+    pub fn caller(&self) -> Option<ClientId> {
+        self.caller
     }
 
     pub fn now(&self) -> Time {
@@ -106,6 +120,11 @@ impl<'a> Step<'a> {
             Some(counters) => self.put(&keys::counters(), &counters),
             None => Ok(()),
         }
+    }
+
+    /// A step that did nothing ends here.
+    pub fn undone(&self) {
+        assert!(!self.changed, "given up after a change");
     }
 
     /// A refused step ends here.

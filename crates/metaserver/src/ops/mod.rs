@@ -11,6 +11,7 @@ pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod create_session;
 pub(crate) mod deallocate;
+pub(crate) mod delegreturn;
 pub(crate) mod destroy;
 pub(crate) mod exchange_id;
 pub(crate) mod filehandles;

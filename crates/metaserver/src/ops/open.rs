@@ -1,20 +1,23 @@
-//! OPEN (RFC 8881, section 18.16): claims NULL and FH; creation in every mode.
+//! OPEN (RFC 8881, section 18.16): claims NULL and FH, and those of opens that a delegation allowed; creation in every
+//! mode. A read delegation comes with it where it is worth one.
 
 use namespace::{
-    ClientId, Command, Create, Exists, Inode, Kind, NewNode, Open, OpenTarget, Reply, Share, read,
+    ClientId, Command, Create, Exists, Inode, InodeId, Kind, NewNode, Open, OpenTarget, Reply, Share, State,
+    read,
 };
 use store::View;
 use wire::nfs4::open::{
     Args, Claim, CreateHow, Delegation, OpenHow, RESULT_LOCKTYPE_POSIX, RESULT_MAY_NOTIFY_LOCK,
-    RESULT_PRESERVE_UNLINKED, ResOk, WANT_NO_DELEG, WhyNone, WhyOther,
+    RESULT_PRESERVE_UNLINKED, ReadDelegation, ResOk, SHARE_ACCESS_READ, WANT_ANY_DELEG, WANT_CANCEL,
+    WANT_NO_DELEG, WANT_NO_PREFERENCE, WANT_READ_DELEG, WANT_WRITE_DELEG, WhyNone, WhyOther,
 };
-use wire::nfs4::{Bitmap, ChangeInfo, Fattr, Status, attr};
+use wire::nfs4::{self, Ace, Bitmap, ChangeInfo, Fattr, Status, attr};
 
 use crate::Metaserver;
 use crate::attributes::{self, Wanted};
 use crate::errors::store_failed;
 use crate::names;
-use crate::nfs4::{Context, change_info, client, wire_stateid};
+use crate::nfs4::{Context, change_info, check_sequence, client, stateid, wire_stateid};
 use crate::owners::Owners;
 use crate::recall::CUT_TRIES_MAX;
 use crate::setattr::{given_to, new_attributes};
@@ -48,12 +51,14 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         owner: args.owner.owner.0.to_vec(),
         access: access_share(args.share_access)?,
         deny: deny_share(args.share_deny)?,
+        delegate: wants_delegation(context, &args),
+        under: None,
     };
     let current = context.state.current()?;
     if !matches!(args.claim, Claim::Previous(_)) {
         check_reclaimed(server, client)?;
     }
-    let delegation = refusal_to_delegate(&args);
+    let want = args.want();
     let (reply, attrset) = match (args.claim, args.openhow) {
         (Claim::Null(name), OpenHow::NoCreate) => {
             let name = names::checked(&name)?;
@@ -71,13 +76,28 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
             let prepare = move |view: &dyn View| opener.by_inode(view, current.inode);
             (server.change(context, prepare).await?, Bitmap::EMPTY)
         }
-        (Claim::Fh, OpenHow::Create(_)) => return Err(Status::Inval),
+        // What the client has opened by its delegation, before it gives that back.
+        (Claim::DelegateCur(cur), OpenHow::NoCreate) => {
+            let name = names::checked(&cur.file)?;
+            let under = Some(stateid(&cur.delegate_stateid)?);
+            let opener = Opener { delegate: false, under, ..opener };
+            let prepare = move |view: &dyn View| opener.by_name(view, current.inode, name);
+            (server.change(context, prepare).await?, Bitmap::EMPTY)
+        }
+        (Claim::DelegCurFh(delegation), OpenHow::NoCreate) => {
+            let opener = Opener { delegate: false, under: Some(stateid(&delegation)?), ..opener };
+            let prepare = move |view: &dyn View| opener.by_inode(view, current.inode);
+            (server.change(context, prepare).await?, Bitmap::EMPTY)
+        }
+        (Claim::Fh | Claim::DelegateCur(_) | Claim::DelegCurFh(_), OpenHow::Create(_)) => {
+            return Err(Status::Inval);
+        }
         // No state is ever lost, so there is never a grace period to reclaim in.
         (Claim::Previous(_), _) => return Err(Status::NoGrace),
-        // There are no delegations to claim.
-        _ => return Err(Status::NotSupp),
+        // A client that starts again has no delegations to claim (section 10.2.1).
+        (Claim::DelegatePrev(_) | Claim::DelegPrevFh, _) => return Err(Status::NotSupp),
     };
-    let Reply::Opened { stateid, inode, created, dir, work } = reply else {
+    let Reply::Opened { stateid, inode, created, dir, work, delegation } = reply else {
         return Err(Status::ServerFault);
     };
     server.finish_work(work).await?;
@@ -92,7 +112,10 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         cinfo: dir.map_or(ChangeInfo { atomic: true, before: 0, after: 0 }, change_info),
         rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED | may_notify,
         attrset: if created { attrset } else { attrset.intersection(&TRUNCATION) },
-        delegation,
+        delegation: match delegation {
+            Some(stateid) => read_delegation(wire_stateid(stateid)),
+            None => why_none(want),
+        },
     })
 }
 
@@ -103,11 +126,28 @@ fn check_reclaimed(server: &Metaserver, client: ClientId) -> Result<(), Status> 
     if client.reclaim_complete { Ok(()) } else { Err(Status::Grace) }
 }
 
-/// Never a delegation; who said that he wants none is told that this is why (RFC 8881, section 18.16.3).
-fn refusal_to_delegate(args: &Args) -> Delegation {
-    match args.want() {
+/// Whether a read delegation is of use: the client reads, wants one or leaves it to us, and can be called back.
+fn wants_delegation(context: &Context, args: &Args) -> bool {
+    let reads = args.access() == SHARE_ACCESS_READ;
+    let wants = matches!(args.want(), WANT_NO_PREFERENCE | WANT_READ_DELEG | WANT_ANY_DELEG);
+    let back = context.session.as_ref().map(|session| &session.back);
+    reads && wants && back.is_some_and(|back| !back.is_down() && !back.is_broken())
+}
+
+fn read_delegation(stateid: nfs4::Stateid) -> Delegation {
+    // Nobody may open without asking for ACCESS first: the mode bits are ours to judge.
+    let permissions = Ace { kind: 0, flag: 0, access_mask: 0, who: bytes::Bytes::new() };
+    Delegation::Read(ReadDelegation { stateid, recall: false, permissions })
+}
+
+/// Why there is none, for a client that said what it wants (RFC 8881, section 18.16.3).
+fn why_none(want: u32) -> Delegation {
+    match want {
+        WANT_NO_PREFERENCE => Delegation::None,
         WANT_NO_DELEG => Delegation::NoneExt(WhyNone::Other(WhyOther::NotWanted)),
-        _ => Delegation::None,
+        WANT_CANCEL => Delegation::NoneExt(WhyNone::Other(WhyOther::Cancelled)),
+        WANT_WRITE_DELEG => Delegation::NoneExt(WhyNone::Resource { will_signal: false }),
+        _ => Delegation::NoneExt(WhyNone::Contention { will_push: false }),
     }
 }
 
@@ -150,12 +190,37 @@ struct Opener<'a> {
     owner: Vec<u8>,
     access: Share,
     deny: Share,
+    /// A read delegation is of use to the client.
+    delegate: bool,
+    /// The delegation that the open was done by.
+    under: Option<namespace::Stateid>,
 }
 
 impl Opener<'_> {
-    fn command(&self, target: OpenTarget) -> Command {
+    /// `file`: that which there is, if there is one.
+    fn command(&self, target: OpenTarget, file: Option<InodeId>) -> Command {
         let Self { client, access, deny, .. } = *self;
-        Command::Open(Open { client, owner: self.owner.clone(), target, access, deny })
+        let owner = self.owner.clone();
+        let now = self.server.clock.monotonic();
+        let contended = |inode| self.server.delegations.is_contended(inode, now);
+        let delegate = self.delegate && !file.is_some_and(contended);
+        Command::Open(Open { client, owner, target, access, deny, delegate })
+    }
+
+    /// That the delegation that the open was done by is one of this file.
+    fn check_delegation(&self, view: &dyn View, inode: InodeId) -> Result<(), Status> {
+        let Some(given) = self.under else { return Ok(()) };
+        match read::state(view, given.id).map_err(store_failed)? {
+            Some(State::Delegation(delegation))
+                if delegation.client == self.client && delegation.inode == inode =>
+            {
+                if delegation.revoked {
+                    return Err(Status::DelegRevoked);
+                }
+                check_sequence(given.sequence, delegation.stateid.sequence)
+            }
+            _ => Err(Status::BadStateid),
+        }
     }
 
     fn check_file(&self, inode: &Inode) -> Result<(), Status> {
@@ -177,7 +242,7 @@ impl Opener<'_> {
         Ok(())
     }
 
-    fn dir(&self, view: &dyn View, dir: namespace::InodeId) -> Result<Inode, Status> {
+    fn dir(&self, view: &dyn View, dir: InodeId) -> Result<Inode, Status> {
         let dir = self.server.inode(view, dir)?;
         match dir.kind {
             Kind::Directory(_) => Ok(dir),
@@ -186,20 +251,22 @@ impl Opener<'_> {
         }
     }
 
-    fn by_inode(&self, view: &dyn View, inode: namespace::InodeId) -> Result<Command, Status> {
+    fn by_inode(&self, view: &dyn View, inode: InodeId) -> Result<Command, Status> {
+        self.check_delegation(view, inode)?;
         self.check_file(&self.server.inode(view, inode)?)?;
-        Ok(self.command(OpenTarget::Inode(inode)))
+        Ok(self.command(OpenTarget::Inode(inode), Some(inode)))
     }
 
-    fn by_name(&self, view: &dyn View, dir: namespace::InodeId, name: Vec<u8>) -> Result<Command, Status> {
+    fn by_name(&self, view: &dyn View, dir: InodeId, name: Vec<u8>) -> Result<Command, Status> {
         self.user.check(&self.dir(view, dir)?, Permission::EXECUTE)?;
         let found = read::lookup(view, dir, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
+        self.check_delegation(view, found)?;
         self.check_file(&self.server.inode(view, found)?)?;
-        Ok(self.command(OpenTarget::Name { dir, name }))
+        Ok(self.command(OpenTarget::Name { dir, name }, Some(found)))
     }
 
     /// The node for a new file. An existing one needs no place, so that it can be opened while no data server is there.
-    async fn placed(&self, dir: namespace::InodeId, name: &[u8]) -> Result<Option<NewNode>, Status> {
+    async fn placed(&self, dir: InodeId, name: &[u8]) -> Result<Option<NewNode>, Status> {
         let exists = {
             let view = self.server.view()?;
             read::lookup(&*view, dir, name).map_err(store_failed)?.is_some()
@@ -211,7 +278,7 @@ impl Opener<'_> {
     async fn create_or_cut(
         self,
         context: &mut Context,
-        dir: namespace::InodeId,
+        dir: InodeId,
         name: Vec<u8>,
         node: Option<NewNode>,
         how: How,
@@ -235,13 +302,14 @@ impl Opener<'_> {
     fn create(
         &self,
         view: &dyn View,
-        dir: namespace::InodeId,
+        dir: InodeId,
         name: Vec<u8>,
         node: Option<NewNode>,
         how: How,
     ) -> Result<Command, Status> {
         let parent = self.dir(view, dir)?;
-        let node = match read::lookup(view, dir, &name).map_err(store_failed)? {
+        let known = read::lookup(view, dir, &name).map_err(store_failed)?;
+        let node = match known {
             Some(found) => {
                 let inode = self.server.inode(view, found)?;
                 self.user.check(&parent, Permission::EXECUTE)?;
@@ -269,6 +337,6 @@ impl Opener<'_> {
             new_attributes(&self.user, &parent, mode.unwrap_or(0o644), false, accessed, modified);
         let attributes = given_to(&self.user, attributes, uid, gid)?;
         let create = Create { dir, name, node, attributes, exists: how.exists };
-        Ok(self.command(OpenTarget::Create { create, truncate: how.truncate }))
+        Ok(self.command(OpenTarget::Create { create, truncate: how.truncate }, known))
     }
 }

@@ -1,6 +1,6 @@
 //! TEST_STATEID and FREE_STATEID (RFC 8881, sections 18.48 and 18.38).
 
-use namespace::{Command, read};
+use namespace::{Command, State, read};
 use wire::nfs4::{Stateid, Status, free_stateid, test_stateid};
 
 use crate::Metaserver;
@@ -14,7 +14,8 @@ pub(crate) async fn free(
 ) -> Result<(), Status> {
     let client = client(context)?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
-    server.change(context, |_| Ok(Command::FreeState { client, stateid: given })).await.map(drop)
+    server.change(context, |_| Ok(Command::FreeState { client, stateid: given })).await?;
+    server.acknowledged(client)
 }
 
 pub(crate) fn test(
@@ -34,7 +35,11 @@ fn test_one(server: &Metaserver, context: &Context, given: &Stateid) -> Status {
         if state.client() != client(context)? {
             return Err(Status::BadStateid);
         }
-        check_sequence(given.sequence, state.stateid().sequence)
+        check_sequence(given.sequence, state.stateid().sequence)?;
+        match state {
+            State::Delegation(delegation) if delegation.revoked => Err(Status::DelegRevoked),
+            _ => Ok(()),
+        }
     };
     tested().err().unwrap_or(Status::Ok)
 }

@@ -8,8 +8,8 @@ use super::{Findings, marks, table};
 use crate::record::{Counters, HeldLock, OwnerRecord, SlotRecord, Use};
 use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
-    ByteRange, ClientId, ClientRecord, Inode, InodeId, LockKind, OpenState, Reply, SessionRecord, State,
-    StateId, keys, read,
+    ByteRange, ClientId, ClientRecord, DelegationState, Inode, InodeId, LockKind, OpenState, Reply,
+    SessionRecord, Share, State, StateId, keys, read,
 };
 
 pub(super) fn check(
@@ -33,7 +33,8 @@ pub(super) fn check(
             format!("{id:?} is of {:?}, which is not there or not confirmed", state.client())
         });
         let inode = inodes.get(&state.inode());
-        findings.expect(inode.is_some_and(|inode| inode.layout().is_some()), || {
+        let revoked = matches!(state, State::Delegation(DelegationState { revoked: true, .. }));
+        findings.expect(revoked || inode.is_some_and(|inode| inode.layout().is_some()), || {
             format!("{id:?} is of {:?}, which is not there or not a file", state.inode())
         });
         if let State::Layout(layout) = state {
@@ -144,7 +145,7 @@ fn indexes(
     let marks: BTreeSet<Vec<u8>> = marks(view, keys::CLIENT_STATES)?.into_iter().collect();
     findings.expect(marks == by_client, || "the states of clients are not those that there are".to_string());
     let mut indexed = BTreeMap::new();
-    for tag in [keys::OPENS, keys::LOCK_STATES, keys::LAYOUTS] {
+    for tag in [keys::OPENS, keys::LOCK_STATES, keys::LAYOUTS, keys::DELEGATIONS] {
         indexed.append(&mut table::<StateId>(view, tag, findings)?);
     }
     findings.expect(indexed == by_inode, || format!("files have {indexed:02x?}, there are {by_inode:02x?}"));
@@ -156,7 +157,8 @@ fn indexes(
     Ok(())
 }
 
-/// No open denies what another has, and a layout or a lock lives under an open of its client.
+/// No open denies what another has; a lock lives under an open of its client, a layout under an open or a delegation; a
+/// delegation and another client's open for writing exclude each other.
 fn shares(states: &BTreeMap<StateId, State>, findings: &mut Findings) {
     let mut opens: BTreeMap<InodeId, Vec<&OpenState>> = BTreeMap::new();
     for state in states.values() {
@@ -172,6 +174,11 @@ fn shares(states: &BTreeMap<StateId, State>, findings: &mut Findings) {
             others.push(open);
         }
     }
+    let delegations: BTreeSet<(InodeId, ClientId)> = states
+        .values()
+        .filter(|state| matches!(state, State::Delegation(DelegationState { revoked: false, .. })))
+        .map(|state| (state.inode(), state.client()))
+        .collect();
     for state in states.values() {
         match state {
             State::Open(_) => {}
@@ -182,8 +189,17 @@ fn shares(states: &BTreeMap<StateId, State>, findings: &mut Findings) {
             }
             State::Layout(layout) => {
                 let opens = opens.get(&layout.inode);
-                let holds = opens.is_some_and(|opens| opens.iter().any(|open| open.client == layout.client));
-                findings.expect(holds, || format!("{layout:?} is under no open"));
+                let open = opens.is_some_and(|opens| opens.iter().any(|open| open.client == layout.client));
+                let delegated = delegations.contains(&(layout.inode, layout.client));
+                findings.expect(open || delegated, || format!("{layout:?} is under no open"));
+            }
+            State::Delegation(delegation) if delegation.revoked => {}
+            State::Delegation(delegation) => {
+                let others = opens.get(&delegation.inode).into_iter().flatten();
+                for other in others.filter(|open| open.client != delegation.client) {
+                    let conflict = other.access.contains(Share::WRITE) || other.deny.contains(Share::READ);
+                    findings.expect(!conflict, || format!("{delegation:?} conflicts with {other:?}"));
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 use store::StoreError;
 
 use super::set_attributes::file_of;
+use crate::states::delegation;
 use crate::step::{Step, Stop};
 use crate::{DataPlace, Error, File, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, Reply, keys, read};
 
@@ -19,6 +20,7 @@ pub(crate) fn write(step: &mut Step<'_>, inode: InodeId, offset: u64, data: &[u8
     if file.data != DataPlace::Inline {
         return Err(Error::Delay.into());
     }
+    delegation::check(step, inode.id)?;
     let key = keys::inline(inode.id);
     if offset == 0 && end >= inode.written {
         step.put_data(&key, data)?;

@@ -1,6 +1,7 @@
 //! LINK.
 
 use super::entry;
+use crate::states::delegation;
 use crate::step::{Step, Stop};
 use crate::{Error, InodeId, LINKS_MAX, Reply};
 
@@ -19,6 +20,7 @@ pub(crate) fn link(step: &mut Step<'_>, inode: InodeId, dir: InodeId, name: &[u8
     if inode.links >= LINKS_MAX {
         return Err(Error::TooManyLinks.into());
     }
+    delegation::check(step, inode.id)?;
     entry::add(step, &mut dir, name, inode.id)?;
     let change = dir.data_changed(step.now());
     step.put_inode(&dir)?;

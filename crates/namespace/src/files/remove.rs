@@ -7,6 +7,7 @@
 use store::StoreError;
 
 use super::{entry, inline, xattr};
+use crate::states::delegation;
 use crate::step::{Step, Stop};
 use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, keys, read, work};
 
@@ -22,6 +23,7 @@ pub(crate) fn remove(step: &mut Step<'_>, dir: InodeId, name: &[u8], expect: Exp
         }
         (Expect::Anything | Expect::Directory | Expect::NotDirectory, _) => {}
     }
+    delegation::check(step, inode.id)?;
     entry::take(step, &mut dir, name, found)?;
     if inode.directory().is_some() {
         dir.links -= 1; // its `..`

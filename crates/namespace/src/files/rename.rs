@@ -4,6 +4,7 @@ use store::StoreError;
 
 use super::{entry, remove};
 use crate::record::Name;
+use crate::states::delegation;
 use crate::step::{Step, Stop};
 use crate::{Error, Inode, InodeId, Reply, read};
 
@@ -34,6 +35,10 @@ pub(crate) fn rename(
         None => None,
         Some(over) => Some((over, replaceable(step, over, moves_directory)?)),
     };
+    delegation::check(step, moved.id)?;
+    if let Some((over, _)) = &replaced {
+        delegation::check(step, over.inode)?;
+    }
 
     entry::take(step, &mut source, from, found)?;
     if moves_directory {

@@ -5,7 +5,7 @@
 //! when the file grows over them.
 
 use super::size;
-use crate::states::layout_state;
+use crate::states::{delegation, layout_state};
 use crate::step::{Step, Stop};
 use crate::{
     DataPlace, Error, File, Inode, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes,
@@ -29,6 +29,7 @@ pub(crate) fn set_attributes(
         (Some(size), Some(_)) if size > SIZE_BYTES_MAX => return Err(Error::TooLarge.into()),
         (Some(_), Some(_)) => size::check(step, &inode, set.layout_of)?,
     }
+    delegation::check(step, inode.id)?;
 
     if let Some(mode) = set.mode {
         inode.mode = mode & MODE_BITS;
@@ -64,6 +65,7 @@ pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64, cuts: u32) ->
     if inode.cuts != cuts || file.data != DataPlace::Striped {
         return Err(Error::Delay.into());
     }
+    delegation::check(step, inode.id)?;
     inode.wrote(end);
     inode.data_changed(step.now());
     step.put_inode(&inode)?;

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use store::StoreError;
 
 use crate::record::{Xattr, XattrHead, decode_head};
+use crate::states::delegation;
 use crate::step::{Step, Stop};
 use crate::{
     Error, Inode, InodeId, Reply, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XATTRS_MAX,
@@ -43,6 +44,7 @@ pub(crate) fn set(
     if others >= XATTRS_MAX || bytes > XATTRS_BYTES_MAX {
         return Err(Error::NoXattrRoom.into());
     }
+    delegation::check(step, inode.id)?;
     let change = inode.attributes_changed(step.now());
     let cookie = known.map_or(change.after, |known| known.cookie);
     step.put(&keys::xattr(inode.id, name), &Xattr { cookie, value: value.to_vec() })?;
@@ -53,6 +55,7 @@ pub(crate) fn set(
 pub(crate) fn remove(step: &mut Step<'_>, inode: InodeId, name: &[u8]) -> Result<Reply, Stop> {
     let mut inode = holder(step, inode)?;
     find(step, inode.id, name)?.ok_or(Error::NoXattr)?;
+    delegation::check(step, inode.id)?;
     step.delete(&keys::xattr(inode.id, name))?;
     let change = inode.attributes_changed(step.now());
     step.put_inode(&inode)?;

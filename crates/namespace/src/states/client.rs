@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use store::StoreError;
 
-use super::{open, session};
+use super::{delegation, open, session};
 use crate::record::{OwnerRecord, get};
 use crate::step::{Step, Stop};
 use crate::{ClientId, ClientRecord, Error, Principal, Reply, State, UNCONFIRMED_MAX, keys, read};
@@ -215,9 +215,10 @@ fn is_busy(step: &Step<'_>, client: ClientId) -> Result<bool, StoreError> {
 /// Ends a client with all that it has: opens, and with them locks and layouts; sessions, and with them slots.
 pub(super) fn end(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), StoreError> {
     for id in read::states(step.view(), client.id)? {
-        // Locks and layouts live under opens, and may be gone already.
+        // Locks and layouts live under opens and delegations, and may be gone already.
         match read::state(step.view(), id)? {
             Some(State::Open(state)) => open::end(step, &state)?,
+            Some(State::Delegation(state)) => delegation::end(step, state)?,
             Some(State::Lock(_) | State::Layout(_)) | None => {}
         }
     }

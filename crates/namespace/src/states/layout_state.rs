@@ -28,6 +28,8 @@ pub(crate) fn get_layout(
     }
     match &presented {
         State::Open(_) | State::Lock(_) => table::check_sequence(stateid, presented.stateid())?,
+        State::Delegation(state) if state.revoked => return Err(Error::DelegationRevoked.into()),
+        State::Delegation(_) => table::check_sequence(stateid, presented.stateid())?,
         State::Layout(_) => table::check_layout_sequence(stateid, presented.stateid())?,
     }
     if mode == IoMode::ReadWrite && !open::may_write(step, inode, client)? {
@@ -183,7 +185,9 @@ fn find(step: &Step<'_>, client: ClientId, inode: InodeId, stateid: Stateid) -> 
             table::check_layout_sequence(stateid, layout.stateid)?;
             Ok(layout)
         }
-        State::Layout(_) | State::Open(_) | State::Lock(_) => Err(Error::BadStateid.into()),
+        State::Layout(_) | State::Open(_) | State::Lock(_) | State::Delegation(_) => {
+            Err(Error::BadStateid.into())
+        }
     }
 }
 
@@ -191,7 +195,7 @@ fn of_client(step: &Step<'_>, inode: InodeId, client: ClientId) -> Result<Option
     let Some(id) = get::<StateId>(step.view(), &keys::layout(inode, client))? else { return Ok(None) };
     match read::state(step.view(), id)? {
         Some(State::Layout(layout)) => Ok(Some(layout)),
-        Some(State::Open(_) | State::Lock(_)) | None => {
+        Some(State::Open(_) | State::Lock(_) | State::Delegation(_)) | None => {
             Err(StoreError { doing: "find a layout", cause: format!("{id:?} is not a layout") })
         }
     }

@@ -106,6 +106,12 @@ pub(crate) fn free_state(step: &mut Step<'_>, client: ClientId, stateid: Stateid
     let state = table::find(step, client, stateid.id)?;
     match &state {
         State::Layout(_) => return Err(Error::BadStateid.into()),
+        State::Delegation(delegation) => {
+            table::check_sequence(stateid, delegation.stateid)?;
+            if !delegation.revoked {
+                return Err(Error::LocksHeld.into());
+            }
+        }
         State::Open(open) => {
             table::check_sequence(stateid, open.stateid)?;
             return Err(Error::LocksHeld.into());
@@ -145,7 +151,7 @@ fn find(step: &Step<'_>, client: ClientId, stateid: Stateid) -> Result<LockState
 fn find_any(step: &Step<'_>, client: ClientId, id: StateId) -> Result<LockState, Stop> {
     match table::find(step, client, id)? {
         State::Lock(lock) => Ok(lock),
-        State::Open(_) | State::Layout(_) => Err(Error::BadStateid.into()),
+        State::Open(_) | State::Layout(_) | State::Delegation(_) => Err(Error::BadStateid.into()),
     }
 }
 

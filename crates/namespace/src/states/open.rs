@@ -2,7 +2,7 @@
 
 use store::StoreError;
 
-use super::{client, layout_state, lock, table};
+use super::{client, delegation, layout_state, lock, table};
 use crate::files::create::{self, Found};
 use crate::files::{entry, remove, size};
 use crate::record::get;
@@ -53,7 +53,8 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
         Target::New { dir, create } => {
             let (inode, dir) = create::make(step, dir, create)?;
             let stateid = add(step, inode.id, open)?;
-            Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), work: None })
+            let delegation = delegation::grant(step, &inode, open)?;
+            Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), work: None, delegation })
         }
         Target::Known { mut inode, dir, made_by_it, cut } => {
             match inode.kind {
@@ -72,6 +73,7 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
             if cut {
                 size::check(step, &inode, Some(open.client))?;
             }
+            delegation::check_open(step, inode.id, open, cut)?;
             // First ours, so that the file stays if it has no name and only they had it open.
             let stateid = add(step, inode.id, open)?;
             lapsed.iter().try_for_each(|client| client::end(step, client))?;
@@ -81,7 +83,8 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
                 inode.data_changed(step.now());
                 step.put_inode(&inode)?;
             }
-            Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, work })
+            let delegation = delegation::grant(step, &inode, open)?;
+            Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, work, delegation })
         }
     }
 }
@@ -146,12 +149,14 @@ pub(super) fn find(step: &Step<'_>, client: ClientId, stateid: Stateid) -> Resul
     Ok(open)
 }
 
-/// Ends an open with the locks that came through it; the client's layout of the file goes with its last open, and the
+/// Ends an open with the locks that came through it; the client's layout of the file goes with its last open or delegation, and the
 /// file when it has no name and nothing else holds it.
 pub(super) fn end(step: &mut Step<'_>, open: &OpenState) -> Result<(), StoreError> {
     lock::end_under(step, open)?;
     table::remove(step, &State::Open(open.clone()))?;
-    if !read::any_key(step.view(), &keys::open(open.inode, open.client, &[]))? {
+    if !read::any_key(step.view(), &keys::open(open.inode, open.client, &[]))?
+        && delegation::of_client(step, open.inode, open.client)?.is_none()
+    {
         layout_state::end_of_client(step, open.inode, open.client)?;
     }
     remove::discard_if_orphan(step, open.inode)

@@ -74,7 +74,7 @@ fn change_client_use(
 /// What one state adds to the use that its client makes of us.
 pub(crate) fn client_use_of(state: &State) -> u64 {
     match state {
-        State::Open(_) | State::Layout(_) => 1,
+        State::Open(_) | State::Layout(_) | State::Delegation(_) => 1,
         State::Lock(lock) => 1 + u64::from(lock.ranges),
     }
 }
@@ -119,6 +119,8 @@ pub(crate) fn index_key(state: &State) -> Key {
         State::Open(open) => keys::open(open.inode, open.client, &open.owner),
         State::Lock(lock) => keys::lock_state(lock.inode, lock.client, &lock.owner),
         State::Layout(layout) => keys::layout(layout.inode, layout.client),
+        State::Delegation(state) if state.revoked => keys::revoked(state.client, state.stateid.id),
+        State::Delegation(state) => keys::delegation(state.inode, state.client),
     }
 }
 
@@ -144,9 +146,11 @@ pub(crate) fn use_of(state: &State) -> Use {
             denying_read: u32::from(open.deny.contains(Share::READ)),
             denying_write: u32::from(open.deny.contains(Share::WRITE)),
             layouts: 0,
+            delegations: 0,
         },
         State::Lock(_) => Use::default(),
         State::Layout(_) => Use { layouts: 1, ..Use::default() },
+        State::Delegation(state) => Use { delegations: u32::from(!state.revoked), ..Use::default() },
     }
 }
 
@@ -159,6 +163,7 @@ impl Use {
             denying_read: self.denying_read + more.denying_read,
             denying_write: self.denying_write + more.denying_write,
             layouts: self.layouts + more.layouts,
+            delegations: self.delegations + more.delegations,
         }
     }
 
@@ -170,6 +175,7 @@ impl Use {
             denying_read: self.denying_read - less.denying_read,
             denying_write: self.denying_write - less.denying_write,
             layouts: self.layouts - less.layouts,
+            delegations: self.delegations - less.delegations,
         }
     }
 }

@@ -221,11 +221,18 @@ impl<'a> Chooser<'a> {
         Some(self.bent(id, sequence, client, inode))
     }
 
+    fn delegation_state(&mut self) -> Option<(Stateid, ClientId, InodeId)> {
+        let delegations = self.plain.delegations.iter().map(|(id, held)| (*id, held.client, held.inode));
+        let (id, client, inode) = self.any(delegations)?;
+        Some(self.bent(id, 1, client, inode))
+    }
+
     fn any_state(&mut self) -> Option<(Stateid, ClientId, InodeId)> {
-        match self.pick(3) {
+        match self.pick(4) {
             0 => self.open_state(),
             1 => self.lock_state(),
-            _ => self.layout_state(),
+            2 => self.layout_state(),
+            _ => self.delegation_state(),
         }
     }
 
@@ -283,6 +290,11 @@ impl<'a> Chooser<'a> {
     fn command(&mut self) -> Command {
         if self.seldom(16) {
             return self.command_of_xattr();
+        }
+        if self.seldom(30)
+            && let Some(command) = self.command_of_delegation()
+        {
+            return command;
         }
         let kind = self.pick(100);
         // What needs a state that there is none of becomes a create.
@@ -483,7 +495,8 @@ impl<'a> Chooser<'a> {
                     _ => self.client(),
                 };
                 let owner = self.one(OPEN_OWNERS).as_bytes().to_vec();
-                Command::Open(Open { client, owner, target, access, deny })
+                let delegate = self.pick(3) < 2;
+                Command::Open(Open { client, owner, target, access, deny, delegate })
             }
             _ if kind == 99 || kind == 8 => self.command_of_cluster(),
             9 => Command::WorkDone { ids: self.work_ids() },
@@ -498,6 +511,16 @@ impl<'a> Chooser<'a> {
                 Command::Create(self.create(node))
             }
         }
+    }
+
+    fn command_of_delegation(&mut self) -> Option<Command> {
+        let (stateid, client, inode) = self.delegation_state()?;
+        Some(match self.pick(5) {
+            0 | 1 => Command::DelegationReturn { client, stateid },
+            2 => Command::DelegationRevoke { client, inode },
+            3 => Command::FreeState { client, stateid },
+            _ => Command::LayoutGet { client, inode, stateid, mode: IoMode::Read },
+        })
     }
 
     fn command_of_xattr(&mut self) -> Command {

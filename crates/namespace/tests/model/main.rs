@@ -123,5 +123,5 @@ fn tell(past: &[Proposal], last: &Proposal) -> String {
 
 /// Whether a reply says that something was done.
 fn is_done(reply: &Reply) -> bool {
-    !matches!(reply, Reply::Refused(_) | Reply::Denied(_))
+    !matches!(reply, Reply::Refused(_) | Reply::Denied(_) | Reply::Delegated { .. })
 }

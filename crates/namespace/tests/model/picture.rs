@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use namespace::*;
 use store::View;
 
-use crate::plain::Plain;
+use crate::plain::{Plain, PlainDelegation};
 
 /// What is seen of the world.
 #[derive(Debug, Default, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Picture {
     states: BTreeMap<StateId, Seen>,
     locks: BTreeMap<InodeId, Vec<Held>>,
     layouts: BTreeMap<InodeId, Vec<(ClientId, Stateid, IoMode)>>,
+    delegations: BTreeMap<InodeId, Vec<(ClientId, Stateid)>>,
+    revoked: Vec<ClientId>,
     shares: BTreeMap<InodeId, Vec<bool>>,
     lock_tests: BTreeMap<InodeId, Vec<Option<Conflict>>>,
     held_files: BTreeMap<InodeId, (bool, bool)>,
@@ -59,6 +61,7 @@ enum Seen {
         recalled: bool,
         times_set: bool,
     },
+    Delegation(DelegationState),
 }
 
 /// Locks that a stranger and one of the owners might ask for.
@@ -75,6 +78,7 @@ impl Picture {
         let mut picture = Picture {
             inodes_counted: read::counts(view).expect("reads"),
             work: read::work(view, usize::MAX).expect("reads"),
+            revoked: read::revoked(view).expect("reads"),
             servers: read::data_servers(view).expect("reads"),
             devices: read::devices(view).expect("reads"),
             ..Picture::default()
@@ -118,6 +122,10 @@ impl Picture {
             picture.inline_data.insert(id, read::inline_data(view, id).expect("reads").to_vec());
             picture.locks.insert(id, read::locks(view, id).expect("reads"));
             picture.layouts.insert(id, read::layouts(view, id).expect("reads"));
+            let delegations = read::delegations(view, id).expect("reads");
+            if !delegations.is_empty() {
+                picture.delegations.insert(id, delegations);
+            }
             let shares = share_questions(plain)
                 .map(|(wanted, except)| read::share_conflict(view, id, wanted, except).expect("reads"));
             picture.shares.insert(id, shares.collect());
@@ -201,6 +209,20 @@ impl Picture {
                 Seen::Layout { stateid, client, inode, mode, recalled, times_set: layout.times_set },
             );
         }
+        for (id, PlainDelegation { client, inode, revoked }) in &plain.delegations {
+            let (client, inode, revoked) = (*client, *inode, *revoked);
+            let stateid = Stateid { sequence: 1, id: *id };
+            let seen = Seen::Delegation(DelegationState { stateid, client, inode, revoked });
+            picture.states.insert(*id, seen);
+            if revoked {
+                picture.revoked.push(client);
+            } else {
+                let of_file = picture.delegations.entry(inode).or_default();
+                of_file.push((client, stateid));
+                of_file.sort();
+            }
+        }
+        picture.revoked.sort();
         let asks = askers(plain);
         for id in plain.nodes.keys().filter(|id| plain.is_file(**id)) {
             let id = *id;
@@ -237,7 +259,9 @@ impl Picture {
             }
             picture.lock_tests.insert(id, tests);
             let laid_out = plain.layouts.values().any(|layout| layout.inode == id);
-            picture.held_files.insert(id, (laid_out || !opens.is_empty(), plain.pending_cut(id)));
+            picture
+                .held_files
+                .insert(id, (laid_out || !opens.is_empty() || plain.is_delegated(id), plain.pending_cut(id)));
         }
         picture
     }
@@ -264,6 +288,8 @@ impl Picture {
             part("states", &self.states, &expected.states),
             part("locks", &self.locks, &expected.locks),
             part("layouts", &self.layouts, &expected.layouts),
+            part("delegations", &self.delegations, &expected.delegations),
+            part("revoked", &self.revoked, &expected.revoked),
             part("shares", &self.shares, &expected.shares),
             part("lock tests", &self.lock_tests, &expected.lock_tests),
             part("held files", &self.held_files, &expected.held_files),
@@ -305,6 +331,7 @@ fn see(state: State) -> Seen {
         State::Lock(LockState { stateid, client, inode, owner, open, .. }) => {
             Seen::Lock { stateid, client, inode, owner, open }
         }
+        State::Delegation(delegation) => Seen::Delegation(delegation),
         State::Layout(LayoutState { stateid, client, inode, mode, recalled, times_set }) => {
             Seen::Layout { stateid, client, inode, mode, recalled, times_set }
         }

@@ -4,6 +4,7 @@ mod attributes;
 mod broken;
 mod clients;
 mod cluster;
+mod delegations;
 mod disk_format;
 mod layouts;
 mod locks;

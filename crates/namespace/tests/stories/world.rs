@@ -300,7 +300,8 @@ impl World {
         access: Share,
         deny: Share,
     ) -> Outcome {
-        self.apply(Command::Open(Open { client, owner: owner.as_bytes().to_vec(), target, access, deny }))
+        let owner = owner.as_bytes().to_vec();
+        self.apply(Command::Open(Open { client, owner, target, access, deny, delegate: false }))
     }
 
     /// OPEN with creation, with access to both.
@@ -308,6 +309,26 @@ impl World {
         let (dir, name) = self.split(path);
         let create = create(dir, &name, NewNode::File(LAYOUT), exists);
         self.open_target(client, "owner", OpenTarget::Create { create, truncate }, BOTH, NONE)
+    }
+
+    /// OPEN for reading by a client that wants a delegation: the open, and what came with it.
+    pub fn open_delegated(
+        &mut self,
+        client: ClientId,
+        path: &str,
+    ) -> Result<(Stateid, Option<Stateid>), Error> {
+        let (dir, name) = self.split(path);
+        let target = OpenTarget::Name { dir, name };
+        let owner = b"owner".to_vec();
+        let open = Open { client, owner, target, access: READ, deny: NONE, delegate: true };
+        match self.apply(Command::Open(open))? {
+            Reply::Opened { stateid, delegation, .. } => Ok((stateid, delegation)),
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    pub fn return_delegation(&mut self, client: ClientId, stateid: Stateid) -> Outcome {
+        self.apply(Command::DelegationReturn { client, stateid })
     }
 
     pub fn close(&mut self, client: ClientId, stateid: Stateid) -> Outcome {

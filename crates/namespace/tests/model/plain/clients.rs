@@ -41,6 +41,7 @@ impl Plain {
         self.opens.values().any(|open| open.client == client)
             || self.locks.values().any(|lock| lock.client == client)
             || self.layouts.values().any(|layout| layout.client == client)
+            || self.delegations.values().any(|delegation| delegation.client == client)
     }
 
     pub(super) fn exchange_id(
@@ -174,11 +175,17 @@ impl Plain {
     }
 
     fn end_client(&mut self, client: ClientId) {
-        // The oldest open first: files that nothing holds any more go in this order.
-        while let Some(open) = self.opens.iter().find(|(_, open)| open.client == client).map(|(id, _)| *id) {
-            self.end_open(open);
+        // The oldest open or delegation first: files that nothing holds any more go in this order.
+        loop {
+            let open = self.opens.iter().find(|(_, open)| open.client == client).map(|(id, _)| *id);
+            let held = self.delegations.iter().find(|(_, held)| held.client == client).map(|(id, _)| *id);
+            match (open, held) {
+                (Some(open), held) if held.is_none_or(|held| open < held) => self.end_open(open),
+                (_, Some(held)) => self.end_delegation(held),
+                _ => break,
+            }
         }
-        assert!(!self.has_state(client), "locks and layouts go with opens");
+        assert!(!self.has_state(client), "locks and layouts go with opens and delegations");
         self.sessions.retain(|_, session| session.client != client);
         self.clients.remove(&client);
     }

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 35] = [
+const COMMANDS: [&str; 37] = [
     "Create",
     "Link",
     "Remove",
@@ -42,6 +42,8 @@ const COMMANDS: [&str; 35] = [
     "Lock",
     "Unlock",
     "FreeState",
+    "DelegationReturn",
+    "DelegationRevoke",
     "LayoutGet",
     "LayoutCommit",
     "LayoutRecall",
@@ -53,7 +55,7 @@ const COMMANDS: [&str; 35] = [
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and `NoXattrRoom`, which
 /// takes 256 KiB.
-const REFUSALS: [&str; 31] = [
+const REFUSALS: [&str; 33] = [
     "NoEntry",
     "Exists",
     "Stale",
@@ -84,7 +86,9 @@ const REFUSALS: [&str; 31] = [
     "NoDevice",
     "NoXattr",
     "XattrTooBig",
+    "DelegationRevoked",
     "Denied",
+    "Delegated",
 ];
 
 impl Coverage {
@@ -93,6 +97,7 @@ impl Coverage {
         let what = match reply {
             Reply::Refused(error) => format!("{error:?}"),
             Reply::Denied(_) => "Denied".to_string(),
+            Reply::Delegated { .. } => "Delegated".to_string(),
             _ => format!("{command:?}").split([' ', '(', '{']).next().unwrap_or_default().to_string(),
         };
         *table.entry(what).or_default() += 1;

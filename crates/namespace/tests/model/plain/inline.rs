@@ -40,6 +40,9 @@ impl Plain {
         if place != DataPlace::Inline {
             return Err(Error::Delay);
         }
+        if self.is_delegated_to_another(inode, self.caller) {
+            return Ok(Reply::Delegated { inode });
+        }
         if let Content::File { bytes, size, written, .. } = &mut self.node(inode)?.content {
             for (at, byte) in data.iter().enumerate() {
                 let at = offset as usize + at;

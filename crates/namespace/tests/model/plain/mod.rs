@@ -5,6 +5,7 @@
 mod clients;
 mod cluster;
 mod coverage;
+mod delegations;
 mod inline;
 mod names;
 mod states;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 
 pub use clients::{PlainClient, PlainSession};
 pub use coverage::Coverage;
+pub use delegations::PlainDelegation;
 use namespace::*;
 pub use states::{LAST_BYTE, PlainLayout, PlainLock, PlainOpen};
 
@@ -25,6 +27,8 @@ pub type Outcome = Result<Reply, Error>;
 pub struct Plain {
     pub now: Time,
     pub random: u64,
+    /// Who asks, if it is a client of NFSv4.
+    pub caller: Option<ClientId>,
 
     pub nodes: BTreeMap<InodeId, Node>,
     pub clients: BTreeMap<ClientId, PlainClient>,
@@ -32,6 +36,7 @@ pub struct Plain {
     pub opens: BTreeMap<StateId, PlainOpen>,
     pub locks: BTreeMap<StateId, PlainLock>,
     pub layouts: BTreeMap<StateId, PlainLayout>,
+    pub delegations: BTreeMap<StateId, PlainDelegation>,
     pub work: BTreeMap<u64, Work>,
     pub servers: BTreeMap<DataServerId, DataServer>,
     pub devices: Vec<Device>,
@@ -100,12 +105,14 @@ impl Plain {
         Self {
             now: stamp.time,
             random: stamp.random,
+            caller: None,
             nodes: BTreeMap::from([(InodeId(2), root)]),
             clients: BTreeMap::new(),
             sessions: BTreeMap::new(),
             opens: BTreeMap::new(),
             locks: BTreeMap::new(),
             layouts: BTreeMap::new(),
+            delegations: BTreeMap::new(),
             work: BTreeMap::new(),
             servers: BTreeMap::new(),
             devices: Vec::new(),
@@ -120,11 +127,14 @@ impl Plain {
     pub fn apply(&mut self, proposal: &Proposal) -> Reply {
         self.now = proposal.stamp.time;
         self.random = proposal.stamp.random;
+        self.caller = None;
         let Some(origin) = proposal.origin else { return self.run(&proposal.command) };
 
         let Some(session) = self.sessions.get_mut(&origin.session) else {
             return Reply::Refused(Error::BadSession);
         };
+        self.caller = Some(session.client);
+        let before = session.slots.clone();
         let slot = session.slots.entry(origin.slot).or_insert_with(|| (origin.sequence, BTreeMap::new()));
         if origin.sequence < slot.0 {
             return Reply::Refused(Error::Misordered);
@@ -137,6 +147,10 @@ impl Plain {
         }
         let reply = self.run(&proposal.command);
         if let Some(session) = self.sessions.get_mut(&origin.session) {
+            if let Reply::Delegated { .. } = reply {
+                session.slots = before; // it is to be asked again
+                return reply;
+            }
             let slot = session.slots.get_mut(&origin.slot).expect("made above");
             slot.1.insert(origin.index, reply.clone());
         }
@@ -146,6 +160,10 @@ impl Plain {
     fn run(&mut self, command: &Command) -> Reply {
         let before = self.clone();
         match self.execute(command) {
+            Ok(reply @ Reply::Delegated { .. }) => {
+                *self = before;
+                reply
+            }
             Ok(reply) => reply,
             Err(error) => {
                 *self = before; // whatever it had begun to do
@@ -200,6 +218,9 @@ impl Plain {
             }
             Command::Unlock { client, stateid, range } => self.unlock(client, stateid, range),
             Command::FreeState { client, stateid } => self.free_state(client, stateid),
+
+            Command::DelegationReturn { client, stateid } => self.delegation_return(client, stateid),
+            Command::DelegationRevoke { client, inode } => self.delegation_revoke(client, inode),
 
             Command::LayoutGet { client, inode, stateid, mode } => {
                 self.layout_get(client, inode, stateid, mode)

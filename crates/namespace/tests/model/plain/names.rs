@@ -146,6 +146,7 @@ impl Plain {
             .filter(|id| self.links(**id) == 0)
             .filter(|id| !self.opens.values().any(|open| open.inode == **id))
             .filter(|id| !self.layouts.values().any(|layout| layout.inode == **id))
+            .filter(|id| !self.is_delegated(**id))
             .copied()
             .collect();
         for id in gone {
@@ -281,6 +282,9 @@ impl Plain {
         if self.links(inode) == 0 {
             return Err(Error::NoEntry);
         }
+        if self.is_delegated_to_another(inode, self.caller) {
+            return Ok(Reply::Delegated { inode });
+        }
         self.enter(dir, name, inode);
         self.touch(inode, false);
         let dir = self.touch(dir, true);
@@ -299,6 +303,9 @@ impl Plain {
         }
         if self.entries().any(|(at, ..)| at == inode) {
             return Err(Error::NotEmpty);
+        }
+        if self.is_delegated_to_another(inode, self.caller) {
+            return Ok(Reply::Delegated { inode });
         }
         // What a removed directory says of its parent is what it said last.
         let parent = dir;
@@ -340,6 +347,11 @@ impl Plain {
                 _ => {}
             }
         }
+        for inode in [Some(moved), over].into_iter().flatten() {
+            if self.is_delegated_to_another(inode, self.caller) {
+                return Ok(Reply::Delegated { inode });
+            }
+        }
         self.leave(from_dir, from);
         self.enter(to_dir, to, moved);
         let from = self.touch(from_dir, true);
@@ -369,6 +381,9 @@ impl Plain {
                 return Err(Error::TooLarge);
             }
             self.may_cut(inode, set.layout_of)?;
+        }
+        if self.is_delegated_to_another(inode, self.caller) {
+            return Ok(Reply::Delegated { inode });
         }
         self.touch(inode, set.size.is_some());
         let work = set.size.and_then(|size| self.cut(inode, size));
@@ -417,6 +432,9 @@ impl Plain {
             }
             Content::Directory { .. } => return Err(Error::IsDirectory),
             _ => return Err(Error::WrongType),
+        }
+        if self.is_delegated_to_another(inode, self.caller) {
+            return Ok(Reply::Delegated { inode });
         }
         self.touch(inode, true);
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })

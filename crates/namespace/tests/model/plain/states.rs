@@ -76,12 +76,12 @@ pub struct PlainLayout {
 impl Plain {
     // Stateids.
 
-    fn new_state(&mut self) -> StateId {
+    pub(super) fn new_state(&mut self) -> StateId {
         self.next_state += 1;
         StateId(self.next_state - 1)
     }
 
-    fn current(presented: Stateid, sequence: u32) -> Result<(), Error> {
+    pub(super) fn current(presented: Stateid, sequence: u32) -> Result<(), Error> {
         match presented.sequence {
             0 => Ok(()),
             presented if presented == sequence => Ok(()),
@@ -153,6 +153,8 @@ impl Plain {
         };
         let holders: BTreeSet<ClientId> =
             self.opens.values().filter(in_the_way).map(|other| other.client).collect();
+        let in_the_way = truncated || open.access.0 & 2 != 0 || open.deny.0 & 1 != 0;
+        let delegated = in_the_way && self.is_delegated_to_another(inode, Some(open.client));
         let known =
             self.opens.iter().find(|(_, other)| other.inode == inode && mine(other)).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| self.new_state());
@@ -182,7 +184,11 @@ impl Plain {
             (node.modified, node.changed, node.change) = (now, now, node.change + 1);
             work = self.cut(inode, 0);
         }
-        Ok(Reply::Opened { stateid, inode: self.inode(inode), created, dir, work })
+        if delegated {
+            return Ok(Reply::Delegated { inode });
+        }
+        let delegation = self.delegate(inode, open);
+        Ok(Reply::Opened { stateid, inode: self.inode(inode), created, dir, work, delegation })
     }
 
     pub(super) fn close(&mut self, client: ClientId, stateid: Stateid) -> Outcome {
@@ -194,9 +200,7 @@ impl Plain {
     pub(super) fn end_open(&mut self, id: StateId) {
         let PlainOpen { client, inode, .. } = self.opens.remove(&id).expect("it was there");
         self.locks.retain(|_, lock| lock.open != id);
-        if !self.opens.values().any(|open| open.client == client && open.inode == inode) {
-            self.layouts.retain(|_, layout| layout.client != client || layout.inode != inode);
-        }
+        self.end_layout_without_open(client, inode);
         self.collect();
     }
 
@@ -331,6 +335,14 @@ impl Plain {
             self.my_open(client, stateid)?;
             return Err(Error::LocksHeld);
         }
+        if let Some(delegation) = self.delegations.get(&stateid.id).filter(|held| held.client == client) {
+            Self::current(stateid, 1)?;
+            if !delegation.revoked {
+                return Err(Error::LocksHeld);
+            }
+            self.delegations.remove(&stateid.id);
+            return Ok(Reply::Done);
+        }
         let lock = self.my_lock(client, stateid)?;
         if !lock.ranges().is_empty() {
             return Err(Error::LocksHeld);
@@ -356,6 +368,14 @@ impl Plain {
             self.opens[&stateid.id].inode == inode && self.my_open(client, stateid).map(|_| true)?
         } else if self.locks.contains_key(&stateid.id) {
             self.locks[&stateid.id].inode == inode && self.my_lock(client, stateid).map(|_| true)?
+        } else if let Some(delegation) = self.delegations.get(&stateid.id) {
+            if delegation.client != client || delegation.inode != inode {
+                return Err(Error::BadStateid);
+            }
+            if delegation.revoked {
+                return Err(Error::DelegationRevoked);
+            }
+            Self::current(stateid, 1).map(|()| true)?
         } else {
             self.my_layout(client, inode, stateid).is_ok()
         };

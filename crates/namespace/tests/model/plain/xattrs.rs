@@ -37,12 +37,18 @@ impl Plain {
         if node.xattrs.len() > 250 || bytes > 262_144 {
             return Err(Error::NoXattrRoom);
         }
+        if self.is_delegated_to_another(inode, self.caller) {
+            return Ok(Reply::Delegated { inode });
+        }
         Ok(Reply::Changed { change })
     }
 
     pub(super) fn remove_xattr(&mut self, inode: InodeId, name: &[u8]) -> Outcome {
         self.can_have_xattrs(inode)?;
         self.node(inode)?.xattrs.remove(name).ok_or(Error::NoXattr)?;
+        if self.is_delegated_to_another(inode, self.caller) {
+            return Ok(Reply::Delegated { inode });
+        }
         Ok(Reply::Changed { change: self.touch(inode, false) })
     }
 }

@@ -1,0 +1,24 @@
+//! DELEGRETURN (RFC 8881, section 18.6).
+
+use namespace::Command;
+use wire::nfs4::Status;
+use wire::nfs4::delegreturn::Args;
+
+use crate::Metaserver;
+use crate::nfs4::{Context, client, stateid};
+
+pub(crate) async fn delegreturn(
+    server: &Metaserver,
+    context: &mut Context,
+    args: Args,
+) -> Result<(), Status> {
+    let client = client(context)?;
+    context.state.current()?;
+    let given = stateid(&context.state.resolve(args.stateid)?)?;
+    server.change(context, |_| Ok(Command::DelegationReturn { client, stateid: given })).await?;
+    server.delegations.settled(given.id);
+    // Whoever waits for it looks again; with it a layout may have gone, and a file that had no name.
+    server.layouts_returned.notify_waiters();
+    server.work_ready.notify_one();
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Read delegations.
+
+use namespace::*;
+
+use crate::world::*;
+
+/// Two clients with a session each, and a file that the first has a delegation of.
+fn delegated() -> (World, ClientId, ClientId, Stateid, Stateid) {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    w.file("/f");
+    let (open, delegation) = w.open_delegated(a, "/f").unwrap();
+    (w, a, b, open, delegation.expect("nobody writes"))
+}
+
+fn origin(w: &World, client: ClientId, sequence: u32) -> Option<Origin> {
+    let session = read::sessions(&*w.view(), client).unwrap()[0];
+    Some(Origin { session, slot: 0, sequence, index: 0 })
+}
+
+#[test]
+fn a_reader_gets_a_delegation_with_its_open_and_other_readers_too() {
+    let (mut w, a, b, _, first) = delegated();
+    let (_, second) = w.open_delegated(b, "/f").unwrap();
+    let file = w.id("/f");
+    assert_eq!(read::delegations(&*w.view(), file).unwrap(), [(a, first), (b, second.unwrap())]);
+    assert_eq!(w.open_delegated(a, "/f").unwrap().1, None, "one is enough");
+    assert!(w.open(b, "/f", READ).is_ok());
+}
+
+#[test]
+fn no_delegation_of_a_file_that_somebody_writes_or_keeps_from_readers() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    for path in ["/written", "/kept", "/laid out", "/asked for both"] {
+        w.file(path);
+    }
+    w.open(b, "/written", BOTH).unwrap();
+    assert_eq!(w.open_delegated(a, "/written").unwrap().1, None);
+    w.open_as(a, "other", "/kept", WRITE, READ).unwrap();
+    assert_eq!(w.open_delegated(b, "/kept"), Err(Error::ShareDenied));
+
+    // One that was downgraded may still write through its layout.
+    let open = w.open_as(b, "o", "/laid out", READ, NONE).unwrap();
+    let open = Stateid { sequence: open.sequence + 1, ..open };
+    assert_eq!(w.open_as(b, "o", "/laid out", BOTH, NONE), Ok(open));
+    w.layout(b, "/laid out", open, IoMode::ReadWrite).unwrap();
+    w.apply(Command::OpenDowngrade { client: b, stateid: open, access: READ, deny: NONE }).unwrap();
+    assert_eq!(w.open_delegated(a, "/laid out").unwrap().1, None);
+
+    let (dir, name) = w.split("/asked for both");
+    let target = OpenTarget::Name { dir, name };
+    let open = Open { client: a, owner: b"o".to_vec(), target, access: BOTH, deny: NONE, delegate: true };
+    let Ok(Reply::Opened { delegation: None, .. }) = w.apply(Command::Open(open)) else { panic!() };
+}
+
+#[test]
+fn what_others_change_waits_until_the_delegation_is_back() {
+    let (mut w, a, b, open, delegation) = delegated();
+    w.close(a, open).unwrap();
+    let inode = w.id("/f");
+    let waits = Ok(Reply::Delegated { inode });
+    let before = w.dump();
+    let owner = || b"other".to_vec();
+    let ((dir, name), (_, new)) = (w.split("/f"), w.split("/g"));
+    let named = || OpenTarget::Name { dir, name: name.clone() };
+    let truncating = OpenTarget::Create {
+        create: create(dir, &name, NewNode::File(LAYOUT), Exists::Take),
+        truncate: true,
+    };
+    let open = |target, access, deny| {
+        Command::Open(Open { client: b, owner: owner(), target, access, deny, delegate: false })
+    };
+    let from = (dir, name.clone());
+    for command in [
+        open(named(), WRITE, NONE),
+        open(named(), READ, READ),
+        open(truncating, READ, NONE),
+        Command::SetAttributes {
+            inode,
+            set: SetAttributes { mode: Some(0o600), ..SetAttributes::default() },
+        },
+        Command::Wrote { inode, end: 5, cuts: 0 },
+        Command::Remove { dir, name: from.1.clone(), expect: Expect::Anything },
+        Command::Rename { from_dir: dir, from: from.1.clone(), to_dir: dir, to: new.clone() },
+        Command::Link { inode, dir, name: new },
+        Command::SetXattr { inode, name: b"x".to_vec(), value: vec![], exists: XattrExists::Either },
+    ] {
+        assert_eq!(w.apply_from(origin(&w, b, 1), command.clone()), waits, "{command:?}");
+        assert_eq!(w.dump(), before, "nothing was done, and nothing remembered: {command:?}");
+    }
+    w.file("/over");
+    assert_eq!(w.rename("/over", "/f"), waits);
+    w.make("/small", NewNode::File(LAYOUT), Exists::Refuse).unwrap();
+    w.open_delegated(a, "/small").unwrap();
+    let small = w.id("/small");
+    let write = Command::WriteInline { inode: small, offset: 0, data: b"small".as_slice().into() };
+    assert_eq!(w.apply(write), Ok(Reply::Delegated { inode: small }));
+    assert!(
+        w.apply(open(named(), READ, WRITE)).is_ok(),
+        "to keep others from writing is no harm to a reader"
+    );
+    w.return_delegation(a, delegation).unwrap();
+    w.wrote("/f", 5).unwrap();
+}
+
+#[test]
+fn a_command_that_waited_is_done_when_it_is_asked_again() {
+    let (mut w, a, b, _, delegation) = delegated();
+    let (dir, name) = w.split("/f");
+    let remove = Command::Remove { dir, name, expect: Expect::Anything };
+    let from = origin(&w, b, 1);
+    assert!(matches!(w.apply_from(from, remove.clone()), Ok(Reply::Delegated { .. })));
+    w.return_delegation(a, delegation).unwrap();
+    let removed = w.apply_from(from, remove.clone());
+    assert!(matches!(removed, Ok(Reply::Removed { .. })));
+    assert_eq!(w.apply_from(from, remove), removed, "now it is remembered");
+}
+
+#[test]
+fn a_client_is_not_kept_from_what_it_does_itself() {
+    let (mut w, a, b, _, delegation) = delegated();
+    w.open_as(a, "writer", "/f", BOTH, NONE).unwrap();
+    let set = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+    let inode = w.id("/f");
+    w.apply_from(origin(&w, a, 1), Command::SetAttributes { inode, set }).unwrap();
+    assert_eq!(read::delegations(&*w.view(), inode).unwrap(), [(a, delegation)]);
+    assert_eq!(w.open_delegated(b, "/f").unwrap().1, None, "but now there is a writer");
+}
+
+#[test]
+fn a_delegation_outlives_the_open_that_it_came_with_and_its_layout_too() {
+    let (mut w, a, _, open, delegation) = delegated();
+    let file = w.id("/f");
+    w.close(a, open).unwrap();
+    w.layout(a, "/f", delegation, IoMode::Read).unwrap();
+    assert_eq!(
+        w.apply(Command::LayoutGet { client: a, inode: file, stateid: delegation, mode: IoMode::ReadWrite }),
+        Err(Error::OpenMode)
+    );
+    let again = w.open(a, "/f", READ).unwrap();
+    w.close(a, again).unwrap();
+    assert_eq!(read::layouts(&*w.view(), file).unwrap().len(), 1);
+    w.return_delegation(a, delegation).unwrap();
+    assert_eq!(read::layouts(&*w.view(), file).unwrap(), [], "the last that allowed it is gone");
+    assert_eq!(w.return_delegation(a, delegation), Err(Error::BadStateid));
+}
+
+#[test]
+fn a_file_that_its_reader_removed_stays_until_the_delegation_is_back() {
+    let (mut w, a, _, open, delegation) = delegated();
+    let (file, (dir, name)) = (w.id("/f"), w.split("/f"));
+    w.apply_from(origin(&w, a, 1), Command::Remove { dir, name, expect: Expect::Anything }).unwrap();
+    w.close(a, open).unwrap();
+    assert!(w.inode(file).is_some_and(|inode| inode.links == 0));
+    w.return_delegation(a, delegation).unwrap();
+    assert_eq!((w.inode(file), w.work()), (None, vec![(file, WorkKind::Remove)]));
+}
+
+#[test]
+fn a_revoked_delegation_is_in_nobodys_way_and_is_known_until_it_is_freed() {
+    let (mut w, a, b, open, delegation) = delegated();
+    let inode = w.id("/f");
+    let free = |w: &mut World| w.apply(Command::FreeState { client: a, stateid: delegation });
+    assert_eq!(free(&mut w), Err(Error::LocksHeld));
+    w.close(a, open).unwrap();
+    w.apply(Command::DelegationRevoke { client: a, inode }).unwrap();
+    assert_eq!(read::revoked(&*w.view()).unwrap(), [a]);
+    assert_eq!(w.return_delegation(a, delegation), Err(Error::DelegationRevoked));
+    assert_eq!(w.layout(a, "/f", delegation, IoMode::Read), Err(Error::DelegationRevoked));
+    w.open(b, "/f", WRITE).unwrap();
+    w.remove("/f").unwrap();
+    w.expire(b).unwrap();
+    assert_eq!(w.inode(inode), None, "not even the file need stay");
+    free(&mut w).unwrap();
+    assert_eq!(read::revoked(&*w.view()).unwrap(), []);
+    assert_eq!(free(&mut w), Err(Error::BadStateid));
+}
+
+#[test]
+fn delegations_go_with_their_client() {
+    let (mut w, a, b, _, _) = delegated();
+    let inode = w.id("/f");
+    w.file("/g");
+    w.open_delegated(a, "/g").unwrap();
+    w.apply(Command::DelegationRevoke { client: a, inode: w.id("/g") }).unwrap();
+    w.expire(a).unwrap();
+    assert_eq!(read::delegations(&*w.view(), inode).unwrap(), []);
+    assert_eq!(read::revoked(&*w.view()).unwrap(), []);
+    w.open(b, "/f", WRITE).unwrap();
+}

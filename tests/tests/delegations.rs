@@ -1,0 +1,127 @@
+//! Read delegations with real clients: who only reads opens a file again without asking the server, until somebody
+//! changes it. OPENs and call-backs are counted at the server.
+
+use std::time::Duration;
+
+use tests::{Client, Cluster, Lab};
+
+/// For a machine that has much else to do; well above a lease.
+const SLOW: Duration = Duration::from_secs(180);
+
+#[test]
+fn a_reader_opens_again_without_asking_until_somebody_writes() {
+    let lab = Lab::open();
+    let mut cluster = Cluster::separate(&lab, 2);
+    let (ash, elm) = (lab.client("ash"), lab.client("elm"));
+    for version in ["vers=4.2", "vers=4.1"] {
+        cluster.mount(&ash, version);
+        cluster.mount(&elm, version);
+        elm.run("cd /mnt/h; for f in read open removed renamed mode v3 kept; do echo first >$f; done");
+
+        // The second open and all after it are the client's own affair.
+        assert_eq!(ash.run("cat /mnt/h/read"), "first\n");
+        let before = Counts::of(&cluster);
+        ash.run("for i in $(seq 5); do [ $(cat /mnt/h/read) = first ] || exit 1; done");
+        let after = Counts::of(&cluster);
+        assert_eq!((after.opens, after.recalls), (before.opens, before.recalls), "{version}: opened again");
+
+        // Whoever writes has it called back first; the reader sees what was written, and asks again from then on.
+        elm.run_within(SLOW, "echo second >/mnt/h/read");
+        assert_eq!(ash.run("cat /mnt/h/read"), "second\n");
+        let recalled = Counts::of(&cluster);
+        assert_eq!((recalled.recalls - after.recalls, recalled.returns - after.returns), (1, 1), "{version}");
+        ash.run("for i in 1 2; do [ $(cat /mnt/h/read) = second ] || exit 1; done");
+        assert_eq!(
+            Counts::of(&cluster).opens - recalled.opens,
+            2,
+            "{version}: nobody delegates what is written"
+        );
+
+        // A file that is open all the while: the open goes to the server, and then the delegation back. (What is read
+        // through it may be from before: a client looks whether its pages are good when it opens.)
+        ash.run("cat /mnt/h/open");
+        let reader = ash.spawn(
+            "exec 5</mnt/h/open; echo >/tmp/opened; until [ -e /tmp/changed ]; do sleep 0.05; done
+             cat <&5 >/dev/null; cat /mnt/h/open; rm /tmp/opened /tmp/changed",
+        );
+        ash.run("until [ -e /tmp/opened ]; do sleep 0.05; done");
+        elm.run_within(SLOW, "echo changed >/mnt/h/open");
+        ash.run("touch /tmp/changed");
+        assert_eq!(reader.wait(SLOW).must_succeed("the reader"), "changed\n");
+
+        // Not only writes: names and attributes are what a reader keeps, too.
+        ash.run("cd /mnt/h; cat removed renamed mode v3 >/dev/null");
+        let before = Counts::of(&cluster);
+        elm.run_within(SLOW, "cd /mnt/h; rm removed; mv renamed moved; chmod 640 mode");
+        assert_eq!(Counts::of(&cluster).recalls - before.recalls, 3, "{version}");
+        ash.run(
+            "cd /mnt/h; ! cat removed 2>/dev/null; [ $(cat moved) = first ]; cat mode >/dev/null; [ $(stat -c %a mode) = 640 ]",
+        );
+
+        // A client of v3 knows of no delegations, and waits for them all the same.
+        cluster.mount_at(&elm, "vers=3", "/mnt/three");
+        elm.run_within(SLOW, "echo third >/mnt/three/v3; umount /mnt/three");
+        assert_eq!(ash.run("cat /mnt/h/v3"), "third\n");
+
+        // What a client does itself is in nobody's way, and takes no call-back.
+        let before = Counts::of(&cluster);
+        ash.run(
+            "cd /mnt/h; [ $(cat moved) = first ]; echo mine >>moved; [ $(tail -n 1 moved) = mine ]; rm moved",
+        );
+        assert_eq!(Counts::of(&cluster).recalls, before.recalls, "{version}: its own");
+
+        // A crash of everything: the delegation is still there, and so is the duty to return it.
+        ash.run("cat /mnt/h/kept");
+        cluster.kill_all();
+        cluster.start_all();
+        // A new file makes both find their way back to the server.
+        ash.run_within(SLOW, "touch /mnt/h/ash");
+        elm.run_within(SLOW, "touch /mnt/h/elm");
+        let before = Counts::of(&cluster);
+        assert_eq!(ash.run("cat /mnt/h/kept"), "first\n");
+        assert_eq!(Counts::of(&cluster).opens, before.opens, "{version}: after the crash");
+        elm.run_within(SLOW, "echo later >/mnt/h/kept");
+        assert_eq!(ash.run("cat /mnt/h/kept"), "later\n");
+        elm.run_within(SLOW, "rm /mnt/h/*");
+        unmount(&[&ash, &elm]);
+    }
+
+    // A reader that is dead returns nothing: after its lease it is in nobody's way.
+    for client in [&ash, &elm] {
+        cluster.mount(client, "vers=4.2");
+    }
+    elm.run("echo first >/mnt/h/orphaned");
+    ash.run("cat /mnt/h/orphaned");
+    drop(ash);
+    elm.run_within(SLOW, "echo second >/mnt/h/orphaned; umount /mnt/h");
+}
+
+fn unmount(clients: &[&Client]) {
+    for client in clients {
+        client.run_within(SLOW, "umount /mnt/h");
+    }
+}
+
+/// What the metaserver counted since it started.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    opens: i64,
+    returns: i64,
+    recalls: i64,
+}
+
+impl Counts {
+    #[expect(clippy::cast_possible_truncation, reason = "small counts")]
+    fn of(cluster: &Cluster) -> Counts {
+        let metrics = cluster.metrics_mds();
+        let sum = |protocol, operation| {
+            let labels = [("protocol", protocol), ("operation", operation)];
+            metrics.sum("heorot_operation_latency_seconds_count", &labels) as i64
+        };
+        Counts {
+            opens: sum("nfs4", "OPEN"),
+            returns: sum("nfs4", "DELEGRETURN"),
+            recalls: sum("nfs4_cb", "CB_RECALL"),
+        }
+    }
+}
