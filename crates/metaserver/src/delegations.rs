@@ -155,7 +155,7 @@ impl Metaserver {
                 return Ok(());
             }
             for (client, delegation) in others {
-                self.ask_back(inode, client, delegation).await?;
+                self.ask_delegation_back(inode, client, delegation).await?;
             }
             if tokio::time::timeout_at(deadline, returned).await.is_err() {
                 return Err(Status::Delay);
@@ -163,7 +163,7 @@ impl Metaserver {
         }
     }
 
-    async fn ask_back(&self, inode: InodeId, client: ClientId, delegation: Stateid) -> Result<(), Status> {
+    async fn ask_delegation_back(&self, inode: InodeId, client: ClientId, delegation: Stateid) -> Result<(), Status> {
         let file = {
             let view = self.view()?;
             if self.gives_way(&*view, [client])? {
