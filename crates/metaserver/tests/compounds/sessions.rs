@@ -270,6 +270,7 @@ async fn bind(ash: &mut Client) {
 /// Somebody cuts the file that ash has a layout of: the program and credential of the call that ash gets. It keeps the
 /// layout, so that it is asked again.
 async fn recalled(world: &World, ash: &mut Client) -> (u32, Credential) {
+    ash.ok(vec![]).await; // reads what an earlier recall may have left in the connection
     let mut raw = Raw::connect(world).await;
     let cut = tokio::spawn(async move {
         let root = replies3::root(&mut raw).await;
