@@ -64,7 +64,7 @@ as_root sh -c ': <>/dev/net/tun' 2>/dev/null ||
 tools=$(cd "$(dirname "$0")/.." && pwd)/target/tools
 pjdfstest=0.2.2
 if [ "$("$tools/bin/pjdfstest" --version 2>/dev/null)" != "pjdfstest $pjdfstest" ]; then
-    say "building pjdfstest $pjdfstest (a POSIX file system test suite) from crates.io into target/tools"
+    say "building pjdfstest $pjdfstest (a POSIX file system test suite) into target/tools"
     cargo install --quiet --locked --root "$tools" --version "=$pjdfstest" pjdfstest
 fi
 

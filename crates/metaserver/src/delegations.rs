@@ -163,7 +163,12 @@ impl Metaserver {
         }
     }
 
-    async fn ask_delegation_back(&self, inode: InodeId, client: ClientId, delegation: Stateid) -> Result<(), Status> {
+    async fn ask_delegation_back(
+        &self,
+        inode: InodeId,
+        client: ClientId,
+        delegation: Stateid,
+    ) -> Result<(), Status> {
         let file = {
             let view = self.view()?;
             if self.gives_way(&*view, [client])? {

@@ -1,9 +1,14 @@
 //! OPEN with every claim, stateids, share reservations, and the operations around them.
 
 use wire::nfs4::open::{Claim, CreateHow, DelegationType, ExclusiveAttrs, OpenHow, RESULT_PRESERVE_UNLINKED};
-use wire::nfs4::{ArgOp, Bitmap, Fattr, ResOp, Stateid, Status};
-use wire::nfs4::{close, free_stateid, getattr, lock, locku, lookup, nverify, open_downgrade};
-use wire::nfs4::{reclaim_complete, remove, secinfo, secinfo_no_name, setattr, test_stateid, verify, write};
+use wire::nfs4::{ArgOp, Bitmap, Fattr, ResOp, Stateid, Status, Time};
+use wire::nfs4::{
+    close, delegpurge, free_stateid, get_dir_delegation, getattr, lock, locku, lookup, nverify,
+};
+use wire::nfs4::{
+    open_downgrade, openattr, reclaim_complete, remove, secinfo, secinfo_no_name, set_ssv, setattr,
+};
+use wire::nfs4::{test_stateid, verify, want_delegation, write};
 
 use crate::raw::{Client, Raw, null, putfh};
 use crate::world::World;
@@ -303,10 +308,34 @@ async fn operations_that_there_are_not_are_told_from_those_that_we_have_not() {
     let world = World::start().await;
     let mut ash = Client::mount(&world, "ash").await;
     const OPEN_CONFIRM: u32 = 20;
+    const RENEW: u32 = 30;
+    const SETCLIENTID: u32 = 35;
+    const SETCLIENTID_CONFIRM: u32 = 36;
     const RELEASE_LOCKOWNER: u32 = 39;
     const GETDEVICELIST: u32 = 48;
-    for number in [OPEN_CONFIRM, RELEASE_LOCKOWNER, GETDEVICELIST] {
+    let numbers = [OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM, RELEASE_LOCKOWNER, GETDEVICELIST];
+    for number in numbers {
         assert_eq!(ash.status(vec![ArgOp::Unsupported(number)]).await, Status::NotSupp, "{number}");
+    }
+    let dir_delegation = get_dir_delegation::Args {
+        signal_deleg_avail: false,
+        notification_types: Bitmap::default(),
+        child_attr_delay: Time { seconds: 0, nanoseconds: 0 },
+        dir_attr_delay: Time { seconds: 0, nanoseconds: 0 },
+        child_attributes: Bitmap::default(),
+        dir_attributes: Bitmap::default(),
+    };
+    let set_ssv = set_ssv::Args { ssv: bytes::Bytes::new(), digest: bytes::Bytes::new() };
+    let parsed = [
+        ArgOp::DelegPurge(delegpurge::Args { clientid: ash.id }),
+        ArgOp::OpenAttr(openattr::Args { createdir: false }),
+        ArgOp::GetDirDelegation(dir_delegation),
+        ArgOp::SetSsv(set_ssv),
+        ArgOp::WantDelegation(want_delegation::Args { want: 0, claim: want_delegation::DelegClaim::Fh }),
+    ];
+    for op in parsed {
+        let name = op.name();
+        assert_eq!(ash.status(vec![ArgOp::PutRootFh, op]).await, Status::NotSupp, "{name}");
     }
     const SEEK: u32 = 69; // of 4.2, and this is 4.1
     for number in [0, 1, 2, SEEK, 76, 10_043, 10_044] {
