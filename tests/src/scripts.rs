@@ -345,3 +345,45 @@ for n in {writers}; do
 done; cat /tmp/synced.* | wc -l"#
     )
 }
+
+/// `processes` of them make, look at, list or remove `count` empty files together in one directory, with nothing in
+/// the client's caches; prints the operations done and the seconds that they took.
+///
+/// `operation`: `make`, `stat`, `list` (each process lists all) or `remove`.
+#[must_use]
+pub fn in_one_directory(dir: &str, operation: &str, processes: u32, count: u32) -> String {
+    format!(
+        r#"mkdir -p {dir}; sync; echo 3 >/proc/sys/vm/drop_caches
+python3 -c '
+import os, sys, time
+dir, operation, processes, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+name = lambda i: "%s/a-file-%08d" % (dir, i)
+
+def work(k):
+    if operation == "list":
+        with os.scandir(dir) as entries:
+            numbers = sorted(int(entry.name[len("a-file-"):]) for entry in entries)
+        assert numbers == list(range(count)), "%d entries listed, not each of %d once" % (len(numbers), count)
+        return
+    for i in range(k, count, processes):
+        if operation == "make":
+            os.close(os.open(name(i), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        elif operation == "stat":
+            assert os.lstat(name(i)).st_nlink == 1
+        else:
+            os.unlink(name(i))
+
+start = time.time()
+children = []
+for k in range(processes):
+    child = os.fork()
+    if child == 0:
+        work(k)
+        os._exit(0)
+    children.append(child)
+# A child that failed has said why, and ends with 1.
+assert not any([os.waitpid(child, 0)[1] for child in children]), "a process failed"
+print(count * (processes if operation == "list" else 1), time.time() - start)
+' {dir} {operation} {processes} {count}"#
+    )
+}

@@ -228,7 +228,7 @@ async fn a_new_connection_takes_the_place_of_the_one_that_is_idle_for_longest() 
     }
     let mut good = scene.connect().await;
     assert_eq!(asks(&mut good, 100).await, Some(100));
-    cut(&mut crowd[0]).await;
+    assert_eq!(timeout(PATIENCE, payload(&mut crowd[0])).await.expect("an end"), None);
     scene.program.gate.add_permits(1);
     assert_eq!(timeout(PATIENCE, payload(&mut busy)).await.unwrap(), Some(10), "who works is not idle");
 }
