@@ -354,36 +354,38 @@ done; cat /tmp/synced.* | wc -l"#
 pub fn in_one_directory(dir: &str, operation: &str, processes: u32, count: u32) -> String {
     format!(
         r#"mkdir -p {dir}; sync; echo 3 >/proc/sys/vm/drop_caches
-python3 -c '
-import os, sys, time
-dir, operation, processes, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-name = lambda i: "%s/a-file-%08d" % (dir, i)
-
-def work(k):
-    if operation == "list":
-        with os.scandir(dir) as entries:
-            numbers = sorted(int(entry.name[len("a-file-"):]) for entry in entries)
-        assert numbers == list(range(count)), "%d entries listed, not each of %d once" % (len(numbers), count)
-        return
-    for i in range(k, count, processes):
-        if operation == "make":
-            os.close(os.open(name(i), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        elif operation == "stat":
-            assert os.lstat(name(i)).st_nlink == 1
-        else:
-            os.unlink(name(i))
-
-start = time.time()
-children = []
-for k in range(processes):
-    child = os.fork()
-    if child == 0:
-        work(k)
-        os._exit(0)
-    children.append(child)
-# A child that failed has said why, and ends with 1.
-assert not any([os.waitpid(child, 0)[1] for child in children]), "a process failed"
-print(count * (processes if operation == "list" else 1), time.time() - start)
+perl -MTime::HiRes=time -MFcntl -e '
+my ($dir, $operation, $processes, $count) = @ARGV;
+sub list {{
+    my @seen;
+    opendir my $d, $dir or die "open $dir: $!";
+    while (defined(my $name = readdir $d)) {{
+        $seen[$1]++ if $name =~ /^a-file-([0-9]{{8}})$/;
+    }}
+    @seen == $count or die "entries up to " . @seen . " listed of $count";
+    ($seen[$_] // 0) == 1 or die "entry $_ listed " . ($seen[$_] // 0) . " times" for 0 .. $count - 1;
+}}
+sub work {{
+    my ($k) = @_;
+    return list() if $operation eq "list";
+    for (my $i = $k; $i < $count; $i += $processes) {{
+        my $name = sprintf "$dir/a-file-%08d", $i;
+        if ($operation eq "make") {{
+            sysopen my $f, $name, O_CREAT | O_EXCL | O_WRONLY or die "make $name: $!";
+        }} elsif ($operation eq "stat") {{
+            lstat $name or die "stat $name: $!";
+        }} else {{
+            unlink $name or die "remove $name: $!";
+        }}
+    }}
+}}
+my $start = time;
+for my $k (0 .. $processes - 1) {{
+    my $child = fork // die "fork: $!";
+    if (!$child) {{ work($k); exit 0 }}
+}}
+while (wait > 0) {{ die "a process failed" if $? }}
+printf "%d %f\n", $count * ($operation eq "list" ? $processes : 1), time - $start;
 ' {dir} {operation} {processes} {count}"#
     )
 }
