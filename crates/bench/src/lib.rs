@@ -4,4 +4,8 @@
 //! learns whose servers are behind the directory; who starts them and looks at their CPU is in `tests`.
 
 pub mod operation;
+pub mod phase;
 pub mod report;
+pub mod result;
+pub mod target;
+pub mod task;

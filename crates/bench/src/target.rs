@@ -1,0 +1,84 @@
+//! The file system under test, as workers see it: a mounted directory, or an NFS server spoken to without a mount.
+
+use std::io;
+
+/// A file system under test. Paths are below its root and never begin with a slash. All calls wait until they are done;
+/// workers call from threads of their own.
+pub trait Target: Send + Sync {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// What the file system says, as with every method here.
+    fn open(&self, path: &str, open: Open) -> io::Result<Box<dyn OpenFile>>;
+    /// Asks for the attributes of a name, and returns the size.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    fn stat(&self, path: &str) -> io::Result<u64>;
+    /// Gives a name another name.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    fn unlink(&self, path: &str) -> io::Result<()>;
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    fn mkdir(&self, path: &str) -> io::Result<()>;
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    fn rmdir(&self, path: &str) -> io::Result<()>;
+    /// Lists a directory, without `.` and `..`; `each` gets a name, and whether it is a directory.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    fn list(&self, path: &str, each: &mut dyn FnMut(&str, bool)) -> io::Result<()>;
+}
+
+/// An open file. Dropping it closes it without saying how that went; workers that write call [`OpenFile::close`].
+pub trait OpenFile: Send {
+    /// Reads until `into` is full or the file ends; returns how many bytes.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// Writes all of `data`.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+    /// Brings what was written to stable storage.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn sync(&self) -> io::Result<()>;
+    /// Closes it.
+    ///
+    /// # Errors
+    /// What the file system says, a write that it could not carry out included.
+    fn close(self: Box<Self>) -> io::Result<()>;
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// To read; with `direct` past the client's page cache (`O_DIRECT`).
+    Read {
+        /// `O_DIRECT`.
+        direct: bool,
+    },
+    /// To write; made if it is not there, kept as long as it is if it is.
+    Write {
+        /// `O_DIRECT`.
+        direct: bool,
+    },
+    /// To write, and it must not be there.
+    New,
+}

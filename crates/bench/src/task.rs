@@ -1,0 +1,134 @@
+//! What one worker does in one phase: plain data, so that it can be sent to another machine.
+//!
+//! Paths are below the root of the file system under test and never begin with a slash.
+
+use serde::{Deserialize, Serialize};
+
+/// What one worker does in one phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// Nothing: others work in this phase.
+    Rest,
+    /// Moves the data of one file.
+    Transfer(Transfer),
+    /// Does one thing to many names.
+    Names(Names),
+}
+
+/// Records of one file, read or written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transfer {
+    /// The file.
+    pub path: String,
+    /// Which way.
+    pub direction: Direction,
+    /// Which records.
+    pub records: Records,
+    /// In which order.
+    pub order: Order,
+    /// What the file's bytes are, made from this; readers that verify make them again.
+    pub seed: u64,
+}
+
+/// Which way data go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Into a file, made if it is not there and otherwise overwritten in place.
+    Write,
+    /// Out of a file, which must be there.
+    Read,
+}
+
+/// Records at regular distances:
+///
+/// ```text
+/// start            start + stride
+///   │ record_bytes │ …              count of them
+/// ```
+///
+/// With a stride of `record_bytes` they are one run of bytes. With one of N records, and workers that start one record
+/// after the other, N workers interleave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Records {
+    /// Offset of the first.
+    pub start: u64,
+    /// Length of each, at least 1.
+    pub record_bytes: u64,
+    /// From the start of one to the start of the next.
+    pub stride: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Records {
+    /// One run of bytes; the last record is as long as the others, so `bytes` is rounded up to whole records.
+    #[must_use]
+    pub fn run(start: u64, bytes: u64, record_bytes: u64) -> Self {
+        Self { start, record_bytes, stride: record_bytes, count: bytes.div_ceil(record_bytes) }
+    }
+
+    /// Where record `i` starts.
+    #[must_use]
+    pub fn offset(&self, i: u64) -> u64 {
+        self.start + i * self.stride
+    }
+
+    /// All of them together.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.count * self.record_bytes
+    }
+}
+
+/// In which order records are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// From the first to the last.
+    Forward,
+    /// Each once, shuffled by the file's seed.
+    Shuffled,
+}
+
+/// One operation, done to `count` names, which are spread over directories: name `i` is in `dirs[i % dirs.len()]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// What is done.
+    pub operation: NameOperation,
+    /// The directories, which must be there.
+    pub dirs: Vec<String>,
+    /// What names begin with; a number follows.
+    pub prefix: String,
+    /// The first number.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+    /// Bytes of each file, for those operations that write or read it.
+    pub file_bytes: u64,
+    /// What these bytes are.
+    pub seed: u64,
+}
+
+/// What is done to names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NameOperation {
+    /// Make a file, write its bytes if it has any, close.
+    Create,
+    /// Ask for its attributes.
+    Stat,
+    /// Open, read all, close.
+    Read,
+    /// Give it another name: the same with an `r` behind it.
+    Rename,
+    /// Remove it.
+    Unlink,
+    /// Make a directory.
+    Mkdir,
+    /// Remove a directory.
+    Rmdir,
+    /// List each of `dirs`; each entry counts as one operation.
+    List,
+}
