@@ -26,6 +26,9 @@ pub struct Results {
     pub machines: Vec<Machine>,
     /// Whether it was ended early, by Ctrl-C or an error.
     pub partial: bool,
+    /// What ended it early, in a line, such as `Ctrl-C`, or which agent died.
+    #[serde(default)]
+    pub ended_by: Option<String>,
     /// In the order in which they were measured.
     pub measurements: Vec<Measurement>,
     /// Of runs that have one, such as io500: name and value.
@@ -45,6 +48,19 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// What is under test as it sees it: path, type, source and options of the mount, or the address.
     pub target: String,
+    /// Of an agent: its clock against the coordinator's.
+    #[serde(default)]
+    pub clock: Option<Clock>,
+}
+
+/// An agent's clock, seen from the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// What its time of day was ahead of the coordinator's when it joined; negative: behind.
+    pub ahead_us: f64,
+    /// The common start of each phase is an instant of the coordinator's monotonic clock, converted to the agent's by
+    /// a comparison just before it. No conversion was further off than this.
+    pub error_us: f64,
 }
 
 /// What was done about caches; named on each result.
