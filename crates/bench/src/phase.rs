@@ -19,10 +19,40 @@ pub struct Phase {
     pub tasks: Vec<Vec<Task>>,
     /// What is done about caches.
     pub cache: Cache,
-    /// Workers stop after this time, wherever they are; without it they finish their tasks.
-    pub limit: Option<Duration>,
+    /// What ends it early; without, workers finish their tasks.
+    pub limit: Option<Limit>,
+    /// The name of an earlier phase, one with a limit: no task has more records or names than the worker that came
+    /// furthest in that one had done. Whoever leads the team cuts the tasks ([`Task::cut`]) before it sends them.
+    pub as_many_as: Option<String>,
     /// Whether it is a result, or only prepares one.
     pub counts: bool,
+}
+
+/// A time after which a phase ends before its tasks do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// From the common start.
+    pub after: Duration,
+    /// What then happens.
+    pub then: Then,
+}
+
+/// What happens after the time of a [`Limit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Then {
+    /// Workers stop where they are.
+    Stop,
+    /// The stonewall of IOR and mdtest, with wear-out: each worker says how many of its records or names are done, waits
+    /// until all have said it, and goes on to the greatest of these numbers; so all do the same, and none was idle
+    /// within the time. The whole phase is measured. A worker that is done before the time says it then.
+    ///
+    /// ```text
+    /// worker 0  ├────────────── 90 ┤ 90
+    /// worker 1  ├────────────── 70 ┤─────── 90
+    ///        start               after       end
+    /// ```
+    WearOut,
 }
 
 /// A worker's report of one phase.
@@ -34,6 +64,8 @@ pub struct Done {
     pub bytes: u64,
     /// Records, or operations on names.
     pub operations: u64,
+    /// Names that a walk found.
+    pub found: u64,
     /// Time of single operations, in microseconds: least, median, 99th percentile, greatest.
     pub latency_us: [f64; 4],
 }

@@ -96,6 +96,8 @@ pub struct Measurement {
     pub bytes: u64,
     /// Records, or operations on names, of all.
     pub operations: u64,
+    /// Names that walks found.
+    pub found: u64,
     /// Seconds of each worker.
     pub workers: Vec<f64>,
     /// Time of single operations, in microseconds: least, median, 99th percentile, greatest.

@@ -10,11 +10,11 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// What the file system says, as with every method here.
     fn open(&self, path: &str, open: Open) -> io::Result<Box<dyn OpenFile>>;
-    /// Asks for the attributes of a name, and returns the size.
+    /// Asks for the attributes of a name.
     ///
     /// # Errors
     /// As [`Target::open`].
-    fn stat(&self, path: &str) -> io::Result<u64>;
+    fn stat(&self, path: &str) -> io::Result<Attributes>;
     /// Gives a name another name.
     ///
     /// # Errors
@@ -40,6 +40,15 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// As [`Target::open`].
     fn list(&self, path: &str, each: &mut dyn FnMut(&str, bool)) -> io::Result<()>;
+}
+
+/// What a run wants to know of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// Its size.
+    pub bytes: u64,
+    /// When it last changed (ctime), in seconds since 1970.
+    pub changed: i64,
 }
 
 /// An open file. Dropping it closes it without saying how that went; workers that write call [`OpenFile::close`].

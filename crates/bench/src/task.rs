@@ -14,6 +14,21 @@ pub enum Task {
     Transfer(Transfer),
     /// Does one thing to many names.
     Names(Names),
+    /// Lists directories and what is below them.
+    Walk(Walk),
+    /// Does one thing to a whole source tree.
+    Tree(Tree),
+}
+
+impl Task {
+    /// Cuts it to `count` records or names, if it has more.
+    pub fn cut(&mut self, count: u64) {
+        match self {
+            Self::Transfer(transfer) => transfer.records.count = transfer.records.count.min(count),
+            Self::Names(names) => names.count = names.count.min(count),
+            Self::Rest | Self::Walk(_) | Self::Tree(_) => {}
+        }
+    }
 }
 
 /// Records of one file, read or written.
@@ -111,6 +126,23 @@ pub struct Names {
     pub seed: u64,
 }
 
+impl Names {
+    /// The path of name `i`, counted from 0.
+    ///
+    /// # Panics
+    /// If there are no `dirs`.
+    #[must_use]
+    pub fn path(&self, i: u64) -> String {
+        let dir = &self.dirs[(i % self.dirs.len() as u64) as usize];
+        let number = self.first + i;
+        if dir.is_empty() {
+            format!("{}{number}", self.prefix)
+        } else {
+            format!("{dir}/{}{number}", self.prefix)
+        }
+    }
+}
+
 /// What is done to names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -121,7 +153,7 @@ pub enum NameOperation {
     Stat,
     /// Open, read all, close.
     Read,
-    /// Give it another name: the same with an `r` behind it.
+    /// Give it another name in its directory: the same with an `r` before it.
     Rename,
     /// Remove it.
     Unlink,
@@ -131,4 +163,49 @@ pub enum NameOperation {
     Rmdir,
     /// List each of `dirs`; each entry counts as one operation.
     List,
+}
+
+/// Each name that is not a directory's is one operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walk {
+    /// Where it begins.
+    pub dirs: Vec<String>,
+    /// Names that have this in them are asked for their attributes; without a text, all are.
+    pub name_has: String,
+    /// Which of those that were asked count as found; without, all do.
+    pub found: Option<Found>,
+}
+
+/// What a name must be to count as found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// Its size.
+    pub bytes: u64,
+    /// Changed as late as this file, or later.
+    pub since: String,
+}
+
+/// A tree of directories and files such as one of sources, the same for the same seed: see `work/tree.rs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tree {
+    /// What is done.
+    pub operation: TreeOperation,
+    /// The directory that it is in, which must be there.
+    pub dir: String,
+    /// How many files it has.
+    pub files: u64,
+    /// What it looks like, and what is in its files.
+    pub seed: u64,
+}
+
+/// What is done to a tree; each file is one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TreeOperation {
+    /// Make its directories and files, one after the other, as `tar` does.
+    Unpack,
+    /// Read all files.
+    Read,
+    /// Remove all files and directories.
+    Remove,
 }
