@@ -21,9 +21,6 @@ pub struct Phase {
     pub cache: Cache,
     /// What ends it early; without, workers finish their tasks.
     pub limit: Option<Limit>,
-    /// The name of an earlier phase, one with a limit: no task has more records or names than the worker that came
-    /// furthest in that one had done. Whoever leads the team cuts the tasks ([`Task::cut`]) before it sends them.
-    pub as_many_as: Option<String>,
     /// Whether it is a result, or only prepares one.
     pub counts: bool,
 }

@@ -20,17 +20,6 @@ pub enum Task {
     Tree(Tree),
 }
 
-impl Task {
-    /// Cuts it to `count` records or names, if it has more.
-    pub fn cut(&mut self, count: u64) {
-        match self {
-            Self::Transfer(transfer) => transfer.records.count = transfer.records.count.min(count),
-            Self::Names(names) => names.count = names.count.min(count),
-            Self::Rest | Self::Walk(_) | Self::Tree(_) => {}
-        }
-    }
-}
-
 /// Records of one file, read or written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
