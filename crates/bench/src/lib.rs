@@ -1,11 +1,26 @@
-//! What a benchmark needs of any file system: a load with one or several processes, and a report of what was measured.
+//! Measures any file system: a load made by one process or by many machines at once, and files of results.
 //!
-//! In: a mounted directory, and a row's name. Out: operations and seconds, and, of many such pairs, a table. It never
-//! learns whose servers are behind the directory; who starts them and looks at their CPU is in `tests`.
+//! In: a run (`run/`, one file for each) and what it is to be done to (`target/`). A run is a list of phases; a team
+//! (`team`) carries each out with all its workers, started together (`crew`, `work/`). Out: one JSON file (`result`).
+//! It never learns whose servers are behind a directory; who starts them and looks at their CPU is in `tests`.
 
+mod aligned;
+pub mod common;
+pub mod crew;
+pub mod data;
+pub mod latencies;
+pub mod machine;
+mod measured;
 pub mod operation;
 pub mod phase;
 pub mod report;
 pub mod result;
+pub mod run;
+pub mod session;
+mod space;
+pub mod table;
 pub mod target;
 pub mod task;
+pub mod team;
+pub mod trouble;
+pub mod work;

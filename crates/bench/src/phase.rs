@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::latencies::Latencies;
 use crate::result::Cache;
 use crate::task::Task;
 
@@ -19,6 +20,8 @@ pub struct Phase {
     pub tasks: Vec<Vec<Task>>,
     /// What is done about caches.
     pub cache: Cache,
+    /// Whether what is read is compared with what was written.
+    pub verify: bool,
     /// What ends it early; without, workers finish their tasks.
     pub limit: Option<Limit>,
     /// Whether it is a result, or only prepares one.
@@ -53,7 +56,7 @@ pub enum Then {
 }
 
 /// A worker's report of one phase.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// From the common start to the end of its task, fsync included, on its own clock.
     pub seconds: f64,
@@ -63,6 +66,19 @@ pub struct Done {
     pub operations: u64,
     /// Names that a walk found.
     pub found: u64,
-    /// Time of single operations, in microseconds: least, median, 99th percentile, greatest.
-    pub latency_us: [f64; 4],
+    /// Bytes that were compared with what was written.
+    pub verified_bytes: u64,
+    /// Time of each record or operation.
+    pub latencies: Latencies,
+    /// Whether it was stopped, or ran out of time, before its task was done.
+    pub stopped: bool,
+}
+
+/// An agent's report of one phase.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentDone {
+    /// By worker, as [`Phase::tasks`].
+    pub workers: Vec<Done>,
+    /// How many bytes came from below the page cache during the phase, where the target can tell.
+    pub fetched_bytes: Option<u64>,
 }

@@ -69,7 +69,7 @@ pub struct Clock {
 pub enum Cache {
     /// Writes: the time includes an fsync of each file at its end.
     FsyncAtEnd,
-    /// Past the page cache (`O_DIRECT`).
+    /// Past the page cache (`O_DIRECT`); writes with an fsync at the end, too.
     Direct,
     /// Reads: the client's caches were dropped before.
     Dropped,

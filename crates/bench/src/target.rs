@@ -1,10 +1,23 @@
 //! The file system under test, as workers see it: a mounted directory, or an NFS server spoken to without a mount.
 
+mod mount;
+mod mounted;
+
+pub use mounted::Mounted;
+
 use std::io;
 
 /// A file system under test. Paths are below its root and never begin with a slash. All calls wait until they are done;
 /// workers call from threads of their own.
 pub trait Target: Send + Sync {
+    /// What it is, for the file of results: path, type, source and options of the mount, or the address.
+    fn describe(&self) -> String;
+    /// Bytes that this user can still write, if it can be told.
+    fn free_bytes(&self) -> Option<u64>;
+    /// Bytes that this process (or its machine, where only that is counted) read from below the page cache since some
+    /// moment in the past; of no use but to be subtracted. `None` where nobody counts: there a read that is not
+    /// `O_DIRECT` cannot be told from one of the page cache.
+    fn fetched_bytes(&self) -> Option<u64>;
     /// Opens a file.
     ///
     /// # Errors
@@ -68,6 +81,11 @@ pub trait OpenFile: Send {
     /// # Errors
     /// What the file system says.
     fn sync(&self) -> io::Result<()>;
+    /// Drops what this machine's page cache holds of it, if it holds anything.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn forget(&self) -> io::Result<()>;
     /// Closes it.
     ///
     /// # Errors

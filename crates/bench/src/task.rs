@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 pub enum Task {
     /// Nothing: others work in this phase.
     Rest,
+    /// Makes a directory.
+    Make(String),
+    /// Removes a directory and all that is in it.
+    Clear(String),
     /// Moves the data of one file.
     Transfer(Transfer),
     /// Does one thing to many names.

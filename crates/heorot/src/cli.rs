@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::listen::ListenAddress;
-use crate::size;
+use host::size;
 
 /// Where the admin interface of a metaserver is, unless told otherwise.
 pub(crate) const ADMIN_DEFAULT: &str = "127.0.0.1:20490";
@@ -41,6 +41,9 @@ pub(crate) enum Command {
     Clean(CleanArgs),
     /// Check a configuration file of a metaserver or a data server
     CheckConfig(CheckConfigArgs),
+    /// Measure a file system: this one or any other that is mounted
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +128,12 @@ pub(crate) struct CheckConfigArgs {
     /// The file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    #[command(flatten)]
+    Run(bench::run::Run),
 }
 
 #[cfg(test)]

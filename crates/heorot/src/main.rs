@@ -6,6 +6,7 @@
 mod admin_client;
 mod admin_http;
 mod api;
+mod bench;
 mod check_config;
 mod clean;
 mod cli;
@@ -24,7 +25,6 @@ mod owners;
 mod reload;
 mod secret;
 mod signals;
-mod size;
 mod status;
 mod stripe;
 mod up;
@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::status(&args),
         Command::Stripe(command) => stripe::stripe(&command),
         Command::Clean(args) => clean::clean(&args),
+        Command::Bench(command) => bench::bench(&command),
         Command::CheckConfig(args) => check_config::check_config(&args),
     };
     match outcome {

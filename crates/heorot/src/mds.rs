@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::{Clock, Entropy, SystemClock, SystemEntropy};
+use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
 use metaserver::{DefaultStripe, Exports, Metaserver, MetaserverConfig};
 use namespace::{Stamp, Time};
 use nfs::Server;
@@ -19,7 +19,7 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::secret::Secret;
 use crate::signals::{Hangups, Signals};
-use crate::{config, listen, logging, reload, size};
+use crate::{config, listen, logging, reload};
 
 /// The kind of a metaserver's data directory.
 pub(crate) const KIND: &str = "metaserver";

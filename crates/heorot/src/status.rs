@@ -6,7 +6,7 @@ use crate::admin_client::AdminClient;
 use crate::api::{Status, Target};
 use crate::cli::StatusArgs;
 use crate::failure::Failure;
-use crate::size;
+use host::size;
 
 /// `heorot status`.
 pub(crate) fn status(args: &StatusArgs) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use crate::admin_client::AdminClient;
 use crate::api::{Stripe, StripeRequest};
 use crate::cli::StripeCommand;
 use crate::failure::Failure;
-use crate::size;
+use host::size;
 
 /// `heorot stripe …`.
 pub(crate) fn stripe(command: &StripeCommand) -> Result<(), Failure> {

@@ -1,9 +1,10 @@
 //! What the machine provides: time, randomness, buffers, the secret of the cluster. The real ones, and ones that a
-//! test drives. Everything above takes these as arguments, so that a whole cluster can run from one seed.
+//! test drives. And how people write sizes. Everything above takes these as arguments, so that a whole cluster can run from one seed.
 
 mod buffer;
 mod clock;
 mod entropy;
+pub mod size;
 
 pub use buffer::{Buffer, BufferPool};
 pub use clock::{Clock, ManualClock, SystemClock, WallTime};

@@ -242,7 +242,7 @@ pub(crate) fn log(value: &DeValue<'_>) -> Parsed<String> {
 pub(crate) fn size(value: &DeValue<'_>) -> Parsed<u64> {
     match value.as_integer() {
         Some(_) => integer(value, 0, i64::MAX as u64),
-        None => crate::size::parse(&string(value)?),
+        None => host::size::parse(&string(value)?),
     }
 }
 

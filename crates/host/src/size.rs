@@ -6,7 +6,7 @@ const UNITS: [(&str, u32); 5] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 
 ///
 /// # Errors
 /// A line that says what is right.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, String> {
     let (digits, shift) = UNITS
         .iter()
         .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?.trim_end(), *shift)))
@@ -17,7 +17,8 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// For people: at most four digits and a unit.
-pub(crate) fn show(bytes: u64) -> String {
+#[must_use]
+pub fn show(bytes: u64) -> String {
     let (unit, shift) = UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0).unwrap_or(("B", 0));
     let tenths = (u128::from(bytes) * 10) >> shift;
     match tenths % 10 {

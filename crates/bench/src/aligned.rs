@@ -1,0 +1,48 @@
+//! A buffer for `O_DIRECT`, which wants memory that begins at a multiple of the disk's block.
+
+/// The largest block that disks have: 4 KiB; also a page.
+const ALIGNMENT: usize = 4096;
+
+/// Bytes that begin at a multiple of 4096.
+pub struct AlignedBuffer {
+    /// Longer than what is used, and never grown: it would move.
+    memory: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    /// `length` bytes.
+    #[must_use]
+    pub fn new(length: usize) -> Self {
+        // Touched now, so that no page fault is in what is timed.
+        let memory = vec![0xa5; length + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        Self { memory, start, length }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.length]
+    }
+
+    /// All of it.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_begins_where_a_page_does() {
+        for length in [1, 3901, 4096, 1 << 20] {
+            let mut buffer = AlignedBuffer::new(length);
+            assert_eq!(buffer.bytes_mut().as_ptr().addr() % ALIGNMENT, 0);
+            assert_eq!(buffer.bytes().len(), length);
+        }
+    }
+}

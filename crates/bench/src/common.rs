@@ -1,0 +1,39 @@
+//! Options that all runs have.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+/// Options that all runs have.
+#[derive(Debug, Clone, Args, Serialize)]
+#[command(next_help_heading = "Options of all runs")]
+pub struct Common {
+    /// Compare all that is read with what was written
+    #[arg(long)]
+    pub verify: bool,
+    /// Past the client's page cache (O_DIRECT); otherwise writes end with an fsync, and caches are dropped before reads
+    #[arg(long, conflicts_with = "warm")]
+    pub direct: bool,
+    /// Leave the client's caches as they are before reads, and report also what came from them
+    #[arg(long)]
+    pub warm: bool,
+    /// What the data are made from, and the order of random records [default: the time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Leave the folder that it worked in
+    #[arg(long)]
+    pub keep: bool,
+    /// Measure it although nothing is mounted there
+    #[arg(long)]
+    #[serde(skip)]
+    pub not_a_mount: bool,
+    /// What people call what is measured [default: type and source of the mount]
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip)]
+    pub name: Option<String>,
+    /// Write the results there, too, as JSON
+    #[arg(long, short, value_name = "FILE")]
+    #[serde(skip)]
+    pub output: Option<PathBuf>,
+}

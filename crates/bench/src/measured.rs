@@ -1,0 +1,71 @@
+//! From what workers did to a measurement.
+
+use host::size;
+
+use crate::latencies::Latencies;
+use crate::phase::{AgentDone, Done, Phase};
+use crate::result::{Cache, Measurement};
+use crate::task::{Direction, Task};
+use crate::trouble::Trouble;
+
+/// Of what was read, what may have come from the page cache: pages that readahead had brought just before the counters
+/// were looked at, or that a worker's neighbour read first.
+const CACHED_PERCENT_MAX: u64 = 2;
+
+/// What all workers did together.
+#[must_use]
+pub fn measurement(phase: &Phase, agents: &[AgentDone], partial: bool) -> Measurement {
+    let workers = || agents.iter().flat_map(|agent| &agent.workers);
+    let sum = |of: fn(&Done) -> u64| workers().map(of).sum();
+    let mut latencies = Latencies::default();
+    workers().for_each(|done| latencies.merge(&done.latencies));
+    Measurement {
+        name: phase.name.clone(),
+        at: phase.at.clone(),
+        cache: phase.cache,
+        seconds: workers().map(|done| done.seconds).fold(0.0, f64::max),
+        bytes: sum(|done| done.bytes),
+        operations: sum(|done| done.operations),
+        found: sum(|done| done.found),
+        workers: workers().map(|done| done.seconds).collect(),
+        latency_us: latencies.summary_us(),
+        verified_bytes: sum(|done| done.verified_bytes),
+        bound: None,
+        partial,
+    }
+}
+
+/// A read that came from the page cache of the machine that read says nothing about the file system: it is no result.
+///
+/// # Errors
+/// If it did, or if nobody can tell.
+pub fn refuse_cached(phase: &Phase, agents: &[AgentDone]) -> Result<(), Trouble> {
+    if matches!(phase.cache, Cache::Direct | Cache::Warm) {
+        return Ok(());
+    }
+    for (tasks, agent) in phase.tasks.iter().zip(agents) {
+        let read = |task: &Task| matches!(task, Task::Transfer(t) if t.direction == Direction::Read);
+        let workers = tasks.iter().zip(&agent.workers).filter(|(task, _)| read(task));
+        let bytes: u64 = workers.map(|(_, done)| done.bytes).sum();
+        if bytes == 0 {
+            continue;
+        }
+        let Some(fetched) = agent.fetched_bytes else {
+            return Err(Trouble(format!(
+                "{}: nobody counts what this file system reads past the page cache, so this may be memory's speed: use \
+                 --direct, or --warm to report it all the same",
+                phase.name
+            )));
+        };
+        if fetched < bytes - bytes / 100 * CACHED_PERCENT_MAX {
+            return Err(Trouble(format!(
+                "{}: of {} that were read only {} came from the file system, the rest from the client's page cache: use \
+                 --direct, or --warm to report it all the same",
+                phase.name,
+                size::show(bytes),
+                size::show(fetched)
+            )));
+        }
+    }
+    Ok(())
+}

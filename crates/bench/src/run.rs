@@ -1,0 +1,99 @@
+//! The runs: each one file, which holds its options with their defaults, and makes its phases from them.
+//!
+//! A run knows nothing of threads or machines: it says what each worker does. [`crate::session`] has that carried out.
+
+mod check;
+mod list;
+mod place;
+mod record_size;
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+pub use list::Counts;
+pub use place::Place;
+use record_size::RecordSize;
+
+use crate::common::Common;
+use crate::phase::{AgentDone, Phase};
+use crate::result::Measurement;
+use crate::trouble::Trouble;
+
+/// What a run does, made from its options.
+pub trait Plan: Settings {
+    /// Its phases, in order.
+    ///
+    /// # Errors
+    /// Options that make no sense: a line that says which ones would.
+    fn phases(&self, place: &Place) -> Result<Vec<Phase>, Trouble>;
+
+    /// What comes next, when all phases until now are done and what comes next depends on them; nothing: it is over.
+    ///
+    /// # Errors
+    /// As [`Plan::phases`].
+    fn more(&self, _place: &Place, _done: &[(Phase, Vec<AgentDone>)]) -> Result<Vec<Phase>, Trouble> {
+        Ok(vec![])
+    }
+
+    /// Figures made of all measurements, for runs that have such.
+    fn scores(&self, _measurements: &[Measurement]) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
+}
+
+/// All runs.
+#[derive(Debug, Subcommand)]
+pub enum Run {
+    /// One client, one file, records of several sizes: write, rewrite, read, reread, random read and write
+    RecordSize(Of<RecordSize>),
+}
+
+/// Where a run works, and how.
+#[derive(Debug, Args)]
+pub struct Of<R: Args> {
+    /// What is measured: a directory on a mount
+    #[arg(value_name = "DIR")]
+    pub target: String,
+    /// The same for all runs.
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    run: R,
+}
+
+impl Run {
+    /// Its name, where it works, and what it does.
+    #[must_use]
+    pub fn parts(&self) -> (&'static str, &str, &Common, &dyn Plan) {
+        match self {
+            Self::RecordSize(of) => of.parts("record-size"),
+        }
+    }
+}
+
+impl<R: Args + Plan> Of<R> {
+    fn parts(&self, name: &'static str) -> (&'static str, &str, &Common, &dyn Plan) {
+        (name, &self.target, &self.common, &self.run)
+    }
+}
+
+/// Options as text, by name, for the file of results. Whatever has `Serialize` has it.
+pub trait Settings {
+    /// Of each option.
+    fn settings(&self) -> BTreeMap<String, String>;
+}
+
+impl<T: Serialize> Settings for T {
+    fn settings(&self) -> BTreeMap<String, String> {
+        let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(self) else {
+            return BTreeMap::new();
+        };
+        let text = |value: serde_json::Value| match value {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        fields.into_iter().map(|(name, value)| (name, text(value))).collect()
+    }
+}

@@ -1,0 +1,119 @@
+//! Where and how a run works: what its phases are made with.
+
+use std::collections::BTreeMap;
+
+use crate::common::Common;
+use crate::data;
+use crate::phase::Phase;
+use crate::result::Cache;
+use crate::task::{Direction, Order, Records, Task, Transfer};
+
+/// Where and how a run works.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// How many agents there are.
+    pub agents: usize,
+    /// The folder that it works in, which is there and empty.
+    pub folder: String,
+    /// What data and orders are made from.
+    pub seed: u64,
+    /// What is done about caches when data are written, and when they are read.
+    write_cache: Cache,
+    read_cache: Cache,
+    verify: bool,
+}
+
+impl Place {
+    /// As the options say.
+    #[must_use]
+    pub fn new(common: &Common, agents: usize, folder: String, seed: u64) -> Self {
+        let (write_cache, read_cache) = match (common.direct, common.warm) {
+            (true, _) => (Cache::Direct, Cache::Direct),
+            (false, true) => (Cache::FsyncAtEnd, Cache::Warm),
+            (false, false) => (Cache::FsyncAtEnd, Cache::Dropped),
+        };
+        Self { agents, folder, seed, write_cache, read_cache, verify: common.verify }
+    }
+
+    /// A path in the folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+
+    /// A file with a seed of its own.
+    #[must_use]
+    pub fn file(&self, name: &str) -> DataFile {
+        let path = self.path(name);
+        DataFile { seed: data::seed(self.seed, &path), path }
+    }
+
+    /// Workers, spread over the agents: one on each, then a second on each, and so on.
+    #[must_use]
+    pub fn spread(&self, workers: impl IntoIterator<Item = Task>) -> Vec<Vec<Task>> {
+        let mut tasks = vec![Vec::new(); self.agents];
+        for (i, task) in workers.into_iter().enumerate() {
+            tasks[i % self.agents].push(task);
+        }
+        tasks
+    }
+
+    /// A phase whose workers all move data the same way.
+    #[must_use]
+    pub fn phase(
+        &self,
+        name: &str,
+        at: &[(&str, u64)],
+        direction: Direction,
+        workers: impl IntoIterator<Item = Task>,
+    ) -> Phase {
+        let cache = match direction {
+            Direction::Write => self.write_cache,
+            Direction::Read => self.read_cache,
+        };
+        Phase {
+            name: name.to_owned(),
+            at: at.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+            tasks: self.spread(workers),
+            cache,
+            verify: self.verify,
+            limit: None,
+            counts: true,
+        }
+    }
+
+    /// A phase that only prepares, or tidies up.
+    #[must_use]
+    pub fn aside(&self, task: Task) -> Phase {
+        Phase {
+            name: "aside".to_owned(),
+            at: BTreeMap::new(),
+            tasks: self.spread([task]),
+            cache: Cache::AsIs,
+            verify: false,
+            limit: None,
+            counts: false,
+        }
+    }
+}
+
+/// A file that a run writes, and what it is filled with.
+#[derive(Debug, Clone)]
+pub struct DataFile {
+    path: String,
+    seed: u64,
+}
+
+impl DataFile {
+    /// The same file, to be filled with other bytes.
+    #[must_use]
+    pub fn refilled(&self) -> Self {
+        Self { path: self.path.clone(), seed: data::seed(self.seed, "refilled") }
+    }
+
+    /// Writes or reads some records of it.
+    #[must_use]
+    pub fn transfer(&self, direction: Direction, records: Records, order: Order) -> Task {
+        Task::Transfer(Transfer { path: self.path.clone(), direction, records, order, seed: self.seed })
+    }
+}

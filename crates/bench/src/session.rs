@@ -1,0 +1,129 @@
+//! One run from beginning to end: its folder made, its phases carried out by a team, the results gathered, the folder
+//! removed.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::common::Common;
+use crate::phase::{AgentDone, Phase};
+use crate::result::{Measurement, Results, SCHEMA};
+use crate::run::{Place, Plan, Settings};
+use crate::space;
+use crate::team::{Team, Watch};
+use crate::trouble::Trouble;
+use crate::work::Progress;
+use crate::{measured, task::Task};
+
+/// Somebody who watches a run, and may end it.
+pub trait Watcher {
+    /// A phase begins.
+    fn begins(&mut self, phase: &Phase);
+    /// It goes on, a few times a second; `Break` ends the run, and what was done until then is its result.
+    fn goes_on(&mut self, progress: Progress) -> ControlFlow<()>;
+    /// It has ended; nothing was measured if it was only preparation.
+    fn ended(&mut self, measurement: Option<&Measurement>);
+}
+
+/// What ended a run before its time.
+const INTERRUPTED: &str = "Ctrl-C";
+
+/// Carries a run out. Results come back also when it ended early, marked so, beside the trouble if there was one.
+///
+/// # Errors
+/// What kept it from beginning.
+pub fn conduct(
+    name: &str,
+    plan: &dyn Plan,
+    common: &Common,
+    team: &mut dyn Team,
+    watcher: &mut dyn Watcher,
+) -> Result<(Results, Option<Trouble>), Trouble> {
+    let now = SystemTime::now();
+    let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seed = common.seed.unwrap_or(since_1970.as_secs());
+    let folder = format!("heorot-bench-{:x}", since_1970.as_micros());
+    let place = Place::new(common, team.agents(), folder.clone(), seed);
+    let phases = plan.phases(&place)?;
+    space::check(&phases, team.free_bytes())?;
+
+    let machines = team.machines();
+    let system = machines.first().map_or_else(String::new, |machine| machine.target.clone());
+    let mut settings = plan.settings();
+    settings.extend(common.settings());
+    settings.insert("seed".into(), seed.to_string());
+    let mut results = Results {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        system: common.name.clone().unwrap_or(system),
+        started: humantime::format_rfc3339_seconds(now).to_string(),
+        run: name.to_owned(),
+        settings,
+        machines,
+        partial: false,
+        ended_by: None,
+        measurements: vec![],
+        scores: BTreeMap::new(),
+    };
+
+    let mut quiet = |_| ControlFlow::Continue(());
+    team.run(&place.aside(Task::Make(folder.clone())), &mut quiet)?;
+    let trouble = all(plan, phases, &place, team, watcher, &mut results).err();
+    let cleared =
+        if common.keep { Ok(vec![]) } else { team.run(&place.aside(Task::Clear(folder)), &mut quiet) };
+    results.machines = team.machines();
+    if let Some(trouble) = &trouble {
+        results.ended_by = Some(trouble.to_string());
+    }
+    results.partial = results.ended_by.is_some();
+    results.scores = if results.partial { BTreeMap::new() } else { plan.scores(&results.measurements) };
+    Ok((results, trouble.or(cleared.err())))
+}
+
+/// All phases, and what follows from them.
+fn all(
+    plan: &dyn Plan,
+    mut phases: Vec<Phase>,
+    place: &Place,
+    team: &mut dyn Team,
+    watcher: &mut dyn Watcher,
+    results: &mut Results,
+) -> Result<(), Trouble> {
+    let mut done = Vec::new();
+    while !phases.is_empty() {
+        for phase in phases {
+            let (agents, interrupted) = one(&phase, team, watcher)?;
+            if phase.counts {
+                let measurement = measured::measurement(&phase, &agents, interrupted);
+                measured::refuse_cached(&phase, &agents)?;
+                watcher.ended(Some(&measurement));
+                results.measurements.push(measurement);
+            } else {
+                watcher.ended(None);
+            }
+            if interrupted {
+                results.ended_by = Some(INTERRUPTED.to_owned());
+                return Ok(());
+            }
+            done.push((phase, agents));
+        }
+        phases = plan.more(place, &done)?;
+    }
+    Ok(())
+}
+
+fn one(
+    phase: &Phase,
+    team: &mut dyn Team,
+    watcher: &mut dyn Watcher,
+) -> Result<(Vec<AgentDone>, bool), Trouble> {
+    watcher.begins(phase);
+    let mut interrupted = false;
+    let watch: &mut Watch<'_> = &mut |progress| {
+        let answer = watcher.goes_on(progress);
+        interrupted |= answer.is_break();
+        answer
+    };
+    let agents = team.run(phase, watch)?;
+    Ok((agents, interrupted))
+}

@@ -1,0 +1,58 @@
+//! How much room a run needs, known before it begins.
+
+use std::collections::BTreeMap;
+
+use host::size;
+
+use crate::phase::Phase;
+use crate::task::{Direction, NameOperation, Task};
+use crate::trouble::Trouble;
+
+/// Refuses a run that cannot end well.
+///
+/// # Errors
+/// If there is not enough room.
+pub fn check(phases: &[Phase], free_bytes: Option<u64>) -> Result<(), Trouble> {
+    let needed = needed_bytes(phases);
+    match free_bytes {
+        Some(free) if free < needed => Err(Trouble(format!(
+            "this run writes up to {}, but only {} are free there: free some space, or choose a smaller --size",
+            size::show(needed),
+            size::show(free)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The most that its files take at any one time.
+fn needed_bytes(phases: &[Phase]) -> u64 {
+    let mut files: BTreeMap<String, u64> = BTreeMap::new();
+    let mut most = 0;
+    for task in phases.iter().flat_map(|phase| phase.tasks.iter().flatten()) {
+        match task {
+            Task::Transfer(t) if t.direction == Direction::Write => {
+                let r = t.records;
+                let end = r.offset(r.count.saturating_sub(1)).saturating_add(r.record_bytes);
+                let file = files.entry(t.path.clone()).or_default();
+                *file = end.max(*file);
+            }
+            Task::Names(n) if n.operation == NameOperation::Create => {
+                let dir = n.dirs.first().map_or("", String::as_str);
+                files.insert(format!("{dir}/{}{}", n.prefix, n.first), n.count.saturating_mul(n.file_bytes));
+            }
+            Task::Names(n) if n.operation == NameOperation::Unlink => {
+                let dir = n.dirs.first().map_or("", String::as_str);
+                files.remove(&format!("{dir}/{}{}", n.prefix, n.first));
+            }
+            Task::Clear(folder) => files.retain(|path, _| !path.starts_with(&format!("{folder}/"))),
+            Task::Rest
+            | Task::Make(_)
+            | Task::Transfer(_)
+            | Task::Names(_)
+            | Task::Walk(_)
+            | Task::Tree(_) => {}
+        }
+        most = most.max(files.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)));
+    }
+    most
+}

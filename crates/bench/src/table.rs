@@ -1,0 +1,48 @@
+//! Measurements as lines of a table, for a terminal.
+
+use crate::result::{Cache, Measurement};
+
+/// One line.
+#[must_use]
+pub fn line(measurement: &Measurement) -> String {
+    let at: Vec<String> = measurement.at.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let [_, median, percentile_99, _] = measurement.latency_us;
+    format!(
+        "{:<14} {:<24} {:>12}  {:>9.3} s  median {:>9} p99 {:>9}  {}{}{}",
+        measurement.name,
+        at.join(", "),
+        rate(measurement),
+        measurement.seconds,
+        time(median),
+        time(percentile_99),
+        treatment(measurement.cache),
+        if measurement.verified_bytes > 0 { ", verified" } else { "" },
+        if measurement.partial { ", PARTIAL" } else { "" },
+    )
+}
+
+/// MB are 10^6 bytes.
+fn rate(measurement: &Measurement) -> String {
+    if measurement.bytes > 0 {
+        format!("{:.2} MB/s", measurement.bytes as f64 / measurement.seconds / 1e6)
+    } else {
+        format!("{:.1} /s", measurement.operations as f64 / measurement.seconds)
+    }
+}
+
+fn time(us: f64) -> String {
+    if us < 1000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1000.0) }
+}
+
+/// What was done about caches, in a few words.
+#[must_use]
+pub fn treatment(cache: Cache) -> &'static str {
+    match cache {
+        Cache::FsyncAtEnd => "fsync at end",
+        Cache::Direct => "O_DIRECT",
+        Cache::Dropped => "caches dropped",
+        Cache::NotHere => "not in this client's cache",
+        Cache::Warm => "WARM cache",
+        Cache::AsIs => "caches as they are",
+    }
+}

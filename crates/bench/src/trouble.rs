@@ -1,0 +1,34 @@
+//! What ends a run: one line that says what was being done to what, and what to do about it.
+
+use std::io;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// One line; agents send it to their coordinator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{0}")]
+pub struct Trouble(pub String);
+
+impl Trouble {
+    /// `what`, such as `write a/b`, ended with `error`.
+    #[must_use]
+    pub fn io(what: &str, error: &io::Error) -> Self {
+        Self(match advice(error) {
+            Some(advice) => format!("{what}: {error}: {advice}"),
+            None => format!("{what}: {error}"),
+        })
+    }
+}
+
+fn advice(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::NOSPC | Errno::DQUOT => Some("free some space there, or choose a smaller --size"),
+        Errno::ACCESS | Errno::PERM => {
+            Some("run as a user who may write there, or choose a directory where you may")
+        }
+        Errno::ROFS => Some("mount it to be written to, or choose another directory"),
+        Errno::STALE | Errno::NOENT => Some("somebody removed it during the run: start again"),
+        _ => None,
+    }
+}

@@ -1,0 +1,77 @@
+//! One worker's turn in a phase: whether it goes on, and what it did.
+
+use std::time::Instant;
+
+use crate::phase::{Done, Limit, Then};
+use crate::work::tally::Tally;
+
+/// One worker's turn.
+pub struct Turn<'a> {
+    tally: &'a Tally,
+    start: Instant,
+    limit: Option<Limit>,
+    /// How many to do in all, once the stonewall's time is over.
+    goal: Option<u64>,
+    asked: Instant,
+    done: Done,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(tally: &'a Tally, start: Instant, limit: Option<Limit>) -> Self {
+        Self { tally, start, limit, goal: None, asked: start, done: Done::default() }
+    }
+
+    /// Whether to do the next record or name; its time is counted from here to [`Turn::did`].
+    pub fn goes_on(&mut self) -> bool {
+        self.asked = Instant::now();
+        let in_time = |limit: &Limit| self.asked < self.start + limit.after;
+        let on = match self.limit {
+            _ if self.tally.stopped() => false,
+            None => true,
+            Some(limit) if limit.then == Then::Stop => in_time(&limit),
+            Some(limit) => match self.goal {
+                None if in_time(&limit) => return true,
+                Some(goal) => return self.done.operations < goal,
+                None => {
+                    self.tally.say(self.done.operations);
+                    let goal = self.tally.goal();
+                    self.goal = goal.or(Some(0));
+                    self.asked = Instant::now();
+                    match goal {
+                        Some(goal) => return self.done.operations < goal,
+                        None => false,
+                    }
+                }
+            },
+        };
+        self.done.stopped |= !on;
+        on
+    }
+
+    /// One record or name was done, with so many bytes.
+    pub fn did(&mut self, bytes: u64) {
+        self.done.latencies.add(self.asked.elapsed());
+        self.done.bytes += bytes;
+        self.done.operations += 1;
+        self.tally.did(bytes);
+    }
+
+    /// So many bytes were compared with what was written.
+    pub fn verified(&mut self, bytes: u64) {
+        self.done.verified_bytes += bytes;
+    }
+
+    /// A walk found a name.
+    pub fn found(&mut self) {
+        self.done.found += 1;
+    }
+
+    /// The task is done.
+    pub(crate) fn end(mut self) -> Done {
+        self.done.seconds = self.start.elapsed().as_secs_f64();
+        if self.goal.is_none() {
+            self.tally.say(self.done.operations);
+        }
+        self.done
+    }
+}
