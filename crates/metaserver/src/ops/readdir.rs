@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use namespace::read;
 use store::View;
-use wire::nfs4::readdir::{Args, DirEntry, OVERHEAD_BYTES, ResOk};
-use wire::nfs4::{AttrReply, Fattr, Status, attr};
+use wire::nfs4::readdir::{Args, OVERHEAD_BYTES, Page, ResOk};
+use wire::nfs4::{Fattr, Status, attr};
 
 use crate::Metaserver;
 use crate::attributes::check_readable;
@@ -29,26 +29,25 @@ pub(crate) fn readdir(server: &Metaserver, context: &Context, args: Args) -> Res
     let dir = server.current_dir(&*view, context)?;
     server.caller(context)?.check(&dir, Permission::READ)?;
     let room = (args.maxcount as usize).min(context.room_bytes.saturating_sub(8));
+    let room = room.checked_sub(OVERHEAD_BYTES).ok_or(Status::TooSmall)?;
     let mut listing = Listing {
-        room: room.checked_sub(OVERHEAD_BYTES).ok_or(Status::TooSmall)?,
+        page: Page::new(room),
         names_room: if args.dircount == 0 { usize::MAX } else { args.dircount as usize },
-        entries: Vec::new(),
         eof: true,
         failed: None,
     };
-    let add = |entry| listing.add(server, &*view, entry, &args);
+    let add = |entry| listing.add(server, &*view, &entry, &args);
     read::list(&*view, dir.id, args.cookie, add).map_err(store_failed)?;
     match listing {
         Listing { failed: Some(status), .. } => Err(status),
-        Listing { entries, eof: false, .. } if entries.is_empty() => Err(Status::TooSmall),
-        Listing { entries, eof, .. } => Ok(ResOk { cookieverf: COOKIE_VERIFIER, entries, eof }),
+        Listing { page, eof: false, .. } if page.is_empty() => Err(Status::TooSmall),
+        Listing { page, eof, .. } => Ok(ResOk { cookieverf: COOKIE_VERIFIER, entries: page.finish(), eof }),
     }
 }
 
 struct Listing {
-    room: usize,
+    page: Page,
     names_room: usize,
-    entries: Vec<DirEntry>,
     eof: bool,
     failed: Option<Status>,
 }
@@ -58,38 +57,34 @@ impl Listing {
         &mut self,
         server: &Metaserver,
         view: &dyn View,
-        entry: namespace::Entry,
+        entry: &namespace::Entry,
         args: &Args,
     ) -> ControlFlow<()> {
-        let attrs = match server.inode(view, entry.inode) {
-            Ok(inode) => server.attributes(view, &inode, &args.attr_request),
-            Err(status) => Err(status),
-        };
+        // `dircount` is a hint; the first entry is always given.
+        let name_bytes = entry.name.len() + NAME_OVERHEAD_BYTES;
+        if name_bytes > self.names_room && !self.page.is_empty() {
+            self.eof = false;
+            return ControlFlow::Break(());
+        }
+        let attrs = server
+            .inode(view, entry.inode)
+            .and_then(|inode| server.attributes(view, &inode, &args.attr_request));
         let attrs = match attrs {
-            Ok(attrs) => AttrReply { requested: args.attr_request, attrs: Box::new(attrs) },
+            Ok(attrs) => attrs,
             // Who asks for it wants the other entries all the same (RFC 8881, section 5.8.1.12).
             Err(status) if args.attr_request.contains(attr::RDATTR_ERROR) => {
-                let attrs = Fattr { rdattr_error: Some(status), ..Fattr::default() };
-                AttrReply { requested: args.attr_request, attrs: Box::new(attrs) }
+                Fattr { rdattr_error: Some(status), ..Fattr::default() }
             }
             Err(status) => {
                 self.failed = Some(status);
                 return ControlFlow::Break(());
             }
         };
-        let name_bytes = entry.name.len() + NAME_OVERHEAD_BYTES;
-        let name = bytes::Bytes::from(entry.name);
-        let entry = DirEntry { cookie: entry.cookie, name, attrs };
-        let bytes = entry.encoded_len();
-        // `dircount` is a hint; the first entry is always given.
-        let too_many_names = name_bytes > self.names_room && !self.entries.is_empty();
-        if bytes > self.room || too_many_names {
+        if !self.page.push(entry.cookie, &entry.name, &args.attr_request, &attrs) {
             self.eof = false;
             return ControlFlow::Break(());
         }
-        self.room -= bytes;
         self.names_room = self.names_room.saturating_sub(name_bytes);
-        self.entries.push(entry);
         ControlFlow::Continue(())
     }
 }

@@ -258,10 +258,8 @@ impl Fattr {
     /// Writes a fattr4 of the attributes that were asked for and that have a value.
     pub fn encode(&self, requested: &Bitmap, e: &mut Encoder) {
         let wanted = self.mask().intersection(requested);
-        let mut values = Encoder::new();
-        self.encode_values(&wanted, &mut values);
         wanted.encode(e);
-        e.opaque(&values.finish().into_bytes());
+        e.counted(|e| self.encode_values(&wanted, e));
     }
 
     /// Whether each attribute of `which` has the same value here and in `other`, or none in both: VERIFY, NVERIFY.

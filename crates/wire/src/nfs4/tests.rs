@@ -7,7 +7,6 @@ mod samples;
 use bytes::Bytes;
 
 use super::compound::{CompoundCall, CompoundReply, encode_op, reply};
-use super::readdir::DirEntry;
 use super::*;
 use crate::nfs3::testing::{bytes_of, round_trip, seeds};
 use crate::xdr::{Decode, DecodeError, Decoder, Encoder, Payload};
@@ -136,11 +135,19 @@ fn bitmaps_are_sets() {
 }
 
 #[test]
-fn a_server_knows_how_long_an_entry_will_be() {
-    let entries: Vec<DirEntry> = (0..5).map(samples::dir_entry).collect();
-    let len = readdir::OVERHEAD_BYTES + entries.iter().map(DirEntry::encoded_len).sum::<usize>();
-    let res = readdir::ResOk { cookieverf: [1; 8], entries, eof: true };
-    assert_eq!(bytes_of(&res).len(), len);
+fn a_page_takes_entries_while_they_fit_and_is_as_long_as_it_said() {
+    // Each: 4 mark, 8 cookie, 4 + 4 name, 12 bitmap, 4 + 20 attributes.
+    let room = 3 * 56;
+    let mut page = readdir::Page::new(room);
+    let taken: Vec<bool> = (0..5).map(|i| samples::add_dir_entry(&mut page, i)).collect();
+    assert_eq!(taken, [true, true, true, false, false]);
+    let res = readdir::ResOk { cookieverf: [1; 8], entries: page.finish(), eof: false };
+    let bytes = bytes_of(&res);
+    assert_eq!(bytes.len(), readdir::OVERHEAD_BYTES + room);
+    let entries = readdir::ResOk::decode(&mut Decoder::new(bytes)).unwrap().entries.decode().unwrap();
+    let seen: Vec<(u64, usize)> = entries.iter().map(|entry| (entry.cookie, entry.name.len())).collect();
+    assert_eq!(seen, [(3, 1), (4, 2), (5, 3)]);
+    assert_eq!(entries[2].attrs.attrs.fileid, Some(2));
 }
 
 #[test]

@@ -76,6 +76,41 @@ impl Encoder {
         self.fixed(bytes);
     }
 
+    /// Variable-length opaque data whose length shows once `write` has written them.
+    pub fn counted(&mut self, write: impl FnOnce(&mut Self)) {
+        let (before, segments, at) = (self.len(), self.done.len(), self.tail.len());
+        self.u32(0);
+        write(self);
+        let written = self.len() - before - 4;
+        let count = length(written).to_be_bytes();
+        match self.done.get_mut(segments) {
+            None => self.tail[at..at + 4].copy_from_slice(&count),
+            // A large value by reference has set the length aside, with what stood before it.
+            Some(head) => {
+                let mut bytes = BytesMut::from(std::mem::take(head));
+                bytes[at..at + 4].copy_from_slice(&count);
+                *head = bytes.freeze();
+            }
+        }
+        self.pad(written);
+    }
+
+    /// Takes back what was written since the message was `len` bytes long.
+    pub fn truncate(&mut self, len: usize) {
+        while self.done_bytes > len
+            && let Some(mut last) = self.done.pop()
+        {
+            self.tail.clear();
+            self.done_bytes -= last.len();
+            if self.done_bytes < len {
+                last.truncate(len - self.done_bytes);
+                self.done_bytes = len;
+                self.done.push(last);
+            }
+        }
+        self.tail.truncate(len - self.done_bytes);
+    }
+
     /// Variable-length opaque data by reference: large segments are not copied.
     pub fn payload(&mut self, payload: &Payload) {
         self.u32(length(payload.len()));
@@ -194,4 +229,63 @@ impl<T: Encode> Encode for Option<T> {
 
 impl Encode for () {
     fn encode(&self, _: &mut Encoder) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: usize = SEGMENT_BYTES_MIN + 1;
+
+    fn large() -> Payload {
+        Payload::from(Bytes::from(vec![7; LARGE]))
+    }
+
+    /// Bytes are the same whether values were copied or set aside by reference.
+    #[test]
+    fn what_is_counted_has_its_length_before_it_however_large() {
+        for len in [0, 1, 4, LARGE] {
+            let payload = Payload::from(Bytes::from(vec![7; len]));
+            let mut counted = Encoder::new();
+            9u32.encode(&mut counted);
+            counted.counted(|e| {
+                1u32.encode(e);
+                e.payload(&payload);
+                2u32.encode(e);
+            });
+            3u32.encode(&mut counted);
+
+            let mut inner = Encoder::new();
+            1u32.encode(&mut inner);
+            inner.payload(&payload);
+            2u32.encode(&mut inner);
+            let mut copied = Encoder::new();
+            9u32.encode(&mut copied);
+            copied.opaque(&inner.finish().into_bytes());
+            3u32.encode(&mut copied);
+            assert_eq!(counted.finish().into_bytes(), copied.finish().into_bytes(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_what_was_before_it() {
+        let write = |e: &mut Encoder| {
+            1u32.encode(e);
+            e.payload(&large());
+            2u32.encode(e);
+            e.payload(&large());
+            3u32.encode(e);
+        };
+        let mut whole = Encoder::new();
+        write(&mut whole);
+        let whole = whole.finish().into_bytes();
+        for len in [0, 3, 4, 8, 100, 8 + LARGE, 12 + LARGE, 12 + LARGE + 100, whole.len() - 4, whole.len()] {
+            let mut e = Encoder::new();
+            write(&mut e);
+            e.truncate(len);
+            assert_eq!(e.len(), len);
+            4u32.encode(&mut e);
+            assert_eq!(e.finish().into_bytes(), [&whole[..len], &[0, 0, 0, 4]].concat(), "cut to {len}");
+        }
+    }
 }

@@ -104,10 +104,16 @@ pub fn fattr() -> Box<Fattr> {
     })
 }
 
-pub fn dir_entry(i: u64) -> readdir::DirEntry {
-    let attrs = Box::new(Fattr { fileid: Some(i), owner: Some(name("somebody")), ..Fattr::default() });
-    let name = vec![b'x'; i as usize + 1].into();
-    readdir::DirEntry { cookie: i + 3, name, attrs: AttrReply { requested: attrs.mask(), attrs } }
+/// Entry `i` has cookie `i + 3` and a name of `i + 1` bytes.
+pub fn add_dir_entry(page: &mut readdir::Page, i: u64) -> bool {
+    let attrs = Fattr { fileid: Some(i), owner: Some(name("somebody")), ..Fattr::default() };
+    page.push(i + 3, &vec![b'x'; i as usize + 1], &attrs.mask(), &attrs)
+}
+
+fn dir_entries() -> readdir::Entries {
+    let mut page = readdir::Page::new(usize::MAX);
+    (0..3).for_each(|i| assert!(add_dir_entry(&mut page, i)));
+    page.finish()
 }
 
 pub fn ds_addr() -> DsAddr {
@@ -557,11 +563,7 @@ pub fn results() -> Vec<ResOp> {
         ResOp::PutPubFh(Ok(())),
         ResOp::PutRootFh(Ok(())),
         ResOp::Read(Ok(read::ResOk { eof: false, data: name("hello").into() })),
-        ResOp::ReadDir(Ok(readdir::ResOk {
-            cookieverf: [1; 8],
-            entries: (0..3).map(dir_entry).collect(),
-            eof: true,
-        })),
+        ResOp::ReadDir(Ok(readdir::ResOk { cookieverf: [1; 8], entries: dir_entries(), eof: true })),
         ResOp::ReadLink(Ok(readlink::ResOk { link: name("../there") })),
         ResOp::Remove(Ok(remove::ResOk { cinfo: CINFO })),
         ResOp::Rename(Ok(rename::ResOk { source_cinfo: CINFO, target_cinfo: CINFO })),
