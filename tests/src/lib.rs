@@ -18,6 +18,7 @@ mod dice;
 mod ganesha;
 mod lab;
 mod metrics;
+mod ports;
 pub mod scripts;
 
 pub use client::{Client, Output, Running};
@@ -27,3 +28,4 @@ pub use dice::Dice;
 pub use ganesha::Ganesha;
 pub use lab::Lab;
 pub use metrics::{FileBytes, Metrics, Traffic};
+pub use ports::free_ports;

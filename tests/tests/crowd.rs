@@ -1,7 +1,7 @@
 //! A crowd of bad clients against the release binary: its memory stays bounded, and a good client is served.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,8 +28,8 @@ struct Heorot {
 impl Heorot {
     fn start() -> Heorot {
         let folder = tempfile::Builder::new().prefix("heorot-crowd.").tempdir().unwrap();
-        let nfs = free_address(3);
-        let admin = SocketAddr::from((nfs.ip(), nfs.port() + 2));
+        let ports = tests::free_ports(3);
+        let [nfs, admin] = [ports.start, ports.end - 1].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         let binary = std::env::var_os("HEOROT_BIN").map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/heorot"),
             PathBuf::from,
@@ -74,18 +74,6 @@ impl Drop for Heorot {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-/// An address whose port, and the next ones, nobody has.
-fn free_address(ports: u16) -> SocketAddr {
-    let mut port = 32_100 + (std::process::id() % 300) as u16 * 2;
-    loop {
-        let all: Vec<_> = (port..port + ports).map(|port| TcpListener::bind(("127.0.0.1", port))).collect();
-        if all.iter().all(Result::is_ok) {
-            return SocketAddr::from(([127, 0, 0, 1], port));
-        }
-        port += 7;
     }
 }
 

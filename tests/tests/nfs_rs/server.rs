@@ -1,26 +1,22 @@
 //! `heorot up`, or `heorot mds` and `heorot ds`, on this machine's loopback, on ports of its own.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::ops::Range;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use tests::{FileBytes, Metrics, Traffic};
+use tests::{FileBytes, Metrics, Traffic, free_ports};
 
 pub const DATA_SERVERS: usize = 4;
 
 const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// Below those that the kernel gives to clients, so that no connection of another test takes one of ours.
-const PORTS: Range<u16> = 20_500..32_000;
 /// The metaserver's, one for each data server, and the admin interface's.
-const PORTS_EACH: u16 = 2 + DATA_SERVERS as u16;
+const PORTS: u16 = 2 + DATA_SERVERS as u16;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(10);
 const LOG_LINES_SHOWN: usize = 60;
@@ -40,7 +36,7 @@ impl Server {
     #[track_caller]
     pub fn start() -> Server {
         let folder = tempfile::Builder::new().prefix("heorot-nfs-rs.").tempdir().expect("a temporary folder");
-        let ports = free_ports();
+        let ports = free_ports(PORTS);
         let nfs = SocketAddr::from((LOOPBACK, ports.start));
         let admin = SocketAddr::from((LOOPBACK, ports.end - 1));
         let log = folder.path().join("log");
@@ -62,7 +58,7 @@ impl Server {
     #[track_caller]
     pub fn exporting(exports: &str) -> Server {
         let folder = tempfile::Builder::new().prefix("heorot-nfs-rs.").tempdir().expect("a temporary folder");
-        let ports = free_ports();
+        let ports = free_ports(PORTS);
         let nfs = SocketAddr::from((LOOPBACK, ports.start));
         let admin = SocketAddr::from((LOOPBACK, ports.end - 1));
         let at = |name: &str| folder.path().join(name);
@@ -193,23 +189,6 @@ fn spawned(mut command: Command, log: &Path) -> Child {
     // setpriv: killed with the thread that started it, should that end without dropping it.
     let child = command.process_group(0).stdin(Stdio::null()).stdout(out).stderr(out_too).spawn();
     child.unwrap_or_else(|e| panic!("start heorot: {e}: run `make setup`"))
-}
-
-/// Consecutive ports that nobody listens on. Other test processes look for theirs at the same time: each begins
-/// somewhere else, and a port that is taken in between fails the start with a clear error.
-#[track_caller]
-fn free_ports() -> Range<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let blocks = PORTS.len() / usize::from(PORTS_EACH);
-    for _ in 0..blocks {
-        let turn = std::process::id() as usize * 16 + usize::from(NEXT.fetch_add(1, Ordering::Relaxed));
-        let first = PORTS.start + (turn % blocks) as u16 * PORTS_EACH;
-        let ports = first..first + PORTS_EACH;
-        if ports.clone().all(|port| TcpListener::bind((LOOPBACK, port)).is_ok()) {
-            return ports;
-        }
-    }
-    panic!("no {PORTS_EACH} free ports in a row in {PORTS:?}");
 }
 
 /// `HEOROT_BIN`, or the release build.
