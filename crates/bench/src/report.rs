@@ -57,8 +57,10 @@ impl Spread {
         Self { min, median, max }
     }
 
+    /// With so many digits after the point, and at least one below 10.
     fn show(&self, digits: usize) -> String {
         let Self { min, median, max } = self;
+        let digits = if *median < 10.0 { digits.max(1) } else { digits };
         format!("{median:.digits$} ({min:.digits$}..{max:.digits$})")
     }
 }
