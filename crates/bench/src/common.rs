@@ -28,6 +28,10 @@ pub struct Common {
     #[arg(long)]
     #[serde(skip)]
     pub not_a_mount: bool,
+    /// What else each result is at, such as servers=4; may be given several times
+    #[arg(long, value_name = "WHAT=N", value_parser = point)]
+    #[serde(skip)]
+    pub at: Vec<(String, u64)>,
     /// What people call what is measured [default: type and source of the mount]
     #[arg(long, value_name = "TEXT")]
     #[serde(skip)]
@@ -36,4 +40,9 @@ pub struct Common {
     #[arg(long, short, value_name = "FILE")]
     #[serde(skip)]
     pub output: Option<PathBuf>,
+}
+
+fn point(text: &str) -> Result<(String, u64), String> {
+    let parsed = text.split_once('=').and_then(|(what, n)| Some((what.to_owned(), n.parse().ok()?)));
+    parsed.filter(|(what, _)| !what.is_empty()).ok_or_else(|| format!("{text:?} is not such as servers=4"))
 }

@@ -3,18 +3,28 @@
 //! A run knows nothing of threads or machines: it says what each worker does. [`crate::session`] has that carried out.
 
 mod check;
+mod cluster;
 mod list;
 mod place;
+mod processes;
 mod record_size;
+mod separate_write;
+mod shared_read;
+mod transfer_size;
 
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use cluster::Cluster;
 pub use list::Counts;
 pub use place::Place;
+use processes::Processes;
 use record_size::RecordSize;
+use separate_write::SeparateWrite;
+use shared_read::SharedRead;
+use transfer_size::TransferSize;
 
 use crate::common::Common;
 use crate::phase::{AgentDone, Phase};
@@ -48,6 +58,16 @@ pub trait Plan: Settings {
 pub enum Run {
     /// One client, one file, records of several sizes: write, rewrite, read, reread, random read and write
     RecordSize(Of<RecordSize>),
+    /// One client, more and more processes, a file for each
+    Processes(Of<Processes>),
+    /// More and more clients, each with a file of its own or with a part of one file
+    Cluster(Of<Cluster>),
+    /// More and more clients that read the same file
+    SharedRead(Of<SharedRead>),
+    /// More and more clients that write a file each
+    SeparateWrite(Of<SeparateWrite>),
+    /// One file decomposed over more and more clients, in transfers of several sizes
+    TransferSize(Of<TransferSize>),
 }
 
 /// Where a run works, and how.
@@ -69,6 +89,11 @@ impl Run {
     pub fn parts(&self) -> (&'static str, &str, &Common, &dyn Plan) {
         match self {
             Self::RecordSize(of) => of.parts("record-size"),
+            Self::Processes(of) => of.parts("processes"),
+            Self::Cluster(of) => of.parts("cluster"),
+            Self::SharedRead(of) => of.parts("shared-read"),
+            Self::SeparateWrite(of) => of.parts("separate-write"),
+            Self::TransferSize(of) => of.parts("transfer-size"),
         }
     }
 }

@@ -68,7 +68,7 @@ pub fn conduct(
 
     let mut quiet = |_| ControlFlow::Continue(());
     team.run(&place.aside(Task::Make(folder.clone())), &mut quiet)?;
-    let trouble = all(plan, phases, &place, team, watcher, &mut results).err();
+    let trouble = all(plan, phases, &place, common, team, watcher, &mut results).err();
     let cleared =
         if common.keep { Ok(vec![]) } else { team.run(&place.aside(Task::Clear(folder)), &mut quiet) };
     results.machines = team.machines();
@@ -85,6 +85,7 @@ fn all(
     plan: &dyn Plan,
     mut phases: Vec<Phase>,
     place: &Place,
+    common: &Common,
     team: &mut dyn Team,
     watcher: &mut dyn Watcher,
     results: &mut Results,
@@ -94,7 +95,8 @@ fn all(
         for phase in phases {
             let (agents, interrupted) = one(&phase, team, watcher)?;
             if phase.counts {
-                let measurement = measured::measurement(&phase, &agents, interrupted);
+                let mut measurement = measured::measurement(&phase, &agents, interrupted);
+                measurement.at.extend(common.at.iter().cloned());
                 measured::refuse_cached(&phase, &agents)?;
                 watcher.ended(Some(&measurement));
                 results.measurements.push(measurement);

@@ -26,3 +26,13 @@ pub(super) fn records(file_bytes: u64, record_bytes: u64) -> Result<(), Trouble>
     }
     Ok(())
 }
+
+/// Each client has at least one transfer to do.
+pub(super) fn enough_for_all(transfers: u64, clients: u64) -> Result<(), Trouble> {
+    if transfers < clients {
+        return Err(Trouble(format!(
+            "{clients} clients cannot share {transfers} transfers: choose a larger --size, or fewer --clients"
+        )));
+    }
+    Ok(())
+}

@@ -11,7 +11,7 @@ use crate::task::{Direction, Order, Records, Task, Transfer};
 /// Where and how a run works.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// How many agents there are.
+    /// How many agents there are, at least 1.
     pub agents: usize,
     /// The folder that it works in, which is there and empty.
     pub folder: String,
@@ -58,6 +58,14 @@ impl Place {
         tasks
     }
 
+    /// Workers of the first agent alone.
+    #[must_use]
+    pub fn on_one(&self, workers: impl IntoIterator<Item = Task>) -> Vec<Vec<Task>> {
+        let mut tasks = vec![Vec::new(); self.agents];
+        tasks[0].extend(workers);
+        tasks
+    }
+
     /// A phase whose workers all move data the same way.
     #[must_use]
     pub fn phase(
@@ -65,7 +73,7 @@ impl Place {
         name: &str,
         at: &[(&str, u64)],
         direction: Direction,
-        workers: impl IntoIterator<Item = Task>,
+        tasks: Vec<Vec<Task>>,
     ) -> Phase {
         let cache = match direction {
             Direction::Write => self.write_cache,
@@ -74,12 +82,22 @@ impl Place {
         Phase {
             name: name.to_owned(),
             at: at.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
-            tasks: self.spread(workers),
+            tasks,
             cache,
             verify: self.verify,
             limit: None,
             counts: true,
         }
+    }
+
+    /// Phases in a folder of their own, which is gone before the next: two points never need room at the same time.
+    #[must_use]
+    pub fn point(&self, folder: &str, phases: impl IntoIterator<Item = Phase>) -> Vec<Phase> {
+        let folder = self.path(folder);
+        let mut all = vec![self.aside(Task::Make(folder.clone()))];
+        all.extend(phases);
+        all.push(self.aside(Task::Clear(folder)));
+        all
     }
 
     /// A phase that only prepares, or tidies up.
@@ -88,7 +106,7 @@ impl Place {
         Phase {
             name: "aside".to_owned(),
             at: BTreeMap::new(),
-            tasks: self.spread([task]),
+            tasks: self.on_one([task]),
             cache: Cache::AsIs,
             verify: false,
             limit: None,

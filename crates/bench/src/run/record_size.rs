@@ -7,7 +7,7 @@ use crate::phase::Phase;
 use crate::run::{Place, Plan, check};
 use crate::task::Direction::{Read, Write};
 use crate::task::Order::{Forward, Shuffled};
-use crate::task::{Records, Task};
+use crate::task::Records;
 use crate::trouble::Trouble;
 
 #[derive(Debug, Args, Serialize)]
@@ -22,13 +22,11 @@ pub struct RecordSize {
 }
 
 impl Plan for RecordSize {
-    /// A file for each size of records, gone before the next: two of them never need room at the same time.
     fn phases(&self, place: &Place) -> Result<Vec<Phase>, Trouble> {
         let mut phases = Vec::new();
         for &record_bytes in &self.records {
             check::records(self.size, record_bytes)?;
             let folder = format!("record-{record_bytes}");
-            phases.push(place.aside(Task::Make(place.path(&folder))));
             let first = place.file(&format!("{folder}/file"));
             let second = first.refilled();
             let third = second.refilled();
@@ -41,11 +39,11 @@ impl Plan for RecordSize {
                 ("random-read", &second, Read, Shuffled),
                 ("random-write", &third, Write, Shuffled),
             ];
-            for (name, file, direction, order) in steps {
+            let steps = steps.map(|(name, file, direction, order)| {
                 let task = file.transfer(direction, records, order);
-                phases.push(place.phase(name, &[("record_bytes", record_bytes)], direction, [task]));
-            }
-            phases.push(place.aside(Task::Clear(place.path(&folder))));
+                place.phase(name, &[("record_bytes", record_bytes)], direction, place.on_one([task]))
+            });
+            phases.extend(place.point(&folder, steps));
         }
         Ok(phases)
     }

@@ -1,5 +1,7 @@
 //! Records of one file, written or read.
 
+use std::io;
+
 use crate::aligned::AlignedBuffer;
 use crate::data;
 use crate::phase::Phase;
@@ -12,6 +14,7 @@ use crate::work::{Turn, Work};
 struct Transfer {
     task: Task,
     verify: bool,
+    direct: bool,
     file: Box<dyn OpenFile>,
     /// Numbers of records, where they are not taken in order.
     shuffled: Option<Vec<u64>>,
@@ -25,7 +28,13 @@ pub(super) fn prepare(task: &Task, phase: &Phase, target: &dyn Target) -> Result
         Direction::Write => (Open::Write { direct }, "write"),
         Direction::Read => (Open::Read { direct }, "read"),
     };
-    let failed = |error| Trouble::io(&format!("open {} to {verb}", task.path), &error);
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::InvalidInput if direct => Trouble(format!(
+            "open {}: there is no O_DIRECT on this file system: leave out --direct",
+            task.path
+        )),
+        _ => Trouble::io(&format!("open {} to {verb}", task.path), &error),
+    };
     let file = target.open(&task.path, open).map_err(failed)?;
     if task.direction == Direction::Read && phase.cache == Cache::Dropped {
         file.forget().map_err(|e| Trouble::io(&format!("drop the cached pages of {}", task.path), &e))?;
@@ -37,7 +46,7 @@ pub(super) fn prepare(task: &Task, phase: &Phase, target: &dyn Target) -> Result
     let record_bytes = usize::try_from(task.records.record_bytes)
         .map_err(|_| Trouble(format!("records of {} bytes: too large", task.records.record_bytes)))?;
     let buffer = AlignedBuffer::new(record_bytes);
-    Ok(Box::new(Transfer { task: task.clone(), verify: phase.verify, file, shuffled, buffer }))
+    Ok(Box::new(Transfer { task: task.clone(), verify: phase.verify, direct, file, shuffled, buffer }))
 }
 
 impl Work for Transfer {
@@ -66,9 +75,7 @@ impl Work for Transfer {
 impl Transfer {
     fn write(&mut self, offset: u64) -> Result<(), Trouble> {
         data::fill(self.task.seed, offset, self.buffer.bytes_mut());
-        self.file
-            .write_at(offset, self.buffer.bytes())
-            .map_err(|e| Trouble::io(&self.at("write", offset), &e))
+        self.file.write_at(offset, self.buffer.bytes()).map_err(|e| self.failed("write", offset, &e))
     }
 
     fn read(&mut self, offset: u64, turn: &mut Turn<'_>) -> Result<(), Trouble> {
@@ -76,7 +83,7 @@ impl Transfer {
         let n = self
             .file
             .read_at(offset, self.buffer.bytes_mut())
-            .map_err(|e| Trouble::io(&self.at("read", offset), &e))?;
+            .map_err(|e| self.failed("read", offset, &e))?;
         if n < wanted {
             return Err(Trouble(format!(
                 "{}: the file ends after {n} bytes: it was written longer, so data are lost, or somebody cut it",
@@ -93,6 +100,17 @@ impl Transfer {
             turn.verified(wanted as u64);
         }
         Ok(())
+    }
+
+    fn failed(&self, verb: &str, offset: u64, error: &io::Error) -> Trouble {
+        if self.direct && error.kind() == io::ErrorKind::InvalidInput {
+            return Trouble(format!(
+                "{}: O_DIRECT wants whole blocks of the disk here: choose records of a multiple of 4096 bytes, or \
+                 leave out --direct",
+                self.at(verb, offset)
+            ));
+        }
+        Trouble::io(&self.at(verb, offset), error)
     }
 
     fn at(&self, verb: &str, offset: u64) -> String {
