@@ -24,6 +24,10 @@ pub struct Common {
     /// Leave the folder that it worked in
     #[arg(long)]
     pub keep: bool,
+    /// Work in this folder below DIR, made if it is not there, and leave it [default: one of its own]
+    // It may have other things in it, so it is never cleared.
+    #[arg(long, value_name = "NAME", requires = "keep")]
+    pub folder: Option<String>,
     /// Measure it although nothing is mounted there
     #[arg(long)]
     #[serde(skip)]

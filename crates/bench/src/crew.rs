@@ -16,11 +16,15 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::phase::{AgentDone, Done, Phase};
+use crate::result::Cache;
 use crate::target::Target;
 use crate::task::Task;
 use crate::trouble::Trouble;
 use crate::work::tally::Tally;
 use crate::work::{self, Progress, Stage, Turn};
+
+const FORGETTING: &str = "drop what this machine has cached of names and small files, which only root may (--warm \
+                          measures with it)";
 
 /// Workers that are ready, or at work.
 pub struct Crew {
@@ -37,6 +41,9 @@ impl Crew {
     /// What kept the first of them from getting ready.
     pub fn prepare(phase: &Phase, agent: usize, target: &Arc<dyn Target>) -> Result<Self, Trouble> {
         let tasks = phase.tasks.get(agent).cloned().unwrap_or_default();
+        if phase.cache == Cache::Dropped && tasks.iter().any(Task::looks_at_names) {
+            target.forget_names().map_err(|e| Trouble::io(FORGETTING, &e))?;
+        }
         let phase = Arc::new(phase.clone());
         let mut crew = Self {
             tally: Arc::default(),

@@ -5,7 +5,7 @@ use host::size;
 use crate::latencies::Latencies;
 use crate::phase::{AgentDone, Done, Phase};
 use crate::result::{Cache, Measurement};
-use crate::task::{Direction, Task};
+use crate::task::{Direction, NameOperation, Task, TreeOperation};
 use crate::trouble::Trouble;
 
 /// Of what was read, what may have come from the page cache: pages that readahead had brought just before the counters
@@ -22,6 +22,7 @@ pub fn measurement(phase: &Phase, agents: &[AgentDone], partial: bool) -> Measur
     Measurement {
         name: phase.name.clone(),
         at: phase.at.clone(),
+        unit: phase.unit,
         cache: phase.cache,
         seconds: workers().map(|done| done.seconds).fold(0.0, f64::max),
         bytes: sum(|done| done.bytes),
@@ -44,7 +45,12 @@ pub fn refuse_cached(phase: &Phase, agents: &[AgentDone]) -> Result<(), Trouble>
         return Ok(());
     }
     for (tasks, agent) in phase.tasks.iter().zip(agents) {
-        let read = |task: &Task| matches!(task, Task::Transfer(t) if t.direction == Direction::Read);
+        let read = |task: &Task| match task {
+            Task::Transfer(transfer) => transfer.direction == Direction::Read,
+            Task::Names(names) => names.operation == NameOperation::Read,
+            Task::Tree(tree) => tree.operation == TreeOperation::Read,
+            _ => false,
+        };
         let workers = tasks.iter().zip(&agent.workers).filter(|(task, _)| read(task));
         let bytes: u64 = workers.map(|(_, done)| done.bytes).sum();
         if bytes == 0 {

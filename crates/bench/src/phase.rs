@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::latencies::Latencies;
-use crate::result::Cache;
+use crate::result::{Cache, Unit};
 use crate::task::Task;
 
 /// What all workers do at the same time.
@@ -18,6 +18,8 @@ pub struct Phase {
     pub at: BTreeMap<String, u64>,
     /// By agent (a machine, or the one process), and there by worker.
     pub tasks: Vec<Vec<Task>>,
+    /// What its rate is made of.
+    pub unit: Unit,
     /// What is done about caches.
     pub cache: Cache,
     /// Whether what is read is compared with what was written.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+pub use crate::result::Unit;
+
 /// One row measured once on one system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
@@ -9,15 +11,6 @@ pub struct Sample {
     pub rate: f64,
     /// Seconds of the servers' user and system time for one operation, or for one byte.
     pub cpu: f64,
-}
-
-/// In what a row is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Operations; CPU in microseconds for each.
-    Operations,
-    /// Bytes, shown as MB/s; CPU in seconds for a GiB.
-    Bytes,
 }
 
 /// All samples of one row. Pairs stand at the same index, measured one right after the other.
@@ -65,7 +58,7 @@ impl Spread {
     }
 }
 
-/// A Markdown table: the middle of each, and in brackets the least and the greatest. Ratios are ours to the other's,
+/// A Markdown table: CPU is in microseconds for an operation and in seconds for a GiB; the middle of each, and in brackets the least and the greatest. Ratios are ours to the other's,
 /// pair by pair: a rate's should be above 1, CPU's below.
 #[must_use]
 pub fn table(ours: &str, other: &str, rows: &[Row]) -> String {

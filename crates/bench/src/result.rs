@@ -81,6 +81,17 @@ pub enum Cache {
     AsIs,
 }
 
+/// In what a rate is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Bytes, shown as MB/s.
+    #[default]
+    Bytes,
+    /// Operations on names.
+    Operations,
+}
+
 /// One point: a phase at one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -88,6 +99,9 @@ pub struct Measurement {
     pub name: String,
     /// What the point is at: `record_bytes`, `clients`, `servers`, `processes`, ...
     pub at: BTreeMap<String, u64>,
+    /// What its rate is made of.
+    #[serde(default)]
+    pub unit: Unit,
     /// What was done about caches.
     pub cache: Cache,
     /// From the common start to the end of the last worker.
@@ -97,6 +111,7 @@ pub struct Measurement {
     /// Records, or operations on names, of all.
     pub operations: u64,
     /// Names that walks found.
+    #[serde(default)]
     pub found: u64,
     /// Seconds of each worker.
     pub workers: Vec<f64>,

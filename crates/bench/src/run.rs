@@ -4,12 +4,17 @@
 
 mod check;
 mod cluster;
+mod io500;
 mod list;
+mod mdtest;
+mod metadata_miss;
 mod place;
 mod processes;
+mod ranks;
 mod record_size;
 mod separate_write;
 mod shared_read;
+mod small_files;
 mod transfer_size;
 
 use std::collections::BTreeMap;
@@ -18,12 +23,16 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use cluster::Cluster;
+use io500::Io500;
 pub use list::Counts;
+use mdtest::Mdtest;
+use metadata_miss::MetadataMiss;
 pub use place::Place;
 use processes::Processes;
 use record_size::RecordSize;
 use separate_write::SeparateWrite;
 use shared_read::SharedRead;
+use small_files::SmallFiles;
 use transfer_size::TransferSize;
 
 use crate::common::Common;
@@ -68,6 +77,14 @@ pub enum Run {
     SeparateWrite(Of<SeparateWrite>),
     /// One file decomposed over more and more clients, in transfers of several sizes
     TransferSize(Of<TransferSize>),
+    /// One client makes empty files, and clients of other metaservers read them
+    MetadataMiss(Of<MetadataMiss>),
+    /// Create, stat, list, rename and unlink files in trees of directories
+    Mdtest(Of<Mdtest>),
+    /// A source tree: unpack, stat walk, read all, remove
+    SmallFiles(Of<SmallFiles>),
+    /// The phases and the score of the IO500
+    Io500(Of<Io500>),
 }
 
 /// Where a run works, and how.
@@ -94,6 +111,10 @@ impl Run {
             Self::SharedRead(of) => of.parts("shared-read"),
             Self::SeparateWrite(of) => of.parts("separate-write"),
             Self::TransferSize(of) => of.parts("transfer-size"),
+            Self::MetadataMiss(of) => of.parts("metadata-miss"),
+            Self::Mdtest(of) => of.parts("mdtest"),
+            Self::SmallFiles(of) => of.parts("small-files"),
+            Self::Io500(of) => of.parts("io500"),
         }
     }
 }

@@ -42,7 +42,8 @@ pub fn conduct(
     let now = SystemTime::now();
     let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seed = common.seed.unwrap_or(since_1970.as_secs());
-    let folder = format!("heorot-bench-{:x}", since_1970.as_micros());
+    let own = || format!("heorot-bench-{:x}", since_1970.as_micros());
+    let folder = common.folder.clone().unwrap_or_else(own);
     let place = Place::new(common, team.agents(), folder.clone(), seed);
     let phases = plan.phases(&place)?;
     space::check(&phases, team.free_bytes())?;

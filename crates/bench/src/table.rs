@@ -1,6 +1,8 @@
 //! Measurements as lines of a table, for a terminal.
 
-use crate::result::{Cache, Measurement};
+use std::collections::BTreeMap;
+
+use crate::result::{Cache, Measurement, Unit};
 
 /// One line.
 #[must_use]
@@ -23,11 +25,16 @@ pub fn line(measurement: &Measurement) -> String {
 
 /// MB are 10^6 bytes.
 fn rate(measurement: &Measurement) -> String {
-    if measurement.bytes > 0 {
-        format!("{:.2} MB/s", measurement.bytes as f64 / measurement.seconds / 1e6)
-    } else {
-        format!("{:.1} /s", measurement.operations as f64 / measurement.seconds)
+    match measurement.unit {
+        Unit::Bytes => format!("{:.2} MB/s", measurement.bytes as f64 / measurement.seconds / 1e6),
+        Unit::Operations => format!("{:.1} /s", measurement.operations as f64 / measurement.seconds),
     }
+}
+
+/// Of runs that have scores, a line for each.
+#[must_use]
+pub fn scores(scores: &BTreeMap<String, f64>) -> String {
+    scores.iter().map(|(name, value)| format!("{name:<20} {value:>12.4}\n")).collect()
 }
 
 fn time(us: f64) -> String {

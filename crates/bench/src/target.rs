@@ -18,6 +18,12 @@ pub trait Target: Send + Sync {
     /// moment in the past; of no use but to be subtracted. `None` where nobody counts: there a read that is not
     /// `O_DIRECT` cannot be told from one of the page cache.
     fn fetched_bytes(&self) -> Option<u64>;
+    /// Drops what this machine has cached of names, attributes and data, if it has any; all of it, since Linux cannot
+    /// drop that of one file system.
+    ///
+    /// # Errors
+    /// If it may not.
+    fn forget_names(&self) -> io::Result<()>;
     /// Opens a file.
     ///
     /// # Errors

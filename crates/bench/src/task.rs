@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Task {
     /// Nothing: others work in this phase.
     Rest,
-    /// Makes a directory.
+    /// Makes a directory, if it is not there.
     Make(String),
     /// Removes a directory and all that is in it.
     Clear(String),
@@ -22,6 +22,20 @@ pub enum Task {
     Walk(Walk),
     /// Does one thing to a whole source tree.
     Tree(Tree),
+}
+
+impl Task {
+    /// Whether it wants to know something of names, or of small files, that a client may have in its caches.
+    #[must_use]
+    pub fn looks_at_names(&self) -> bool {
+        use NameOperation::{List, Read, Stat};
+        match self {
+            Self::Names(names) => matches!(names.operation, Stat | Read | List),
+            Self::Tree(tree) => tree.operation == TreeOperation::Read,
+            Self::Walk(_) => true,
+            Self::Rest | Self::Make(_) | Self::Clear(_) | Self::Transfer(_) => false,
+        }
+    }
 }
 
 /// Records of one file, read or written.

@@ -5,6 +5,8 @@ use std::io;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::data::Wrong;
+
 /// One line; agents send it to their coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{0}")]
@@ -18,6 +20,15 @@ impl Trouble {
             Some(advice) => format!("{what}: {error}: {advice}"),
             None => format!("{what}: {error}"),
         })
+    }
+
+    /// A byte of a file that was read is not what was written.
+    #[must_use]
+    pub fn wrong(path: &str, wrong: Wrong) -> Self {
+        Self(format!(
+            "{path}: byte {} is {:#04x}, but {:#04x} was written there: the file system returned wrong data",
+            wrong.offset, wrong.found, wrong.expected
+        ))
     }
 }
 

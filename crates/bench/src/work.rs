@@ -4,9 +4,13 @@
 //! it says what it did.
 
 mod folders;
+mod names;
 pub(crate) mod tally;
 mod transfer;
+mod tree;
 mod turn;
+mod walk;
+mod whole_file;
 
 pub use tally::{Progress, Stage};
 pub use turn::Turn;
@@ -37,9 +41,9 @@ pub fn prepare(task: &Task, phase: &Phase, target: &Arc<dyn Target>) -> Result<B
         Task::Make(path) => Ok(Box::new(folders::Make { path: path.clone(), target: target.clone() })),
         Task::Clear(path) => Ok(Box::new(folders::Clear { path: path.clone(), target: target.clone() })),
         Task::Transfer(transfer) => transfer::prepare(transfer, phase, &**target),
-        Task::Names(_) | Task::Walk(_) | Task::Tree(_) => {
-            Err(Trouble("operations on names are not known to this version".into()))
-        }
+        Task::Names(names) => names::prepare(names, phase, target),
+        Task::Walk(walk) => walk::prepare(walk, target),
+        Task::Tree(tree) => Ok(tree::prepare(tree, phase, target)),
     }
 }
 

@@ -29,6 +29,7 @@ fn run(run: &Run) -> Result<(), Failure> {
     let target = Arc::new(Mounted::open(Path::new(target), common.not_a_mount)?);
     let mut team = Local::new(target);
     let (results, trouble) = session::conduct(name, plan, common, &mut team, &mut Lines)?;
+    print!("{}", table::scores(&results.scores));
     if let Some(file) = &common.output {
         let text = serde_json::to_string_pretty(&results)?;
         fs::write(file, text + "\n")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::common::Common;
 use crate::data;
 use crate::phase::Phase;
-use crate::result::Cache;
+use crate::result::{Cache, Unit};
 use crate::task::{Direction, Order, Records, Task, Transfer};
 
 /// Where and how a run works.
@@ -83,6 +83,7 @@ impl Place {
             name: name.to_owned(),
             at: at.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             tasks,
+            unit: Unit::Bytes,
             cache,
             verify: self.verify,
             limit: None,
@@ -100,13 +101,44 @@ impl Place {
         all
     }
 
+    /// A phase whose workers all do the same to names. What another client, or another worker, has made is looked at
+    /// with nothing of it in the caches.
+    #[must_use]
+    pub fn names_phase(
+        &self,
+        name: &str,
+        at: &[(&str, u64)],
+        workers: impl IntoIterator<Item = Task>,
+    ) -> Phase {
+        let workers: Vec<Task> = workers.into_iter().collect();
+        let cache = match (workers.iter().any(Task::looks_at_names), self.read_cache) {
+            (false, _) => Cache::AsIs,
+            (true, Cache::Warm) => Cache::Warm,
+            (true, _) if self.agents > 1 => Cache::NotHere,
+            (true, _) => Cache::Dropped,
+        };
+        // It has no direction: what there is of one is in `cache`.
+        Phase {
+            unit: Unit::Operations,
+            cache,
+            ..self.phase(name, at, Direction::Write, self.spread(workers))
+        }
+    }
+
     /// A phase that only prepares, or tidies up.
     #[must_use]
     pub fn aside(&self, task: Task) -> Phase {
+        self.asides([task])
+    }
+
+    /// The same, by several workers of the first agent.
+    #[must_use]
+    pub fn asides(&self, tasks: impl IntoIterator<Item = Task>) -> Phase {
         Phase {
             name: "aside".to_owned(),
             at: BTreeMap::new(),
-            tasks: self.on_one([task]),
+            tasks: self.on_one(tasks),
+            unit: Unit::Operations,
             cache: Cache::AsIs,
             verify: false,
             limit: None,

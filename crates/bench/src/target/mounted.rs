@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, OFlags, fadvise, statvfs};
+use rustix::fs::{Advice, OFlags, fadvise, statvfs, syncfs};
 
 use crate::target::mount::Mount;
 use crate::target::{Attributes, Open, OpenFile, Target};
@@ -64,6 +64,12 @@ impl Target for Mounted {
 
     fn fetched_bytes(&self) -> Option<u64> {
         self.mount.fetched_bytes()
+    }
+
+    /// What is dirty stays in the caches, so it is written first.
+    fn forget_names(&self) -> io::Result<()> {
+        syncfs(File::open(&self.root)?)?;
+        fs::write("/proc/sys/vm/drop_caches", "3")
     }
 
     fn open(&self, path: &str, open: Open) -> io::Result<Box<dyn OpenFile>> {

@@ -14,9 +14,15 @@ pub(super) struct Make {
 
 impl Work for Make {
     fn carry_out(self: Box<Self>, turn: &mut Turn<'_>) -> Result<(), Trouble> {
-        self.target.mkdir(&self.path).map_err(|e| Trouble::io(&format!("make {}", self.path), &e))?;
-        turn.did(0);
-        Ok(())
+        match self.target.mkdir(&self.path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Trouble::io(&format!("make {}", self.path), &e))
+            }
+            _ => {
+                turn.did(0);
+                Ok(())
+            }
+        }
     }
 }
 

@@ -54,9 +54,9 @@ enum Start {
 }
 
 impl Tally {
-    pub fn did(&self, bytes: u64) {
+    pub fn did(&self, operations: u64, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.operations.fetch_add(1, Ordering::Relaxed);
+        self.operations.fetch_add(operations, Ordering::Relaxed);
     }
 
     pub fn progress(&self) -> Progress {

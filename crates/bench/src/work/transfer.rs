@@ -92,10 +92,7 @@ impl Transfer {
         }
         if self.verify {
             if let Some(wrong) = data::first_wrong(self.task.seed, offset, self.buffer.bytes()) {
-                return Err(Trouble(format!(
-                    "{}: byte {} is {:#04x}, but {:#04x} was written there: the file system returned wrong data",
-                    self.task.path, wrong.offset, wrong.found, wrong.expected
-                )));
+                return Err(Trouble::wrong(&self.task.path, wrong));
             }
             turn.verified(wanted as u64);
         }

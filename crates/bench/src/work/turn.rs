@@ -50,10 +50,15 @@ impl<'a> Turn<'a> {
 
     /// One record or name was done, with so many bytes.
     pub fn did(&mut self, bytes: u64) {
+        self.did_many(1, bytes);
+    }
+
+    /// So many operations were done by one request, such as a listing, with so many bytes.
+    pub fn did_many(&mut self, operations: u64, bytes: u64) {
         self.done.latencies.add(self.asked.elapsed());
         self.done.bytes += bytes;
-        self.done.operations += 1;
-        self.tally.did(bytes);
+        self.done.operations += operations;
+        self.tally.did(operations, bytes);
     }
 
     /// So many bytes were compared with what was written.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::phase::{Done, Limit, Phase, Then};
-use bench::result::Cache;
+use bench::result::{Cache, Unit};
 use bench::task::{Direction, Order, Records, Task, Transfer};
 use bench::team::{Local, Team};
 
@@ -28,6 +28,7 @@ fn run(record_bytes: &[u64], then: Then) -> Vec<Done> {
         name: "write".into(),
         at: BTreeMap::new(),
         tasks: vec![record_bytes.iter().map(task).collect()],
+        unit: Unit::Bytes,
         cache: Cache::FsyncAtEnd,
         verify: false,
         limit: Some(Limit { after: Duration::from_millis(100), then }),
