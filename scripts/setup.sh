@@ -7,13 +7,13 @@ set -euo pipefail
 needed=(
     "build-essential:cc and make: Rust links with cc, and the tests compile a C source tree on Heorot"
     "user-mode-linux:a real Linux 6.1 kernel as a process: the client machines of the tests"
-    "iproute2:ip: the bridge and taps between the tests' client machines and the servers"
+    "iproute2:ip and tc: the network between the tests' client machines and the servers, and the speed of its links"
     "iputils-ping:ping: the tests check their network before they blame a server"
     "kmod:modprobe: loads the NFS client's modules inside the client machines"
     "nfs-common:mount.nfs, for the client machines"
     "attr:setfattr and getfattr: extended attributes in the client machines"
     "xfsprogs:mkfs.xfs: a file system that can share data between files, to test reflinks on"
-    "util-linux:flock and setpriv: locks between clients, and no process outlives its test"
+    "util-linux:flock, setpriv and nsenter: locks between clients, no process outlives its test, servers in namespaces"
 )
 
 say() { printf 'setup: %s\n' "$*"; }

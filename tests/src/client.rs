@@ -1,133 +1,42 @@
-//! A client machine: a real Linux kernel as a child process, which runs scripts when it is told to.
-//!
-//! ```text
-//!   host                                         linux.uml
-//!   folder/7.sh  written, then "run 7"  ── stdin ──▶ con0 ─▶ init.sh ─▶ bash 7.sh
-//!   folder/7.out read                   ◀─ stdout ── con0 ◀─ "done 7 STATUS"
-//!   console log                         ◀─ stderr ── con1 ◀─ the kernel's messages
-//! ```
-//!
-//! Files carry the scripts and their output, each written once and read once, since the client's view of the host's
-//! files (hostfs) is not coherent; the serial line says when. Several scripts can run at once.
+//! A client machine whose scripts must succeed: [`lab::Client`], where what fails panics.
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::ops::Deref;
+use std::time::Duration;
 
-const INIT: &str = include_str!("init.sh");
-const MEMORY: &str = "768M"; // page cache for 256 MiB of test data, twice, and a compiler
-const BOOT_TIMEOUT: Duration = Duration::from_secs(60); // 3 s on a quiet machine
+use crate::must;
+
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
-const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
-const CONSOLE_LINES_MAX: usize = 400; // a panic with its trace is 60
-
-/// Comes before each script, on its first line, so that the numbers of the script's lines stay right.
-const PRELUDE: &str =
-    r#"trap 'echo "line $LINENO: exit status $?: $BASH_COMMAND" >&2' ERR; set -E; export LC_ALL=C; "#;
 
 /// A booted client machine. Dropping it kills it.
 pub struct Client {
-    name: String,
-    address: Ipv4Addr,
+    client: lab::Client,
     kernel: String,
-    machine: Arc<Machine>,
-    process: Child,
-    readers: Vec<JoinHandle<()>>,
 }
 
 /// A script that was started on a client.
-pub struct Running {
-    machine: Arc<Machine>,
-    id: u32,
-    started: Instant,
-}
+pub struct Running(lab::Running);
 
-/// What a script wrote, standard output and error together, and its exit status.
+/// What a script wrote, and how it ended.
 #[derive(Debug, Clone)]
-pub struct Output {
-    /// 128 + N if signal N ended it.
-    pub status: i32,
-    /// Standard output and standard error, in the order written.
-    pub text: String,
-    /// How long it took, as seen from the host.
-    pub took: Duration,
-}
+pub struct Output(lab::Output);
 
 impl Client {
     #[track_caller]
-    pub(crate) fn boot(name: &str, address: Ipv4Addr, tap: &str, folder: &Path) -> Client {
-        let exchange = folder.join("exchange");
-        let init = folder.join("init.sh");
-        fs::create_dir_all(&exchange).unwrap_or_else(|e| panic!("make {}: {e}", exchange.display()));
-        fs::write(&init, INIT).unwrap_or_else(|e| panic!("write {}: {e}", init.display()));
-        fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).expect("make init.sh executable");
-
-        // setpriv: killed with the thread that booted it, should that end without dropping it.
-        let mut process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "linux.uml"])
-            .arg(format!("mem={MEMORY}"))
-            .args(["root=/dev/root", "rootfstype=hostfs", "ro"])
-            .arg(format!("init={}", init.display()))
-            .arg(format!("uml_dir={}/", folder.join("uml").display()))
-            .arg(format!("umid={name}"))
-            .arg(format!("name={name}"))
-            .arg(format!("exchange={}", exchange.display()))
-            .arg(format!("address={address}/24"))
-            .arg(format!("vec0:transport=tap,ifname={tap},depth=128,gro=1,mac={}", mac(address)))
-            .args(["con=null", "con0=fd:0,fd:1", "con1=null,fd:2", "console=tty1", "panic=-1"])
-            .env("TMPDIR", "/dev/shm")
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|e| panic!("start setpriv linux.uml: {e}: run `make setup`"));
-
-        let machine = Arc::new(Machine {
-            name: name.to_owned(),
-            exchange,
-            line: Mutex::new(process.stdin.take().expect("piped")),
-            state: Mutex::new(State::default()),
-            changed: Condvar::new(),
-        });
-        let answers = process.stdout.take().expect("piped");
-        let console = process.stderr.take().expect("piped");
-        let readers = vec![
-            thread::spawn({
-                let machine = machine.clone();
-                move || machine.read_answers(answers)
-            }),
-            thread::spawn({
-                let machine = machine.clone();
-                move || machine.read_console(console)
-            }),
-        ];
-        let mut client =
-            Client { name: name.to_owned(), address, kernel: String::new(), machine, process, readers };
-        client.kernel = match client.machine.wait_until(BOOT_TIMEOUT, |state| state.kernel.clone()) {
-            Ok(kernel) => kernel,
-            Err(why) => panic!("client {name} did not boot: {why}\n{}", client.console()),
-        };
-        client
+    pub(crate) fn booted(client: lab::Client) -> Client {
+        let kernel = must(client.wait_booted());
+        Client { client, kernel }
     }
 
     /// Its host name, by which NFSv4 servers tell it apart.
     pub fn name(&self) -> &str {
-        &self.name
+        self.client.name()
     }
 
     /// Its address in the lab's network.
     pub fn address(&self) -> Ipv4Addr {
-        self.address
+        self.client.address()
     }
 
     /// The release of its kernel, such as `6.1.176`.
@@ -139,16 +48,7 @@ impl Client {
     /// which are the client's own, in memory.
     #[track_caller]
     pub fn spawn(&self, script: &str) -> Running {
-        let id = {
-            let mut state = self.machine.state();
-            state.last_id += 1;
-            state.last_id
-        };
-        let path = self.machine.file(id, "sh");
-        fs::write(&path, format!("{PRELUDE}{script}\n"))
-            .unwrap_or_else(|e| panic!("write {}: {e}", path.display()));
-        self.machine.send(&format!("run {id}"));
-        Running { machine: self.machine.clone(), id, started: Instant::now() }
+        Running(must(self.client.spawn(script)))
     }
 
     /// Runs a script, and returns what it wrote.
@@ -163,7 +63,7 @@ impl Client {
     /// [`run`](Client::run) with a time-out of its own.
     #[track_caller]
     pub fn run_within(&self, timeout: Duration, script: &str) -> String {
-        self.spawn(script).wait(timeout).must_succeed(script)
+        must(self.client.run(timeout, script))
     }
 
     /// Runs a script that may fail.
@@ -174,20 +74,7 @@ impl Client {
 
     /// The last lines of its kernel's log.
     pub fn console(&self) -> String {
-        self.machine.console()
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        // The kernel runs each of its processes as a process of the host: the group is all of them.
-        if let Some(group) = rustix::process::Pid::from_raw(self.process.id().cast_signed()) {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        let _ = self.process.wait();
-        for reader in self.readers.drain(..) {
-            let _ = reader.join();
-        }
+        self.client.console()
     }
 }
 
@@ -199,38 +86,17 @@ impl Running {
     /// script was doing.
     #[track_caller]
     pub fn wait(self, timeout: Duration) -> Output {
-        let (name, id) = (&self.machine.name, self.id);
-        match self.machine.wait_until(timeout, |state| state.done.remove(&id)) {
-            Ok(status) => {
-                let bytes = fs::read(self.machine.file(id, "out")).unwrap_or_default();
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                Output { status, text, took: self.started.elapsed() }
-            }
-            Err(why) => panic!(
-                "client {name}: {why}\n{}--- script\n{}\n",
-                self.look(),
-                fs::read_to_string(self.machine.file(id, "sh")).unwrap_or_default(),
-            ),
-        }
+        Output(must(self.0.wait(timeout)))
     }
 
     /// Whether it has ended: [`wait`](Running::wait) then returns at once.
     pub fn is_done(&self) -> bool {
-        self.machine.state().done.contains_key(&self.id)
+        self.0.is_done()
     }
 
     /// Kills it and the processes it started; [`wait`](Running::wait) still tells how it ended.
     pub fn kill(&self) {
-        self.machine.send(&format!("kill {}", self.id));
-    }
-
-    fn look(&self) -> String {
-        let id = self.id;
-        self.machine.send(&format!("look {id}"));
-        match self.machine.wait_until(LOOK_TIMEOUT, |state| state.seen.take_if(|seen| *seen == id)) {
-            Ok(_) => fs::read_to_string(self.machine.file(id, "look")).unwrap_or_default(),
-            Err(_) => self.machine.console(),
-        }
+        self.0.kill();
     }
 }
 
@@ -238,123 +104,20 @@ impl Output {
     /// What it wrote, if it ended with status 0.
     #[track_caller]
     pub fn must_succeed(self, script: &str) -> String {
-        assert!(self.status == 0, "{self}\n--- script\n{script}\n");
-        self.text
+        assert!(self.status == 0, "{}\n--- script\n{script}\n", self.0);
+        self.0.text
+    }
+}
+
+impl Deref for Output {
+    type Target = lab::Output;
+    fn deref(&self) -> &lab::Output {
+        &self.0
     }
 }
 
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exit status {} after {:.1?}\n--- output\n{}", self.status, self.took, self.text)
+        self.0.fmt(f)
     }
-}
-
-/// What the threads that read the kernel's lines share with those that wait for answers.
-struct Machine {
-    name: String,
-    exchange: PathBuf,
-    line: Mutex<ChildStdin>,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    kernel: Option<String>,
-    last_id: u32,
-    done: HashMap<u32, i32>,
-    seen: Option<u32>,
-    console: VecDeque<String>,
-    lines_closed: u8,
-}
-
-impl Machine {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn file(&self, id: u32, extension: &str) -> PathBuf {
-        self.exchange.join(format!("{id}.{extension}"))
-    }
-
-    /// A dead machine is noticed where its answer is awaited.
-    fn send(&self, request: &str) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = writeln!(line, "{request}");
-    }
-
-    fn wait_until<T>(
-        &self,
-        timeout: Duration,
-        mut ready: impl FnMut(&mut State) -> Option<T>,
-    ) -> Result<T, String> {
-        let deadline = Instant::now() + timeout;
-        let mut state = self.state();
-        loop {
-            if let Some(value) = ready(&mut state) {
-                return Ok(value);
-            }
-            if state.lines_closed == 2 {
-                return Err("its kernel died".to_owned());
-            }
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                return Err(format!("no answer within {timeout:?}"));
-            };
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn read_answers(&self, lines: impl Read) {
-        for line in BufReader::new(lines).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line);
-            let mut words = line.split_whitespace();
-            let mut state = self.state();
-            let number = |word: Option<&str>| word.and_then(|word| word.parse::<u32>().ok());
-            match words.next() {
-                Some("ready") => state.kernel = words.next().map(str::to_owned),
-                Some("done") => {
-                    if let (Some(id), Some(status)) = (number(words.next()), number(words.next())) {
-                        state.done.insert(id, status.cast_signed());
-                    }
-                }
-                Some("seen") => state.seen = number(words.next()),
-                _ => state.log(&line),
-            }
-            self.changed.notify_all();
-        }
-        self.line_closed();
-    }
-
-    fn read_console(&self, lines: impl Read) {
-        for line in BufReader::new(lines).split(b'\n').map_while(Result::ok) {
-            self.state().log(&String::from_utf8_lossy(&line));
-        }
-        self.line_closed();
-    }
-
-    fn line_closed(&self) {
-        self.state().lines_closed += 1;
-        self.changed.notify_all();
-    }
-
-    fn console(&self) -> String {
-        let state = self.state();
-        let lines: Vec<&str> = state.console.iter().map(String::as_str).collect();
-        format!("--- console of {}\n{}\n", self.name, lines.join("\n"))
-    }
-}
-
-impl State {
-    fn log(&mut self, line: &str) {
-        if self.console.len() == CONSOLE_LINES_MAX {
-            self.console.pop_front();
-        }
-        self.console.push_back(line.trim_end().to_owned());
-    }
-}
-
-/// Locally administered, and as unique as the address that it is made from.
-fn mac(address: Ipv4Addr) -> String {
-    let [a, b, c, d] = address.octets();
-    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }

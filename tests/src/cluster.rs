@@ -1,27 +1,28 @@
 //! Heorot's servers, as processes of this machine that listen on the lab's network.
 //!
-//! All that the tests know of the command line, the configuration files and the metrics' labels is here, between marks.
+//! All that only the tests know of the command line, and the metrics' labels, is here, between marks; what the lab knows
+//! too is in [`lab::heorot`].
 
-use std::fs::{self, File};
-use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
+use std::fs;
+use std::iter::once;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use lab::heorot::{
+    DS_ADMIN_PORT, DS_PORT, Home, MDS_ADMIN_PORT, NFS_PORT, READY, mds_configuration, mount_script,
+};
+use rustix::process::Signal;
 
-use crate::{Client, FileBytes, Lab, Metrics, Traffic};
+use crate::{Client, FileBytes, Lab, Metrics, Traffic, must};
 
 /// Where [`Cluster::mount`] mounts.
 pub const MOUNT_POINT: &str = "/mnt/h";
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
-/// The beginning tells what went wrong first, the end what followed.
-const LOG_SHOWN: (usize, usize) = (30, 40);
 
 /// A metaserver and data servers. Dropping it kills them; if the test is failing, it prints their logs.
 pub struct Cluster {
@@ -34,22 +35,11 @@ pub struct Cluster {
 
 /// One `heorot` process.
 pub struct Server {
-    name: String,
-    arguments: Vec<String>,
+    server: lab::Server,
     admin: SocketAddr,
-    log: PathBuf,
-    /// Bytes that were in the log when it was started last.
-    log_before: usize,
-    process: Option<Child>,
 }
 
 // ---- What the tests know of the binary ------------------------------------------------------------------------------
-
-const NFS_PORT: u16 = 2049;
-const DS_PORT: u16 = 2050; // data server 0; the next ones count on
-const MDS_ADMIN_PORT: u16 = 20490;
-const DS_ADMIN_PORT: u16 = 20491;
-const READY: &str = "ready"; // the word that each process says when it is
 
 const ROLE_METASERVER: (&str, &str) = ("role", "metaserver");
 const ROLE_DATA_SERVER: (&str, &str) = ("role", "dataserver");
@@ -73,31 +63,6 @@ fn up_arguments(data: &Path, data_servers: usize, listen: SocketAddr, admin: Soc
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn mds_configuration(folder: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
-    format!(
-        "listen = \"{listen}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n\
-         [[export]]\nclients = \"*\"\nsquash = \"none\"\n",
-        folder.join("mds"),
-        folder.join("secret"),
-    )
-}
-
-fn ds_configuration(
-    folder: &Path,
-    name: &str,
-    listen: SocketAddr,
-    admin: SocketAddr,
-    mds: SocketAddr,
-) -> String {
-    format!(
-        "name = \"{name}\"\nlisten = \"{listen}\"\nadmin = \"{admin}\"\nmetaserver = \"{mds}\"\nsecret_file = {:?}\n\
-         data_dir = {:?}\ntargets = [{:?}]\n",
-        folder.join("secret"),
-        folder.join(name).join("identity"),
-        folder.join(name).join("target"),
-    )
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 
 impl Cluster {
@@ -108,27 +73,26 @@ impl Cluster {
         let listen = (lab.address(), NFS_PORT).into();
         let admin = (lab.address(), MDS_ADMIN_PORT).into();
         let arguments = up_arguments(&folder, data_servers, listen, admin);
-        let server = Server::new("up", arguments, admin, lab.folder());
+        let command = once(binary().into()).chain(arguments.into_iter().map(Into::into)).collect();
+        let server = lab::Server::new("up", command, None, READY, lab.folder().join("up.log"));
+        let server = Server { server, admin };
         Cluster::started(listen, data_servers, folder, vec![server])
     }
 
     /// `heorot mds` and `heorot ds`, a process for each server.
     #[track_caller]
     pub fn separate(lab: &Lab, data_servers: usize) -> Cluster {
-        let address = lab.address();
-        let folder = make_folder(lab.folder().join("data"));
-        make_folder(folder.join("mds"));
+        let (program, logs, address) = (binary(), lab.folder(), IpAddr::from(lab.address()));
+        let folder = make_folder(logs.join("data"));
+        let home = Home { program: &program, logs, folder: &folder };
         let listen = (address, NFS_PORT).into();
-        let admin = (address, MDS_ADMIN_PORT).into();
-        let configuration = mds_configuration(&folder, listen, admin);
-        let mut servers = vec![Server::configured("mds", "mds", admin, &configuration, lab.folder())];
+        let mds = must(home.metaserver(address, None));
+        let mut servers = vec![Server { server: mds, admin: (address, MDS_ADMIN_PORT).into() }];
         for (number, port) in (0..data_servers).zip(DS_PORT..) {
-            let name = data_server_name(number);
-            make_folder(folder.join(&name).join("identity"));
-            make_folder(folder.join(&name).join("target"));
-            let ds_admin = (address, DS_ADMIN_PORT + port - DS_PORT).into();
-            let configuration = ds_configuration(&folder, &name, (address, port).into(), ds_admin, listen);
-            servers.push(Server::configured(&name, "ds", ds_admin, &configuration, lab.folder()));
+            let admin = (address, DS_ADMIN_PORT + port - DS_PORT).into();
+            let at = (address, port).into();
+            let ds = home.data_server(number, at, admin, listen, None);
+            servers.push(Server { server: must(ds), admin });
         }
         Cluster::started(listen, data_servers, folder, servers)
     }
@@ -149,13 +113,7 @@ impl Cluster {
     /// [`mount`](Cluster::mount) on another folder under the client's /mnt.
     #[track_caller]
     pub fn mount_at(&self, client: &Client, version: &str, mount_point: &str) {
-        let (host, port) = (self.listen.ip(), self.listen.port());
-        let options = match version {
-            "vers=3" => format!("{version},nolock,proto=tcp,mountproto=tcp,port={port},mountport={port}"),
-            _ => format!("{version},port={port}"),
-        };
-        let source = format!("{host}:/");
-        client.run(&format!("mkdir -p {mount_point}; mount -t nfs -o {options} {source} {mount_point}"));
+        client.run(&mount_script(self.listen, version, mount_point));
     }
 
     /// Writes other exports into the metaserver's configuration, sends SIGHUP, and waits until they are in force, at the
@@ -166,14 +124,16 @@ impl Cluster {
         let configuration = mds_configuration(&self.folder, listen, admin);
         let rest = configuration.split("[[export]]").next().unwrap_or_default();
         let mds = &mut self.servers[0];
-        let file = mds.arguments.last().expect("the configuration file");
-        fs::write(file, format!("{rest}{exports}\n")).unwrap_or_else(|e| panic!("write {file}: {e}"));
-        let said =
-            |mds: &Server| fs::read_to_string(&mds.log).unwrap_or_default().matches(EXPORTS_IN_FORCE).count();
+        let file = mds.server.command().last().expect("the configuration file");
+        fs::write(file, format!("{rest}{exports}\n"))
+            .unwrap_or_else(|e| panic!("write {}: {e}", file.display()));
+        let said = |mds: &Server| {
+            fs::read_to_string(mds.server.log()).unwrap_or_default().matches(EXPORTS_IN_FORCE).count()
+        };
         let (before, asked) = (said(mds), Instant::now());
-        mds.send(Signal::HUP);
+        mds.server.send(Signal::HUP);
         while said(mds) == before {
-            assert!(asked.elapsed() < START_TIMEOUT * 2, "exports not in force\n{}", mds.log_ends());
+            assert!(asked.elapsed() < START_TIMEOUT * 2, "exports not in force\n{}", mds.server.log_ends());
             sleep(POLL);
         }
     }
@@ -207,7 +167,7 @@ impl Cluster {
     /// `kill -9` of every process, as a power failure of the whole cluster would.
     pub fn kill_all(&mut self) {
         for server in &mut self.servers {
-            server.send(Signal::KILL);
+            server.server.send(Signal::KILL);
         }
         for server in &mut self.servers {
             server.kill();
@@ -285,8 +245,8 @@ impl Drop for Cluster {
             for server in &self.servers {
                 let refused = Metrics::try_read(server.admin).map(|metrics| metrics.show(OPERATION_ERRORS));
                 let refused = refused.unwrap_or_else(|e| e.to_string());
-                eprintln!("--- operations that {} refused\n{refused}", server.name);
-                eprintln!("--- log of {}\n{}", server.name, server.log_ends());
+                eprintln!("--- operations that {} refused\n{refused}", server.server.name());
+                eprintln!("--- log of {}\n{}", server.server.name(), server.log_ends());
             }
         }
         self.kill_all();
@@ -294,147 +254,43 @@ impl Drop for Cluster {
 }
 
 impl Server {
-    fn new(name: &str, arguments: Vec<String>, admin: SocketAddr, logs: &Path) -> Server {
-        let log = logs.join(format!("{name}.log"));
-        Server { name: name.to_owned(), arguments, admin, log, log_before: 0, process: None }
-    }
-
-    fn configured(name: &str, role: &str, admin: SocketAddr, configuration: &str, folder: &Path) -> Server {
-        let file = folder.join(format!("{name}.toml"));
-        fs::write(&file, configuration).unwrap_or_else(|e| panic!("write {}: {e}", file.display()));
-        let arguments = vec![role.to_owned(), "--config".to_owned(), file.display().to_string()];
-        Server::new(name, arguments, admin, folder)
-    }
-
     /// Starts it and waits until it can be reached.
     #[track_caller]
     pub fn start(&mut self) {
-        self.launch();
-        self.wait_until_ready();
+        must(self.server.start());
     }
 
     /// `kill -9`, and waits until it is gone.
     pub fn kill(&mut self) {
-        self.send(Signal::KILL);
-        if let Some(mut process) = self.process.take() {
-            let _ = process.wait();
-        }
+        self.server.kill();
     }
 
     /// SIGTERM: it must end by itself, with status 0.
     #[track_caller]
     pub fn stop(&mut self) {
-        let Some(mut process) = self.process.take() else { return };
-        let pid = Pid::from_child(&process);
-        kill_process(pid, Signal::TERM).unwrap_or_else(|e| panic!("stop {}: {e}", self.name));
-        let asked = Instant::now();
-        loop {
-            match process.try_wait() {
-                Ok(Some(status)) if status.success() => return,
-                Ok(Some(status)) => panic!("{} ended with {status}\n{}", self.name, self.log_ends()),
-                Ok(None) if asked.elapsed() < STOP_TIMEOUT => sleep(POLL),
-                other => {
-                    self.process = Some(process);
-                    self.kill();
-                    panic!(
-                        "{} did not end within {STOP_TIMEOUT:?}: {other:?}\n{}",
-                        self.name,
-                        self.log_ends()
-                    );
-                }
-            }
-        }
+        must(self.server.stop());
     }
 
     /// Its process id, if it was started.
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(Child::id)
+        self.server.pid()
     }
 
     /// Whether its process is there.
     pub fn is_running(&mut self) -> bool {
-        self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
+        self.server.is_running()
     }
 
     /// The first and the last lines that it logged.
     pub fn log_ends(&self) -> String {
-        let text = fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        let (first, last) = LOG_SHOWN;
-        if lines.len() <= first + last {
-            return lines.join("\n");
-        }
-        let left_out = lines.len() - first - last;
-        let (head, tail) = (&lines[..first], &lines[lines.len() - last..]);
-        format!("{}\n... {left_out} lines ...\n{}", head.join("\n"), tail.join("\n"))
-    }
-
-    #[track_caller]
-    fn launch(&mut self) {
-        if self.is_running() {
-            return;
-        }
-        let log = File::options().create(true).append(true).open(&self.log);
-        let log = log.unwrap_or_else(|e| panic!("open {}: {e}", self.log.display()));
-        self.log_before = log.metadata().map_or(0, |metadata| metadata.len() as usize);
-        let log_too = log.try_clone().expect("a second handle of the log");
-        // setpriv: killed with the thread that started it, should that end without dropping it.
-        let process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL"])
-            .arg(binary())
-            .args(&self.arguments)
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(log_too)
-            .spawn()
-            .unwrap_or_else(|e| panic!("start {}: {e}: run `make setup`", self.name));
-        self.process = Some(process);
-    }
-
-    /// Until it says so.
-    #[track_caller]
-    fn wait_until_ready(&mut self) {
-        let started = Instant::now();
-        loop {
-            // Looked at before the log: what it said last is then in it.
-            let running = self.is_running();
-            let log = fs::read(&self.log).unwrap_or_default();
-            let said = String::from_utf8_lossy(&log[self.log_before..]).into_owned();
-            if said.split_whitespace().any(|word| word == READY) {
-                return;
-            }
-            let command = self.arguments.join(" ");
-            assert!(running, "{} ended: heorot {command}\n{}", self.name, self.log_ends());
-            let waited = started.elapsed();
-            assert!(
-                waited < START_TIMEOUT,
-                "{} is not ready: heorot {command}\n{}",
-                self.name,
-                self.log_ends()
-            );
-            sleep(POLL);
-        }
-    }
-
-    /// To all processes that it started, too.
-    fn send(&self, signal: Signal) {
-        if let Some(process) = &self.process {
-            let _ = kill_process_group(Pid::from_child(process), signal);
-        }
+        self.server.log_ends()
     }
 }
 
 /// `HEOROT_BIN`, or the release build: a debug build is too slow to be timed by a kernel.
 #[track_caller]
 fn binary() -> PathBuf {
-    let path = std::env::var_os("HEOROT_BIN").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/heorot"),
-        PathBuf::from,
-    );
-    assert!(path.exists(), "{} is missing: run `make build`", path.display());
-    path
+    must(lab::heorot::program())
 }
 
 #[track_caller]

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A [`Lab`] is the network and a folder; [`Client`]s and the cluster live in it, and all of it goes when they are
-//! dropped, also by a panic. These are tools for tests, so what fails here panics, with all that is known about why.
+//! dropped, also by a panic. They are those of the crate `lab`, on links without a limit. These are tools for tests, so
+//! what fails here panics, with all that is known about why.
 
 mod client;
 mod cluster;
@@ -29,3 +30,9 @@ pub use ganesha::Ganesha;
 pub use lab::Lab;
 pub use metrics::{FileBytes, Metrics, Traffic};
 pub use ports::free_ports;
+
+/// What a lab could not do fails the test.
+#[track_caller]
+fn must<T>(result: ::lab::Result<T>) -> T {
+    result.unwrap_or_else(|e| panic!("{e}"))
+}

@@ -29,7 +29,7 @@ fn a_client_runs_many_scripts_and_cannot_write_on_the_host() {
     assert_eq!(client.run("echo quick"), "quick\n");
     for (i, running) in slow.into_iter().enumerate() {
         let output = running.wait(Duration::from_secs(20));
-        assert_eq!((output.status, output.text), (i as i32, format!("{i}\n")));
+        assert_eq!((output.status, output.text.as_str()), (i as i32, format!("{i}\n").as_str()));
     }
 
     let failed = client.try_run("echo before\nfalse\necho after");

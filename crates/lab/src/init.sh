@@ -63,8 +63,8 @@ while read -r verb id <&3; do
     case $verb in
         run) run "$id" & ;;
         look) look "$id" & ;;
-        # The file is there a moment after the script was asked for.
-        kill) until [ -s "/run/$id.pid" ]; do sleep 0.1; done; kill -9 -- "-$(cat "/run/$id.pid")" ;;
+        # Its process is there, and a group of its own, a moment after it was asked for; it may also have ended.
+        kill) until kill -9 -- "-$(cat "/run/$id.pid")" || [ -e "$exchange/$id.out" ]; do sleep 0.1; done ;;
     esac
 done
 halt -f

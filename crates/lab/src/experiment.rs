@@ -1,0 +1,240 @@
+//! One cluster of a configuration: built, measured with a plain TCP stream, put to work, and taken down.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use bench::result::Results;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::config::{Cluster, Config, Run, System};
+use crate::server::in_namespace;
+use crate::stream::{self, Direction};
+use crate::{Client, Error, Ganesha, Heorot, Lab, Namespace, Result, heorot, interrupt};
+
+/// Where clients mount.
+const MOUNT_POINT: &str = "/mnt/lab";
+/// Long enough that its first round trips, and the burst of a token bucket, count for less than 0.1 %.
+const STREAM: Duration = Duration::from_secs(3);
+const STREAMS: usize = 2;
+const MOUNT_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+
+/// What a plain TCP stream carries, in bytes a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speed {
+    /// From a client to a server.
+    pub up: f64,
+    /// From a server to a client.
+    pub down: f64,
+}
+
+impl Speed {
+    /// The quicker of two measurements each way: what keeps a machine busy for a moment can only make a stream slower.
+    #[must_use]
+    pub fn or_quicker(self, other: Speed) -> Speed {
+        Speed { up: self.up.max(other.up), down: self.down.max(other.down) }
+    }
+}
+
+/// What a run said, and what it measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// What it wrote, on all machines.
+    pub text: String,
+    /// What it wrote into `{json}`, if it did.
+    pub results: Option<Results>,
+}
+
+/// A cluster that is up, mounted on all its clients.
+pub struct Experiment {
+    // In the order in which they go: clients first, which wait for servers that are gone.
+    clients: Vec<Client>,
+    servers: Servers,
+    /// Where commands of this machine are run: on a link without a limit. Whatever they start is found there.
+    desk: Namespace,
+    program: PathBuf,
+    lab: Lab,
+}
+
+enum Servers {
+    Heorot(Heorot),
+    Ganesha(Ganesha, Namespace),
+}
+
+impl Experiment {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// If something of it cannot be had.
+    pub fn build(config: &Config, cluster: &Cluster) -> Result<Experiment> {
+        let (lab, link, program) = (Lab::open()?, Some(config.link()), heorot::program()?);
+        let servers = match cluster.system {
+            System::Heorot => {
+                let (metaservers, data_servers) = (cluster.metaservers, cluster.data_servers);
+                Servers::Heorot(Heorot::start(&lab, &program, metaservers, data_servers, link)?)
+            }
+            System::Ganesha => {
+                let place = lab.namespace(link)?;
+                Servers::Ganesha(Ganesha::start(&lab, Some(&place))?, place)
+            }
+        };
+        let client = |number| lab.client(&format!("client{number}"), config.memory_mib, link);
+        let clients = (0..cluster.clients).map(client).collect::<Result<Vec<_>>>()?;
+        for client in &clients {
+            client.wait_booted()?;
+        }
+        let desk = lab.namespace(None)?;
+        let experiment = Experiment { clients, servers, desk, program, lab };
+        for client in &experiment.clients {
+            client.run(MOUNT_TIMEOUT, &experiment.mount_script(&config.mount))?;
+        }
+        Ok(experiment)
+    }
+
+    fn mount_script(&self, version: &str) -> String {
+        match &self.servers {
+            Servers::Heorot(heorot) => heorot::mount_script(heorot.metaserver, version, MOUNT_POINT),
+            Servers::Ganesha(ganesha, _) => ganesha.mount_script(MOUNT_POINT),
+        }
+    }
+
+    /// The server that file data go to, or the first of them.
+    fn data_server(&self) -> &Namespace {
+        match &self.servers {
+            Servers::Heorot(heorot) => &heorot.namespaces()[1],
+            Servers::Ganesha(_, place) => place,
+        }
+    }
+
+    /// Measures a plain TCP stream between the first client and the first data server, while nothing else moves.
+    ///
+    /// # Errors
+    /// If it does not come to its end.
+    pub fn speed(&self, config: &Config) -> Result<Speed> {
+        let bytes = (config.link().bytes_per_second() * STREAM.as_secs_f64()) as u64;
+        let (client, server) = (&self.clients[0], self.data_server());
+        let quickest = |direction| {
+            let mut streams = (0..STREAMS).map(|_| stream::measure(client, server, direction, bytes));
+            streams.try_fold(0.0, |quickest: f64, stream| Ok(quickest.max(stream?)))
+        };
+        Ok(Speed { up: quickest(Direction::Up)?, down: quickest(Direction::Down)? })
+    }
+
+    /// The network and the folder that it is in.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Has the machines do what `run` says, all at the same time, and waits for all of them.
+    ///
+    /// # Errors
+    /// If one of them fails, or is not done in time.
+    pub fn run(&self, run: &Run) -> Result<Report> {
+        let timeout = Duration::from_secs(run.minutes_max * 60);
+        let json_here = self.lab.folder().join("here.json");
+        let here = run.here.as_deref().map(|command| {
+            let script = self.fill_in(command, &json_here.display().to_string());
+            Here::start(&self.desk, &script, &self.lab.folder().join("here.out"))
+        });
+        let here = here.transpose()?;
+        let mut running = Vec::new();
+        for (number, client) in self.clients.iter().enumerate() {
+            // Its results are in its own memory first: what it has in the exchange folder is written once.
+            let mut commands: Vec<_> = run.each.iter().collect();
+            commands.extend(run.first.iter().filter(|_| number == 0));
+            for command in commands {
+                let result = client.exchange().join("result.json");
+                let script = self.fill_in(command, "/tmp/result.json");
+                let copy = format!("\n[ ! -e /tmp/result.json ] || mv /tmp/result.json {}", result.display());
+                running.push(client.spawn(&(script + &copy))?);
+            }
+        }
+        let mut text = String::new();
+        for running in running {
+            let output = running.wait(timeout)?;
+            if output.status != 0 {
+                return Err(Error::Impossible(format!("run {:?} on a client: {output}", run.name)));
+            }
+            text += &output.text;
+        }
+        if let Some(here) = here {
+            text += &here.wait(timeout, &run.name)?;
+        }
+        let files = [json_here, self.clients[0].exchange().join("result.json")];
+        let results = files.iter().find_map(|file| take(file)).transpose()?;
+        Ok(Report { text, results })
+    }
+
+    fn fill_in(&self, command: &str, json: &str) -> String {
+        let folder = self.program.parent().unwrap_or(Path::new("/"));
+        let command = command
+            .replace("{dir}", MOUNT_POINT)
+            .replace("{json}", json)
+            .replace("{clients}", &self.clients.len().to_string())
+            .replace("{address}", &self.desk.address.to_string());
+        format!("PATH={}:$PATH\n{command}", folder.display())
+    }
+}
+
+/// The results in a file, which is then gone.
+fn take(file: &Path) -> Option<Result<Results>> {
+    let text = fs::read(file).ok()?;
+    let _ = fs::remove_file(file);
+    Some(serde_json::from_slice(&text).map_err(|e| Error::Impossible(format!("results of a run: {e}"))))
+}
+
+/// A script on this machine; killed with all that it started when dropped.
+struct Here {
+    process: Child,
+    output: PathBuf,
+    started: Instant,
+}
+
+impl Here {
+    fn start(place: &Namespace, script: &str, output: &Path) -> Result<Here> {
+        let file = fs::File::create(output).map_err(Error::file("make", output))?;
+        let too = file.try_clone().map_err(Error::file("make", output))?;
+        let process = in_namespace(Some(&place.name))
+            .args(["bash", "-eu", "-o", "pipefail", "-c", script])
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(too)
+            .spawn()
+            .map_err(Error::io("start setpriv bash"))?;
+        Ok(Here { process, output: output.into(), started: Instant::now() })
+    }
+
+    fn wait(mut self, timeout: Duration, name: &str) -> Result<String> {
+        loop {
+            interrupt::check()?;
+            let mut text = String::new();
+            match self.process.try_wait() {
+                Ok(None) if self.started.elapsed() < timeout => std::thread::sleep(POLL),
+                ended => {
+                    let _ = fs::File::open(&self.output).and_then(|mut file| file.read_to_string(&mut text));
+                    return match ended {
+                        Ok(Some(status)) if status.success() => Ok(text),
+                        Ok(Some(status)) => {
+                            Err(Error::Impossible(format!("run {name:?} on this machine: {status}\n{text}")))
+                        }
+                        _ => Err(Error::Impossible(format!(
+                            "run {name:?}: not done after {timeout:?}\n{text}"
+                        ))),
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
+        let _ = self.process.wait();
+    }
+}

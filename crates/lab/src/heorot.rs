@@ -1,0 +1,211 @@
+//! Heorot's servers, each a process. What labs know of its command line and its configuration files is here.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::{Error, Lab, Link, Namespace, Ready, Result, Server, interrupt};
+
+/// Where a metaserver's clients mount.
+pub const NFS_PORT: u16 = 2049;
+/// A data server's, in a namespace of its own; several on one address count on from it.
+pub const DS_PORT: u16 = 2050;
+/// The metaserver's metrics and `heorot status`.
+pub const MDS_ADMIN_PORT: u16 = 20490;
+/// A data server's metrics; several on one address count on from it.
+pub const DS_ADMIN_PORT: u16 = 20491;
+/// The word that each process says when it serves.
+pub const READY: Ready = Ready::Says("ready");
+
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(20);
+
+/// What a metaserver is told. Clients are root, and come from an address that is not this machine's: they are not
+/// squashed.
+pub fn mds_configuration(folder: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
+    format!(
+        "listen = \"{listen}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n\
+         [[export]]\nclients = \"*\"\nsquash = \"none\"\n",
+        folder.join("mds"),
+        folder.join("secret"),
+    )
+}
+
+/// What a data server is told.
+pub fn ds_configuration(
+    folder: &Path,
+    name: &str,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    mds: SocketAddr,
+) -> String {
+    format!(
+        "name = \"{name}\"\nlisten = \"{listen}\"\nadmin = \"{admin}\"\nmetaserver = \"{mds}\"\nsecret_file = {:?}\n\
+         data_dir = {:?}\ntargets = [{:?}]\n",
+        folder.join("secret"),
+        folder.join(name).join("identity"),
+        folder.join(name).join("target"),
+    )
+}
+
+/// A script that mounts a metaserver's root, with `vers=4.2`, `vers=4.1` or `vers=3` and what goes with it.
+pub fn mount_script(metaserver: SocketAddr, version: &str, mount_point: &str) -> String {
+    let (host, port) = (metaserver.ip(), metaserver.port());
+    let options = match version {
+        "vers=3" => format!("{version},nolock,proto=tcp,mountproto=tcp,port={port},mountport={port}"),
+        _ => format!("{version},port={port}"),
+    };
+    format!("mkdir -p {mount_point}; mount -t nfs -o {options} {host}:/ {mount_point}")
+}
+
+/// Where servers are at home on this machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Home<'a> {
+    /// The `heorot` that they run.
+    pub program: &'a Path,
+    /// For their configurations and their logs.
+    pub logs: &'a Path,
+    /// For their data.
+    pub folder: &'a Path,
+}
+
+impl Home<'_> {
+    /// Makes the folders of the metaserver's process, and writes its configuration.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn metaserver(&self, at: IpAddr, namespace: Option<&Namespace>) -> Result<Server> {
+        make(&self.folder.join("mds"))?;
+        let text = mds_configuration(self.folder, (at, NFS_PORT).into(), (at, MDS_ADMIN_PORT).into());
+        self.configured("mds", "mds", &text, namespace)
+    }
+
+    /// The same for data server `number`, called `ds` and its number, with one storage target.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn data_server(
+        &self,
+        number: usize,
+        listen: SocketAddr,
+        admin: SocketAddr,
+        mds: SocketAddr,
+        namespace: Option<&Namespace>,
+    ) -> Result<Server> {
+        let name = format!("ds{number}");
+        make(&self.folder.join(&name).join("identity"))?;
+        make(&self.folder.join(&name).join("target"))?;
+        let text = ds_configuration(self.folder, &name, listen, admin, mds);
+        self.configured(&name, "ds", &text, namespace)
+    }
+
+    fn configured(
+        &self,
+        name: &str,
+        role: &str,
+        text: &str,
+        namespace: Option<&Namespace>,
+    ) -> Result<Server> {
+        let file = self.logs.join(format!("{name}.toml"));
+        fs::write(&file, text).map_err(Error::file("write", &file))?;
+        let command: Vec<OsString> = vec![self.program.into(), role.into(), "--config".into(), file.into()];
+        Ok(Server::new(name, command, namespace, READY, self.logs.join(format!("{name}.log"))))
+    }
+}
+
+fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(Error::file("make", folder))
+}
+
+/// Metaserver and data servers, each in a namespace on a link of its own. Dropping it kills them.
+pub struct Heorot {
+    /// Where clients mount.
+    pub metaserver: SocketAddr,
+    servers: Vec<Server>,
+    namespaces: Vec<Namespace>,
+}
+
+impl Heorot {
+    /// Starts them, with their data in the lab's folder, and waits until all data servers have registered.
+    ///
+    /// # Errors
+    /// If one does not start, or if more than one metaserver is asked for.
+    pub fn start(
+        lab: &Lab,
+        program: &Path,
+        metaservers: u16,
+        data_servers: u16,
+        link: Option<Link>,
+    ) -> Result<Heorot> {
+        if metaservers != 1 {
+            return Err(Error::Impossible(format!(
+                "{metaservers} metaservers: Heorot has one until its metadata service is replicated: set metaservers to 1"
+            )));
+        }
+        if data_servers == 0 {
+            return Err(Error::Impossible("0 data servers: files need at least 1".into()));
+        }
+        let data = lab.folder().join("data");
+        make(&data)?;
+        let home = Home { program, logs: lab.folder(), folder: &data };
+        let place = lab.namespace(link)?;
+        let metaserver: SocketAddr = (place.address, NFS_PORT).into();
+        let mds = home.metaserver(place.address.into(), Some(&place))?;
+        let mut heorot = Heorot { metaserver, servers: vec![mds], namespaces: vec![place] };
+        for number in 0..usize::from(data_servers) {
+            let place = lab.namespace(link)?;
+            let (listen, admin) = ((place.address, DS_PORT).into(), (place.address, DS_ADMIN_PORT).into());
+            heorot.servers.push(home.data_server(number, listen, admin, metaserver, Some(&place))?);
+            heorot.namespaces.push(place);
+        }
+        // The metaserver makes the secret that the data servers need.
+        for server in &mut heorot.servers {
+            server.start()?;
+        }
+        heorot.wait_registered(program, usize::from(data_servers))?;
+        Ok(heorot)
+    }
+
+    /// The metaserver's first, then the data servers'.
+    pub fn namespaces(&self) -> &[Namespace] {
+        &self.namespaces
+    }
+
+    fn wait_registered(&self, program: &Path, wanted: usize) -> Result<()> {
+        let asked = Instant::now();
+        let admin = SocketAddr::from((self.namespaces[0].address, MDS_ADMIN_PORT)).to_string();
+        loop {
+            interrupt::check()?;
+            let output = Command::new(program).args(["status", "--json", "--admin", &admin]).output();
+            let output = output.map_err(Error::file("run", program))?;
+            let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let servers = status["data_servers"].as_array().map_or(&[][..], Vec::as_slice);
+            let serves = |server: &&serde_json::Value| server["targets"][0]["state"] == "ok";
+            if servers.iter().filter(serves).count() == wanted {
+                return Ok(());
+            }
+            if asked.elapsed() > REGISTER_TIMEOUT {
+                let why = format!("does not see all of its {wanted} data servers: {status:#}");
+                return Err(Error::Server { name: "mds".into(), why, log: self.servers[0].log_ends() });
+            }
+            sleep(POLL);
+        }
+    }
+}
+
+/// `HEOROT_BIN`, or the release build beside this program or `beside`: a debug build is too slow to be measured, or
+/// timed by a kernel.
+///
+/// # Errors
+/// If it is not there.
+pub fn program() -> Result<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/heorot");
+    let path = std::env::var_os("HEOROT_BIN").map_or(workspace, PathBuf::from);
+    // Clients see it at the same path, without this program's working directory.
+    path.canonicalize()
+        .map_err(|_| Error::Impossible(format!("{} is missing: run `make build`", path.display())))
+}

@@ -1,0 +1,39 @@
+//! A cluster on one machine: real Linux kernels as clients, real servers, and a network between them whose links are as
+//! fast as one says.
+//!
+//! ```text
+//!   client "ash"   client "elm"          linux.uml processes: Linux 6.1 with its own NFS client
+//!        │ tap          │ tap
+//!   ═════╧══════╤═══════╧═════╤═════     a bridge, 10.77.X.0/24
+//!               │ veth        │ veth
+//!             mds           ds0          heorot processes, each in a network namespace
+//! ```
+//!
+//! A [`Lab`] is the network and a folder; [`Client`]s and [`Server`]s live in it. All of it goes when they are dropped;
+//! what a killed process left goes when the next lab is opened ([`remove_those_of_the_dead`]).
+//!
+//! The end-to-end tests use the same machines, on links without a limit.
+
+mod client;
+mod command;
+pub mod config;
+mod error;
+pub mod experiment;
+mod ganesha;
+pub mod heorot;
+pub mod interrupt;
+mod lab;
+mod link;
+mod remains;
+mod server;
+pub mod stream;
+pub mod table;
+
+pub use client::{Client, Output, Running};
+pub use error::{Error, Result};
+pub use ganesha::Ganesha;
+pub use heorot::Heorot;
+pub use lab::{Lab, Namespace};
+pub use link::Link;
+pub use remains::remove_those_of_the_dead;
+pub use server::{Ready, Server};

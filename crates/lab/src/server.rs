@@ -1,0 +1,220 @@
+//! A server's process: on the machine's own network, or in a namespace.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::{Error, Namespace, Result, interrupt, remains};
+
+const START_TIMEOUT: Duration = Duration::from_secs(60); // ganesha takes seconds on a busy machine
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(20);
+/// The beginning tells what went wrong first, the end what followed.
+const LOG_SHOWN: (usize, usize) = (30, 40);
+
+/// One process and its log. Dropping it kills it.
+pub struct Server {
+    name: String,
+    command: Vec<OsString>,
+    namespace: Option<String>,
+    ready: Ready,
+    log: PathBuf,
+    /// Bytes that were in the log when it was started last.
+    log_before: usize,
+    process: Option<Child>,
+}
+
+/// How a server tells that it serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ready {
+    /// It writes this word.
+    Says(&'static str),
+    /// It can be connected to.
+    Listens(SocketAddr),
+}
+
+impl Server {
+    /// Not started yet. What it writes goes to `log`.
+    pub fn new(
+        name: &str,
+        command: Vec<OsString>,
+        namespace: Option<&Namespace>,
+        ready: Ready,
+        log: PathBuf,
+    ) -> Server {
+        let namespace = namespace.map(|namespace| namespace.name.clone());
+        Server { name: name.to_owned(), command, namespace, ready, log, log_before: 0, process: None }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its command line.
+    pub fn command(&self) -> &[OsString] {
+        &self.command
+    }
+
+    /// Where its output goes.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Its process id, if it was started.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
+    /// Whether its process is there.
+    pub fn is_running(&mut self) -> bool {
+        self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
+    }
+
+    /// Starts it and waits until it serves; does nothing if it runs.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start(&mut self) -> Result<()> {
+        if !self.is_running() {
+            self.launch()?;
+        }
+        self.wait_until_ready()
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.send(Signal::KILL);
+        if let Some(mut process) = self.process.take() {
+            let _ = process.wait();
+        }
+    }
+
+    /// SIGTERM: it must end by itself, with status 0.
+    ///
+    /// # Errors
+    /// If it does not; it is then killed.
+    pub fn stop(&mut self) -> Result<()> {
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        let asked = Instant::now();
+        let _ = kill_process(Pid::from_child(&process), Signal::TERM);
+        loop {
+            match process.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => {
+                    return Err(Error::Ended { name: self.name.clone(), status, log: self.log_ends() });
+                }
+                Ok(None) if asked.elapsed() < STOP_TIMEOUT => sleep(POLL),
+                _ => {
+                    self.process = Some(process);
+                    self.kill();
+                    return Err(self.error(format!("did not end within {STOP_TIMEOUT:?}")));
+                }
+            }
+        }
+    }
+
+    /// To it, and to all processes that it started.
+    pub fn send(&self, signal: Signal) {
+        if let Some(process) = &self.process {
+            let _ = kill_process_group(Pid::from_child(process), signal);
+        }
+    }
+
+    /// The first and the last lines that it logged.
+    pub fn log_ends(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let (first, last) = LOG_SHOWN;
+        if lines.len() <= first + last {
+            return lines.join("\n");
+        }
+        let left_out = lines.len() - first - last;
+        let (head, tail) = (&lines[..first], &lines[lines.len() - last..]);
+        format!("{}\n... {left_out} lines ...\n{}", head.join("\n"), tail.join("\n"))
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let log = File::options().create(true).append(true).open(&self.log);
+        let log = log.map_err(Error::file("open", &self.log))?;
+        self.log_before = log.metadata().map_or(0, |metadata| metadata.len() as usize);
+        let log_too = log.try_clone().map_err(Error::file("open", &self.log))?;
+        let mut command = in_namespace(self.namespace.as_deref());
+        let process = command
+            .args(&self.command)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(log_too)
+            .spawn()
+            .map_err(Error::io(format!("start {}", self.line())))?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            // Looked at before the log: what it said last is then in it.
+            let running = self.is_running();
+            if self.is_ready() {
+                return Ok(());
+            }
+            interrupt::check()?;
+            if !running {
+                return Err(self.error(format!("ended: {}", self.line())));
+            }
+            if started.elapsed() > START_TIMEOUT {
+                return Err(self.error(format!("is not ready after {START_TIMEOUT:?}: {}", self.line())));
+            }
+            sleep(POLL);
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        match self.ready {
+            Ready::Says(ready) => {
+                let log = fs::read(&self.log).unwrap_or_default();
+                let said = String::from_utf8_lossy(log.get(self.log_before..).unwrap_or_default());
+                said.split_whitespace().any(|word| word == ready)
+            }
+            Ready::Listens(address) => TcpStream::connect(address).is_ok(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let words: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    fn error(&self, why: String) -> Error {
+        Error::Server { name: self.name.clone(), why, log: self.log_ends() }
+    }
+}
+
+/// The beginning of a command line: what follows is killed with the thread that started it, should that end without
+/// dropping it, and is in a namespace, or on the machine's own network.
+pub(crate) fn in_namespace(namespace: Option<&str>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]);
+    if let Some(namespace) = namespace {
+        let mut net = OsString::from("--net=");
+        net.push(remains::namespace_path(namespace));
+        command.arg("nsenter").arg(net).arg("--");
+    }
+    command
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
