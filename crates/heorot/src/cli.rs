@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bench::model::ModelArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::listen::ListenAddress;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     /// Measure a file system: this one or any other that is mounted
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Say what hardware allows: how fast N clients can read or write, what binds, and what would double it
+    Model(Box<ModelArgs>),
 }
 
 #[derive(Debug, Args)]
