@@ -13,6 +13,7 @@ pub mod machine;
 mod measured;
 pub mod model;
 pub mod operation;
+pub mod page;
 pub mod phase;
 pub mod plot;
 pub mod report;

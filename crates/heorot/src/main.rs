@@ -50,7 +50,9 @@ fn main() -> ExitCode {
         Command::Clean(args) => clean::clean(&args),
         Command::Bench(command) => bench::bench(&command),
         Command::CheckConfig(args) => check_config::check_config(&args),
-        Command::Model(args) => ::bench::model::model(&args).map(|text| print!("{text}")).map_err(Failure::new),
+        Command::Model(args) => {
+            ::bench::model::model(&args).map(|text| print!("{text}")).map_err(Failure::new)
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

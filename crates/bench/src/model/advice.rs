@@ -112,7 +112,8 @@ fn ways(setup: &Setup, term: &Term, target: f64) -> Vec<Vec<Change>> {
         }
         Resource::Disks => {
             let servers = count.div_ceil(disks_of_a_server(setup));
-            let more_at_work = [Some(disks(setup, count)), more_clients(setup, servers)];
+            let more = more_clients(setup, servers).filter(|_| count <= setup.disks());
+            let more_at_work = [Some(disks(setup, count)), more];
             more_at_work.into_iter().flatten().chain([vec![Change::Disk(each)]]).collect()
         }
         Resource::Uplink => vec![vec![Change::Uplink(each)]],

@@ -48,8 +48,11 @@ pub fn plot(
         }
         let dense = Sweep { parameter: x.parameter, values: dense(x) };
         let line = points(&hardware, &load, &[dense])?;
-        let marks =
-            if x.values.len() <= MARKS_MAX { points(&hardware, &load, std::slice::from_ref(x))? } else { vec![] };
+        let marks = if x.values.len() <= MARKS_MAX {
+            points(&hardware, &load, std::slice::from_ref(x))?
+        } else {
+            vec![]
+        };
         curves.push(Curve {
             pieces: pieces(&line),
             marks: marks.iter().map(|point| mark(point, name)).collect(),
