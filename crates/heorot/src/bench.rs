@@ -21,6 +21,7 @@ use crate::failure::Failure;
 pub(crate) fn bench(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Run(one) => run(one),
+        BenchCommand::Report(args) => bench::page::report(args).map_err(Failure::new),
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bench(BenchCommand),
     /// Say what hardware allows: how fast N clients can read or write, what binds, and what would double it
-    Model(Box<ModelArgs>),
+    Model(ModelArgs),
 }
 
 #[derive(Debug, Args)]
@@ -134,9 +134,12 @@ pub(crate) struct CheckConfigArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
 pub(crate) enum BenchCommand {
     #[command(flatten)]
     Run(bench::run::Run),
+    /// Make one page of files of results: tables, plots, each figure beside its bound, systems side by side
+    Report(bench::page::ReportArgs),
 }
 
 #[cfg(test)]

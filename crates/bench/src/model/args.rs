@@ -1,5 +1,7 @@
 //! The hardware and the load as a command line gives them.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 
 use super::quantity::{CpuCost, Rate};
@@ -8,7 +10,7 @@ use crate::task::Direction;
 
 /// Machines.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Hardware")]
+#[command(next_help_heading = "Hardware, for what it allows (docs/model.md)")]
 pub struct HardwareArgs {
     /// Data servers
     #[arg(long, value_name = "M")]
@@ -49,6 +51,28 @@ pub struct HardwareArgs {
 }
 
 impl HardwareArgs {
+    /// Those that were given, by name, as text.
+    #[must_use]
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        let count = |count: Option<u64>| count.map(|n| n.to_string());
+        let rate = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
+        let all = [
+            ("data_servers", count(self.data_servers)),
+            ("disks", count(self.disks)),
+            ("disks_per_server", count(self.disks_per_server)),
+            ("link", rate(self.link)),
+            ("client_link", rate(self.client_link)),
+            ("server_link", rate(self.server_link)),
+            ("disk", rate(self.disk)),
+            ("client_cpu", self.client_cpu.map(|cost| cost.to_string())),
+            ("uplink", rate(self.uplink)),
+            ("switch", rate(self.switch)),
+            ("replication", count(self.replication)),
+            ("stripe_width", count(self.stripe_width)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
+    }
+
     /// The machines that they say.
     #[must_use]
     pub fn hardware(&self) -> Hardware {

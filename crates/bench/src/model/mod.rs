@@ -31,7 +31,7 @@
 //! in memory can be read faster than its disk; leave the disk out then.
 
 pub mod advice;
-pub mod args;
+mod args;
 mod command;
 mod draw;
 mod load;
@@ -42,6 +42,7 @@ pub mod solve;
 pub mod sweep;
 mod text;
 
+pub use args::{HardwareArgs, LoadArgs};
 pub use command::{ModelArgs, model};
 pub use load::bound;
 pub use parameter::Parameter;

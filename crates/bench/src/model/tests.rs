@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::advice::{Change, apply, to_double};
 use super::*;
 use crate::phase::Phase;
-use crate::result::Cache;
+use crate::result::{Cache, Unit};
 use crate::task::{Direction, Order, Records, Task, Transfer};
 
 const MB: f64 = 1e6;
@@ -217,6 +217,7 @@ fn a_phase_has_the_bound_of_the_machines_that_work_and_the_files_they_work_on() 
         name: "read".into(),
         at: BTreeMap::new(),
         tasks,
+        unit: Unit::Bytes,
         cache,
         verify: false,
         limit: None,

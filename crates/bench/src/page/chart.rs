@@ -1,7 +1,8 @@
 //! Tables as plots: the measured as lines, what the hardware allows as broken lines.
 
-use super::table::{Cell, Line as TableLine, Section, Table, Unit, show_key, show_value};
+use super::table::{Cell, Line as TableLine, Section, Table, show_key, show_rate, show_value};
 use crate::plot::{Axis, COLOURS, Curve, Key, Line, Mark, Piece, Plot};
+use crate::result::Unit;
 use crate::table::treatment;
 
 /// The colour of bounds that are the same for all curves.
@@ -104,7 +105,7 @@ fn plot(title: &str, key: &str, mut series: Vec<Series>) -> Option<Plot> {
         Unit::Bytes => "throughput (bytes/s)",
         Unit::Operations => "operations a second",
     };
-    let y = Axis::over(label, ys, |v| if v == 0.0 { "0".into() } else { unit.show(v) });
+    let y = Axis::over(label, ys, |v| if v == 0.0 { "0".into() } else { show_rate(unit, v) });
     let x = Axis::at(&show_key(key), &xs, |v| show_value(key, v as u64));
     let shared_bound = series.iter().all(|s| s.bounds == series[0].bounds);
     let (mut curves, mut legend) = (Vec::new(), Vec::new());
@@ -115,8 +116,13 @@ fn plot(title: &str, key: &str, mut series: Vec<Series>) -> Option<Plot> {
             curves.push(curve(if shared_bound { BOUND } else { own }, Line::Dashed, &s.bounds, vec![]));
         }
         let mark = |(x, y): &(f64, f64)| {
-            let says =
-                format!("{}: {} {}: {}", s.name, show_key(key), show_value(key, *x as u64), unit.show(*y));
+            let says = format!(
+                "{}: {} {}: {}",
+                s.name,
+                show_key(key),
+                show_value(key, *x as u64),
+                show_rate(unit, *y)
+            );
             Mark { colour: own, at: (*x, *y), says }
         };
         curves.push(curve(own, Line::Solid, &s.points, s.points.iter().map(mark).collect()));

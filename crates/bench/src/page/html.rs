@@ -4,10 +4,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart;
 use super::read::Source;
-use super::table::{Cell, Group, Line, Section, Table, Unit, sections, show_key, show_value};
+use super::table::{Cell, Group, Line, Section, Table, rate, sections, show_key, show_rate, show_value};
 use crate::model::quantity::significant;
 use crate::plot::{CSS_DARK, CSS_LIGHT, figure};
-use crate::result::{Machine, Measurement};
+use crate::result::{Machine, Measurement, Unit};
 use crate::table::treatment;
 
 const STYLE: &str = include_str!("style.css");
@@ -185,11 +185,11 @@ fn of_line(line: &Line, greatest: Option<f64>) -> Markup {
         @for cell in &line.cells {
             td {
                 @if let Some(cell) = cell {
-                    (cell.unit.show(cell.rate()))
+                    (show_rate(cell.unit, cell.rate()))
                     @if cell.partial { " " span.partial { "partial" } }
                     @if let Some(percent) = cell.percent() { small { (significant((percent * 10.0).round() / 10.0)) " %" } }
                     @if let [least, .., most] = cell.rates[..] {
-                        small { (cell.unit.show(least)) " – " (cell.unit.show(most)) }
+                        small { (show_rate(cell.unit, least)) " – " (show_rate(cell.unit, most)) }
                     }
                     @if cell.verified { small { "verified" } }
                     @if let Some(greatest) = greatest.filter(|g| *g > 0.0) {
@@ -225,7 +225,7 @@ fn bounds(group: &Group) -> Markup {
                 @for bound in line {
                     td {
                         @if let Some((rate, binds)) = bound {
-                            (Unit::Bytes.show(*rate)) small { (plain(&binds.replace('-', " "))) }
+                            (show_rate(Unit::Bytes, *rate)) small { (plain(&binds.replace('-', " "))) }
                         }
                     }
                 }
@@ -279,14 +279,13 @@ fn every(source: &Source) -> Markup {
                     th.value scope="col" { (heading) }
                 }
             } }
-            tbody { @for measurement in &results.measurements { (of_measurement(&results.run, measurement)) } }
+            tbody { @for measurement in &results.measurements { (of_measurement(measurement)) } }
         } }
     }
 }
 
-fn of_measurement(run: &str, m: &Measurement) -> Markup {
-    let unit = super::table::unit(run, m);
-    let rate = super::table::rate(unit, m);
+fn of_measurement(m: &Measurement) -> Markup {
+    let (unit, rate) = (m.unit, rate(m));
     let bound = m.bound.as_ref().filter(|bound| bound.rate > 0.0 && unit == Unit::Bytes).zip(rate);
     let at: Vec<String> =
         m.at.iter().map(|(key, v)| format!("{} {}", show_key(key), show_value(key, *v))).collect();
@@ -298,7 +297,7 @@ fn of_measurement(run: &str, m: &Measurement) -> Markup {
             td { (significant(m.seconds)) " s" }
             td { (host::size::show(m.bytes)) }
             td { (m.operations) }
-            td { (rate.map_or("–".into(), |rate| unit.show(rate))) }
+            td { (rate.map_or("–".into(), |rate| show_rate(unit, rate))) }
             td { @if let Some((bound, rate)) = bound { (significant((rate / bound.rate * 1000.0).round() / 10.0)) " %" } }
             @for us in m.latency_us { td { (time(us)) } }
         }

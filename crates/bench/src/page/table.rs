@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::html::plain;
 use super::read::Source;
 use crate::model::quantity::{scaled, significant};
-use crate::result::{Bound, Cache, Measurement};
+use crate::result::{Bound, Cache, Measurement, Unit};
 
 /// All files of one run.
 pub(super) struct Section<'a> {
@@ -67,19 +67,11 @@ pub(super) struct Cell {
     pub partial: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    Bytes,
-    Operations,
-}
-
-impl Unit {
-    pub(super) fn show(self, rate: f64) -> String {
-        match self {
-            Self::Bytes => scaled(rate, "B/s"),
-            Self::Operations if rate < 10_000.0 => format!("{} /s", significant(rate)),
-            Self::Operations => format!("{}/s", scaled(rate, "")),
-        }
+/// A rate as people read it.
+pub(super) fn show_rate(unit: Unit, rate: f64) -> String {
+    match unit {
+        Unit::Bytes => scaled(rate, "B/s"),
+        Unit::Operations => format!("{} /s", significant(rate)),
     }
 }
 
@@ -99,9 +91,6 @@ impl Cell {
 /// From what comes first in a table's columns to what comes last; keys that nobody foresaw come after these.
 const COLUMN_KEYS: [&str; 6] =
     ["record_bytes", "transfer_bytes", "servers", "metaservers", "processes", "clients"];
-
-/// Runs of operations on names: bytes are beside the point.
-const OPERATION_RUNS: [&str; 3] = ["mdtest", "small-files", "metadata-miss"];
 
 struct Sample<'a> {
     system: usize,
@@ -158,7 +147,7 @@ fn section<'a>(run: &'a str, sources: &'a [Source]) -> Section<'a> {
                         .copied()
                         .filter(|s| s.measurement.at.get(row_key) == Some(&value))
                         .collect();
-                    let lines = lines(run, &here, column_key.as_deref(), &columns);
+                    let lines = lines(&here, column_key.as_deref(), &columns);
                     Group { name: show_value(row_key, value), value: Some(value), lines }
                 };
                 let groups = values(&samples, row_key).into_iter().map(group).collect();
@@ -167,7 +156,7 @@ fn section<'a>(run: &'a str, sources: &'a [Source]) -> Section<'a> {
             .collect(),
         None => {
             let group = |name: &String| {
-                let lines = lines(run, &of(name), column_key.as_deref(), &columns);
+                let lines = lines(&of(name), column_key.as_deref(), &columns);
                 Group { name: name.clone(), value: None, lines }
             };
             let groups = operations.iter().map(group).collect();
@@ -206,7 +195,7 @@ fn values(samples: &[&Sample<'_>], key: &str) -> Vec<u64> {
 }
 
 /// One for each system and each thing that was done about caches.
-fn lines(run: &str, samples: &[&Sample<'_>], column_key: Option<&str>, columns: &[u64]) -> Vec<Line> {
+fn lines(samples: &[&Sample<'_>], column_key: Option<&str>, columns: &[u64]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut kinds: Vec<(usize, Cache)> = Vec::new();
     for sample in samples {
@@ -225,24 +214,23 @@ fn lines(run: &str, samples: &[&Sample<'_>], column_key: Option<&str>, columns: 
                 let at = |column: &u64| {
                     let at_column: Vec<&Measurement> =
                         of_line.iter().copied().filter(|m| m.at.get(key) == Some(column)).collect();
-                    cell(run, &at_column)
+                    cell(&at_column)
                 };
                 columns.iter().map(at).collect()
             }
-            None => vec![cell(run, &of_line)],
+            None => vec![cell(&of_line)],
         };
         lines.push(Line { system, cache, cells });
     }
     lines
 }
 
-fn cell(run: &str, measurements: &[&Measurement]) -> Option<Cell> {
+fn cell(measurements: &[&Measurement]) -> Option<Cell> {
     let first = measurements.first()?;
-    let unit = unit(run, first);
-    let mut rates: Vec<f64> = measurements.iter().filter_map(|m| rate(unit, m)).collect();
+    let mut rates: Vec<f64> = measurements.iter().filter_map(|m| rate(m)).collect();
     rates.sort_by(f64::total_cmp);
     (!rates.is_empty()).then(|| Cell {
-        unit,
+        unit: first.unit,
         rates,
         bound: first.bound.clone(),
         latency_us: first.latency_us,
@@ -251,14 +239,9 @@ fn cell(run: &str, measurements: &[&Measurement]) -> Option<Cell> {
     })
 }
 
-pub(super) fn unit(run: &str, measurement: &Measurement) -> Unit {
-    let names = OPERATION_RUNS.contains(&run) || measurement.name.starts_with("mdtest");
-    if measurement.bytes == 0 || names { Unit::Operations } else { Unit::Bytes }
-}
-
 /// None if the file says that it took no time.
-pub(super) fn rate(unit: Unit, measurement: &Measurement) -> Option<f64> {
-    let done = match unit {
+pub(super) fn rate(measurement: &Measurement) -> Option<f64> {
+    let done = match measurement.unit {
         Unit::Bytes => measurement.bytes,
         Unit::Operations => measurement.operations,
     };

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use super::{ReportArgs, Source, page, report};
-use crate::result::{Bound, Cache, Machine, Measurement, Results, SCHEMA};
+use crate::result::{Bound, Cache, Machine, Measurement, Results, SCHEMA, Unit};
 
 pub(super) fn measurement(name: &str, at: &[(&str, u64)], megabytes_per_second: f64) -> Measurement {
     Measurement {
         name: name.into(),
         at: at.iter().map(|(key, value)| ((*key).to_string(), *value)).collect(),
+        unit: Unit::Bytes,
         cache: Cache::Direct,
         seconds: 100.0 / megabytes_per_second,
         bytes: 100_000_000,
@@ -120,7 +121,7 @@ fn clients_and_servers_make_a_table_for_each_operation_from_several_files_of_one
 #[test]
 fn names_are_counted_in_operations_and_scores_stand_first() {
     let mut create = measurement("mdtest-hard-write", &[], 1.0);
-    create.operations = 50_000;
+    (create.unit, create.operations) = (Unit::Operations, 50_000);
     let mut easy = measurement("ior-easy-write", &[], 50.0);
     easy.partial = true;
     let mut one = results("Heorot", "io500", vec![create, easy]);
