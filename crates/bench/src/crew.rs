@@ -120,7 +120,11 @@ impl Crew {
 fn work(task: &Task, phase: &Phase, target: &Arc<dyn Target>, tally: &Tally) -> Result<Done, Trouble> {
     // Also when it panics: others wait for it.
     let _ended = Ended(tally);
-    let outcome = work::prepare(task, phase, target).and_then(|work| {
+    // Kept until the turn has ended: saying goodbye to a server is not timed.
+    let own = target.for_worker().map_err(|e| Trouble(e.to_string()));
+    let prepared = own.as_ref().map_err(Clone::clone);
+    let prepared = prepared.and_then(|own| work::prepare(task, phase, own.as_ref().unwrap_or(target)));
+    let outcome = prepared.and_then(|work| {
         let Some(start) = tally.ready() else { return Ok(Done::default()) };
         let mut turn = Turn::new(tally, start, phase.limit);
         work.carry_out(&mut turn).map(|()| turn.end())

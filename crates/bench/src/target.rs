@@ -2,10 +2,30 @@
 
 mod mount;
 mod mounted;
+mod nfs;
+mod nfs_address;
 
 pub use mounted::Mounted;
+pub use nfs::NfsServer;
+pub use nfs_address::NfsAddress;
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::trouble::Trouble;
+
+/// What a person names: an `nfs://` address, or a directory. Of directories, one that is on no mount only if
+/// `root_allowed`.
+///
+/// # Errors
+/// A line that says what to do.
+pub fn open(name: &str, root_allowed: bool) -> Result<Arc<dyn Target>, Trouble> {
+    if NfsAddress::is_meant_by(name) {
+        return Ok(Arc::new(NfsServer::connect(name.parse().map_err(Trouble)?)?));
+    }
+    Ok(Arc::new(Mounted::open(Path::new(name), root_allowed)?))
+}
 
 /// A file system under test. Paths are below its root and never begin with a slash. All calls wait until they are done;
 /// workers call from threads of their own.
@@ -24,6 +44,13 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// If it may not.
     fn forget_names(&self) -> io::Result<()>;
+    /// What one more worker uses in its place: nothing says that it may use this one too, as it may a mounted directory.
+    ///
+    /// # Errors
+    /// What kept it from being there, such as a connection that was refused.
+    fn for_worker(&self) -> io::Result<Option<Arc<dyn Target>>> {
+        Ok(None)
+    }
     /// Opens a file.
     ///
     /// # Errors
