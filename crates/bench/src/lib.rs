@@ -1,9 +1,11 @@
 //! Measures any file system: a load made by one process or by many machines at once, and files of results.
 //!
 //! In: a run (`run/`, one file for each) and what it is to be done to (`target/`). A run is a list of phases; a team
-//! (`team`) carries each out with all its workers, started together (`crew`, `work/`). Out: one JSON file (`result`).
+//! (`team`) carries each out with all its workers, started together (`crew`, `work/`), on this machine or on many
+//! (`agents/`). Out: one JSON file (`result`).
 //! It never learns whose servers are behind a directory; who starts them and looks at their CPU is in `tests`.
 
+pub mod agents;
 mod aligned;
 pub mod common;
 pub mod crew;
@@ -11,11 +13,8 @@ pub mod data;
 pub mod latencies;
 pub mod machine;
 mod measured;
-pub mod model;
 pub mod operation;
-pub mod page;
 pub mod phase;
-pub mod plot;
 pub mod report;
 pub mod result;
 pub mod run;

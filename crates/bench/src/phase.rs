@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::latencies::Latencies;
 use crate::result::{Cache, Unit};
 use crate::task::Task;
+use crate::work::Progress;
 
 /// What all workers do at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,18 @@ pub struct Phase {
     pub limit: Option<Limit>,
     /// Whether it is a result, or only prepares one.
     pub counts: bool,
+}
+
+impl Phase {
+    /// What all workers together do if nothing ends it early; 0 bytes, if it is about names. For those who watch.
+    #[must_use]
+    pub fn planned(&self) -> Progress {
+        let planned = self.tasks.iter().flatten().map(Task::planned);
+        planned.fold(Progress::default(), |sum, task| Progress {
+            bytes: sum.bytes.saturating_add(task.bytes),
+            operations: sum.operations.saturating_add(task.operations),
+        })
+    }
 }
 
 /// A time after which a phase ends before its tasks do.

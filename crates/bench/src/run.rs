@@ -90,9 +90,10 @@ pub enum Run {
 /// Where a run works, and how.
 #[derive(Debug, Args)]
 pub struct Of<R: Args> {
-    /// What is measured: a directory on a mount
-    #[arg(value_name = "DIR")]
-    pub target: String,
+    /// What is measured: a directory on a mount, or nfs://host[:port]/path?version=4.2, which needs no mount; agents
+    /// (--agents) name their own
+    #[arg(value_name = "DIR|URL", required_unless_present = "agents", conflicts_with = "agents")]
+    pub target: Option<String>,
     /// The same for all runs.
     #[command(flatten)]
     pub common: Common,
@@ -101,9 +102,9 @@ pub struct Of<R: Args> {
 }
 
 impl Run {
-    /// Its name, where it works, and what it does.
+    /// Its name, where it works unless agents say where, and what it does.
     #[must_use]
-    pub fn parts(&self) -> (&'static str, &str, &Common, &dyn Plan) {
+    pub fn parts(&self) -> (&'static str, Option<&str>, &Common, &dyn Plan) {
         match self {
             Self::RecordSize(of) => of.parts("record-size"),
             Self::Processes(of) => of.parts("processes"),
@@ -120,8 +121,8 @@ impl Run {
 }
 
 impl<R: Args + Plan> Of<R> {
-    fn parts(&self, name: &'static str) -> (&'static str, &str, &Common, &dyn Plan) {
-        (name, &self.target, &self.common, &self.run)
+    fn parts(&self, name: &'static str) -> (&'static str, Option<&str>, &Common, &dyn Plan) {
+        (name, self.target.as_deref(), &self.common, &self.run)
     }
 }
 

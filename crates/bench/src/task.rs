@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::work::Progress;
+
 /// What one worker does in one phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -34,6 +36,20 @@ impl Task {
             Self::Tree(tree) => tree.operation == TreeOperation::Read,
             Self::Walk(_) => true,
             Self::Rest | Self::Make(_) | Self::Clear(_) | Self::Transfer(_) => false,
+        }
+    }
+
+    /// What it moves and does, as far as that is known before: a listing, and a walk, see what they find.
+    #[must_use]
+    pub fn planned(&self) -> Progress {
+        match self {
+            Self::Transfer(Transfer { records, .. }) => Progress {
+                bytes: records.count.saturating_mul(records.record_bytes),
+                operations: records.count,
+            },
+            Self::Names(Names { count, .. }) => Progress { bytes: 0, operations: *count },
+            Self::Tree(Tree { files, .. }) => Progress { bytes: 0, operations: *files },
+            Self::Rest | Self::Make(_) | Self::Clear(_) | Self::Walk(_) => Progress::default(),
         }
     }
 }

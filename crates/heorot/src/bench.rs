@@ -1,57 +1,110 @@
 //! `heorot bench`: measures a file system.
 
+mod interrupt;
+mod progress;
+
 use std::fs;
-use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::Arc;
+use std::net::TcpListener;
 
-use bench::phase::Phase;
-use bench::result::Measurement;
+use bench::agents::{self, Coordinator};
+use bench::common::Common;
 use bench::run::Run;
-use bench::session::{self, Watcher};
-use bench::table;
-use bench::target::Mounted;
-use bench::team::Local;
-use bench::work::Progress;
+use bench::team::{Local, Team};
+use bench::{session, table, target};
 
-use crate::cli::BenchCommand;
+use crate::cli::{BenchCommand, JoinArgs};
 use crate::failure::Failure;
+use interrupt::Interrupt;
+use progress::Shown;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// `heorot bench`.
 pub(crate) fn bench(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Run(one) => run(one),
-        BenchCommand::Report(args) => bench::page::report(args).map_err(Failure::new),
+        BenchCommand::Join(args) => join(args),
     }
 }
 
 fn run(run: &Run) -> Result<(), Failure> {
     let (name, target, common, plan) = run.parts();
-    let target = Arc::new(Mounted::open(Path::new(target), common.not_a_mount)?);
-    let mut team = Local::new(target);
-    let (results, trouble) = session::conduct(name, plan, common, &mut team, &mut Lines)?;
+    let interrupt = Interrupt::catch()?;
+    let mut crowd = match (target, common.agents, &common.listen) {
+        (_, Some(agents), Some(listen)) => Crowd::Many(gather(agents, listen, common, &interrupt)?),
+        (Some(target), ..) => Crowd::Here(Local::new(target::open(target, common.not_a_mount)?)),
+        _ => return Err(Failure::new("nothing to measure: give a directory, or --agents and --listen")),
+    };
+    let mut shown = Shown::new(common.quiet, &interrupt);
+    let conducted = session::conduct(name, plan, common, crowd.team(), &mut shown);
+    let ended_by = match &conducted {
+        Ok((results, _)) => results.ended_by.clone(),
+        Err(trouble) => Some(trouble.to_string()),
+    };
+    crowd.ended_by(ended_by);
+    let (results, trouble) = conducted?;
     print!("{}", table::scores(&results.scores));
     if let Some(file) = &common.output {
         let text = serde_json::to_string_pretty(&results)?;
         fs::write(file, text + "\n")
             .map_err(|e| Failure::new(format!("write the results to {}: {e}", file.display())))?;
     }
-    trouble.map_or(Ok(()), |trouble| Err(trouble.into()))
+    match trouble {
+        Some(trouble) => Err(trouble.into()),
+        None if results.partial => {
+            Err(Failure::interrupted("ended by Ctrl-C: the results are marked partial"))
+        }
+        None => Ok(()),
+    }
 }
 
-/// Prints a line for each measurement.
-struct Lines;
+fn join(args: &JoinArgs) -> Result<(), Failure> {
+    let JoinArgs { address, target, not_a_mount, quiet } = args;
+    let target = target::open(target, *not_a_mount)?;
+    Ok(agents::join(&agents::with_port(address), VERSION, target, &mut say(*quiet))?)
+}
 
-impl Watcher for Lines {
-    fn begins(&mut self, _phase: &Phase) {}
+/// Who carries a run out.
+enum Crowd {
+    Here(Local),
+    Many(Coordinator),
+}
 
-    fn goes_on(&mut self, _progress: Progress) -> ControlFlow<()> {
-        ControlFlow::Continue(())
+impl Crowd {
+    fn team(&mut self) -> &mut dyn Team {
+        match self {
+            Self::Here(local) => local,
+            Self::Many(coordinator) => coordinator,
+        }
     }
 
-    fn ended(&mut self, measurement: Option<&Measurement>) {
-        if let Some(measurement) = measurement {
-            println!("{}", table::line(measurement));
+    fn ended_by(&mut self, why: Option<String>) {
+        if let Self::Many(coordinator) = self {
+            coordinator.ended_by(why);
+        }
+    }
+}
+
+fn gather(wanted: u16, listen: &str, common: &Common, interrupt: &Interrupt) -> Result<Coordinator, Failure> {
+    let address = agents::with_port(listen);
+    let listener = TcpListener::bind(&address);
+    let listener = listener.map_err(|e| {
+        Failure::new(format!("listen on {address}: {e}: name a free port of this machine with --listen"))
+    })?;
+    let mut say = say(common.quiet);
+    say(&format!("waiting for {wanted} agents: on each machine, run heorot bench join {address} DIR"));
+    let gathered = agents::gather(listener, wanted.into(), VERSION, &mut say, &|| interrupt.is_set());
+    gathered.map_err(|trouble| match interrupt.is_set() {
+        true => Failure::interrupted(trouble.to_string()),
+        false => trouble.into(),
+    })
+}
+
+/// On standard error: standard output is for what was measured.
+fn say(quiet: bool) -> impl FnMut(&str) {
+    move |line| {
+        if !quiet {
+            eprintln!("{line}");
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use bench::model::ModelArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::listen::ListenAddress;
@@ -45,8 +44,6 @@ pub(crate) enum Command {
     /// Measure a file system: this one or any other that is mounted
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Say what hardware allows: how fast N clients can read or write, what binds, and what would double it
-    Model(ModelArgs),
 }
 
 #[derive(Debug, Args)]
@@ -134,12 +131,27 @@ pub(crate) struct CheckConfigArgs {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
 pub(crate) enum BenchCommand {
     #[command(flatten)]
-    Run(bench::run::Run),
-    /// Make one page of files of results: tables, plots, each figure beside its bound, systems side by side
-    Report(bench::page::ReportArgs),
+    Run(Box<bench::run::Run>),
+    /// Work for a run on another machine, which was started there with --agents and --listen
+    Join(JoinArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JoinArgs {
+    /// Where the run waits for agents: what it was given as --listen
+    #[arg(value_name = "ADDR[:PORT]")]
+    pub address: String,
+    /// What is measured, as this machine sees it: a directory on a mount, or nfs://host[:port]/path?version=4.2
+    #[arg(value_name = "DIR|URL")]
+    pub target: String,
+    /// Measure it although nothing is mounted there
+    #[arg(long)]
+    pub not_a_mount: bool,
+    /// Say nothing but what went wrong
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 #[cfg(test)]

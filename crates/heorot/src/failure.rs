@@ -2,26 +2,42 @@
 
 use std::fmt;
 
+/// What a shell says of a program that Ctrl-C ended.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// One line for the person who typed the command. It is made from any error whose text is already such a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Failure(String);
+pub(crate) struct Failure {
+    line: String,
+    code: u8,
+}
 
 impl Failure {
     pub(crate) fn new(line: impl Into<String>) -> Self {
-        Self(line.into())
+        Self { line: line.into(), code: 1 }
+    }
+
+    /// Somebody pressed Ctrl-C.
+    pub(crate) fn interrupted(line: impl Into<String>) -> Self {
+        Self { line: line.into(), code: INTERRUPTED }
+    }
+
+    /// What the process ends with.
+    pub(crate) fn code(&self) -> u8 {
+        self.code
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // One line, whatever a library put into its message.
-        f.write_str(&self.0.split_whitespace().collect::<Vec<_>>().join(" "))
+        f.write_str(&self.line.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }
 
 // Not for Failure itself, which therefore is no Error.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self(error.to_string())
+        Self::new(error.to_string())
     }
 }

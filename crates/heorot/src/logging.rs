@@ -8,6 +8,8 @@ use tracing_subscriber::reload::{Error, Handle};
 
 /// What is logged where nothing is said.
 pub(crate) const DEFAULT: &str = "info";
+/// The same before a configuration is read. `heorot bench` has none; it speaks NFS with nfs-rs, whose errors say it all.
+const AT_START: &str = "info,nfs_rs=off";
 const VARIABLE: &str = "HEOROT_LOG";
 
 type Change = Box<dyn Fn(EnvFilter) -> Result<(), Error> + Send + Sync>;
@@ -21,7 +23,7 @@ pub(crate) fn start(json: bool) {
         Ok(text) => {
             EnvFilter::try_new(&text).map_or_else(|e| (EnvFilter::new(DEFAULT), Some(e)), |f| (f, None))
         }
-        Err(_) => (EnvFilter::new(DEFAULT), None),
+        Err(_) => (EnvFilter::new(AT_START), None),
     };
     let format =
         tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());

@@ -28,17 +28,15 @@ mod signals;
 mod status;
 mod stripe;
 mod up;
-mod usage;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| usage::exit(&error));
+    let cli = Cli::parse();
     logging::start(cli.log_json);
     limits::raise_open_files();
     let outcome = match cli.command {
@@ -50,15 +48,12 @@ fn main() -> ExitCode {
         Command::Clean(args) => clean::clean(&args),
         Command::Bench(command) => bench::bench(&command),
         Command::CheckConfig(args) => check_config::check_config(&args),
-        Command::Model(args) => {
-            ::bench::model::model(&args).map(|text| print!("{text}")).map_err(Failure::new)
-        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("heorot: {failure}");
-            ExitCode::FAILURE
+            failure.code().into()
         }
     }
 }

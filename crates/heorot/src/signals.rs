@@ -4,10 +4,7 @@ use std::future::Future;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::failure::Failure;
-
-/// What a shell says of a program that Ctrl-C ended.
-const INTERRUPTED: i32 = 130;
+use crate::failure::{Failure, INTERRUPTED};
 
 /// SIGTERM and SIGINT, from before anything was started.
 pub(crate) struct Signals {
@@ -28,7 +25,7 @@ impl Signals {
         tracing::info!(signal = name, "stopping; a second signal stops at once");
         tokio::spawn(async move {
             self.next().await;
-            std::process::exit(INTERRUPTED);
+            std::process::exit(INTERRUPTED.into());
         });
     }
 

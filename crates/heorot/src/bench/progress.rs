@@ -1,0 +1,162 @@
+//! What a person sees while a run goes on: a bar on a terminal, else a line every few seconds, or nothing. All of it on
+//! standard error; what was measured goes to standard output, a line for each.
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use bench::phase::Phase;
+use bench::result::Measurement;
+use bench::session::Watcher;
+use bench::table;
+use bench::work::Progress;
+use host::size;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::interrupt::Interrupt;
+
+/// Between two lines, where there is no terminal.
+const LINE_EACH: Duration = Duration::from_secs(5);
+
+/// Watches a run for a person, who may press Ctrl-C.
+pub(super) struct Shown {
+    as_what: As,
+    interrupt: Interrupt,
+}
+
+enum As {
+    Bars(Option<Bar>),
+    Lines(Option<Line>),
+    Nothing,
+}
+
+/// Of one phase.
+struct Bar {
+    bar: ProgressBar,
+    in_bytes: bool,
+}
+
+/// Of one phase.
+struct Line {
+    what: String,
+    all: Progress,
+    began: Instant,
+    said: Instant,
+}
+
+impl Shown {
+    pub(super) fn new(quiet: bool, interrupt: &Interrupt) -> Self {
+        let as_what = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => As::Nothing,
+            (false, true) => As::Bars(None),
+            (false, false) => As::Lines(None),
+        };
+        Self { as_what, interrupt: interrupt.clone() }
+    }
+}
+
+impl Watcher for Shown {
+    fn begins(&mut self, phase: &Phase) {
+        let all = phase.planned();
+        match &mut self.as_what {
+            As::Bars(bar) => *bar = Some(Bar::new(phase, all)),
+            As::Lines(line) => {
+                let now = Instant::now();
+                *line = Some(Line { what: what(phase), all, began: now, said: now });
+            }
+            As::Nothing => {}
+        }
+    }
+
+    fn goes_on(&mut self, progress: Progress) -> ControlFlow<()> {
+        match &mut self.as_what {
+            As::Bars(Some(bar)) => bar.show(progress),
+            As::Lines(Some(line)) => line.show(progress),
+            As::Bars(None) | As::Lines(None) | As::Nothing => {}
+        }
+        if self.interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn ended(&mut self, measurement: Option<&Measurement>) {
+        if let As::Bars(bar) = &mut self.as_what {
+            // Gone before a line is printed where it was.
+            drop(bar.take());
+        }
+        if let Some(measurement) = measurement {
+            println!("{}", table::line(measurement));
+        }
+    }
+}
+
+impl Bar {
+    fn new(phase: &Phase, all: Progress) -> Self {
+        let in_bytes = all.bytes > 0;
+        // With a time limit nobody knows how much it will be.
+        let template = match (phase.limit, in_bytes) {
+            (None, true) => "{msg} {wide_bar} {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left",
+            (None, false) => "{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left",
+            (Some(_), true) => "{msg} {spinner} {elapsed}, {bytes}, {binary_bytes_per_sec}",
+            (Some(_), false) => "{msg} {spinner} {elapsed}, {human_pos}, {per_sec}",
+        };
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::new(if in_bytes { all.bytes } else { all.operations }).with_style(style);
+        Self { bar: bar.with_message(what(phase)), in_bytes }
+    }
+
+    fn show(&self, progress: Progress) {
+        self.bar.set_position(if self.in_bytes { progress.bytes } else { progress.operations });
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Line {
+    fn show(&mut self, progress: Progress) {
+        if self.said.elapsed() < LINE_EACH {
+            return;
+        }
+        self.said = Instant::now();
+        eprintln!("{}", self.text(progress, self.began.elapsed()));
+    }
+
+    /// The rate is that since the phase began.
+    fn text(&self, progress: Progress, took: Duration) -> String {
+        let seconds = took.as_secs_f64();
+        let Self { what, all, .. } = self;
+        if all.bytes > 0 {
+            let rate = progress.bytes as f64 / 1e6 / seconds;
+            let (done, all) = (size::show(progress.bytes), size::show(all.bytes));
+            format!("{what}: {done} of {all} in {seconds:.0} s, {rate:.1} MB/s")
+        } else {
+            let rate = progress.operations as f64 / seconds;
+            format!("{what}: {} of {} in {seconds:.0} s, {rate:.0} /s", progress.operations, all.operations)
+        }
+    }
+}
+
+/// `write, record_bytes 65536`.
+fn what(phase: &Phase) -> String {
+    let at: String = phase.at.iter().map(|(name, value)| format!(", {name} {value}")).collect();
+    format!("{}{at}", phase.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_much_of_how_much_and_how_fast() {
+        let now = Instant::now();
+        let line = |all| Line { what: "write, processes 2".into(), all, began: now, said: now };
+        let progress = Progress { bytes: 50 << 20, operations: 800 };
+        let text =
+            line(Progress { bytes: 100 << 20, operations: 1600 }).text(progress, Duration::from_secs(5));
+        assert_eq!(text, "write, processes 2: 50 MiB of 100 MiB in 5 s, 10.5 MB/s");
+        let text = line(Progress { bytes: 0, operations: 1600 }).text(progress, Duration::from_secs(5));
+        assert_eq!(text, "write, processes 2: 800 of 1600 in 5 s, 160 /s");
+    }
+}

@@ -1,0 +1,349 @@
+//! `heorot bench` as a program: alone, with agents, without a mount, and ended before its time.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Takes long, but leaves room on any disk: random records, one after the other, over and over.
+const ENDLESS: [&str; 4] = ["--size", "64MiB", "--records", "4KiB"];
+
+/// A loopback address that no other test uses, so that ports need no agreement.
+fn own_ip() -> Ipv4Addr {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high | 0x80, low, NEXT.fetch_add(1, Ordering::Relaxed) as u8)
+}
+
+/// `heorot bench …`, killed at the end of its test if it still runs.
+struct Bench {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Bench {
+    fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
+        command.arg("bench").args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stderr }
+    }
+
+    /// Reads what it says on standard error until a line has this in it.
+    fn says(&mut self, part: &str) -> String {
+        let mut said = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "it ended without {part:?}: {said}");
+            if line.contains(part) {
+                return line;
+            }
+            said += &line;
+        }
+    }
+
+    /// Waits until something was measured: the first line of standard output.
+    fn measures(&mut self) -> String {
+        let mut line = String::new();
+        let mut stdout = BufReader::with_capacity(1, self.child.stdout.as_mut().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Its exit code, and the rest of what it said.
+    fn ends(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.stderr.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a test works in: a directory that is measured, and a place for results.
+struct Place {
+    dir: tempfile::TempDir,
+    address: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("measured")).unwrap();
+        Self { dir, address: format!("{}:4000", own_ip()) }
+    }
+
+    fn measured(&self) -> String {
+        self.dir.path().join("measured").display().to_string()
+    }
+
+    fn results_path(&self) -> PathBuf {
+        self.dir.path().join("results.json")
+    }
+
+    fn results(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.results_path()).unwrap()).unwrap()
+    }
+
+    /// A run with agents.
+    fn coordinator(&self, run: &str, agents: &str, more: &[&str]) -> Bench {
+        let results = self.results_path().display().to_string();
+        let args = [run, "--agents", agents, "--listen", &self.address, "--output", &results];
+        let mut bench = Bench::start(&[&args, more].concat());
+        bench.says("waiting for ");
+        bench
+    }
+
+    fn agent(&self) -> Bench {
+        Bench::start(&["join", &self.address, &self.measured(), "--not-a-mount"])
+    }
+
+    fn alone(&self, target: &str, run: &str, more: &[&str]) -> Bench {
+        let results = self.results_path().display().to_string();
+        Bench::start(&[&[run, target, "--not-a-mount", "--output", &results], more].concat())
+    }
+
+    fn left_behind(&self) -> Vec<PathBuf> {
+        std::fs::read_dir(Path::new(&self.measured())).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+#[test]
+fn two_agents_measure_one_directory_together() {
+    let place = Place::new();
+    let sizes = ["--clients", "1,2", "--size", "4MiB", "--direct"];
+    let mut coordinator = place.coordinator("separate-write", "2", &sizes);
+    let agents = [place.agent(), place.agent()];
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert!(coordinator.says("agent 2 of 2: ").contains(&format!("{host} (127.")));
+    assert!(coordinator.says("clock of ").contains(" ms, to within "));
+    let (code, said) = coordinator.ends();
+    assert_eq!(code, Some(0), "{said}");
+    for agent in agents {
+        let (code, said) = agent.ends();
+        assert_eq!(code, Some(0), "{said}");
+    }
+    let results = place.results();
+    assert_eq!(results["partial"], false);
+    let machines = results["machines"].as_array().unwrap();
+    assert_eq!(machines.len(), 2);
+    for machine in machines {
+        assert_eq!(machine["host"], host.as_str());
+        assert!(machine["clock"]["error_us"].as_f64().unwrap() > 0.0, "{machine}");
+        assert!(machine["target"].as_str().unwrap().starts_with(&place.measured()), "{machine}");
+    }
+    let measurements = results["measurements"].as_array().unwrap();
+    let by_two = measurements.iter().find(|one| one["at"]["clients"] == 2).unwrap();
+    assert_eq!((&by_two["bytes"], &by_two["workers"][1].is_f64()), (&Value::from(8 << 20), &true));
+    assert_eq!(place.left_behind(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn ctrl_c_gives_a_partial_result_and_exit_code_130() {
+    let place = Place::new();
+    let mut bench = place.alone(&place.measured(), "record-size", &ENDLESS);
+    bench.measures();
+    bench.signal(Signal::INT);
+    let (code, said) = bench.ends();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("heorot: ended by Ctrl-C: the results are marked partial\n"), "{said}");
+    let results = place.results();
+    assert_eq!((&results["partial"], &results["ended_by"]), (&Value::from(true), &Value::from("Ctrl-C")));
+    let measurements = results["measurements"].as_array().unwrap();
+    assert_eq!(measurements[0]["partial"], false, "what was done before is whole");
+    assert_eq!(measurements.last().unwrap()["partial"], true);
+    assert_eq!(place.left_behind(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn ctrl_c_at_the_coordinator_ends_the_agents_too() {
+    let place = Place::new();
+    let mut coordinator = place.coordinator("record-size", "2", &ENDLESS);
+    let agents = [place.agent(), place.agent()];
+    coordinator.measures();
+    coordinator.signal(Signal::INT);
+    let (code, said) = coordinator.ends();
+    assert_eq!(code, Some(130), "{said}");
+    assert_eq!(place.results()["partial"], true);
+    for agent in agents {
+        let (code, said) = agent.ends();
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.ends_with("ended the run: Ctrl-C\n"), "{said}");
+    }
+    assert_eq!(place.left_behind(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_agent_that_is_killed_ends_the_run_with_a_partial_result_that_names_it() {
+    let place = Place::new();
+    let mut coordinator = place.coordinator("record-size", "2", &ENDLESS);
+    let (killed, other) = (place.agent(), place.agent());
+    coordinator.measures();
+    killed.signal(Signal::KILL);
+    let (code, said) = coordinator.ends();
+    assert_eq!(code, Some(1), "{said}");
+    let line = said.lines().last().unwrap();
+    assert!(line.starts_with("heorot: agent ") && line.contains(" is gone: "), "{said}");
+    let results = place.results();
+    assert_eq!(results["partial"], true);
+    assert_eq!(results["ended_by"], line.trim_start_matches("heorot: "));
+    assert!(!results["measurements"].as_array().unwrap().is_empty());
+    let (code, said) = other.ends();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(" is gone: "), "{said}");
+}
+
+#[test]
+fn a_coordinator_that_is_killed_ends_its_agents() {
+    let place = Place::new();
+    let mut coordinator = place.coordinator("record-size", "1", &ENDLESS);
+    let agent = place.agent();
+    coordinator.measures();
+    coordinator.signal(Signal::KILL);
+    let (code, said) = agent.ends();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.lines().last().unwrap().contains("is gone"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_is_one_line_that_says_what_to_do() {
+    let place = Place::new();
+    let measured = place.measured();
+    let taken = TcpListener::bind(&place.address).unwrap();
+    let free = format!("{}:4000", own_ip());
+    let nfs = format!("nfs://{free}/");
+    let cases: [(&[&str], &str); 6] = [
+        (&["join", &free, &measured, "--not-a-mount"], "waiting there?"),
+        (&["join", &free, &measured], "--not-a-mount"),
+        (&["record-size", "--agents", "1", "--listen", &place.address], "with --listen"),
+        (&["record-size", &nfs], "is an NFS server there, and may this machine mount that path?"),
+        (&["record-size", "nfs://host/?version=2"], "version=2 is not 3, 4.1 or 4.2"),
+        (&["record-size", &measured, "--size", "1GiB", "--records", "0"], "heorot: "),
+    ];
+    for (args, part) in cases {
+        let (code, said) = Bench::start(args).ends();
+        assert_eq!(code, Some(1), "{args:?}: {said}");
+        assert!(said.lines().count() == 1 && said.contains(part), "{args:?}: {said}");
+    }
+    drop(taken);
+    let (code, said) = Bench::start(&["record-size"]).ends();
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("<DIR|URL>"), "{said}");
+}
+
+/// `heorot up`, killed at the end of its test.
+struct Up(Child, Ipv4Addr);
+
+impl Up {
+    fn start(dir: &Path) -> Self {
+        let ip = own_ip();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
+        command.arg("up").arg("--data").arg(dir).args(["--data-servers", "2"]);
+        command.args(["--listen", &format!("{ip}:2049"), "--admin", &format!("{ip}:20490")]);
+        let mut child = command.env("HEOROT_LOG", "off").stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let up = Self(child, ip);
+        let mut line = String::new();
+        while line != "ready\n" {
+            line.clear();
+            assert!(stdout.read_line(&mut line).unwrap() > 0, "heorot up ended");
+        }
+        up
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_nfs_server_is_measured_without_a_mount_by_each_version() {
+    let place = Place::new();
+    let up = Up::start(&place.dir.path().join("data"));
+    for version in ["3", "4.1", "4.2"] {
+        let url = format!("nfs://{}:2049/?version={version}", up.1);
+        let runs: [(&str, &[&str]); 3] = [
+            ("record-size", &["--size", "3MiB", "--records", "64KiB,1MiB", "--verify"]),
+            ("processes", &["--processes", "3", "--size", "1MiB", "--verify"]),
+            ("mdtest", &["--files", "30", "--processes", "2"]),
+        ];
+        for (run, more) in runs {
+            let (code, said) = place.alone(&url, run, more).ends();
+            assert_eq!(code, Some(0), "{run} {url}: {said}");
+            let results = place.results();
+            assert_eq!(results["partial"], false);
+            assert!(results["measurements"].as_array().unwrap().len() > 1);
+            assert!(results["machines"][0]["target"].as_str().unwrap().starts_with(&url), "{results}");
+        }
+    }
+}
+
+#[test]
+fn agents_measure_an_nfs_server_without_a_mount() {
+    let place = Place::new();
+    let up = Up::start(&place.dir.path().join("data"));
+    let url = format!("nfs://{}:2049/", up.1);
+    let sizes = ["--clients", "2", "--size", "2MiB", "--verify"];
+    let coordinator = place.coordinator("shared-read", "2", &sizes);
+    let agents = [(); 2].map(|()| Bench::start(&["join", &place.address, &url]));
+    let (code, said) = coordinator.ends();
+    assert_eq!(code, Some(0), "{said}");
+    for agent in agents {
+        assert_eq!(agent.ends().0, Some(0));
+    }
+    let results = place.results();
+    let measurements = results["measurements"].as_array().unwrap();
+    let read = measurements.iter().find(|one| one["verified_bytes"] == 4 << 20);
+    assert!(read.is_some(), "{results}");
+}
+
+#[test]
+fn without_a_terminal_lines_tell_how_far_it_is_and_quiet_tells_nothing() {
+    let place = Place::new();
+    let up = Up::start(&place.dir.path().join("data"));
+    // A round trip for each record takes so many of them longer than the few seconds between two lines.
+    let long = ["--size", "512MiB", "--records", "4KiB"];
+    let mut bench = place.alone(&format!("nfs://{}:2049/", up.1), "record-size", &long);
+    let line = bench.says(" MB/s");
+    assert!(line.starts_with("write, record_bytes 4096: ") && line.contains(" of 512 MiB in "), "{line}");
+    bench.signal(Signal::TERM);
+    assert_eq!(bench.ends().0, Some(130));
+    let (code, said) = place
+        .alone(&place.measured(), "record-size", &["--size", "2MiB", "--records", "2MiB", "--quiet"])
+        .ends();
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+}
+
+/// Also of an agent, which then goes again.
+#[test]
+fn waiting_for_agents_ends_with_ctrl_c() {
+    let place = Place::new();
+    let mut coordinator = place.coordinator("record-size", "2", &[]);
+    let agent = place.agent();
+    coordinator.says("agent 1 of 2: ");
+    agent.signal(Signal::INT);
+    agent.ends();
+    coordinator.says("has left again");
+    coordinator.signal(Signal::INT);
+    let (code, said) = coordinator.ends();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("ended when 0 of 2 agents had come"), "{said}");
+    assert!(!place.results_path().exists());
+}
