@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
+use crate::model::{Files, Hardware, HardwareArgs, Load, Setup};
+use crate::task::Direction;
+use crate::trouble::Trouble;
+
 /// Options that all runs have.
 #[derive(Debug, Clone, Args, Serialize)]
 #[command(next_help_heading = "Options of all runs")]
@@ -56,6 +60,31 @@ pub struct Common {
     #[arg(long, short)]
     #[serde(skip)]
     pub quiet: bool,
+    /// What each result is held against
+    #[command(flatten)]
+    #[serde(skip)]
+    pub hardware: HardwareArgs,
+}
+
+impl Common {
+    /// The machines, if they were told.
+    ///
+    /// # Errors
+    /// If only a part of what is needed was told, or something that makes no sense.
+    pub fn hardware(&self) -> Result<Option<Hardware>, Trouble> {
+        if self.hardware.settings().is_empty() {
+            return Ok(None);
+        }
+        let servers = self.at.iter().find(|(what, _)| what == "servers").map(|(_, servers)| *servers);
+        if self.hardware.data_servers.or(servers).is_none() {
+            return Err(Trouble("what hardware allows depends on --data-servers N: give it, too".into()));
+        }
+        let mut hardware = self.hardware.hardware();
+        hardware.data_servers = self.hardware.data_servers.or(servers).unwrap_or(hardware.data_servers);
+        let any = Load { clients: 1, direction: Direction::Read, files: Files::PerClient(1) };
+        Setup::new(hardware, any).map_err(|refused| Trouble(refused.to_string()))?;
+        Ok(Some(hardware))
+    }
 }
 
 fn point(text: &str) -> Result<(String, u64), String> {

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::Common;
+use crate::model;
 use crate::phase::{AgentDone, Phase};
 use crate::result::{Measurement, Results, SCHEMA};
 use crate::run::{Place, Plan, Settings};
@@ -44,6 +45,7 @@ pub fn conduct(
     let seed = common.seed.unwrap_or(since_1970.as_secs());
     let own = || format!("heorot-bench-{:x}", since_1970.as_micros());
     let folder = common.folder.clone().unwrap_or_else(own);
+    common.hardware()?; // before anything is made
     let place = Place::new(common, team.agents(), folder.clone(), seed);
     let phases = plan.phases(&place)?;
     space::check(&phases, team.free_bytes())?;
@@ -52,6 +54,7 @@ pub fn conduct(
     let system = machines.first().map_or_else(String::new, |machine| machine.target.clone());
     let mut settings = plan.settings();
     settings.extend(common.settings());
+    settings.extend(common.hardware.settings());
     settings.insert("seed".into(), seed.to_string());
     let mut results = Results {
         schema: SCHEMA,
@@ -91,6 +94,7 @@ fn all(
     watcher: &mut dyn Watcher,
     results: &mut Results,
 ) -> Result<(), Trouble> {
+    let hardware = common.hardware()?;
     let mut done = Vec::new();
     while !phases.is_empty() {
         for phase in phases {
@@ -98,6 +102,7 @@ fn all(
             if phase.counts {
                 let mut measurement = measured::measurement(&phase, &agents, interrupted);
                 measurement.at.extend(common.at.iter().cloned());
+                measurement.bound = hardware.and_then(|hardware| model::bound(&hardware, &phase));
                 measured::refuse_cached(&phase, &agents)?;
                 watcher.ended(Some(&measurement));
                 results.measurements.push(measurement);

@@ -10,10 +10,11 @@ pub fn line(measurement: &Measurement) -> String {
     let at: Vec<String> = measurement.at.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let [_, median, percentile_99, _] = measurement.latency_us;
     format!(
-        "{:<14} {:<24} {:>12}  {:>9.3} s  median {:>9} p99 {:>9}  {}{}{}",
+        "{:<14} {:<24} {:>12}{}  {:>9.3} s  median {:>9} p99 {:>9}  {}{}{}",
         measurement.name,
         at.join(", "),
         rate(measurement),
+        of_bound(measurement),
         measurement.seconds,
         time(median),
         time(percentile_99),
@@ -29,6 +30,15 @@ fn rate(measurement: &Measurement) -> String {
         Unit::Bytes => format!("{:.2} MB/s", measurement.bytes as f64 / measurement.seconds / 1e6),
         Unit::Operations => format!("{:.1} /s", measurement.operations as f64 / measurement.seconds),
     }
+}
+
+/// Of what the hardware allows, where that was told.
+fn of_bound(measurement: &Measurement) -> String {
+    let Some(bound) = measurement.bound.as_ref().filter(|_| measurement.unit == Unit::Bytes) else {
+        return String::new();
+    };
+    let percent = measurement.bytes as f64 / measurement.seconds / bound.rate * 100.0;
+    format!("  {percent:>5.1} % of {:.2} MB/s ({})", bound.rate / 1e6, bound.binds.replace('-', " "))
 }
 
 /// Of runs that have scores, a line for each.

@@ -23,6 +23,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) fn bench(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Run(one) => run(one),
+        BenchCommand::Report(args) => bench::page::report(args).map_err(Failure::new),
         BenchCommand::Join(args) => join(args),
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use bench::model::ModelArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::listen::ListenAddress;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     /// Measure a file system: this one or any other that is mounted
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Say what hardware allows: how fast N clients can read or write, what binds, and what would double it
+    Model(ModelArgs),
 }
 
 #[derive(Debug, Args)]
@@ -131,9 +134,12 @@ pub(crate) struct CheckConfigArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
 pub(crate) enum BenchCommand {
     #[command(flatten)]
-    Run(Box<bench::run::Run>),
+    Run(bench::run::Run),
+    /// Make one page of files of results: tables, plots, each figure beside its bound, systems side by side
+    Report(bench::page::ReportArgs),
     /// Work for a run on another machine, which was started there with --agents and --listen
     Join(JoinArgs),
 }

@@ -28,15 +28,17 @@ mod signals;
 mod status;
 mod stripe;
 mod up;
+mod usage;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| usage::exit(&error));
     logging::start(cli.log_json);
     limits::raise_open_files();
     let outcome = match cli.command {
@@ -48,6 +50,9 @@ fn main() -> ExitCode {
         Command::Clean(args) => clean::clean(&args),
         Command::Bench(command) => bench::bench(&command),
         Command::CheckConfig(args) => check_config::check_config(&args),
+        Command::Model(args) => {
+            ::bench::model::model(&args).map(|text| print!("{text}")).map_err(Failure::new)
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

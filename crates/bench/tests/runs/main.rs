@@ -1,5 +1,6 @@
 //! Whole runs on a file system in memory: what they measure, what they leave, and what ends them.
 
+mod bounds;
 mod data_runs;
 mod memory;
 mod stonewall;

@@ -1,0 +1,259 @@
+//! Measurements arranged as tables.
+//!
+//! What a run varies becomes the axes of its tables, by how many there are:
+//!
+//! ```text
+//!   none         operation │ system      one column: mdtest
+//!   one (key)    operation │ system      a column for each value: record sizes
+//!   two          value     │ system      a table for each operation: clients × servers
+//! ```
+//!
+//! More than two: the rest goes into the name of the operation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::html::plain;
+use super::read::Source;
+use crate::model::quantity::{scaled, significant};
+use crate::result::{Bound, Cache, Measurement, Unit};
+
+/// All files of one run.
+pub(super) struct Section<'a> {
+    pub run: &'a str,
+    /// Each system once, in the order of the files.
+    pub systems: Vec<&'a str>,
+    /// Of each file that has any: its system, and its scores.
+    pub scores: Vec<(usize, &'a BTreeMap<String, f64>)>,
+    /// What is the same for all measurements.
+    pub fixed: Vec<(String, u64)>,
+    /// What is varied along the columns, and along the groups of lines where these are not operations.
+    pub column_key: Option<String>,
+    pub row_key: Option<String>,
+    pub tables: Vec<Table>,
+}
+
+pub(super) struct Table {
+    /// The operation, where there is a table for each.
+    pub operation: Option<String>,
+    /// The values of the column key.
+    pub columns: Vec<u64>,
+    pub groups: Vec<Group>,
+}
+
+/// Lines to be compared.
+pub(super) struct Group {
+    /// The operation, or the value of the row key.
+    pub name: String,
+    pub value: Option<u64>,
+    pub lines: Vec<Line>,
+}
+
+pub(super) struct Line {
+    /// Index into [`Section::systems`].
+    pub system: usize,
+    pub cache: Cache,
+    /// One for each column, or a single one.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// What was measured at one point, once or several times.
+pub(super) struct Cell {
+    pub unit: Unit,
+    /// Upwards; at least one.
+    pub rates: Vec<f64>,
+    pub bound: Option<Bound>,
+    pub latency_us: [f64; 4],
+    pub verified: bool,
+    pub partial: bool,
+}
+
+/// A rate as people read it.
+pub(super) fn show_rate(unit: Unit, rate: f64) -> String {
+    match unit {
+        Unit::Bytes => scaled(rate, "B/s"),
+        Unit::Operations => format!("{} /s", significant(rate)),
+    }
+}
+
+impl Cell {
+    /// The middle one; of an even number the lower of the two.
+    pub(super) fn rate(&self) -> f64 {
+        self.rates[(self.rates.len() - 1) / 2]
+    }
+
+    /// Of what the hardware allows, in percent.
+    pub(super) fn percent(&self) -> Option<f64> {
+        let bound = self.bound.as_ref().filter(|bound| bound.rate > 0.0 && self.unit == Unit::Bytes)?;
+        Some(self.rate() / bound.rate * 100.0)
+    }
+}
+
+/// From what comes first in a table's columns to what comes last; keys that nobody foresaw come after these.
+const COLUMN_KEYS: [&str; 6] =
+    ["record_bytes", "transfer_bytes", "servers", "metaservers", "processes", "clients"];
+
+struct Sample<'a> {
+    system: usize,
+    measurement: &'a Measurement,
+}
+
+/// The files by run.
+pub(super) fn sections(sources: &[Source]) -> Vec<Section<'_>> {
+    let mut runs: Vec<&str> = Vec::new();
+    for source in sources {
+        if !runs.contains(&source.results.run.as_str()) {
+            runs.push(&source.results.run);
+        }
+    }
+    runs.into_iter().map(|run| section(run, sources)).collect()
+}
+
+fn section<'a>(run: &'a str, sources: &'a [Source]) -> Section<'a> {
+    let (mut systems, mut samples, mut scores) = (Vec::new(), Vec::new(), Vec::new());
+    for source in sources.iter().filter(|source| source.results.run == run) {
+        let name = source.results.system.as_str();
+        let system = systems.iter().position(|known| *known == name).unwrap_or(systems.len());
+        if system == systems.len() {
+            systems.push(name);
+        }
+        samples.extend(source.results.measurements.iter().map(|measurement| Sample { system, measurement }));
+        if !source.results.scores.is_empty() {
+            scores.push((system, &source.results.scores));
+        }
+    }
+    let (fixed, varied) = keys(&samples);
+    let mut varied = varied.into_iter();
+    let (column_key, row_key) = (varied.next(), varied.next());
+    let rest: Vec<String> = varied.collect();
+    let mut operations: Vec<String> = Vec::new();
+    let named: Vec<(String, &Sample<'_>)> =
+        samples.iter().map(|sample| (operation(sample.measurement, &rest), sample)).collect();
+    for (name, _) in &named {
+        if !operations.contains(name) {
+            operations.push(name.clone());
+        }
+    }
+    let of = |name: &str| named.iter().filter(|(n, _)| n == name).map(|(_, s)| *s).collect::<Vec<_>>();
+    let columns = column_key.as_ref().map_or(vec![], |key| values(&samples.iter().collect::<Vec<_>>(), key));
+    let tables = match &row_key {
+        Some(row_key) => operations
+            .iter()
+            .map(|name| {
+                let samples = of(name);
+                let columns = column_key.as_ref().map_or(vec![], |key| values(&samples, key));
+                let group = |value: u64| {
+                    let here: Vec<_> = samples
+                        .iter()
+                        .copied()
+                        .filter(|s| s.measurement.at.get(row_key) == Some(&value))
+                        .collect();
+                    let lines = lines(&here, column_key.as_deref(), &columns);
+                    Group { name: show_value(row_key, value), value: Some(value), lines }
+                };
+                let groups = values(&samples, row_key).into_iter().map(group).collect();
+                Table { operation: Some(name.clone()), columns, groups }
+            })
+            .collect(),
+        None => {
+            let group = |name: &String| {
+                let lines = lines(&of(name), column_key.as_deref(), &columns);
+                Group { name: name.clone(), value: None, lines }
+            };
+            let groups = operations.iter().map(group).collect();
+            vec![Table { operation: None, columns: columns.clone(), groups }]
+        }
+    };
+    Section { run, systems, scores, fixed, column_key, row_key, tables }
+}
+
+/// What is the same everywhere, and what is varied, the columns' key first.
+fn keys(samples: &[Sample<'_>]) -> (Vec<(String, u64)>, Vec<String>) {
+    let mut all: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
+    for (key, value) in samples.iter().flat_map(|sample| &sample.measurement.at) {
+        all.entry(key).or_default().insert(*value);
+    }
+    let rank = |key: &str| COLUMN_KEYS.iter().position(|known| *known == key).unwrap_or(COLUMN_KEYS.len());
+    let (varied, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, values)| values.len() > 1);
+    let fixed = same.into_iter().filter_map(|(key, values)| Some((key.clone(), *values.first()?))).collect();
+    let mut varied: Vec<String> = varied.into_iter().map(|(key, _)| key.clone()).collect();
+    varied.sort_by_key(|key| rank(key));
+    (fixed, varied)
+}
+
+fn operation(measurement: &Measurement, rest: &[String]) -> String {
+    let at = rest.iter().filter_map(|key| {
+        let value = measurement.at.get(key)?;
+        Some(format!(", {} {}", show_key(key), show_value(key, *value)))
+    });
+    [measurement.name.clone()].into_iter().chain(at).collect()
+}
+
+fn values(samples: &[&Sample<'_>], key: &str) -> Vec<u64> {
+    let all: BTreeSet<u64> =
+        samples.iter().filter_map(|sample| sample.measurement.at.get(key)).copied().collect();
+    all.into_iter().collect()
+}
+
+/// One for each system and each thing that was done about caches.
+fn lines(samples: &[&Sample<'_>], column_key: Option<&str>, columns: &[u64]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut kinds: Vec<(usize, Cache)> = Vec::new();
+    for sample in samples {
+        let kind = (sample.system, sample.measurement.cache);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds.sort_by_key(|(system, _)| *system);
+    for (system, cache) in kinds {
+        let here = |sample: &&&Sample<'_>| (sample.system, sample.measurement.cache) == (system, cache);
+        let of_line: Vec<&Measurement> =
+            samples.iter().filter(here).map(|sample| sample.measurement).collect();
+        let cells = match column_key {
+            Some(key) => {
+                let at = |column: &u64| {
+                    let at_column: Vec<&Measurement> =
+                        of_line.iter().copied().filter(|m| m.at.get(key) == Some(column)).collect();
+                    cell(&at_column)
+                };
+                columns.iter().map(at).collect()
+            }
+            None => vec![cell(&of_line)],
+        };
+        lines.push(Line { system, cache, cells });
+    }
+    lines
+}
+
+fn cell(measurements: &[&Measurement]) -> Option<Cell> {
+    let first = measurements.first()?;
+    let mut rates: Vec<f64> = measurements.iter().filter_map(|m| rate(m)).collect();
+    rates.sort_by(f64::total_cmp);
+    (!rates.is_empty()).then(|| Cell {
+        unit: first.unit,
+        rates,
+        bound: first.bound.clone(),
+        latency_us: first.latency_us,
+        verified: measurements.iter().all(|m| m.verified_bytes > 0),
+        partial: measurements.iter().any(|m| m.partial),
+    })
+}
+
+/// None if the file says that it took no time.
+pub(super) fn rate(measurement: &Measurement) -> Option<f64> {
+    let done = match measurement.unit {
+        Unit::Bytes => measurement.bytes,
+        Unit::Operations => measurement.operations,
+    };
+    Some(done as f64 / measurement.seconds).filter(|rate| rate.is_finite() && *rate >= 0.0)
+}
+
+/// `record_bytes` is `record`.
+pub(super) fn show_key(key: &str) -> String {
+    plain(&key.strip_suffix("_bytes").unwrap_or(key).replace('_', " "))
+}
+
+/// Bytes as a size.
+pub(super) fn show_value(key: &str, value: u64) -> String {
+    if key.ends_with("_bytes") { host::size::show(value) } else { value.to_string() }
+}
