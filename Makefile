@@ -39,7 +39,7 @@ soak: setup build
 # nfs-ganesha is only for this: Debian would start it as a service, which nobody here wants.
 bench: setup build
 	@scripts/setup-bench.sh
-	cargo build --release --quiet -p bench -p tests --bins
+	cargo build --release --quiet -p tests --bins
 	HEOROT_BIN=$(HEOROT) target/release/bench $(or $(PAIRS),5) $(ROWS)
 
 # nfs-ganesha as above. Each file under lab/ says what it builds and how long that takes; those named here are short.

@@ -18,6 +18,7 @@ mod cpu;
 mod dice;
 mod ganesha;
 mod lab;
+mod load;
 mod metrics;
 mod ports;
 pub mod scripts;
@@ -28,6 +29,7 @@ pub use cpu::cpu_seconds;
 pub use dice::Dice;
 pub use ganesha::Ganesha;
 pub use lab::Lab;
+pub use load::Load;
 pub use metrics::{FileBytes, Metrics, Traffic};
 pub use ports::free_ports;
 

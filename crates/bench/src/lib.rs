@@ -14,7 +14,6 @@ pub mod latencies;
 pub mod machine;
 mod measured;
 pub mod model;
-pub mod operation;
 pub mod page;
 pub mod phase;
 pub mod plot;

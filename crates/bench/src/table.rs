@@ -10,7 +10,7 @@ pub fn line(measurement: &Measurement) -> String {
     let at: Vec<String> = measurement.at.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let [_, median, percentile_99, _] = measurement.latency_us;
     format!(
-        "{:<14} {:<24} {:>12}{}  {:>9.3} s  median {:>9} p99 {:>9}  {}{}{}",
+        "{:<18} {:<24} {:>12}{}  {:>9.3} s  median {:>9} p99 {:>9}  {}{}{}",
         measurement.name,
         at.join(", "),
         rate(measurement),

@@ -92,8 +92,7 @@ impl Plan for Io500 {
 
         let folders = ["ior-easy", "mdtest-easy", "ior-hard", "mdtest-hard"].map(|name| place.path(name));
         let own = all.ranks.all().map(|rank| all.easy_dir(rank));
-        let mut phases: Vec<Phase> =
-            folders.into_iter().chain(own).map(|dir| place.aside(Task::Make(dir))).collect();
+        let mut phases = vec![place.asides(folders.map(Task::Make)), place.asides(own.map(Task::Make))];
         phases.extend([
             limited(all.ior("ior-easy-write", Write, |rank| all.ior_easy(Write, rank))),
             limited(all.names("mdtest-easy-write", 0, |rank| all.easy(NameOperation::Create, rank))),

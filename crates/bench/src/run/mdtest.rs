@@ -178,8 +178,8 @@ impl<'a> Forest<'a> {
     }
 
     fn make(&self) -> Vec<Phase> {
-        let folders = [&self.folder].into_iter().chain(&self.tops);
-        let mut phases: Vec<Phase> = folders.map(|dir| self.place.aside(Task::Make(dir.clone()))).collect();
+        let tops = self.tops.iter().cloned().map(Task::Make);
+        let mut phases = vec![self.place.aside(Task::Make(self.folder.clone())), self.place.asides(tops)];
         for level in self.shape.levels() {
             let makers = self.tops.iter().map(|top| Task::Names(self.shape.make(top, level)));
             phases.push(self.place.asides(makers));

@@ -36,7 +36,7 @@ impl Plan for SmallFiles {
         let walk =
             |rank: usize| Task::Walk(Walk { dirs: vec![dir(rank)], name_has: String::new(), found: None });
 
-        let mut phases: Vec<Phase> = ranks.all().map(|rank| place.aside(Task::Make(dir(rank)))).collect();
+        let mut phases = vec![place.asides(ranks.all().map(|rank| Task::Make(dir(rank))))];
         let own = ranks.all();
         let others = || ranks.all().map(|rank| ranks.other(rank, 1));
         let unpack = own.clone().map(|rank| tree(TreeOperation::Unpack, rank));

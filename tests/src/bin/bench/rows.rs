@@ -8,8 +8,8 @@ pub const FILE_MIB: u64 = 1024;
 pub struct Measure {
     pub name: &'static str,
     pub what: What,
-    /// The row that makes what this one works on.
-    prepared_by: Option<&'static str>,
+    /// The rows that make what this one works on.
+    prepared_by: &'static [&'static str],
 }
 
 /// How a row is measured.
@@ -18,37 +18,37 @@ pub enum What {
     Write,
     /// `dd` of that file, on a client that has nothing of it.
     Read,
-    /// `load OPERATION`.
-    Load { operation: &'static str, processes: usize, count: usize, rounds: usize },
+    /// `heorot bench mdtest --operations OPERATION`.
+    Names { operation: &'static str, processes: u64, count: u64, rounds: u64 },
 }
 
-const fn load(
+const fn names(
     name: &'static str,
-    prepared_by: Option<&'static str>,
+    prepared_by: &'static [&'static str],
     operation: &'static str,
-    (processes, count, rounds): (usize, usize, usize),
+    (processes, count, rounds): (u64, u64, u64),
 ) -> Measure {
-    Measure { name, what: What::Load { operation, processes, count, rounds }, prepared_by }
+    Measure { name, what: What::Names { operation, processes, count, rounds }, prepared_by }
 }
 
 /// Counts are for about a second or more of each at the rates of a plain disk, and for many ticks of CPU time.
 pub const PLAN: [Measure; 16] = [
-    Measure { name: "write", what: What::Write, prepared_by: None },
-    Measure { name: "read", what: What::Read, prepared_by: Some("write") },
-    load("create", None, "create", (1, 1000, 1)),
-    load("stat", Some("create"), "stat", (1, 1000, 5)),
-    load("readdir", Some("create"), "readdir", (1, 1000, 100)),
-    load("rename", Some("create"), "rename", (1, 1000, 1)),
-    load("unlink", Some("create"), "unlink", (1, 1000, 1)),
-    load("create-4", None, "create", (4, 500, 1)),
-    load("stat-4", Some("create-4"), "stat", (4, 500, 4)),
-    load("readdir-4", Some("create-4"), "readdir", (4, 500, 50)),
-    load("rename-4", Some("create-4"), "rename", (4, 500, 1)),
-    load("unlink-4", Some("create-4"), "unlink", (4, 500, 1)),
-    load("mkdir", None, "mkdir", (1, 1000, 1)),
-    load("rmdir", Some("mkdir"), "rmdir", (1, 1000, 1)),
-    load("mkdir-4", None, "mkdir", (4, 500, 1)),
-    load("rmdir-4", Some("mkdir-4"), "rmdir", (4, 500, 1)),
+    Measure { name: "write", what: What::Write, prepared_by: &[] },
+    Measure { name: "read", what: What::Read, prepared_by: &["write"] },
+    names("create", &[], "create", (1, 1000, 1)),
+    names("stat", &["create"], "stat", (1, 1000, 5)),
+    names("readdir", &["create"], "list", (1, 1000, 100)),
+    names("rename", &["create"], "rename", (1, 1000, 1)),
+    names("unlink", &["create", "rename"], "unlink", (1, 1000, 1)),
+    names("create-4", &[], "create", (4, 500, 1)),
+    names("stat-4", &["create-4"], "stat", (4, 500, 4)),
+    names("readdir-4", &["create-4"], "list", (4, 500, 50)),
+    names("rename-4", &["create-4"], "rename", (4, 500, 1)),
+    names("unlink-4", &["create-4", "rename-4"], "unlink", (4, 500, 1)),
+    names("mkdir", &[], "mkdir", (1, 1000, 1)),
+    names("rmdir", &["mkdir"], "rmdir", (1, 1000, 1)),
+    names("mkdir-4", &[], "mkdir", (4, 500, 1)),
+    names("rmdir-4", &["mkdir-4"], "rmdir", (4, 500, 1)),
 ];
 
 impl Measure {
@@ -59,18 +59,18 @@ impl Measure {
 
     /// Whether `other` makes what this row works on.
     pub fn needs(&self, other: &Measure) -> bool {
-        self.prepared_by == Some(other.name)
+        self.prepared_by.contains(&other.name)
     }
 
     pub fn row(&self) -> Row {
         let (name, unit) = match self.what {
             What::Write => ("write 1 GiB, dd bs=1M conv=fsync".to_owned(), Unit::Bytes),
             What::Read => ("read 1 GiB, cold client".to_owned(), Unit::Bytes),
-            What::Load { operation, processes, .. } => {
+            What::Names { operation, processes, .. } => {
                 let described = match operation {
                     "create" => "create + write 4 KiB + close",
                     "stat" => "stat, cold",
-                    "readdir" => "readdir, cold (entries)",
+                    "list" => "readdir, cold (entries)",
                     other => other,
                 };
                 let plural = if processes == 1 { "process" } else { "processes" };
@@ -83,7 +83,7 @@ impl Measure {
     pub fn show(&self, (ours, other): (Sample, Sample)) -> String {
         let (rate, rate_unit, cpu, cpu_unit) = match self.what {
             What::Write | What::Read => (1e-6, "MB/s", f64::from(1 << 30), "s/GiB"),
-            What::Load { .. } => (1.0, "/s", 1e6, "µs"),
+            What::Names { .. } => (1.0, "/s", 1e6, "µs"),
         };
         format!(
             "{:.0} to {:.0} {rate_unit}, CPU {:.2} to {:.2} {cpu_unit}",

@@ -1,12 +1,12 @@
 //! The two systems, mounted on one client.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use bench::report::Sample;
 use rustix::process::{Pid, Signal, kill_process};
-use tests::{Client, Cluster, Ganesha, Lab, cpu_seconds};
+use tests::{Client, Cluster, Ganesha, Lab, Load, cpu_seconds};
 
 use crate::rows::{FILE_MIB, Measure, What};
 
@@ -28,17 +28,13 @@ pub struct Systems<'a> {
     client: Client,
     heorot: Cluster,
     ganesha: Ganesha,
-    load: PathBuf,
+    load: Load,
     _lab: &'a Lab,
 }
 
 impl<'a> Systems<'a> {
     pub fn start(lab: &'a Lab) -> Self {
-        let built = std::env::current_exe().expect("our own path").with_file_name("load");
-        // Into the lab's folder: what is under /tmp or /mnt of this machine the client does not see.
-        let load = lab.folder().join("load");
-        std::fs::copy(&built, &load)
-            .unwrap_or_else(|e| panic!("copy {}: {e}: run `make bench`", built.display()));
+        let load = Load::new(lab);
         let (heorot, ganesha) = (Cluster::up(lab, DATA_SERVERS), Ganesha::start(lab));
         let client = lab.client("ash");
         heorot.mount_at(&client, "vers=4.2", HEOROT_AT);
@@ -56,31 +52,39 @@ impl<'a> Systems<'a> {
             System::Heorot => (self.heorot.mds().pid().expect("it runs"), HEOROT_AT),
             System::Ganesha => (self.ganesha.pid(), GANESHA_AT),
         };
-        let script = match measure.what {
-            What::Write => format!("dd if=/dev/zero of={at}/large bs=1M count={FILE_MIB} conv=fsync 2>&1"),
-            What::Read => {
-                self.mount_again(system);
-                format!("dd if={at}/large of=/dev/null bs=1M 2>&1")
-            }
-            What::Load { operation, processes, count, rounds } => format!(
-                "mkdir -p {at}/{processes}-{kind}; {load} {operation} {at}/{processes}-{kind} {processes} {count} {rounds}",
-                kind = if operation.ends_with("dir") && operation != "readdir" { "dirs" } else { "files" },
-                load = self.load.display(),
-            ),
-        };
+        if matches!(measure.what, What::Read) {
+            self.mount_again(system);
+        }
         let profile = Profile::start(pid, &format!("{}.{system:?}", measure.name));
         let before = cpu_seconds(pid);
-        let output = self.client.run_within(SLOW, &script);
+        let (count, seconds) = self.work(at, measure);
         let cpu = cpu_seconds(pid) - before;
         drop(profile);
-        let (count, seconds) = match measure.what {
-            What::Write | What::Read => ((FILE_MIB << 20) as f64, dd_seconds(&output)),
-            What::Load { .. } => (value(&output, "operations="), value(&output, "seconds=")),
-        };
         // What a removal leaves to do must not run into the other's turn.
         self.settle();
         // A tick of CPU is 10 ms: none at all is less than one, not nothing.
         Sample { rate: count / seconds, cpu: cpu.max(0.005) / count }
+    }
+
+    /// How many bytes or operations it was, and how many seconds.
+    fn work(&self, at: &str, measure: &Measure) -> (f64, f64) {
+        let dd = |arguments: &str| {
+            let output = self.client.run_within(SLOW, &format!("dd bs=1M {arguments} 2>&1"));
+            ((FILE_MIB << 20) as f64, dd_seconds(&output))
+        };
+        match measure.what {
+            What::Write => dd(&format!("if=/dev/zero of={at}/large count={FILE_MIB} conv=fsync")),
+            What::Read => dd(&format!("if={at}/large of=/dev/null")),
+            What::Names { operation, processes, count, rounds } => {
+                let run = format!(
+                    "mdtest {at} --folder {processes} --keep --processes {processes} --files {count} --sizes 4KiB \
+                     --trees private --operations {operation} --rounds {rounds}"
+                );
+                let results = self.load.run(&self.client, SLOW, &run);
+                let operations: u64 = results.measurements.iter().map(|m| m.operations).sum();
+                (operations as f64, results.measurements.iter().map(|m| m.seconds).sum())
+            }
+        }
     }
 
     /// Removes what the rows of one pair left.
@@ -143,9 +147,4 @@ fn dd_seconds(output: &str) -> f64 {
         .and_then(|rest| rest.split(' ').next())
         .and_then(|word| word.parse().ok());
     seconds.unwrap_or_else(|| panic!("dd said: {output}"))
-}
-
-fn value(output: &str, name: &str) -> f64 {
-    let word = output.split_whitespace().find_map(|word| word.strip_prefix(name));
-    word.and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no {name} in: {output}"))
 }
