@@ -318,6 +318,8 @@ To double S, to 300 MB/s, all of these are needed:
   server links      × 2  24 data servers instead of 12, with disks like theirs, or links of 200 Mbit/s
 ";
         assert_eq!(answer(&setup(), 1 << 30), expected);
+        let document = include_str!("../../../../docs/model.md");
+        assert!(document.contains(expected), "docs/model.md shows what the program prints");
     }
 
     #[test]

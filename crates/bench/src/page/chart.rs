@@ -1,6 +1,7 @@
 //! Tables as plots: the measured as lines, what the hardware allows as broken lines.
 
 use super::table::{Cell, Line as TableLine, Section, Table, show_key, show_rate, show_value};
+use crate::model::quantity::scaled;
 use crate::plot::{Axis, COLOURS, Curve, Key, Line, Mark, Piece, Plot};
 use crate::result::Unit;
 use crate::table::treatment;
@@ -105,7 +106,7 @@ fn plot(title: &str, key: &str, mut series: Vec<Series>) -> Option<Plot> {
         Unit::Bytes => "throughput (bytes/s)",
         Unit::Operations => "operations a second",
     };
-    let y = Axis::over(label, ys, |v| if v == 0.0 { "0".into() } else { show_rate(unit, v) });
+    let y = Axis::over(label, ys, |v| tick(unit, v));
     let x = Axis::at(&show_key(key), &xs, |v| show_value(key, v as u64));
     let shared_bound = series.iter().all(|s| s.bounds == series[0].bounds);
     let (mut curves, mut legend) = (Vec::new(), Vec::new());
@@ -132,6 +133,14 @@ fn plot(title: &str, key: &str, mut series: Vec<Series>) -> Option<Plot> {
         legend.push(Key { colour: BOUND, line: Line::Dashed, text: "what the hardware allows".into() });
     }
     Some(Plot { title: super::html::plain(title), subtitle: String::new(), x, y, curves, legend })
+}
+
+fn tick(unit: Unit, value: f64) -> String {
+    match unit {
+        _ if value == 0.0 => "0".into(),
+        Unit::Bytes => scaled(value, "B/s"),
+        Unit::Operations => scaled(value, "/s").replace(" /s", "/s"),
+    }
 }
 
 fn curve(colour: usize, line: Line, points: &[(f64, f64)], marks: Vec<Mark>) -> Curve {

@@ -66,7 +66,7 @@ pub(super) fn plain(text: &str) -> String {
 
 fn summary(sources: &[Source]) -> Markup {
     html! {
-        div.wide { table {
+        div.wide { table.texts {
             thead { tr {
                 @for heading in ["system", "run", "began", "machines", "measurements", "file"] { th scope="col" { (heading) } }
             } }
@@ -144,19 +144,22 @@ fn of_table(section: &Section<'_>, table: &Table) -> Markup {
     let first = section.row_key.as_deref().map_or("operation".into(), show_key);
     html! {
         div.wide { table.figures {
-            thead { tr {
-                th scope="col" { (first) }
-                th scope="col" { "system, caches" }
-                @if let Some(key) = &section.column_key {
-                    @for column in &table.columns {
-                        th.value scope="col" { (show_key(key)) " " (show_value(key, *column)) }
+            thead {
+                @let columns = table.columns.iter().zip(section.column_key.iter().cycle());
+                tr {
+                    @let lines = 1 + usize::from(section.column_key.is_some());
+                    th scope="col" rowspan=(lines) { (first) }
+                    th scope="col" rowspan=(lines) { "system, caches" }
+                    @if let Some(key) = &section.column_key {
+                        th.value scope="colgroup" colspan=(table.columns.len()) { (show_key(key)) }
+                    } @else {
+                        @for heading in ["rate", "median", "99th percentile"] { th.value scope="col" { (heading) } }
                     }
-                } @else {
-                    th.value scope="col" { "rate" }
-                    th.value scope="col" { "median" }
-                    th.value scope="col" { "99th percentile" }
                 }
-            } }
+                @if section.column_key.is_some() {
+                    tr { @for (column, key) in columns { th.value scope="col" { (show_value(key, *column)) } } }
+                }
+            }
             @for group in &table.groups { (of_group(section, group)) }
         } }
     }
@@ -171,7 +174,7 @@ fn of_group(section: &Section<'_>, group: &Group) -> Markup {
             @for (i, line) in group.lines.iter().enumerate() {
                 tr {
                     @if i == 0 { th.group scope="rowgroup" rowspan=(group.lines.len()) { (plain(&group.name)) } }
-                    th scope="row" { (plain(section.systems[line.system])) small { (treatment(line.cache)) } }
+                    th scope="row" { (plain(section.systems[line.system])) small { (treatment(line.cache)) @if line.is_verified() { ", verified" } } }
                     (of_line(line, with_bars.then_some(greatest)))
                 }
             }
@@ -187,11 +190,10 @@ fn of_line(line: &Line, greatest: Option<f64>) -> Markup {
                 @if let Some(cell) = cell {
                     (show_rate(cell.unit, cell.rate()))
                     @if cell.partial { " " span.partial { "partial" } }
-                    @if let Some(percent) = cell.percent() { small { (significant((percent * 10.0).round() / 10.0)) " %" } }
+                    @if let Some(percent) = cell.percent() { small { (format!("{percent:.1} %")) } }
                     @if let [least, .., most] = cell.rates[..] {
                         small { (show_rate(cell.unit, least)) " – " (show_rate(cell.unit, most)) }
                     }
-                    @if cell.verified { small { "verified" } }
                     @if let Some(greatest) = greatest.filter(|g| *g > 0.0) {
                         span.bar style={ "width:" (format!("{:.0}", cell.rate() / greatest * 100.0)) "%" } {}
                     }
@@ -211,7 +213,7 @@ fn bounds(group: &Group) -> Markup {
     let of_line = |line: &Line| -> Vec<Option<(f64, String)>> {
         let bound = |cell: &Option<Cell>| {
             let cell = cell.as_ref().filter(|cell| cell.percent().is_some())?;
-            cell.bound.as_ref().map(|bound| (bound.rate, bound.binds.clone()))
+            cell.bound.as_ref().map(|bound| (bound.rate, plain(&bound.binds.replace('-', " "))))
         };
         line.cells.iter().map(bound).collect()
     };
@@ -222,10 +224,12 @@ fn bounds(group: &Group) -> Markup {
         @for line in &all {
             tr.bound {
                 th {} th scope="row" { "bound" }
-                @for bound in line {
-                    td {
-                        @if let Some((rate, binds)) = bound {
-                            (show_rate(Unit::Bytes, *rate)) small { (plain(&binds.replace('-', " "))) }
+                @if let (Some(Some((rate, binds))), true) = (line.first(), line.iter().all(|bound| *bound == line[0])) {
+                    td.all colspan=(line.len()) { (show_rate(Unit::Bytes, *rate)) ", " (binds) }
+                } @else {
+                    @for bound in line {
+                        td {
+                            @if let Some((rate, binds)) = bound { (show_rate(Unit::Bytes, *rate)) small { (binds) } }
                         }
                     }
                 }
@@ -242,7 +246,7 @@ fn conditions(source: &Source) -> Markup {
             dt { "began" } dd { (plain(&results.started)) ", by heorot " (plain(&results.version)) }
             @for (name, value) in &results.settings { dt { (plain(name)) } dd { (plain(value)) } }
         }
-        div.wide { table {
+        div.wide { table.texts {
             thead { tr {
                 @for heading in ["machine", "kernel", "CPUs", "memory", "what it measured"] { th scope="col" { (heading) } }
             } }
@@ -298,7 +302,7 @@ fn of_measurement(m: &Measurement) -> Markup {
             td { (host::size::show(m.bytes)) }
             td { (m.operations) }
             td { (rate.map_or("–".into(), |rate| show_rate(unit, rate))) }
-            td { @if let Some((bound, rate)) = bound { (significant((rate / bound.rate * 1000.0).round() / 10.0)) " %" } }
+            td { @if let Some((bound, rate)) = bound { (format!("{:.1} %", rate / bound.rate * 100.0)) } }
             @for us in m.latency_us { td { (time(us)) } }
         }
     }

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::html::plain;
 use super::read::Source;
-use crate::model::quantity::{scaled, significant};
 use crate::result::{Bound, Cache, Measurement, Unit};
 
 /// All files of one run.
@@ -70,8 +69,29 @@ pub(super) struct Cell {
 /// A rate as people read it.
 pub(super) fn show_rate(unit: Unit, rate: f64) -> String {
     match unit {
-        Unit::Bytes => scaled(rate, "B/s"),
-        Unit::Operations => format!("{} /s", significant(rate)),
+        Unit::Bytes => aligned(rate, "B/s"),
+        Unit::Operations if rate < 1e6 => format!("{} /s", digits(rate)),
+        Unit::Operations => aligned(rate, "/s"),
+    }
+}
+
+/// With all four digits: figures of one column have their points below each other.
+fn aligned(rate: f64, unit: &str) -> String {
+    const PREFIXES: [(f64, &str); 5] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
+    let (factor, prefix) = PREFIXES.into_iter().find(|(f, _)| rate >= f * 0.99995).unwrap_or((1.0, ""));
+    format!("{} {prefix}{unit}", digits(rate / factor))
+}
+
+fn digits(value: f64) -> String {
+    let before_point = if value < 1.0 { 1 } else { value.log10() as usize + 1 };
+    format!("{value:.*}", 4_usize.saturating_sub(before_point))
+}
+
+impl Line {
+    /// Whether all bytes of all its points were compared with what was written.
+    pub(super) fn is_verified(&self) -> bool {
+        let mut cells = self.cells.iter().flatten().peekable();
+        cells.peek().is_some() && cells.all(|cell| cell.verified)
     }
 }
 

@@ -85,10 +85,16 @@ fn record_sizes_are_columns_and_systems_stand_below_each_other_with_the_bound() 
     };
     let page = page(&[file("Heorot", 1.0), file("ganesha", 0.5)]);
     let text = text(&page);
-    assert!(text.contains("operation system, caches record 64 KiB record 1 MiB record 16 MiB"), "{text}");
-    assert!(text.contains("write Heorot O_DIRECT 10 MB/s 80 % 11 MB/s 88 % 12 MB/s 96 %"), "{text}");
-    assert!(text.contains("ganesha O_DIRECT 5 MB/s 40 % 5.5 MB/s 44 % 6 MB/s 48 %"), "{text}");
-    assert!(text.contains("bound 12.5 MB/s client links 12.5 MB/s client links"), "{text}");
+    assert!(text.contains("operation system, caches record 64 KiB 1 MiB 16 MiB"), "{text}");
+    assert!(
+        text.contains("write Heorot O_DIRECT 10.00 MB/s 80.0 % 11.00 MB/s 88.0 % 12.00 MB/s 96.0 %"),
+        "{text}"
+    );
+    assert!(
+        text.contains("ganesha O_DIRECT 5.000 MB/s 40.0 % 5.500 MB/s 44.0 % 6.000 MB/s 48.0 %"),
+        "{text}"
+    );
+    assert!(text.contains("bound 12.50 MB/s, client links read Heorot"), "{text}");
     assert_eq!(page.matches("<svg").count(), 2, "a plot for each operation");
     assert!(text.contains("what the hardware allows"));
     assert!(text.contains("client1 Linux 6.1.176 2 1 GiB /mnt nfs4 10.77.0.1:/"));
@@ -109,12 +115,10 @@ fn clients_and_servers_make_a_table_for_each_operation_from_several_files_of_one
     let page = page(&[file(1), file(2)]);
     let text = text(&page);
     assert!(
-        text.contains(
-            "clients system, caches servers 1 servers 2 1 Heorot O_DIRECT 10 MB/s 10 MB/s 2 Heorot"
-        ),
+        text.contains("clients system, caches servers 1 2 1 Heorot O_DIRECT 10.00 MB/s 10.00 MB/s 2 Heorot"),
         "{text}"
     );
-    assert!(text.contains("3 Heorot O_DIRECT 10 MB/s 20 MB/s"), "{text}");
+    assert!(text.contains("3 Heorot O_DIRECT 10.00 MB/s 20.00 MB/s"), "{text}");
     assert_eq!(page.matches("<svg").count(), 1, "one plot, a curve for each number of servers");
 }
 
@@ -130,8 +134,8 @@ fn names_are_counted_in_operations_and_scores_stand_first() {
     one.ended_by = Some("Ctrl-C".into());
     let text = text(&page(&[source(one)]));
     assert!(text.contains("Scores system total Heorot 1.235"), "{text}");
-    assert!(text.contains("mdtest-hard-write Heorot O_DIRECT 500 /s 250 µs 4 ms"), "{text}");
-    assert!(text.contains("ior-easy-write Heorot O_DIRECT 50 MB/s partial 250 µs"), "{text}");
+    assert!(text.contains("mdtest-hard-write Heorot O_DIRECT 500.0 /s 250 µs 4 ms"), "{text}");
+    assert!(text.contains("ior-easy-write Heorot O_DIRECT 50.00 MB/s partial 250 µs"), "{text}");
     assert!(text.contains("2 partial: Ctrl-C"), "{text}");
 }
 
@@ -140,7 +144,7 @@ fn what_was_measured_several_times_shows_the_middle_and_the_spread() {
     let file =
         |rate| source(results("Heorot", "shared-read", vec![measurement("read", &[("clients", 4)], rate)]));
     let text = text(&page(&[file(30.0), file(10.0), file(20.0)]));
-    assert!(text.contains("read Heorot O_DIRECT 20 MB/s 10 MB/s – 30 MB/s"), "{text}");
+    assert!(text.contains("read Heorot O_DIRECT 20.00 MB/s 10.00 MB/s – 30.00 MB/s"), "{text}");
     assert!(text.contains("Everywhere: clients 4"), "{text}");
 }
 

@@ -18,14 +18,15 @@ use super::{Axis, Curve, Key, Line, Plot};
 
 pub(super) const FONT: &str = "DejaVu Sans";
 
-const WIDTH: f64 = 760.0;
-const TOP: f64 = 58.0;
+const WIDTH: f64 = 680.0;
+const TITLE: f64 = 38.0;
+const SUBTITLE: f64 = 20.0;
 const LEFT: f64 = 92.0;
-const AXES_HEIGHT: f64 = 300.0;
+const AXES_HEIGHT: f64 = 280.0;
 const BELOW: f64 = 58.0;
 const LEGEND_LINE: f64 = 20.0;
-/// Of the widest letters at 12 pixels; there is nothing here that could measure a text.
-const LETTER: f64 = 7.4;
+/// Of a letter at 12 pixels, rather too wide than too narrow; there is nothing here that could measure a text.
+const LETTER: f64 = 6.8;
 
 /// Rules of the classes that plots use, on a light ground.
 pub const CSS_LIGHT: &str = "\
@@ -102,7 +103,8 @@ impl Frame<'_> {
 fn draw(plot: &Plot, style: Option<&str>) -> Markup {
     let legend = legend_places(&plot.legend);
     let legend_lines = legend.last().map_or(0.0, |(_, line)| f64::from(*line) + 1.0);
-    let top = TOP + legend_lines * LEGEND_LINE + 34.0;
+    let legend_top = if plot.subtitle.is_empty() { TITLE } else { TITLE + SUBTITLE };
+    let top = legend_top + legend_lines * LEGEND_LINE + 34.0;
     let bottom = top + AXES_HEIGHT;
     let height = bottom + BELOW;
     let longest =
@@ -120,7 +122,7 @@ fn draw(plot: &Plot, style: Option<&str>) -> Markup {
             text class="title" x="16" y="24" { (plot.title) }
             text class="fixed" x="16" y="44" { (plot.subtitle) }
             @for (key, (x, line)) in plot.legend.iter().zip(&legend) {
-                @let y = TOP + f64::from(*line) * LEGEND_LINE + 10.0;
+                @let y = legend_top + f64::from(*line) * LEGEND_LINE + 10.0;
                 polyline class={ (colour(key.colour)) (dashed(key.line)) }
                     points={ (px(*x)) "," (px(y)) " " (px(x + 24.0)) "," (px(y)) } {}
                 text x=(px(x + 31.0)) y=(px(y + 4.0)) { (key.text) }
