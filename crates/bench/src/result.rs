@@ -130,6 +130,7 @@ pub struct Measurement {
 pub struct Bound {
     /// In bytes a second.
     pub rate: f64,
-    /// Which term of the model binds: `client-cpu`, `client-links`, `server-links`, `disks`, `uplink`.
+    /// Which term of the model binds: `client-cpu`, `client-links`, `server-links`, `disks`, `uplink`,
+    /// `switch`.
     pub binds: String,
 }

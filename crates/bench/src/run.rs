@@ -97,7 +97,7 @@ pub struct Of<R: Args> {
     /// The same for all runs.
     #[command(flatten)]
     pub common: Common,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Options of this run")]
     run: R,
 }
 

@@ -28,19 +28,19 @@ pub struct ModelArgs {
     data: u64,
     /// Any of the options above through a range: clients=1..1000, clients=1..1024x2, disk=100MB/s..1GB/s+100MB/s,
     /// data-servers=4,8,12; twice for two of them
-    #[arg(long, value_name = "OPTION=RANGE")]
+    #[arg(long, value_name = "OPTION=RANGE", help_heading = "Sweep")]
     sweep: Vec<Sweep>,
     /// As JSON, for programs: bytes and seconds
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
     /// All points of the sweep, as CSV
-    #[arg(long, value_name = "FILE", requires = "sweep")]
+    #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Output")]
     csv: Option<PathBuf>,
     /// A plot of the sweep; the colour says which term binds
-    #[arg(long, value_name = "FILE", requires = "sweep")]
+    #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Output")]
     svg: Option<PathBuf>,
     /// The same as PNG
-    #[arg(long, value_name = "FILE", requires = "sweep")]
+    #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Output")]
     png: Option<PathBuf>,
 }
 
