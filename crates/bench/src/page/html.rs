@@ -178,7 +178,7 @@ fn of_group(section: &Section<'_>, group: &Group) -> Markup {
                     (of_line(line, with_bars.then_some(greatest)))
                 }
             }
-            (bounds(group))
+            (bounds(section, group))
         }
     }
 }
@@ -208,8 +208,8 @@ fn of_line(line: &Line, greatest: Option<f64>) -> Markup {
     }
 }
 
-/// What the hardware allows at each point, once if all systems have the same.
-fn bounds(group: &Group) -> Markup {
+/// What the hardware allows at each point, once for all systems that have the same.
+fn bounds(section: &Section<'_>, group: &Group) -> Markup {
     let of_line = |line: &Line| -> Vec<Option<(f64, String)>> {
         let bound = |cell: &Option<Cell>| {
             let cell = cell.as_ref().filter(|cell| cell.percent().is_some())?;
@@ -217,13 +217,21 @@ fn bounds(group: &Group) -> Markup {
         };
         line.cells.iter().map(bound).collect()
     };
-    let mut all: Vec<_> =
-        group.lines.iter().map(of_line).filter(|line| line.iter().any(Option::is_some)).collect();
-    all.dedup();
+    let mut all: Vec<(Vec<_>, Vec<&str>)> = Vec::new();
+    for line in &group.lines {
+        let (bounds, system) = (of_line(line), section.systems[line.system]);
+        match all.iter_mut().find(|(known, _)| *known == bounds) {
+            Some((_, systems)) if !systems.contains(&system) => systems.push(system),
+            Some(_) => {}
+            None if bounds.iter().any(Option::is_some) => all.push((bounds, vec![system])),
+            None => {}
+        }
+    }
+    let several = all.len() > 1;
     html! {
-        @for line in &all {
+        @for (line, systems) in &all {
             tr.bound {
-                th {} th scope="row" { "bound" }
+                th {} th scope="row" { "bound" @if several { small { "of " (plain(&systems.join(", "))) } } }
                 @if let (Some(Some((rate, binds))), true) = (line.first(), line.iter().all(|bound| *bound == line[0])) {
                     td.all colspan=(line.len()) { (show_rate(Unit::Bytes, *rate)) ", " (binds) }
                 } @else {

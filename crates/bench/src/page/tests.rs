@@ -101,6 +101,22 @@ fn record_sizes_are_columns_and_systems_stand_below_each_other_with_the_bound() 
 }
 
 #[test]
+fn systems_on_different_hardware_have_a_bound_each() {
+    let file = |system: &str, rate: f64| {
+        let mut m = measurement("read", &[("clients", 1)], 10.0);
+        m.bound = Some(Bound { rate, binds: "disks".into() });
+        source(results(system, "shared-read", vec![m]))
+    };
+    let text = text(&page(&[file("A", 20e6), file("B", 40e6), file("C", 20e6)]));
+    assert!(
+        text.contains("A O_DIRECT 10.00 MB/s 50.0 %") && text.contains("B O_DIRECT 10.00 MB/s 25.0 %"),
+        "{text}"
+    );
+    assert!(text.contains("bound of A, C 20.00 MB/s, disks"), "{text}");
+    assert!(text.contains("bound of B 40.00 MB/s, disks"), "{text}");
+}
+
+#[test]
 fn clients_and_servers_make_a_table_for_each_operation_from_several_files_of_one_system() {
     let file = |servers: u64| {
         let points = (1..=3).map(|clients| {
