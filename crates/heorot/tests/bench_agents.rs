@@ -153,6 +153,25 @@ fn two_agents_measure_one_directory_together() {
 }
 
 #[test]
+fn agents_that_were_given_different_file_systems_are_told_so() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    let coordinator = place.coordinator("record-size", "2", &[]);
+    let agents =
+        [place.agent(), Bench::start(&["join", &place.address, &elsewhere.measured(), "--not-a-mount"])];
+    let (code, said) = coordinator.ends();
+    assert_eq!(code, Some(1), "{said}");
+    let line = said.lines().last().unwrap();
+    assert!(line.starts_with("heorot: not every agent sees what one of them made: "), "{line}");
+    assert!(
+        line.ends_with("agents must measure the same file system: look at what each was given"),
+        "{line}"
+    );
+    for agent in agents {
+        assert_eq!(agent.ends().0, Some(1));
+    }
+}
+
+#[test]
 fn ctrl_c_gives_a_partial_result_and_exit_code_130() {
     let place = Place::new();
     let mut bench = place.alone(&place.measured(), "record-size", &ENDLESS);

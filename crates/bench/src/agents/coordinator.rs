@@ -5,6 +5,7 @@
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +16,7 @@ use crate::agents::message::{FromAgent, ToAgent};
 use crate::agents::round::{Next, Round};
 use crate::phase::{AgentDone, Phase};
 use crate::result::{Clock, Machine};
-use crate::task::Task;
+use crate::task::{Task, Walk};
 use crate::team::{Team, WATCH_EACH, Watch};
 use crate::trouble::Trouble;
 
@@ -38,6 +39,8 @@ pub struct Coordinator {
     kept: VecDeque<Event>,
     /// The zero of our clock.
     epoch: Instant,
+    /// Whether all have been seen to work on one file system.
+    same: bool,
     why: Option<String>,
 }
 
@@ -56,6 +59,55 @@ impl Team for Coordinator {
     }
 
     fn run(&mut self, phase: &Phase, watch: &mut Watch<'_>) -> Result<Vec<AgentDone>, Trouble> {
+        let done = self.carry_out(phase, watch)?;
+        let made = phase.tasks.iter().flatten().find_map(|task| match task {
+            Task::Make(folder) => Some(folder),
+            _ => None,
+        });
+        if let Some(folder) = made.filter(|_| !self.same) {
+            self.all_see(folder, phase)?;
+            self.same = true;
+        }
+        Ok(done)
+    }
+}
+
+impl Coordinator {
+    /// Of agents that have come.
+    pub(super) fn of(
+        members: Vec<Member>,
+        events: mpsc::Receiver<Event>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Self, Trouble> {
+        let (kept, why) = (VecDeque::new(), Some(GIVEN_UP.to_owned()));
+        let mut team = Self { members, events, kept, epoch: Instant::now(), same: false, why };
+        let all: Vec<usize> = (0..team.members.len()).collect();
+        for (i, compared) in team.compare_clocks(&all) {
+            let member = &mut team.members[i];
+            let compared = compared.and_then(|Compared { monotonic, time_of_day }| {
+                let times = time_of_day.ok_or("its time of day was set meanwhile")?;
+                Ok(Clock { ahead_us: times.ahead_us(), error_us: monotonic.error_us() })
+            });
+            let clock = compared.map_err(|why: String| {
+                Trouble(format!("compare clocks with {}: {why}: start it again", member.name()))
+            })?;
+            say(&format!(
+                "clock of {}: {:+.3} ms, to within {:.3} ms",
+                member.name(),
+                clock.ahead_us / 1e3,
+                clock.error_us / 1e3
+            ));
+            member.clock = Some(clock);
+        }
+        Ok(team)
+    }
+
+    /// What ended the run early, if anything: agents are told when this is dropped.
+    pub fn ended_by(&mut self, why: Option<String>) {
+        self.why = why;
+    }
+
+    fn carry_out(&mut self, phase: &Phase, watch: &mut Watch<'_>) -> Result<Vec<AgentDone>, Trouble> {
         let mut round = Round::new(self.members.iter().map(Member::name));
         self.prepare(phase, &mut round);
         let mut watched = Instant::now();
@@ -91,41 +143,16 @@ impl Team for Coordinator {
             }
         }
     }
-}
 
-impl Coordinator {
-    /// Of agents that have come.
-    pub(super) fn of(
-        members: Vec<Member>,
-        events: mpsc::Receiver<Event>,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<Self, Trouble> {
-        let (kept, why) = (VecDeque::new(), Some(GIVEN_UP.to_owned()));
-        let mut team = Self { members, events, kept, epoch: Instant::now(), why };
-        let all: Vec<usize> = (0..team.members.len()).collect();
-        for (i, compared) in team.compare_clocks(&all) {
-            let member = &mut team.members[i];
-            let compared = compared.and_then(|Compared { monotonic, time_of_day }| {
-                let times = time_of_day.ok_or("its time of day was set meanwhile")?;
-                Ok(Clock { ahead_us: times.ahead_us(), error_us: monotonic.error_us() })
-            });
-            let clock = compared.map_err(|why: String| {
-                Trouble(format!("compare clocks with {}: {why}: start it again", member.name()))
-            })?;
-            say(&format!(
-                "clock of {}: {:+.3} ms, to within {:.3} ms",
-                member.name(),
-                clock.ahead_us / 1e3,
-                clock.error_us / 1e3
-            ));
-            member.clock = Some(clock);
-        }
-        Ok(team)
-    }
-
-    /// What ended the run early, if anything: agents are told when this is dropped.
-    pub fn ended_by(&mut self, why: Option<String>) {
-        self.why = why;
+    /// What one agent made, all must see: else each would measure something else.
+    fn all_see(&mut self, folder: &str, like: &Phase) -> Result<(), Trouble> {
+        let look = Walk { dirs: vec![folder.to_owned()], name_has: String::new(), found: None };
+        let tasks = vec![vec![Task::Walk(look)]; self.members.len()];
+        let seen = self.carry_out(&Phase { tasks, ..like.clone() }, &mut |_| ControlFlow::Continue(()));
+        seen.map(drop).map_err(|trouble| {
+            let what = "agents must measure the same file system: look at what each was given";
+            Trouble(format!("not every agent sees what one of them made: {trouble}: {what}"))
+        })
     }
 
     /// Each its part. Nobody waits for one that is gone, unless it has something to do.

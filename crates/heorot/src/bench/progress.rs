@@ -93,9 +93,9 @@ impl Bar {
         let in_bytes = all.bytes > 0;
         // With a time limit nobody knows how much it will be.
         let template = match (phase.limit, in_bytes) {
-            (None, true) => "{msg} {wide_bar} {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left",
-            (None, false) => "{msg} {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left",
-            (Some(_), true) => "{msg} {spinner} {elapsed}, {bytes}, {binary_bytes_per_sec}",
+            (None, true) => "{msg} {wide_bar} {bytes}/{total_bytes}, {decimal_bytes_per_sec}, {eta} left",
+            (None, false) => "{msg} {wide_bar} {human_pos}/{human_len}, {per_sec}, {eta} left",
+            (Some(_), true) => "{msg} {spinner} {elapsed}, {bytes}, {decimal_bytes_per_sec}",
             (Some(_), false) => "{msg} {spinner} {elapsed}, {human_pos}, {per_sec}",
         };
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
