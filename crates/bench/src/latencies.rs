@@ -30,6 +30,14 @@ impl Latencies {
         }
     }
 
+    /// Whether they can be of this machine's or another's making: what was sent may have been anybody's.
+    #[must_use]
+    pub fn are_sound(&self) -> bool {
+        const COUNT_MAX: u64 = 1 << 48;
+        let last = bucket(u64::MAX);
+        self.counts.iter().all(|(bucket, count)| *bucket <= last && *count <= COUNT_MAX)
+    }
+
     /// Least, median, 99th percentile and greatest, in microseconds; of none, zeros.
     #[must_use]
     pub fn summary_us(&self) -> [f64; 4] {

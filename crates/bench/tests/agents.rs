@@ -254,6 +254,7 @@ fn strangers_are_sent_away_and_do_no_harm() {
     let (listener, address) = listen();
     let greeting = b"heorot bench 1.2.3\n";
     let frame = |length: u32, json: &str| [&greeting[..], &length.to_be_bytes(), json.as_bytes()].concat();
+    let escape = "{\"hello\":{\"machine\":{\"host\":\"\\u001b[2J\",\"kernel\":\"\",\"cpus\":1,\"memory_bytes\":1,\"target\":\"\"}}}";
     let unasked = serde_json::json!({"progress": {"bytes": 1, "operations": 1}}).to_string();
     let strangers = [
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
@@ -262,6 +263,7 @@ fn strangers_are_sent_away_and_do_no_harm() {
         frame(0xffff_ffff, ""),
         frame(5, "{...}"),
         frame(u32::try_from(unasked.len()).unwrap(), &unasked),
+        frame(u32::try_from(escape.len()).unwrap(), escape),
         greeting.to_vec(),
         vec![],
     ];
@@ -287,6 +289,10 @@ fn strangers_are_sent_away_and_do_no_harm() {
     let away: Vec<_> = said.iter().filter(|line| line.contains(" was sent away: ")).collect();
     assert_eq!(away.len(), count, "{said:?}");
     assert!(away.iter().any(|line| line.ends_with("it announced 2147483647 bytes; 65536 are the most here")));
+    assert!(
+        away.iter().any(|line| line.ends_with("it says of its machine what cannot be shown")),
+        "{away:?}"
+    );
     let done = team.run(&phase(vec![vec![write("a", 3)]], None), &mut watching).unwrap();
     assert_eq!(operations(&done), [3]);
     team.ended_by(None);

@@ -97,7 +97,11 @@ impl Agent {
             match self.hear()? {
                 ToAgent::Clock => self.clock()?,
                 ToAgent::Prepare(phase) => {
-                    say(&format!("{}: {} workers", phase.name, phase.tasks.first().map_or(0, Vec::len)));
+                    say(&format!(
+                        "{}: {} workers",
+                        check::plain(&phase.name),
+                        phase.tasks.first().map_or(0, Vec::len)
+                    ));
                     let done = check::phase(&phase).map(|()| self.carry_out(&phase));
                     let done = match done {
                         Ok(outcome) => outcome?,
@@ -110,7 +114,11 @@ impl Agent {
                 ToAgent::Start { .. } => return Err(self.failed("it starts what it did not prepare")),
                 ToAgent::Home { why: None } => return Ok(()),
                 ToAgent::Home { why: Some(why) } => {
-                    return Err(Trouble(format!("the coordinator at {} ended the run: {why}", self.address)));
+                    return Err(Trouble(format!(
+                        "the coordinator at {} ended the run: {}",
+                        self.address,
+                        check::plain(&why)
+                    )));
                 }
             }
         }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use crate::agents::message::Hello;
 use crate::phase::{AgentDone, Phase};
+use crate::result::Machine;
 use crate::task::{Found, Names, Order, Records, Task, Transfer, Tree, Walk};
 use crate::trouble::Trouble;
 
@@ -17,6 +19,8 @@ const SHUFFLED_MAX: u64 = 1 << 27;
 const PATH_BYTES_MAX: usize = 4096;
 /// So that sums of what many agents did stay numbers.
 const AMOUNT_MAX: u64 = 1 << 56;
+/// What is shown to people, and written into results.
+const TEXT_BYTES_MAX: usize = 4096;
 /// Nobody waits longer.
 const PHASE_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -45,11 +49,32 @@ pub fn done(done: &AgentDone, workers: usize) -> Result<(), Trouble> {
         let time =
             worker.seconds.is_finite() && (0.0..=PHASE_TIME_MAX.as_secs_f64()).contains(&worker.seconds);
         let amounts = [worker.bytes, worker.operations, worker.verified_bytes];
-        if !time || amounts.iter().any(|amount| *amount > AMOUNT_MAX) {
+        if !time || !worker.latencies.are_sound() || amounts.iter().any(|amount| *amount > AMOUNT_MAX) {
             return Err(Trouble("it reports amounts that nobody can have moved".to_owned()));
         }
     }
     Ok(())
+}
+
+/// Whether a machine can call itself that: it is shown on a terminal.
+pub fn hello(hello: &Hello) -> Result<(), Trouble> {
+    let Machine { host, kernel, target, .. } = &hello.machine;
+    if host.is_empty() || [host, kernel, target].into_iter().any(|text| plain(text) != *text) {
+        return Err(Trouble("it says of its machine what cannot be shown".to_owned()));
+    }
+    Ok(())
+}
+
+/// A line from the other side, without what would move a terminal's cursor, and not too long.
+pub fn plain(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len().min(TEXT_BYTES_MAX));
+    for c in line.chars() {
+        if plain.len() >= TEXT_BYTES_MAX {
+            break;
+        }
+        plain.push(if c.is_control() { ' ' } else { c });
+    }
+    plain
 }
 
 fn task(task: &Task) -> Result<(), Trouble> {
@@ -239,6 +264,24 @@ mod tests {
     }
 
     #[test]
+    fn a_terminal_is_shown_no_control_characters_and_no_novels() {
+        let machine = |host: &str| Machine {
+            host: host.into(),
+            kernel: "Linux 6.1.176".into(),
+            cpus: 2,
+            memory_bytes: 1 << 30,
+            target: "/mnt on /mnt: nfs4, 10.0.0.2:/, rw".into(),
+            clock: None,
+        };
+        let greets = |host: &str| hello(&Hello { machine: machine(host), free_bytes: None });
+        assert_eq!(greets("client1"), Ok(()));
+        for host in ["", "a\u{1b}[2J", "a\nheorot: all is well", &"a".repeat(5000)] {
+            greets(host).unwrap_err();
+        }
+        assert_eq!(plain("no room\u{1b}[2J\r\n"), "no room [2J  ");
+    }
+
+    #[test]
     fn reports_that_cannot_be_are_refused() {
         let report = |worker| AgentDone { workers: vec![worker], ..AgentDone::default() };
         let right = Done { seconds: 1.5, bytes: 1 << 40, ..Done::default() };
@@ -249,6 +292,7 @@ mod tests {
             Done { seconds: -1.0, ..right.clone() },
             Done { bytes: u64::MAX, ..right.clone() },
             Done { operations: u64::MAX, ..right.clone() },
+            Done { latencies: serde_json::from_str(r#"{"counts":{"65535":1}}"#).unwrap(), ..right.clone() },
         ] {
             done(&report(wrong), 1).unwrap_err();
         }

@@ -253,9 +253,12 @@ impl Coordinator {
                 let checked = check::done(&done, workers);
                 round.said(i, FromAgent::Done(checked.map(|()| done)));
             }
+            Event::Said { what: FromAgent::Done(Err(Trouble(line))), .. } => {
+                round.said(i, FromAgent::Done(Err(Trouble(check::plain(&line)))));
+            }
             Event::Said { what, .. } => round.said(i, what),
             Event::Gone { why, .. } => self.lose(i, &why, round),
-            Event::Joined(_) | Event::Refused(_) => {}
+            Event::Joined(_) | Event::Refused { .. } => {}
         }
     }
 

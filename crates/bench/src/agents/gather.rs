@@ -1,11 +1,12 @@
 //! Agents come: each says its version and hello, and is then one of the team.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::agents::check;
 use crate::agents::coordinator::Coordinator;
 use crate::agents::message::{FromAgent, Hello, ToAgent};
 use crate::agents::wire::{self, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Receiver, Sender};
@@ -35,9 +36,16 @@ pub(super) struct Member {
 /// What connections say, each from a thread of its own, to the one loop that owns the state.
 pub(super) enum Event {
     Joined(Box<Member>),
-    Refused(String),
+    Refused { connection: u64, line: String },
     Said { connection: u64, at: Instant, what: FromAgent },
     Gone { connection: u64, why: String },
+}
+
+/// Who has not said hello yet.
+struct Stranger {
+    connection: u64,
+    since: Instant,
+    stream: TcpStream,
 }
 
 /// Listens until so many agents have come. `say` gets a line for each that comes, leaves, or is sent away.
@@ -55,7 +63,7 @@ pub fn gather(
     listener.set_nonblocking(true).map_err(failed)?;
     let (send, events) = mpsc::sync_channel(EVENTS_MAX);
     let mut members: Vec<Member> = Vec::with_capacity(wanted);
-    let (mut connections, mut strangers) = (0, 0);
+    let (mut connections, mut strangers) = (0, Vec::<Stranger>::new());
     while members.len() < wanted {
         if interrupted() {
             let line = format!("ended when {} of {wanted} agents had come", members.len());
@@ -63,9 +71,10 @@ pub fn gather(
             return Err(Trouble(line));
         }
         match listener.accept() {
-            Ok((stream, address)) if strangers < STRANGERS_MAX => {
+            Ok((stream, address)) if strangers.len() < STRANGERS_MAX => {
                 connections += 1;
-                strangers += 1;
+                let ours = stream.try_clone().map_err(failed)?;
+                strangers.push(Stranger { connection: connections, since: Instant::now(), stream: ours });
                 listen_to(connections, stream, address, version.to_owned(), send.clone()).map_err(failed)?;
                 continue;
             }
@@ -73,16 +82,20 @@ pub fn gather(
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {}
             Err(e) => return Err(failed(e)),
         }
+        // However slowly one speaks: its thread then hears the end.
+        for late in strangers.iter().filter(|stranger| stranger.since.elapsed() > HELLO_TIME_MAX) {
+            let _ = late.stream.shutdown(Shutdown::Both);
+        }
         match events.recv_timeout(WATCH_EACH) {
             Ok(Event::Joined(member)) => {
-                strangers -= 1;
+                strangers.retain(|stranger| stranger.connection != member.connection);
                 members.push(*member);
                 if let Some(member) = members.last() {
                     say(&format!("agent {} of {wanted}: {}", members.len(), member.describe()));
                 }
             }
-            Ok(Event::Refused(line)) => {
-                strangers -= 1;
+            Ok(Event::Refused { connection, line }) => {
+                strangers.retain(|stranger| stranger.connection != connection);
                 say(&line);
             }
             // Before anything was asked, an agent has nothing to say.
@@ -120,7 +133,7 @@ fn listen_to(
     let hears = move || {
         let (member, receiver) = match welcome(connection, stream, address, &version) {
             Ok(welcomed) => welcomed,
-            Err(line) => return drop(events.send(Event::Refused(line))),
+            Err(line) => return drop(events.send(Event::Refused { connection, line })),
         };
         let mut sent = events.send(Event::Joined(Box::new(member)));
         let mut receiver = receiver;
@@ -161,8 +174,9 @@ fn welcome(
     }
     let hello = match from.receive(HELLO_BYTES_MAX).map_err(refused)? {
         FromAgent::Hello(hello) => *hello,
-        other => return Err(format!("{address} was sent away: it said {other:?} instead of hello")),
+        _ => return Err(format!("{address} was sent away: it did not say hello")),
     };
+    check::hello(&hello).map_err(|trouble| format!("{address} was sent away: {trouble}"))?;
     from.patience(None).map_err(refused)?;
     Ok((Member { connection, address, hello, to, clock: None, gone: None }, from))
 }
