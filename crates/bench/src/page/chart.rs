@@ -25,6 +25,9 @@ pub(super) fn plots(section: &Section<'_>, table: &Table) -> Vec<Plot> {
     }
 }
 
+/// A legend has no room for more.
+const NAME_LETTERS_MAX: usize = 50;
+
 /// Points of one curve, and what each says when pointed at.
 struct Series {
     name: String,
@@ -58,7 +61,11 @@ impl Series {
 
 fn name(section: &Section<'_>, line: &TableLine) -> String {
     let system = section.systems.get(line.system).copied().unwrap_or_default();
-    format!("{}, {}", super::html::plain(system), treatment(line.cache))
+    let mut shown: String = super::html::plain(system).chars().take(NAME_LETTERS_MAX).collect();
+    if system.chars().nth(NAME_LETTERS_MAX).is_some() {
+        shown.push('…');
+    }
+    format!("{shown}, {}", treatment(line.cache))
 }
 
 /// For each system a plot of its own: a curve for each column over the values of the groups.

@@ -165,6 +165,14 @@ fn what_was_measured_several_times_shows_the_middle_and_the_spread() {
 }
 
 #[test]
+fn a_legend_has_room_for_long_names() {
+    let points = (1..=3).map(|n| measurement("read", &[("clients", n)], 10.0)).collect();
+    let page = page(&[source(results(&"long".repeat(30), "shared-read", points))]);
+    let legend = format!("{}lo…, O_DIRECT", "long".repeat(12));
+    assert!(page.contains(&legend) && page.contains(&"long".repeat(30)), "cut there, whole in the tables");
+}
+
+#[test]
 fn the_page_loads_nothing() {
     let points = (1..=3).map(|n| measurement("read", &[("clients", n)], 10.0)).collect();
     let page = page(&[source(results("Heorot", "shared-read", points))]);
