@@ -25,6 +25,10 @@ pub struct Common {
     /// What the data are made from, and the order of random records [default: the time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Run this by sh before each phase that is measured, whose name is in HEOROT_BENCH_PHASE: to drop the servers' caches,
+    /// for example
+    #[arg(long, value_name = "COMMAND")]
+    pub before: Option<String>,
     /// Leave the folder that it worked in
     #[arg(long)]
     pub keep: bool,

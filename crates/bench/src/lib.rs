@@ -15,6 +15,7 @@ pub mod latencies;
 pub mod machine;
 mod measured;
 pub mod model;
+pub mod output;
 pub mod page;
 pub mod phase;
 pub mod plot;

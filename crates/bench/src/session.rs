@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::Common;
@@ -98,6 +99,9 @@ fn all(
     let mut done = Vec::new();
     while !phases.is_empty() {
         for phase in phases {
+            if let (true, Some(command)) = (phase.counts, &common.before) {
+                before(command, &phase.name)?;
+            }
             let (agents, interrupted) = one(&phase, team, watcher)?;
             if phase.counts {
                 let mut measurement = measured::measurement(&phase, &agents, interrupted);
@@ -118,6 +122,18 @@ fn all(
         phases = plan.more(place, &done)?;
     }
     Ok(())
+}
+
+/// The user's own command.
+fn before(command: &str, phase: &str) -> Result<(), Trouble> {
+    let mut shell = Command::new("sh");
+    let status = shell.args(["-c", command]).env("HEOROT_BENCH_PHASE", phase).status();
+    match status.map_err(|e| Trouble::io(&format!("run {command:?} before {phase}"), &e))? {
+        status if status.success() => Ok(()),
+        status => Err(Trouble(format!(
+            "{command:?}, run before {phase}, ended with {status}: mend what --before says"
+        ))),
+    }
 }
 
 fn one(

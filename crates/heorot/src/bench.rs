@@ -3,11 +3,11 @@
 mod interrupt;
 mod progress;
 
-use std::fs;
 use std::net::TcpListener;
 
 use bench::agents::{self, Coordinator};
 use bench::common::Common;
+use bench::output::Output;
 use bench::run::Run;
 use bench::team::{Local, Team};
 use bench::{session, table, target};
@@ -30,6 +30,7 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Failure> {
 
 fn run(run: &Run) -> Result<(), Failure> {
     let (name, target, common, plan) = run.parts();
+    let mut output = Output::open(common.output.as_deref())?;
     let interrupt = Interrupt::catch()?;
     let mut crowd = match (target, common.agents, &common.listen) {
         (_, Some(agents), Some(listen)) => Crowd::Many(gather(agents, listen, common, &interrupt)?),
@@ -45,11 +46,7 @@ fn run(run: &Run) -> Result<(), Failure> {
     crowd.ended_by(ended_by);
     let (results, trouble) = conducted?;
     print!("{}", table::scores(&results.scores));
-    if let Some(file) = &common.output {
-        let text = serde_json::to_string_pretty(&results)?;
-        fs::write(file, text + "\n")
-            .map_err(|e| Failure::new(format!("write the results to {}: {e}", file.display())))?;
-    }
+    output.write(&results)?;
     match trouble {
         Some(trouble) => Err(trouble.into()),
         None if results.partial => {

@@ -13,6 +13,8 @@ pub struct Memory {
     /// Writes beyond this offset fail with ENOSPC, however much `free_bytes` promises.
     pub full_at: Option<u64>,
     pub free_bytes: Option<u64>,
+    /// Nobody may make directories.
+    pub forbidden: bool,
     /// The page cache answers all reads that are not direct.
     pub cached: bool,
     /// Bytes at this offset are read with a bit flipped.
@@ -85,6 +87,9 @@ impl Target for Memory {
     }
 
     fn mkdir(&self, path: &str) -> io::Result<()> {
+        if self.forbidden {
+            return Err(io::Error::from_raw_os_error(13)); // EACCES
+        }
         self.files.lock().unwrap().insert(format!("{path}/"), vec![]);
         Ok(())
     }

@@ -94,3 +94,22 @@ fn an_interrupted_run_gives_what_it_had() {
     assert!(only.partial && only.bytes > 0 && only.bytes < 1 << 30, "{only:?}");
     assert_eq!(memory.names(), [""; 0], "nothing is left");
 }
+
+#[test]
+fn a_command_before_each_phase_knows_its_name_and_may_fail() {
+    let line = "processes / --size 4KiB --record 4KiB --processes 1 --before test${IFS}$HEOROT_BENCH_PHASE${IFS}=${IFS}write";
+    let (trouble, results) = ended(&Memory::default(), line);
+    assert!(trouble.contains("run before read, ended with exit status: 1"), "{trouble}");
+    assert_eq!(results.measurements.len(), 1);
+}
+
+#[test]
+fn a_directory_where_one_may_not_write_is_refused() {
+    let memory = Memory { forbidden: true, ..Memory::default() };
+    let trouble = refused(&memory, "record-size / --size 1MiB --records 64KiB");
+    assert!(
+        trouble.starts_with("make heorot-bench-") && trouble.contains(": Permission denied"),
+        "{trouble}"
+    );
+    assert!(trouble.ends_with("choose a directory where you may"), "{trouble}");
+}
