@@ -289,7 +289,7 @@ impl Server {
 
 /// `HEOROT_BIN`, or the release build: a debug build is too slow to be timed by a kernel.
 #[track_caller]
-pub(crate) fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     must(lab::heorot::program())
 }
 

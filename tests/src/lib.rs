@@ -24,7 +24,7 @@ mod ports;
 pub mod scripts;
 
 pub use client::{Client, Output, Running};
-pub use cluster::{Cluster, MOUNT_POINT, Server};
+pub use cluster::{Cluster, MOUNT_POINT, Server, binary};
 pub use cpu::cpu_seconds;
 pub use dice::Dice;
 pub use ganesha::Ganesha;

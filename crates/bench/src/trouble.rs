@@ -16,9 +16,12 @@ impl Trouble {
     /// `what`, such as `write a/b`, ended with `error`.
     #[must_use]
     pub fn io(what: &str, error: &io::Error) -> Self {
+        let error_text = error.to_string();
+        // The number helps nobody.
+        let why = error_text.split(" (os error").next().unwrap_or_default();
         Self(match advice(error) {
-            Some(advice) => format!("{what}: {error}: {advice}"),
-            None => format!("{what}: {error}"),
+            Some(advice) => format!("{what}: {why}: {advice}"),
+            None => format!("{what}: {why}"),
         })
     }
 
