@@ -97,7 +97,7 @@ fn who_may_not_write_there_or_forgot_to_mount_is_told_what_to_do() {
     let refused = |line: &str| {
         let output = client.try_run(line);
         assert!(output.status != 0, "{output}");
-        output.text
+        output.text.clone()
     };
     let run = "record-size /mnt/h --size 1MiB --records 64KiB";
     let text = refused(&format!("setpriv --reuid 65534 --clear-groups {bench} {run}"));
