@@ -2,12 +2,13 @@
 
 HEOROT := $(CURDIR)/target/release/heorot
 
-.PHONY: help setup build test lint demo soak bench lab directory size fuzz fix
+.PHONY: help setup build test lint demo soak bench compare-fio lab directory size fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check and test, as CI runs them'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
+	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=256MiB MBIT=1000'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; LABS="lab/one-client.toml"'
 	@echo 'make directory  ENTRIES=1000000 in one directory, made, looked up, listed and removed by a real client'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
@@ -41,6 +42,11 @@ bench: setup build
 	@scripts/setup-bench.sh
 	cargo build --release --quiet -p tests --bins
 	HEOROT_BIN=$(HEOROT) target/release/bench $(or $(PAIRS),5) $(ROWS)
+
+compare-fio: setup build
+	@scripts/setup-fio.sh
+	cargo build --release --quiet -p tests --bin compare_fio
+	HEOROT_BIN=$(HEOROT) target/release/compare_fio $(or $(PAIRS),5) $(or $(SIZE),256MiB) $(MBIT)
 
 # nfs-ganesha as above. Each file under lab/ says what it builds and how long that takes; those named here are short.
 LABS ?= lab/one-client.toml lab/processes.toml

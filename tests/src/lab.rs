@@ -42,7 +42,13 @@ impl Lab {
     /// Boots a client machine: a Linux kernel with the host name `name` and an address of its own.
     #[track_caller]
     pub fn client(&self, name: &str) -> Client {
-        Client::booted(must(self.lab.client(name, CLIENT_MEMORY_MIB, None)))
+        self.client_on(name, None)
+    }
+
+    /// [`client`](Lab::client) on a link of a given speed.
+    #[track_caller]
+    pub fn client_on(&self, name: &str, link: Option<lab::Link>) -> Client {
+        Client::booted(must(self.lab.client(name, CLIENT_MEMORY_MIB, link)))
     }
 
     /// The lab itself, for what is not a matter of tests.
