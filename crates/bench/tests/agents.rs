@@ -96,7 +96,7 @@ type Agent = JoinHandle<Result<(), Trouble>>;
 
 fn agent(address: SocketAddr, version: &'static str, memory: &Memory) -> Agent {
     let memory = Arc::new(memory.clone());
-    thread::spawn(move || agents::join(&address.to_string(), version, memory, &mut |_| {}))
+    thread::spawn(move || agents::join(&address.to_string(), version, memory, Duration::ZERO, &mut |_| {}))
 }
 
 fn listen() -> (TcpListener, SocketAddr) {
@@ -237,7 +237,7 @@ fn another_version_is_refused_on_both_sides_and_the_wait_goes_on() {
             line,
             format!("join {address}: it has heorot 1.2.3, this is 9.9.9: install the same version on both")
         );
-        agents::join(&address.to_string(), VERSION, Arc::new(Memory::default()), &mut |_| {})
+        agents::join(&address.to_string(), VERSION, Arc::new(Memory::default()), Duration::ZERO, &mut |_| {})
     });
     let mut said = String::new();
     let mut say = |line: &str| said = format!("{said}{line}\n");
@@ -279,7 +279,13 @@ fn strangers_are_sent_away_and_do_no_harm() {
         }
         // One that says nothing, and stays.
         let silent = TcpStream::connect(address).unwrap();
-        let joined = agents::join(&address.to_string(), VERSION, Arc::new(Memory::default()), &mut |_| {});
+        let joined = agents::join(
+            &address.to_string(),
+            VERSION,
+            Arc::new(Memory::default()),
+            Duration::ZERO,
+            &mut |_| {},
+        );
         drop(silent);
         joined
     });

@@ -4,6 +4,7 @@ mod interrupt;
 mod progress;
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use bench::agents::{self, Coordinator};
 use bench::common::Common;
@@ -57,9 +58,10 @@ fn run(run: &Run) -> Result<(), Failure> {
 }
 
 fn join(args: &JoinArgs) -> Result<(), Failure> {
-    let JoinArgs { address, target, not_a_mount, quiet } = args;
+    let JoinArgs { address, target, not_a_mount, wait, quiet } = args;
+    let patience = Duration::from_secs(*wait);
     let target = target::open(target, *not_a_mount)?;
-    Ok(agents::join(&agents::with_port(address), VERSION, target, &mut say(*quiet))?)
+    Ok(agents::join(&agents::with_port(address), VERSION, target, patience, &mut say(*quiet))?)
 }
 
 /// Who carries a run out.

@@ -155,6 +155,9 @@ pub(crate) struct JoinArgs {
     /// Measure it although nothing is mounted there
     #[arg(long)]
     pub not_a_mount: bool,
+    /// Keep looking for the run for so long, if it does not wait there yet
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=86_400))]
+    pub wait: u64,
     /// Say nothing but what went wrong
     #[arg(long, short)]
     pub quiet: bool,

@@ -153,6 +153,16 @@ fn two_agents_measure_one_directory_together() {
 }
 
 #[test]
+fn an_agent_may_come_before_the_run() {
+    let place = Place::new();
+    let agent = Bench::start(&["join", &place.address, &place.measured(), "--not-a-mount", "--wait", "60"]);
+    let sizes = ["--size", "1MiB", "--records", "64KiB"];
+    let (code, said) = place.coordinator("record-size", "1", &sizes).ends();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(agent.ends().0, Some(0));
+}
+
+#[test]
 fn agents_that_were_given_different_file_systems_are_told_so() {
     let (place, elsewhere) = (Place::new(), Place::new());
     let coordinator = place.coordinator("record-size", "2", &[]);

@@ -21,13 +21,16 @@ use crate::work::Stage;
 
 /// A coordinator that does not answer at all is told from a slow one.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// How often a coordinator that is not there yet is looked for.
+const TRY_EACH: Duration = Duration::from_millis(100);
 /// A start further away is a mistake.
 const START_AFTER_MAX: Duration = Duration::from_secs(60);
 const UNHEARD: &str = "nobody listens to it any more";
 /// Messages that wait until the one before is dealt with.
 const MESSAGES_MAX: usize = 16;
 
-/// Joins the coordinator at `address`, and does what it says until it says that it is over. `say` gets a line for each
+/// Joins the coordinator at `address`, and does what it says until it says that it is over. One that is not there
+/// yet is tried again for as long as `patience` has it. `say` gets a line for each
 /// thing that a person who waits would like to know.
 ///
 /// # Errors
@@ -36,10 +39,17 @@ pub fn join(
     address: &str,
     version: &str,
     target: Arc<dyn Target>,
+    patience: Duration,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), Trouble> {
     let failed = |e: io::Error| Trouble(format!("join {address}: {e}"));
-    let stream = connect(address)?;
+    let give_up = Instant::now() + patience;
+    let stream = loop {
+        match connect(address) {
+            Err(_) if Instant::now() < give_up => thread::sleep(TRY_EACH),
+            outcome => break outcome?,
+        }
+    };
     let (mut to, mut from) = wire::split(stream).map_err(failed)?;
     from.patience(Some(CONNECT_TIME_MAX)).map_err(failed)?;
     to.greet(version).map_err(failed)?;
