@@ -124,7 +124,8 @@ fn a_slow_worker_does_as_much_as_a_quick_one_before_the_phase_ends() {
     assert_eq!(operations(&results, "mdtest-hard-write") % 2, 0);
     assert_eq!(operations(&results, "mdtest-hard-write"), operations(&results, "mdtest-hard-read"));
     let write = results.measurements.iter().find(|m| m.name == "mdtest-hard-write").unwrap();
-    assert!(write.workers[1] > write.workers[0] && write.workers[0] >= 0.1, "{:?}", write.workers);
+    // Nobody ends before the wall; who is last there depends on the machine.
+    assert!(write.workers.iter().all(|seconds| *seconds >= 0.1), "{:?}", write.workers);
     scene.must_be_empty();
 }
 
