@@ -49,7 +49,7 @@ compare-fio: setup build
 	HEOROT_BIN=$(HEOROT) target/release/compare_fio $(or $(PAIRS),5) $(or $(SIZE),256MiB) $(MBIT)
 
 # nfs-ganesha as above. Each file under lab/ says what it builds and how long that takes; those named here are short.
-LABS ?= lab/one-client.toml lab/processes.toml
+LABS ?= lab/one-client.toml lab/processes.toml lab/clients-and-servers.toml
 lab: setup build
 	@scripts/setup-bench.sh
 	cargo build --release --quiet -p lab

@@ -46,6 +46,8 @@ pub struct Cluster {
     /// Of Heorot; ganesha is one server.
     #[serde(default = "Cluster::one")]
     pub data_servers: u16,
+    /// Over how many data servers Heorot stripes a file; all, unless it says so.
+    pub stripe_columns: Option<u16>,
 }
 
 /// Whose servers.
@@ -130,6 +132,11 @@ impl Config {
 impl Cluster {
     fn one() -> u16 {
         1
+    }
+
+    /// Over how many data servers a file is striped.
+    pub fn columns(&self) -> u16 {
+        self.stripe_columns.unwrap_or(self.data_servers).min(self.data_servers)
     }
 
     /// For people and tables: `Heorot, 3 clients, 2 data servers`.

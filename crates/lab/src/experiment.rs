@@ -75,7 +75,9 @@ impl Experiment {
         let servers = match cluster.system {
             System::Heorot => {
                 let (metaservers, data_servers) = (cluster.metaservers, cluster.data_servers);
-                Servers::Heorot(Heorot::start(&lab, &program, metaservers, data_servers, link)?)
+                let heorot = Heorot::start(&lab, &program, metaservers, data_servers, link)?;
+                heorot.stripe(&program, cluster.columns())?;
+                Servers::Heorot(heorot)
             }
             System::Ganesha => {
                 let place = lab.namespace(link)?;

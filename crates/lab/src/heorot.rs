@@ -175,13 +175,32 @@ impl Heorot {
         &self.namespaces
     }
 
+    /// Has new files striped over so many data servers.
+    ///
+    /// # Errors
+    /// If the metaserver refuses.
+    pub fn stripe(&self, program: &Path, columns: u16) -> Result<()> {
+        let columns = columns.to_string();
+        let output = self.ask(program, &["stripe", "set", "/", "--columns", &columns])?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(Error::Refused { command: format!("heorot stripe set / --columns {columns}"), said })
+    }
+
+    /// `heorot WORDS --admin ADDRESS`.
+    fn ask(&self, program: &Path, words: &[&str]) -> Result<std::process::Output> {
+        let admin = SocketAddr::from((self.namespaces[0].address, MDS_ADMIN_PORT)).to_string();
+        let output = Command::new(program).args(words).args(["--admin", &admin]).output();
+        output.map_err(Error::file("run", program))
+    }
+
     fn wait_registered(&self, program: &Path, wanted: usize) -> Result<()> {
         let asked = Instant::now();
-        let admin = SocketAddr::from((self.namespaces[0].address, MDS_ADMIN_PORT)).to_string();
         loop {
             interrupt::check()?;
-            let output = Command::new(program).args(["status", "--json", "--admin", &admin]).output();
-            let output = output.map_err(Error::file("run", program))?;
+            let output = self.ask(program, &["status", "--json"])?;
             let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             let servers = status["data_servers"].as_array().map_or(&[][..], Vec::as_slice);
             let serves = |server: &&serde_json::Value| server["targets"][0]["state"] == "ok";

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
+use bench::model::{Disks, Files, Hardware, Load, Rate, Setup, Solution};
 use bench::result::{Bound, Measurement, Results};
+use bench::task::Direction;
 
 use crate::config::{Cluster, System};
 use crate::experiment::Speed;
@@ -11,24 +13,56 @@ use crate::experiment::Speed;
 pub const HEADING: &str =
     "| measured | at | MB/s | Mbit/s | bound, MB/s | reached |\n| --- | --- | --- | --- | --- | --- |\n";
 
-/// Sets the bound of each transfer: no more than the links of the clients at work carry, or those of the servers.
+/// Sets the bound of each transfer: what the model says that links of this speed allow. Disks are left out: all servers
+/// share the machine's, and what was written before is in its memory.
 pub fn set_bounds(results: &mut Results, cluster: &Cluster, straight: bool, speed: Speed) {
-    // Without pNFS all goes through the one metaserver.
-    let servers = match cluster.system {
-        System::Heorot if straight => cluster.data_servers,
-        System::Heorot => cluster.metaservers,
-        System::Ganesha => 1,
-    };
+    let machines = results.machines.len().max(1) as u64;
+    let one_file = results.run == "shared-read";
     for measurement in &mut results.measurements {
-        if measurement.bytes == 0 {
-            continue;
-        }
-        let link = if measurement.name.contains("read") { speed.down } else { speed.up };
-        let clients = measurement.at.get("clients").copied().unwrap_or(results.machines.len() as u64);
-        let (clients, servers) = (clients.max(1) as f64, f64::from(servers));
-        let binds = if clients <= servers { "client-links" } else { "server-links" };
-        measurement.bound = Some(Bound { rate: link * clients.min(servers), binds: binds.into() });
+        let shared = |word| measurement.name.contains(word);
+        let one_file = one_file || ["shared", "segmented", "strided"].into_iter().any(shared);
+        let files = if one_file { Files::Shared(1) } else { Files::PerClient(1) };
+        measurement.bound = bound(measurement, files, machines, cluster, straight, speed);
     }
+}
+
+fn bound(
+    measurement: &Measurement,
+    files: Files,
+    machines: u64,
+    cluster: &Cluster,
+    straight: bool,
+    speed: Speed,
+) -> Option<Bound> {
+    if measurement.bytes == 0 {
+        return None;
+    }
+    let (direction, link) = match measurement.name.contains("read") {
+        true => (Direction::Read, speed.down),
+        false => (Direction::Write, speed.up),
+    };
+    let (servers, stripe_width) = match cluster.system {
+        System::Heorot if straight => (cluster.data_servers, cluster.columns()),
+        // Without pNFS all goes through the metaservers.
+        System::Heorot => (cluster.metaservers, cluster.metaservers),
+        System::Ganesha => (1, 1),
+    };
+    let clients = measurement.at.get("clients").copied().unwrap_or(machines).max(1);
+    let link = Rate::new(link).ok();
+    let hardware = Hardware {
+        data_servers: servers.into(),
+        disks: Disks::PerServer(1),
+        client_link: link,
+        server_link: link,
+        disk: None,
+        client_cpu: None,
+        uplink: None,
+        switch: None,
+        replication: 1,
+        stripe_width: Some(stripe_width.into()),
+    };
+    let solution = Solution::of(&Setup::new(hardware, Load { clients, direction, files }).ok()?);
+    Some(Bound { rate: solution.rate(), binds: solution.binds().name().into() })
 }
 
 /// A line for each measurement.
