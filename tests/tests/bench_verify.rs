@@ -51,9 +51,9 @@ fn a_byte_flipped_on_a_data_servers_disk_is_found_when_reads_are_verified() {
     let (cluster, client, bench) = mounted(&lab);
     let wait = "test $HEOROT_BENCH_PHASE = write || { touch /tmp/written; until [ -e /tmp/go ]; do sleep 0.05; done; }";
     for direct in ["", "--direct"] {
+        client.run("rm -f /tmp/written /tmp/go");
         let running = client.spawn(&format!(
-            "rm -f /tmp/written /tmp/go
-             {bench} processes /mnt/h --size {FILE_BYTES} --record 64KiB --processes 1 --verify {direct} --before '{wait}'"
+            "{bench} processes /mnt/h --size {FILE_BYTES} --record 64KiB --processes 1 --verify {direct} --before '{wait}'"
         ));
         client.run_within(MINUTES, "until [ -e /tmp/written ]; do sleep 0.05; done");
         let objects = objects_with(cluster.folder(), FLIPPED);
