@@ -23,7 +23,7 @@ fn a_file_is_as_its_copy_after_each_step_in_every_version_and_with_o_direct() {
     cluster.admin(&["stripe", "set", "/", "--unit", "64KiB", "--columns", "0"]);
 
     // Each client with a file of its own: two modes at a time.
-    both(&cluster, [&ash, &elm], [("vers=4.2", ""), ("vers=3", "")]);
+    both(&cluster, [&ash, &elm], [("vers=4.2", "allocate"), ("vers=3", "")]);
     both(&cluster, [&ash, &elm], [("vers=4.2", "direct"), ("vers=4.1", "")]);
 }
 

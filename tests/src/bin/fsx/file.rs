@@ -54,9 +54,8 @@ impl Tested {
                 self.file = open(&self.path, self.direct, OFlags::TRUNC)?;
                 Ok(())
             }
-            Step::Allocate { offset, length, keep_size } => {
-                let flags = if keep_size { FallocateFlags::KEEP_SIZE } else { FallocateFlags::empty() };
-                Ok(rustix::fs::fallocate(&self.file, flags, offset, length)?)
+            Step::Allocate { offset, length } => {
+                Ok(rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, length)?)
             }
             Step::Punch { offset, length } => {
                 let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -56,10 +56,10 @@ pub enum Step {
     },
     /// Open with O_TRUNC.
     OpenTruncate,
+    /// Without FALLOC_FL_KEEP_SIZE, which the Linux NFS client refuses.
     Allocate {
         offset: u64,
         length: u64,
-        keep_size: bool,
     },
     Punch {
         offset: u64,
@@ -90,11 +90,9 @@ impl Step {
                 48..58 => Step::Read { offset: offset(dice, size + 1, rules), length: length(dice) },
                 58..68 => Step::Truncate { size: truncated(dice, size, rules) },
                 68..70 => Step::OpenTruncate,
-                70..76 if rules.allocate => Step::Allocate {
-                    offset: offset(dice, size, rules),
-                    length: length(dice),
-                    keep_size: dice.below(2) == 0,
-                },
+                70..76 if rules.allocate => {
+                    Step::Allocate { offset: offset(dice, size, rules), length: length(dice) }
+                }
                 76..83 if rules.allocate => {
                     Step::Punch { offset: offset(dice, size, rules), length: length(dice) }
                 }
@@ -113,7 +111,7 @@ impl Step {
         let end = match *self {
             Step::Write { offset, length } => offset + length,
             Step::Append { length } => size + length,
-            Step::Allocate { offset, length, keep_size: false } => offset + length,
+            Step::Allocate { offset, length } => offset + length,
             Step::Truncate { size } => size,
             Step::MapWrite { length, .. } | Step::MapRead { length, .. } if length == 0 => return false,
             _ => 0,
@@ -142,19 +140,14 @@ impl Step {
             Step::Append { length } => put(copy, copy.len() as u64, &bytes(seed, number, length)),
             Step::Truncate { size } => copy.resize(size as usize, 0),
             Step::OpenTruncate => copy.clear(),
-            Step::Allocate { offset, length, keep_size: false } => {
+            Step::Allocate { offset, length } => {
                 copy.resize(copy.len().max((offset + length) as usize), 0);
             }
             Step::Punch { offset, length } => {
                 let size = copy.len();
                 copy[size.min(offset as usize)..size.min((offset + length) as usize)].fill(0);
             }
-            Step::Allocate { keep_size: true, .. }
-            | Step::MapRead { .. }
-            | Step::Read { .. }
-            | Step::Fsync
-            | Step::Reopen
-            | Step::Forget => {}
+            Step::MapRead { .. } | Step::Read { .. } | Step::Fsync | Step::Reopen | Step::Forget => {}
         }
     }
 }
