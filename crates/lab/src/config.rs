@@ -24,6 +24,8 @@ pub struct Config {
     /// As in `mount -o`: `vers=4.2`, `vers=4.1` or `vers=3`.
     #[serde(default = "Config::mount")]
     pub mount: String,
+    /// What clients read ahead in each file, as `/sys/class/bdi/*/read_ahead_kb`; without it, their kernel's choice.
+    pub read_ahead_kib: Option<u32>,
     /// What is built, one after the other.
     #[serde(rename = "cluster")]
     pub clusters: Vec<Cluster>,

@@ -93,6 +93,11 @@ impl Experiment {
         let experiment = Experiment { clients, servers, desk, program, lab };
         for client in &experiment.clients {
             client.run(MOUNT_TIMEOUT, &experiment.mount_script(&config.mount))?;
+            if let Some(kib) = config.read_ahead_kib {
+                let script =
+                    format!("echo {kib} >/sys/class/bdi/$(mountpoint -d {MOUNT_POINT})/read_ahead_kb");
+                client.run(MOUNT_TIMEOUT, &script)?;
+            }
         }
         Ok(experiment)
     }

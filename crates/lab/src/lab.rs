@@ -106,6 +106,11 @@ impl Lab {
             link.shape(None, &near)?;
         }
         ip(&format!("-n {name} link set eth0 up"))?;
+        // Linux's own congestion control, whatever this machine's: a namespace would inherit it.
+        let net = self.host(0);
+        ip(&format!(
+            "-n {name} route replace {net}/24 dev eth0 proto kernel scope link src {address} congctl cubic"
+        ))?;
         ip(&format!("link set {near} master {bridge} up"))?;
         Ok(Namespace { name, address })
     }
