@@ -41,7 +41,7 @@ pub fn measurement(phase: &Phase, agents: &[AgentDone], partial: bool) -> Measur
 /// # Errors
 /// If it did, or if nobody can tell.
 pub fn refuse_cached(phase: &Phase, agents: &[AgentDone]) -> Result<(), Trouble> {
-    if matches!(phase.cache, Cache::Direct | Cache::Warm) {
+    if matches!(phase.cache, Cache::Direct | Cache::Warm | Cache::None) {
         return Ok(());
     }
     for (tasks, agent) in phase.tasks.iter().zip(agents) {

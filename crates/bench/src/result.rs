@@ -79,6 +79,8 @@ pub enum Cache {
     Warm,
     /// Operations on names, whose caches nothing was done about.
     AsIs,
+    /// Reads by a client that has no cache.
+    None,
 }
 
 /// In what a rate is counted.

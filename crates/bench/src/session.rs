@@ -47,7 +47,7 @@ pub fn conduct(
     let own = || format!("heorot-bench-{:x}", since_1970.as_micros());
     let folder = common.folder.clone().unwrap_or_else(own);
     common.hardware()?; // before anything is made
-    let place = Place::new(common, team.agents(), folder.clone(), seed);
+    let place = Place::new(common, team, folder.clone(), seed);
     let phases = plan.phases(&place)?;
     space::check(&phases, team.free_bytes())?;
 
@@ -74,8 +74,8 @@ pub fn conduct(
     let mut quiet = |_| ControlFlow::Continue(());
     team.run(&place.aside(Task::Make(folder.clone())), &mut quiet)?;
     let trouble = all(plan, phases, &place, common, team, watcher, &mut results).err();
-    let cleared =
-        if common.keep { Ok(vec![]) } else { team.run(&place.aside(Task::Clear(folder)), &mut quiet) };
+    let clear = place.aside_by(team.living(), Task::Clear(folder));
+    let cleared = if common.keep { Ok(vec![]) } else { team.run(&clear, &mut quiet) };
     results.machines = team.machines();
     if let Some(trouble) = &trouble {
         results.ended_by = Some(trouble.to_string());

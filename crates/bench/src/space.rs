@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use host::size;
 
 use crate::phase::Phase;
-use crate::task::{Direction, NameOperation, Task};
+use crate::task::{Direction, NameOperation, Task, TreeOperation};
 use crate::trouble::Trouble;
+use crate::work::tree;
 
 /// Refuses a run that cannot end well.
 ///
@@ -16,7 +17,8 @@ pub fn check(phases: &[Phase], free_bytes: Option<u64>) -> Result<(), Trouble> {
     let needed = needed_bytes(phases);
     match free_bytes {
         Some(free) if free < needed => Err(Trouble(format!(
-            "this run writes up to {}, but only {} are free there: free some space, or choose a smaller --size",
+            "this run writes up to {}, but only {} are free there: free some space, or choose a smaller --size, or fewer \
+             --files",
             size::show(needed),
             size::show(free)
         ))),
@@ -45,6 +47,12 @@ fn needed_bytes(phases: &[Phase]) -> u64 {
             Task::Names(n) if n.operation == NameOperation::Unlink => {
                 let dir = n.dirs.first().map_or("", String::as_str);
                 files.remove(&format!("{dir}/{}{}", n.prefix, n.first));
+            }
+            Task::Tree(t) if t.operation == TreeOperation::Unpack => {
+                files.insert(t.dir.clone(), tree::bytes_about(t.files));
+            }
+            Task::Tree(t) if t.operation == TreeOperation::Remove => {
+                files.remove(&t.dir);
             }
             Task::Clear(folder) => files.retain(|path, _| !path.starts_with(&format!("{folder}/"))),
             Task::Rest

@@ -61,5 +61,6 @@ pub fn treatment(cache: Cache) -> &'static str {
         Cache::NotHere => "not in this client's cache",
         Cache::Warm => "WARM cache",
         Cache::AsIs => "caches as they are",
+        Cache::None => "no cache",
     }
 }

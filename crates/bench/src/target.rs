@@ -38,6 +38,10 @@ pub trait Target: Send + Sync {
     /// moment in the past; of no use but to be subtracted. `None` where nobody counts: there a read that is not
     /// `O_DIRECT` cannot be told from one of the page cache.
     fn fetched_bytes(&self) -> Option<u64>;
+    /// Whether anything on this machine keeps what was read or written, such as a page cache.
+    fn has_caches(&self) -> bool {
+        true
+    }
     /// Drops what this machine has cached of names, attributes and data, if it has any; all of it, since Linux cannot
     /// drop that of one file system.
     ///

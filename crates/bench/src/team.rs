@@ -27,6 +27,12 @@ pub trait Team {
     fn machines(&self) -> Vec<Machine>;
     /// Bytes that can still be written to what is under test, if anybody can tell.
     fn free_bytes(&self) -> Option<u64>;
+    /// Whether any of them has caches between its workers and what is under test.
+    fn has_caches(&self) -> bool;
+    /// The number of one that is still there: it tidies up.
+    fn living(&self) -> usize {
+        0
+    }
     /// Carries a phase out: all get ready, start together, and are waited for. What they did comes back by agent.
     ///
     /// # Errors
@@ -58,6 +64,10 @@ impl Team for Local {
 
     fn free_bytes(&self) -> Option<u64> {
         self.target.free_bytes()
+    }
+
+    fn has_caches(&self) -> bool {
+        self.target.has_caches()
     }
 
     fn run(&mut self, phase: &Phase, watch: &mut Watch<'_>) -> Result<Vec<AgentDone>, Trouble> {

@@ -7,7 +7,7 @@ mod folders;
 mod names;
 pub(crate) mod tally;
 mod transfer;
-mod tree;
+pub(crate) mod tree;
 mod turn;
 mod walk;
 mod whole_file;

@@ -254,7 +254,7 @@ fn strangers_are_sent_away_and_do_no_harm() {
     let (listener, address) = listen();
     let greeting = b"heorot bench 1.2.3\n";
     let frame = |length: u32, json: &str| [&greeting[..], &length.to_be_bytes(), json.as_bytes()].concat();
-    let escape = "{\"hello\":{\"machine\":{\"host\":\"\\u001b[2J\",\"kernel\":\"\",\"cpus\":1,\"memory_bytes\":1,\"target\":\"\"}}}";
+    let escape = "{\"hello\":{\"machine\":{\"host\":\"\\u001b[2J\",\"kernel\":\"\",\"cpus\":1,\"memory_bytes\":1,\"target\":\"\"},\"has_caches\":true}}";
     let unasked = serde_json::json!({"progress": {"bytes": 1, "operations": 1}}).to_string();
     let strangers = [
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),

@@ -60,7 +60,8 @@ pub fn join(
         )));
     }
     from.patience(None).map_err(failed)?;
-    let hello = Hello { machine: machine::this(&*target), free_bytes: target.free_bytes() };
+    let (free_bytes, has_caches) = (target.free_bytes(), target.has_caches());
+    let hello = Hello { machine: machine::this(&*target), free_bytes, has_caches };
     to.send(&FromAgent::Hello(Box::new(hello))).map_err(failed)?;
     say(&format!("joined {address}; waiting for the others"));
 

@@ -273,7 +273,8 @@ mod tests {
             target: "/mnt on /mnt: nfs4, 10.0.0.2:/, rw".into(),
             clock: None,
         };
-        let greets = |host: &str| hello(&Hello { machine: machine(host), free_bytes: None });
+        let greets =
+            |host: &str| hello(&Hello { machine: machine(host), free_bytes: None, has_caches: true });
         assert_eq!(greets("client1"), Ok(()));
         for host in ["", "a\u{1b}[2J", "a\nheorot: all is well", &"a".repeat(5000)] {
             greets(host).unwrap_err();

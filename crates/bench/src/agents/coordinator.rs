@@ -58,6 +58,14 @@ impl Team for Coordinator {
         self.members.iter().filter_map(|member| member.hello.free_bytes).min()
     }
 
+    fn has_caches(&self) -> bool {
+        self.members.iter().any(|member| member.hello.has_caches)
+    }
+
+    fn living(&self) -> usize {
+        self.members.iter().position(|member| member.gone.is_none()).unwrap_or(0)
+    }
+
     fn run(&mut self, phase: &Phase, watch: &mut Watch<'_>) -> Result<Vec<AgentDone>, Trouble> {
         let done = self.carry_out(phase, watch)?;
         let made = phase.tasks.iter().flatten().find_map(|task| match task {

@@ -67,4 +67,6 @@ pub struct Hello {
     pub machine: Machine,
     /// Bytes that can still be written there.
     pub free_bytes: Option<u64>,
+    /// Whether it has caches between its workers and what it measures.
+    pub has_caches: bool,
 }

@@ -7,6 +7,7 @@ use crate::data;
 use crate::phase::Phase;
 use crate::result::{Cache, Unit};
 use crate::task::{Direction, Order, Records, Task, Transfer};
+use crate::team::Team;
 
 /// Where and how a run works.
 #[derive(Debug, Clone)]
@@ -24,15 +25,17 @@ pub struct Place {
 }
 
 impl Place {
-    /// As the options say.
+    /// As the options say, for those who will do it.
     #[must_use]
-    pub fn new(common: &Common, agents: usize, folder: String, seed: u64) -> Self {
+    pub fn new(common: &Common, team: &dyn Team, folder: String, seed: u64) -> Self {
         let (write_cache, read_cache) = match (common.direct, common.warm) {
+            // There is nothing that could be warm, or gone around.
+            _ if !team.has_caches() => (Cache::FsyncAtEnd, Cache::None),
             (true, _) => (Cache::Direct, Cache::Direct),
             (false, true) => (Cache::FsyncAtEnd, Cache::Warm),
             (false, false) => (Cache::FsyncAtEnd, Cache::Dropped),
         };
-        Self { agents, folder, seed, write_cache, read_cache, verify: common.verify }
+        Self { agents: team.agents(), folder, seed, write_cache, read_cache, verify: common.verify }
     }
 
     /// A path in the folder.
@@ -61,8 +64,12 @@ impl Place {
     /// Workers of the first agent alone.
     #[must_use]
     pub fn on_one(&self, workers: impl IntoIterator<Item = Task>) -> Vec<Vec<Task>> {
+        self.on(0, workers)
+    }
+
+    fn on(&self, agent: usize, workers: impl IntoIterator<Item = Task>) -> Vec<Vec<Task>> {
         let mut tasks = vec![Vec::new(); self.agents];
-        tasks[0].extend(workers);
+        tasks[agent].extend(workers);
         tasks
     }
 
@@ -113,7 +120,7 @@ impl Place {
         let workers: Vec<Task> = workers.into_iter().collect();
         let cache = match (workers.iter().any(Task::looks_at_names), self.read_cache) {
             (false, _) => Cache::AsIs,
-            (true, Cache::Warm) => Cache::Warm,
+            (true, Cache::Warm | Cache::None) => self.read_cache,
             (true, _) if self.agents > 1 => Cache::NotHere,
             (true, _) => Cache::Dropped,
         };
@@ -129,6 +136,12 @@ impl Place {
     #[must_use]
     pub fn aside(&self, task: Task) -> Phase {
         self.asides([task])
+    }
+
+    /// The same, by an agent that is still there.
+    #[must_use]
+    pub fn aside_by(&self, agent: usize, task: Task) -> Phase {
+        Phase { tasks: self.on(agent, [task]), ..self.asides([]) }
     }
 
     /// The same, by several workers of the first agent.

@@ -127,7 +127,11 @@ impl Target for NfsServer {
         Some(self.client.read_bytes.load(Ordering::Relaxed))
     }
 
-    /// There is no cache; what is remembered of directories, a kernel would have in its mount, too.
+    /// What is remembered of directories, a kernel would have in its mount, too.
+    fn has_caches(&self) -> bool {
+        false
+    }
+
     fn forget_names(&self) -> io::Result<()> {
         Ok(())
     }

@@ -20,6 +20,11 @@ const SIGMA: f64 = 1.5;
 /// Real trees have few files larger than this, and one of them would be half of a small tree's bytes.
 const FILE_BYTES_MAX: f64 = (1 << 20) as f64;
 
+/// What so many files take, to within a tenth if they are thousands.
+pub(crate) fn bytes_about(files: u64) -> u64 {
+    (files as f64 * MEDIAN_BYTES * (SIGMA * SIGMA / 2.0).exp()) as u64
+}
+
 pub(super) fn prepare(tree: &Tree, phase: &Phase, target: &Arc<dyn Target>) -> Box<dyn Work> {
     let steps = Plan::new(tree).steps(tree.operation);
     Box::new(TreeWork { steps, target: target.clone(), verify: phase.verify, buffer: Vec::new() })
@@ -180,6 +185,8 @@ mod tests {
         let (median, mean) = (sizes[3000], sizes.iter().sum::<u64>() / 6000);
         assert!((3600..4600).contains(&median), "median {median}");
         assert!((10_000..15_000).contains(&mean), "mean {mean}");
+        let share = bytes_about(6000) as f64 / sizes.iter().sum::<u64>() as f64;
+        assert!((0.9..1.15).contains(&share), "{share} of what it takes");
         let depth = plan.dirs.iter().map(|dir| dir.path.matches('/').count()).sum::<usize>() / 400;
         assert!((4..8).contains(&depth), "{depth} deep");
     }

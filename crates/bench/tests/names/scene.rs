@@ -107,6 +107,10 @@ impl Team for Agents {
         self.target.free_bytes()
     }
 
+    fn has_caches(&self) -> bool {
+        self.target.has_caches()
+    }
+
     fn run(&mut self, phase: &Phase, _watch: &mut Watch<'_>) -> Result<Vec<AgentDone>, Trouble> {
         let crews = (0..self.count)
             .map(|agent| Crew::prepare(phase, agent, &self.target))
