@@ -146,8 +146,20 @@ impl Cluster {
         let count = |n: u16, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let clients = count(self.clients, "client");
         match self.system {
-            System::Heorot => format!("Heorot, {clients}, {}", count(self.data_servers, "data server")),
-            System::Ganesha => format!("nfs-ganesha, {clients}"),
+            System::Heorot => {
+                format!("{}, {clients}, {}", self.system.name(), count(self.data_servers, "data server"))
+            }
+            System::Ganesha => format!("{}, {clients}", self.system.name()),
+        }
+    }
+}
+
+impl System {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::Heorot => "Heorot",
+            System::Ganesha => "nfs-ganesha",
         }
     }
 }

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::config::{Cluster, Config, Run, System};
 use crate::server::in_namespace;
 use crate::stream::{self, Direction};
-use crate::{Client, Error, Ganesha, Heorot, Lab, Namespace, Result, heorot, interrupt};
+use crate::{Client, Error, Ganesha, Heorot, Lab, Namespace, Result, disk, heorot, interrupt};
 
 /// Where clients mount.
 const MOUNT_POINT: &str = "/mnt/lab";
@@ -23,20 +23,22 @@ const STREAMS: usize = 2;
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What a plain TCP stream carries, in bytes a second.
+/// In bytes a second: what a plain TCP stream carries, and what the disk keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed {
     /// From a client to a server.
     pub up: f64,
     /// From a server to a client.
     pub down: f64,
+    /// To the disk that all servers share, record by record.
+    pub disk: f64,
 }
 
 impl Speed {
-    /// The quicker of two measurements each way: what keeps a machine busy for a moment can only make a stream slower.
+    /// The quicker of two measurements of each: what keeps a machine busy for a moment can only make it slower.
     #[must_use]
     pub fn or_quicker(self, other: Speed) -> Speed {
-        Speed { up: self.up.max(other.up), down: self.down.max(other.down) }
+        Speed { up: self.up.max(other.up), down: self.down.max(other.down), disk: self.disk.max(other.disk) }
     }
 }
 
@@ -117,10 +119,11 @@ impl Experiment {
         }
     }
 
-    /// Measures a plain TCP stream between the first client and the first data server, while nothing else moves.
+    /// Measures a plain TCP stream between the first client and the first data server, and then the disk, while nothing
+    /// else moves.
     ///
     /// # Errors
-    /// If it does not come to its end.
+    /// If one of them does not come to its end.
     pub fn speed(&self, config: &Config) -> Result<Speed> {
         let bytes = (config.link().bytes_per_second() * STREAM.as_secs_f64()) as u64;
         let (client, server) = (&self.clients[0], self.data_server());
@@ -128,7 +131,8 @@ impl Experiment {
             let mut streams = (0..STREAMS).map(|_| stream::measure(client, server, direction, bytes));
             streams.try_fold(0.0, |quickest: f64, stream| Ok(quickest.max(stream?)))
         };
-        Ok(Speed { up: quickest(Direction::Up)?, down: quickest(Direction::Down)? })
+        let (up, down) = (quickest(Direction::Up)?, quickest(Direction::Down)?);
+        Ok(Speed { up, down, disk: disk::measure(self.lab.folder())? })
     }
 
     /// The network and the folder that it is in.

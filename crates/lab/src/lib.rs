@@ -17,6 +17,7 @@
 mod client;
 mod command;
 pub mod config;
+pub mod disk;
 mod error;
 pub mod experiment;
 mod ganesha;

@@ -77,6 +77,8 @@ fn one(config: &Config, cluster: &Cluster, name: &str, out: Option<&Path>) -> Re
         };
         // Once more: the machine may have been busy with something else the first time.
         speed = speed.or_quicker(experiment.speed(config)?);
+        // What clients see has the lab's addresses in it, and two clusters of one system are one curve in a report.
+        results.system = format!("{}, {version}", cluster.system.name());
         table::set_bounds(&mut results, cluster, config.mount != "vers=3", speed);
         println!("{}:\n\n{}{}", run.name, table::HEADING, table::rows(&results));
         say_speed(config, speed);
@@ -94,9 +96,11 @@ fn one(config: &Config, cluster: &Cluster, name: &str, out: Option<&Path>) -> Re
 
 fn say_speed(config: &Config, speed: Speed) {
     println!(
-        "Links of {} Mbit/s; I, a plain TCP stream: {:.2} Mbit/s to the server, {:.2} Mbit/s from it.\n",
+        "Links of {} Mbit/s; I, a plain TCP stream: {:.2} Mbit/s to the server, {:.2} Mbit/s from it. R, the disk, with \
+         records of 1 MiB one after the other: {:.0} MB/s.\n",
         config.mbit,
         speed.up * 8.0 / 1e6,
-        speed.down * 8.0 / 1e6
+        speed.down * 8.0 / 1e6,
+        speed.disk / 1e6
     );
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use bench::model::{Disks, Files, Hardware, Load, Rate, Setup, Solution};
-use bench::result::{Bound, Measurement, Results};
+use bench::result::{Bound, Cache, Measurement, Results};
 use bench::task::Direction;
 
 use crate::config::{Cluster, System};
@@ -13,8 +13,8 @@ use crate::experiment::Speed;
 pub const HEADING: &str =
     "| measured | at | MB/s | Mbit/s | bound, MB/s | reached |\n| --- | --- | --- | --- | --- | --- |\n";
 
-/// Sets the bound of each transfer: what the model says that links of this speed allow. Disks are left out: all servers
-/// share the machine's, and what was written before is in its memory.
+/// Sets the bound of each transfer: what the model says that links of this speed allow. The disk counts for synchronous
+/// writes alone: other writes, and all reads, go through the servers' memory, and without it the bound is the stricter.
 pub fn set_bounds(results: &mut Results, cluster: &Cluster, straight: bool, speed: Speed) {
     let machines = results.machines.len().max(1) as u64;
     let one_file = results.run == "shared-read";
@@ -49,12 +49,15 @@ fn bound(
     };
     let clients = measurement.at.get("clients").copied().unwrap_or(machines).max(1);
     let link = Rate::new(link).ok();
+    let synchronous = measurement.cache == Cache::Direct && direction == Direction::Write;
+    // Each server's part of the one disk.
+    let disk = synchronous.then(|| Rate::new(speed.disk / f64::from(servers)).ok()).flatten();
     let hardware = Hardware {
         data_servers: servers.into(),
         disks: Disks::PerServer(1),
         client_link: link,
         server_link: link,
-        disk: None,
+        disk,
         client_cpu: None,
         uplink: None,
         switch: None,
