@@ -34,6 +34,21 @@ fn record_size_moves_the_file_six_times_for_each_size() {
 }
 
 #[test]
+fn a_file_that_one_run_wrote_and_kept_another_reads() {
+    let memory = Memory::default();
+    let run = |operation: &str| {
+        let line = format!(
+            "record-size / --size 8KiB --records 4KiB --verify --seed 7 --keep --folder f --operations {operation}"
+        );
+        let (results, trouble) = conduct(&memory, &line).expect("it begins");
+        assert_eq!(trouble, None);
+        shown(&results)
+    };
+    assert_eq!(run("write"), ["write record_bytes=4096: 8192 in 2"]);
+    assert_eq!(run("read"), ["read record_bytes=4096: 8192 in 2"]);
+}
+
+#[test]
 fn processes_have_a_file_each() {
     let results =
         measured(&Memory::default(), "processes / --size 8KiB --record 4KiB --processes 1,3 --verify");

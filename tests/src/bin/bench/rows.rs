@@ -14,9 +14,9 @@ pub struct Measure {
 
 /// How a row is measured.
 pub enum What {
-    /// `dd` of a new file.
+    /// `heorot bench record-size --operations write`: a new file.
     Write,
-    /// `dd` of that file, on a client that has nothing of it.
+    /// The same with `read`: that file, on a client that has nothing of it.
     Read,
     /// `heorot bench mdtest --operations OPERATION`.
     Names { operation: &'static str, processes: u64, count: u64, rounds: u64 },
@@ -64,7 +64,7 @@ impl Measure {
 
     pub fn row(&self) -> Row {
         let (name, unit) = match self.what {
-            What::Write => ("write 1 GiB, dd bs=1M conv=fsync".to_owned(), Unit::Bytes),
+            What::Write => ("write 1 GiB, records of 1 MiB, fsync at end".to_owned(), Unit::Bytes),
             What::Read => ("read 1 GiB, cold client".to_owned(), Unit::Bytes),
             What::Names { operation, processes, .. } => {
                 let described = match operation {

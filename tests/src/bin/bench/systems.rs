@@ -68,13 +68,17 @@ impl<'a> Systems<'a> {
 
     /// How many bytes or operations it was, and how many seconds.
     fn work(&self, at: &str, measure: &Measure) -> (f64, f64) {
-        let dd = |arguments: &str| {
-            let output = self.client.run_within(SLOW, &format!("dd bs=1M {arguments} 2>&1"));
-            ((FILE_MIB << 20) as f64, dd_seconds(&output))
+        let transfer = |operation: &str| {
+            let run = format!(
+                "record-size {at} --folder large --keep --size {FILE_MIB}MiB --records 1MiB --operations {operation}"
+            );
+            let results = self.load.run(&self.client, SLOW, &run);
+            let [one] = results.measurements.as_slice() else { panic!("one {operation}: {results:?}") };
+            (one.bytes as f64, one.seconds)
         };
         match measure.what {
-            What::Write => dd(&format!("if=/dev/zero of={at}/large count={FILE_MIB} conv=fsync")),
-            What::Read => dd(&format!("if={at}/large of=/dev/null")),
+            What::Write => transfer("write"),
+            What::Read => transfer("read"),
             What::Names { operation, processes, count, rounds } => {
                 let run = format!(
                     "mdtest {at} --folder {processes} --keep --processes {processes} --files {count} --sizes 4KiB \
@@ -137,14 +141,4 @@ impl Drop for Profile {
             let _ = recorder.wait();
         }
     }
-}
-
-/// Of `1073741824 bytes (1.1 GB, 1.0 GiB) copied, 1.81 s, 593 MB/s`.
-fn dd_seconds(output: &str) -> f64 {
-    let seconds = output
-        .split("copied, ")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next())
-        .and_then(|word| word.parse().ok());
-    seconds.unwrap_or_else(|| panic!("dd said: {output}"))
 }
