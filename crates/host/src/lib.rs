@@ -1,9 +1,10 @@
-//! What the machine provides: time, randomness, buffers, the secret of the cluster. The real ones, and ones that a
+//! What the machine provides: time, randomness, buffers, addresses on its interfaces. The real ones, and ones that a
 //! test drives. And how people write sizes. Everything above takes these as arguments, so that a whole cluster can run from one seed.
 
 mod buffer;
 mod clock;
 mod entropy;
+pub mod interface;
 pub mod size;
 
 pub use buffer::{Buffer, BufferPool};

@@ -1,0 +1,53 @@
+//! `hold_address ADDRESS SECONDS [INTERFACE]`: holds a service address until it is killed, as a metaserver does; the
+//! address is gone at most SECONDS and a bit later. For the tests, and to see what a machine and its network allow.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::task::{Context, Poll, Waker};
+use std::thread::sleep;
+use std::time::Duration;
+
+use host::interface::{ANNOUNCEMENT_GAPS, Interfaces, Patience, SystemInterfaces, announce_with_gaps, take};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (Some(Ok(address)), Some(Ok(seconds @ 1..))) =
+        (words.first().map(|word| word.parse()), words.get(1).map(|word| word.parse()))
+    else {
+        eprintln!("usage: hold_address ADDRESS SECONDS [INTERFACE]");
+        return ExitCode::from(2);
+    };
+    let Err(error) = hold(address, Duration::from_secs(seconds), words.get(2).map(String::as_str));
+    eprintln!("hold_address: {error}");
+    ExitCode::FAILURE
+}
+
+enum Never {}
+
+fn hold(address: IpAddr, time: Duration, named: Option<&str>) -> host::interface::Result<Never> {
+    let interfaces = SystemInterfaces::open()?;
+    let interface =
+        run(take(&interfaces, address, named, time, Patience::default(), |gap| async move { sleep(gap) }))?;
+    println!("holds {address} on {interface}");
+    std::thread::scope(|scope| {
+        // What a lost announcement costs is time, not the address.
+        scope.spawn(|| {
+            run(announce_with_gaps(&interfaces, address, &interface, &ANNOUNCEMENT_GAPS, async |gap| {
+                sleep(gap)
+            }))
+        });
+        loop {
+            sleep(time / 3);
+            interfaces.hold(address, &interface, time)?;
+        }
+    })
+}
+
+/// What sleeps like this is never pending.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("it sleeps in place"),
+    }
+}
