@@ -18,7 +18,7 @@ use crate::{Client, Error, Ganesha, Heorot, Lab, Namespace, Result, disk, heorot
 /// Where clients mount.
 const MOUNT_POINT: &str = "/mnt/lab";
 /// Long enough that its first round trips, and the burst of a token bucket, count for less than 0.1 %.
-const STREAM: Duration = Duration::from_secs(3);
+const STREAM: Duration = Duration::from_secs(5);
 const STREAMS: usize = 2;
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
