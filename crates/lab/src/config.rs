@@ -50,6 +50,8 @@ pub struct Cluster {
     pub data_servers: u16,
     /// Over how many data servers Heorot stripes a file; all, unless it says so.
     pub stripe_columns: Option<u16>,
+    /// Of each of its links, where it is not [`Config::mbit`]: a large cluster wants slower ones on the same CPUs.
+    pub mbit: Option<u64>,
 }
 
 /// Whose servers.
@@ -125,9 +127,9 @@ impl Config {
         Ok(())
     }
 
-    /// Every link.
-    pub fn link(&self) -> Link {
-        Link { mbit: self.mbit, delay: Duration::from_secs_f64(self.delay_ms / 1e3) }
+    /// Every link of a cluster.
+    pub fn link(&self, cluster: &Cluster) -> Link {
+        Link { mbit: cluster.mbit.unwrap_or(self.mbit), delay: Duration::from_secs_f64(self.delay_ms / 1e3) }
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::config::{Cluster, Config, Run, System};
 use crate::server::in_namespace;
 use crate::stream::{self, Direction};
-use crate::{Client, Error, Ganesha, Heorot, Lab, Namespace, Result, disk, heorot, interrupt};
+use crate::{Client, Error, Ganesha, Heorot, Lab, Link, Namespace, Result, disk, heorot, interrupt};
 
 /// Where clients mount.
 const MOUNT_POINT: &str = "/mnt/lab";
@@ -59,6 +59,7 @@ pub struct Experiment {
     /// Where commands of this machine are run: on a link without a limit. Whatever they start is found there.
     desk: Namespace,
     program: PathBuf,
+    link: Link,
     lab: Lab,
 }
 
@@ -73,7 +74,8 @@ impl Experiment {
     /// # Errors
     /// If something of it cannot be had.
     pub fn build(config: &Config, cluster: &Cluster) -> Result<Experiment> {
-        let (lab, link, program) = (Lab::open()?, Some(config.link()), heorot::program()?);
+        let (lab, shaped, program) = (Lab::open()?, config.link(cluster), heorot::program()?);
+        let link = Some(shaped);
         let servers = match cluster.system {
             System::Heorot => {
                 let (metaservers, data_servers) = (cluster.metaservers, cluster.data_servers);
@@ -92,7 +94,7 @@ impl Experiment {
             client.wait_booted()?;
         }
         let desk = lab.namespace(None)?;
-        let experiment = Experiment { clients, servers, desk, program, lab };
+        let experiment = Experiment { clients, servers, desk, program, link: shaped, lab };
         for client in &experiment.clients {
             client.run(MOUNT_TIMEOUT, &experiment.mount_script(&config.mount))?;
             if let Some(kib) = config.read_ahead_kib {
@@ -124,8 +126,8 @@ impl Experiment {
     ///
     /// # Errors
     /// If one of them does not come to its end.
-    pub fn speed(&self, config: &Config) -> Result<Speed> {
-        let bytes = (config.link().bytes_per_second() * STREAM.as_secs_f64()) as u64;
+    pub fn speed(&self) -> Result<Speed> {
+        let bytes = (self.link.bytes_per_second() * STREAM.as_secs_f64()) as u64;
         let (client, server) = (&self.clients[0], self.data_server());
         let quickest = |direction| {
             let mut streams = (0..STREAMS).map(|_| stream::measure(client, server, direction, bytes));
@@ -133,6 +135,11 @@ impl Experiment {
         };
         let (up, down) = (quickest(Direction::Up)?, quickest(Direction::Down)?);
         Ok(Speed { up, down, disk: disk::measure(self.lab.folder())? })
+    }
+
+    /// Of each machine.
+    pub fn link(&self) -> Link {
+        self.link
     }
 
     /// The network and the folder that it is in.

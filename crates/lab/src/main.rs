@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use lab::config::{Cluster, Config, System};
 use lab::experiment::{Experiment, Speed};
-use lab::{Error, Result, interrupt, table};
+use lab::{Error, Link, Result, interrupt, table};
 
 /// A cluster on one machine, with links as fast as you say
 #[derive(Debug, Parser)]
@@ -67,8 +67,8 @@ fn one(config: &Config, cluster: &Cluster, name: &str, out: Option<&Path>) -> Re
     };
     println!("## {}, {version}\n", cluster.title());
     let experiment = Experiment::build(config, cluster)?;
-    let mut speed = experiment.speed(config)?;
-    say_speed(config, speed);
+    let mut speed = experiment.speed()?;
+    say_speed(experiment.link(), speed);
     for run in &config.runs {
         let report = experiment.run(run)?;
         let Some(mut results) = report.results else {
@@ -76,12 +76,12 @@ fn one(config: &Config, cluster: &Cluster, name: &str, out: Option<&Path>) -> Re
             continue;
         };
         // Once more: the machine may have been busy with something else the first time.
-        speed = speed.or_quicker(experiment.speed(config)?);
+        speed = speed.or_quicker(experiment.speed()?);
         // What clients see has the lab's addresses in it, and two clusters of one system are one curve in a report.
         results.system = format!("{}, {version}", cluster.system.name());
         table::set_bounds(&mut results, cluster, config.mount != "vers=3", speed);
         println!("{}:\n\n{}{}", run.name, table::HEADING, table::rows(&results));
-        say_speed(config, speed);
+        say_speed(experiment.link(), speed);
         if let Some(folder) = out {
             let file = folder.join(format!("{name}-{}.json", run.name));
             let text =
@@ -94,11 +94,11 @@ fn one(config: &Config, cluster: &Cluster, name: &str, out: Option<&Path>) -> Re
     Ok(())
 }
 
-fn say_speed(config: &Config, speed: Speed) {
+fn say_speed(link: Link, speed: Speed) {
     println!(
         "Links of {} Mbit/s; I, a plain TCP stream: {:.2} Mbit/s to the server, {:.2} Mbit/s from it. R, the disk, with \
          records of 1 MiB one after the other: {:.0} MB/s.\n",
-        config.mbit,
+        link.mbit,
         speed.up * 8.0 / 1e6,
         speed.down * 8.0 / 1e6,
         speed.disk / 1e6

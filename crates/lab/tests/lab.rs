@@ -35,8 +35,8 @@ fn nothing_is_quicker_than_its_link_and_nothing_is_left_of_a_lab() {
         "they are found while there"
     );
 
-    let speed = experiment.speed(&config).unwrap_or_else(|e| panic!("{e}"));
-    let link = config.link().bytes_per_second();
+    let speed = experiment.speed().unwrap_or_else(|e| panic!("{e}"));
+    let link = experiment.link().bytes_per_second();
     for (way, rate) in [("up", speed.up), ("down", speed.down)] {
         let share = rate / link;
         assert!((STREAM_MIN..STREAM_MAX * SLACK).contains(&share), "{way}: {share:.4} of the link");
