@@ -50,6 +50,8 @@ pub struct Cluster {
     pub data_servers: u16,
     /// Over how many data servers Heorot stripes a file; all, unless it says so.
     pub stripe_columns: Option<u16>,
+    /// How much of a file is on one data server before the next has its turn; without it, as Heorot chooses.
+    pub stripe_unit_kib: Option<u32>,
     /// Of each of its links, where it is not [`Config::mbit`]: a large cluster wants slower ones on the same CPUs.
     pub mbit: Option<u64>,
 }

@@ -80,7 +80,7 @@ impl Experiment {
             System::Heorot => {
                 let (metaservers, data_servers) = (cluster.metaservers, cluster.data_servers);
                 let heorot = Heorot::start(&lab, &program, metaservers, data_servers, link)?;
-                heorot.stripe(&program, cluster.columns())?;
+                heorot.stripe(&program, cluster.columns(), cluster.stripe_unit_kib)?;
                 Servers::Heorot(heorot)
             }
             System::Ganesha => {

@@ -175,18 +175,21 @@ impl Heorot {
         &self.namespaces
     }
 
-    /// Has new files striped over so many data servers.
+    /// Has new files striped over so many data servers, in units of so many KiB.
     ///
     /// # Errors
     /// If the metaserver refuses.
-    pub fn stripe(&self, program: &Path, columns: u16) -> Result<()> {
-        let columns = columns.to_string();
-        let output = self.ask(program, &["stripe", "set", "/", "--columns", &columns])?;
+    pub fn stripe(&self, program: &Path, columns: u16, unit_kib: Option<u32>) -> Result<()> {
+        let mut words =
+            vec!["stripe".into(), "set".into(), "/".into(), "--columns".into(), columns.to_string()];
+        words.extend(unit_kib.into_iter().flat_map(|kib| ["--unit".into(), format!("{kib}KiB")]));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = self.ask(program, &words)?;
         if output.status.success() {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Error::Refused { command: format!("heorot stripe set / --columns {columns}"), said })
+        Err(Error::Refused { command: format!("heorot {}", words.join(" ")), said })
     }
 
     /// `heorot WORDS --admin ADDRESS`.
