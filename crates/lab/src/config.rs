@@ -26,6 +26,9 @@ pub struct Config {
     pub mount: String,
     /// What clients read ahead in each file, as `/sys/class/bdi/*/read_ahead_kb`; without it, their kernel's choice.
     pub read_ahead_kib: Option<u32>,
+    /// How much a client has written before it begins to send, as `vm.dirty_background_bytes`; without it, as their
+    /// kernel chooses (a tenth of memory).
+    pub dirty_background_kib: Option<u32>,
     /// What is built, one after the other.
     #[serde(rename = "cluster")]
     pub clusters: Vec<Cluster>,

@@ -102,6 +102,10 @@ impl Experiment {
                     format!("echo {kib} >/sys/class/bdi/$(mountpoint -d {MOUNT_POINT})/read_ahead_kb");
                 client.run(MOUNT_TIMEOUT, &script)?;
             }
+            if let Some(kib) = config.dirty_background_kib {
+                let script = format!("echo {} >/proc/sys/vm/dirty_background_bytes", u64::from(kib) << 10);
+                client.run(MOUNT_TIMEOUT, &script)?;
+            }
         }
         Ok(experiment)
     }
