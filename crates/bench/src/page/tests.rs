@@ -173,6 +173,15 @@ fn a_legend_has_room_for_long_names() {
 }
 
 #[test]
+fn each_plot_has_a_name_that_a_file_can_have() {
+    let point = |clients: u64, rate| measurement("../Read", &[("clients", clients)], rate);
+    let plots = super::plots(&[source(results("Heorot", "cluster", vec![point(1, 10.0), point(2, 20.0)]))]);
+    let [(name, svg)] = plots.as_slice() else { panic!("{plots:?}") };
+    assert_eq!(name, "cluster-read");
+    assert!(svg.starts_with("<svg") && svg.contains("../Read"), "{svg}");
+}
+
+#[test]
 fn the_page_loads_nothing() {
     let points = (1..=3).map(|n| measurement("read", &[("clients", n)], 10.0)).collect();
     let page = page(&[source(results("Heorot", "shared-read", points))]);
@@ -255,9 +264,9 @@ fn files_that_are_no_results_are_refused_in_one_line_that_names_the_file() {
     let file = dir.path().join("good.json");
     fs::write(&file, good.to_string()).unwrap();
     let output = dir.path().join("no/such/folder.html");
-    let error = report(&ReportArgs { files: vec![file.clone()], output }).unwrap_err();
+    let error = report(&ReportArgs { files: vec![file.clone()], output, plots: None }).unwrap_err();
     assert!(error.starts_with("write ") && error.contains("folder.html"), "{error}");
     let output = dir.path().join("report.html");
-    report(&ReportArgs { files: vec![file], output: output.clone() }).unwrap();
+    report(&ReportArgs { files: vec![file], output: output.clone(), plots: None }).unwrap();
     assert!(fs::read_to_string(output).unwrap().contains("Heorot"));
 }
