@@ -19,6 +19,7 @@ mod dice;
 mod ganesha;
 mod lab;
 mod load;
+mod metaservers;
 mod metrics;
 mod ports;
 pub mod scripts;
@@ -30,6 +31,7 @@ pub use dice::Dice;
 pub use ganesha::Ganesha;
 pub use lab::Lab;
 pub use load::Load;
+pub use metaservers::Metaservers;
 pub use metrics::{FileBytes, Metrics, Traffic};
 pub use ports::free_ports;
 

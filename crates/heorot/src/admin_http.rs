@@ -162,6 +162,27 @@ async fn metaserver_status(metaserver: &Metaserver) -> Result<Status, Refused> {
         objects: t.objects,
         state: api::state(t.alive, t.failed),
     };
+    let group = &report.group;
+    let metaserver = |(id, member, voter): &(u64, replica::Member, bool)| api::Metaserver {
+        id: format!("{id:016x}"),
+        name: member.name.clone(),
+        consensus: member.address.clone(),
+        role: match (group.leader == Some(*id), voter) {
+            (true, _) => "leader",
+            (false, true) => "voter",
+            (false, false) => "learner",
+        }
+        .into(),
+        answers: *id == group.id,
+    };
+    let metaservers = group.members.iter().map(metaserver).collect();
+    let name =
+        |id: &u64| group.members.iter().find(|(of, ..)| of == id).map(|(_, member, _)| member.name.clone());
+    let service_address = |(address, holder): (&std::net::IpAddr, &Option<u64>)| api::ServiceAddress {
+        address: address.to_string(),
+        holder: holder.as_ref().and_then(name),
+    };
+    let service_addresses = report.service_addresses.iter().map(service_address).collect();
     let data_servers = report.data_servers.into_iter().map(|s| api::DataServer {
         id: format!("{:016x}", s.id.0),
         name: s.name,
@@ -179,6 +200,8 @@ async fn metaserver_status(metaserver: &Metaserver) -> Result<Status, Refused> {
         work: report.work,
         proxied_read_bytes: report.bytes_read_here,
         proxied_written_bytes: report.bytes_written_here,
+        metaservers,
+        service_addresses,
         data_servers: data_servers.collect(),
     })
 }

@@ -19,6 +19,10 @@ pub(crate) struct Status {
     /// File bytes that went through the metaserver.
     pub proxied_read_bytes: u64,
     pub proxied_written_bytes: u64,
+    /// One, unless it is one of a group.
+    pub metaservers: Vec<Metaserver>,
+    /// Of the leader; others do not know.
+    pub service_addresses: Vec<ServiceAddress>,
     pub data_servers: Vec<DataServer>,
 }
 
@@ -29,6 +33,25 @@ pub(crate) struct DataServerStatus {
     pub version: String,
     pub name: String,
     pub targets: Vec<Target>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Metaserver {
+    pub id: String,
+    pub name: String,
+    /// Where the others reach it.
+    pub consensus: String,
+    /// "leader", "voter" or "learner".
+    pub role: String,
+    /// Whether it is the one that answers.
+    pub answers: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServiceAddress {
+    pub address: String,
+    /// The name of the metaserver that holds it; none: nobody, for a moment.
+    pub holder: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

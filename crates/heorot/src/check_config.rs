@@ -18,7 +18,8 @@ pub(crate) fn check_config(args: &CheckConfigArgs) -> Result<(), Failure> {
 fn check(file: &Path, text: &str) -> Result<String, ConfigError> {
     let name = file.display();
     if config::matching_keys(text, &ds::KEYS) > config::matching_keys(text, &mds::KEYS) {
-        let DsConfig { advertise, metaserver, targets, .. } = DsConfig::parse(file, text)?;
+        let DsConfig { advertise, metaservers, targets, .. } = DsConfig::parse(file, text)?;
+        let metaserver = metaservers.join(", ");
         let count = targets.len();
         return Ok(format!(
             "{name}: right: a data server at {advertise} with {count} targets, of metaserver {metaserver}"

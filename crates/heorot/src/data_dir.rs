@@ -52,6 +52,9 @@ struct Identity {
     /// How many data servers `heorot up` runs here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data_servers: Option<u16>,
+    /// Which member of its group of metaservers this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    member: Option<u64>,
 }
 
 /// A directory, locked for this process.
@@ -96,6 +99,11 @@ impl DataDir {
         self.identity.as_ref()?.data_servers
     }
 
+    /// Which member of its group of metaservers was noted here.
+    pub(crate) fn member(&self) -> Option<u64> {
+        self.identity.as_ref()?.member
+    }
+
     /// Checks that the directory is this cluster's.
     pub(crate) fn check(&self, cluster: &[u8; 16]) -> Result<(), DataDirError> {
         let wanted = hex(cluster);
@@ -113,9 +121,23 @@ impl DataDir {
         cluster: &[u8; 16],
         data_servers: Option<u16>,
     ) -> Result<(), DataDirError> {
+        self.note(cluster, data_servers, self.member())
+    }
+
+    /// The same, and which member of its group of metaservers it is.
+    pub(crate) fn claim_member(&mut self, cluster: &[u8; 16], member: u64) -> Result<(), DataDirError> {
+        self.note(cluster, self.data_servers(), Some(member))
+    }
+
+    fn note(
+        &mut self,
+        cluster: &[u8; 16],
+        data_servers: Option<u16>,
+        member: Option<u64>,
+    ) -> Result<(), DataDirError> {
         self.check(cluster)?;
         let kind = self.kind.to_string();
-        let identity = Identity { format: FORMAT, kind, cluster: hex(cluster), data_servers };
+        let identity = Identity { format: FORMAT, kind, cluster: hex(cluster), data_servers, member };
         if self.identity.as_ref() != Some(&identity) {
             write_identity(&self.path, &identity).map_err(io_error("write identity.toml in", &self.path))?;
             self.identity = Some(identity);

@@ -25,7 +25,7 @@ pub(crate) struct DsSettings {
     /// What names the address to listen on: for error messages.
     pub listen_setting: &'static str,
     pub advertise: SocketAddr,
-    pub metaserver: SocketAddr,
+    pub metaservers: Vec<SocketAddr>,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct DsSettings {
 pub(crate) struct RunningDs {
     pub data_server: Arc<DataServer>,
     server: Server,
-    heartbeat: JoinHandle<()>,
+    heartbeats: Vec<JoinHandle<()>>,
 }
 
 impl RunningDs {
@@ -42,8 +42,11 @@ impl RunningDs {
     pub(crate) async fn start(settings: DsSettings, secret: &Secret) -> Result<Self, Failure> {
         let entropy = Arc::new(SystemEntropy);
         let program = (wire::cluster::PROGRAM, wire::cluster::VERSION);
-        let peer = Arc::new(Peer::new(settings.metaserver, program, secret.peer_key(), entropy.clone()));
-        let lengths = Arc::new(MetaserverLengths { peer: Arc::clone(&peer), key: secret.handle_key() });
+        let peer = |address: &SocketAddr| {
+            Arc::new(Peer::new(*address, program, secret.peer_key(), Arc::new(SystemEntropy)))
+        };
+        let peers: Vec<_> = settings.metaservers.iter().map(peer).collect();
+        let lengths = Arc::new(MetaserverLengths { peers: peers.clone(), key: secret.handle_key() });
         let config = DataServerConfig {
             data_dir: settings.data_dir,
             targets: settings.targets,
@@ -59,13 +62,14 @@ impl RunningDs {
         let server = Server::start(settings.listen, data_server.programs(), Limits::default(), metrics)
             .await
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
-        let heartbeat = tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, peer));
-        Ok(Self { data_server, server, heartbeat })
+        let beat = |peer| tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, peer));
+        let heartbeats = peers.into_iter().map(beat).collect();
+        Ok(Self { data_server, server, heartbeats })
     }
 
     /// Ends it. What clients did not commit stays in the page cache, and is synced at the next start.
     pub(crate) fn stop(self) {
-        self.heartbeat.abort();
+        self.heartbeats.iter().for_each(JoinHandle::abort);
         self.server.stop();
     }
 }
@@ -79,12 +83,16 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         let why = "a data server does not make one: the metaserver does, at its first start".to_string();
         SecretError::Lost(config.secret_file.clone(), why)
     })?;
+    let mut metaservers = Vec::new();
+    for name in &config.metaservers {
+        metaservers.push(resolve(name).await?);
+    }
     let settings = DsSettings {
         name: config.name.clone().unwrap_or_else(host_name),
         listen: config.listen,
         listen_setting: "`listen`",
         advertise: config.advertise,
-        metaserver: resolve(&config.metaserver).await?,
+        metaservers,
         data_dir: config.data_dir.clone(),
         targets: config.targets.clone(),
     };

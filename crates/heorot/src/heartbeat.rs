@@ -17,9 +17,9 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// Between two tries to reach a lost one: a client waits for this.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Asks the metaserver how long an object is.
+/// Asks a metaserver how long an object is: any, and the next one if it does not answer.
 pub(crate) struct MetaserverLengths {
-    pub peer: Arc<Peer>,
+    pub peers: Vec<Arc<Peer>>,
     pub key: HandleKey,
 }
 
@@ -27,25 +27,28 @@ impl ObjectLengths for MetaserverLengths {
     fn length(&self, object: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>> {
         Box::pin(async move {
             let args = size::Args { handle: object.seal(&self.key) };
-            let answer: Result<size::Res, CallFailure> =
-                self.peer.call(Procedure::Size as u32, &args, ANSWER_TIME_MAX).await;
-            match answer {
-                Ok(Ok(size)) => Some(size.len),
-                Ok(Err(status)) => {
-                    tracing::debug!(?status, "the metaserver does not know the object's length");
-                    None
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "the metaserver cannot be asked for an object's length");
-                    None
+            for peer in &self.peers {
+                let answer: Result<size::Res, CallFailure> =
+                    peer.call(Procedure::Size as u32, &args, ANSWER_TIME_MAX).await;
+                match answer {
+                    Ok(Ok(size)) => return Some(size.len),
+                    Ok(Err(status)) => {
+                        tracing::debug!(?status, "the metaservers do not know the object's length");
+                        return None;
+                    }
+                    Err(error) => {
+                        let metaserver = peer.address();
+                        tracing::debug!(%metaserver, %error, "cannot be asked for an object's length");
+                    }
                 }
             }
+            None
         })
     }
 }
 
-/// Registers `server`, reached at `advertise`, again and again. Losing the metaserver, and finding it again, is logged
-/// once.
+/// Registers `server`, reached at `advertise`, with one metaserver, again and again: each has to know that it lives.
+/// Losing the metaserver, and finding it again, is logged once.
 pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, peer: Arc<Peer>) {
     let mut trouble: Option<String> = None;
     let mut known = false;

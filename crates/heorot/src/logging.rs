@@ -10,6 +10,9 @@ use tracing_subscriber::reload::{Error, Handle};
 pub(crate) const DEFAULT: &str = "info";
 /// The same before a configuration is read. `heorot bench` has none; it speaks NFS with nfs-rs, whose errors say it all.
 const AT_START: &str = "info,nfs_rs=off";
+/// Before what is said: of consensus, the steps of each vote and each heartbeat that did not arrive are for who asks for
+/// them by name; what they come to is logged by the replica.
+const BEFORE: &str = "openraft=error";
 const VARIABLE: &str = "HEOROT_LOG";
 
 type Change = Box<dyn Fn(EnvFilter) -> Result<(), Error> + Send + Sync>;
@@ -20,10 +23,8 @@ static CHANGE: OnceLock<Change> = OnceLock::new();
 /// Starts logging, as `HEOROT_LOG` says: `info` unless it says otherwise.
 pub(crate) fn start(json: bool) {
     let (filter, bad) = match std::env::var(VARIABLE) {
-        Ok(text) => {
-            EnvFilter::try_new(&text).map_or_else(|e| (EnvFilter::new(DEFAULT), Some(e)), |f| (f, None))
-        }
-        Err(_) => (EnvFilter::new(AT_START), None),
+        Ok(text) => filter(&text).map_or_else(|e| (EnvFilter::new(DEFAULT), Some(e)), |f| (f, None)),
+        Err(_) => (EnvFilter::new(format!("{BEFORE},{AT_START}")), None),
     };
     let format =
         tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
@@ -48,14 +49,18 @@ fn changed_by<S: Send + Sync + 'static>(handle: Handle<EnvFilter, S>) {
     }
 }
 
+fn filter(text: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    EnvFilter::try_new(format!("{BEFORE},{text}"))
+}
+
 /// Whether `text` says what is to be logged.
 pub(crate) fn check(text: &str) -> Result<(), String> {
-    EnvFilter::try_new(text).map(drop).map_err(|e| e.to_string())
+    filter(text).map(drop).map_err(|e| e.to_string())
 }
 
 /// Logs what `text` says from now on, as a configuration file has it. The environment, if it says anything, wins.
 pub(crate) fn set(text: &str) {
-    let Ok(filter) = EnvFilter::try_new(text) else { return };
+    let Ok(filter) = filter(text) else { return };
     if let Some(Err(error)) = CHANGE.get().map(|change| change(filter)) {
         tracing::warn!(%error, "what is logged stays as it was");
     }

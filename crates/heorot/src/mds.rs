@@ -1,20 +1,21 @@
 //! Runs a metaserver.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use host::interface::SystemInterfaces;
 use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
-use metaserver::{DefaultStripe, Exports, Metaserver, MetaserverConfig};
+use metaserver::{DefaultStripe, Exports, Members, Metaserver, MetaserverConfig, ServiceAddresses, Upcalls};
 use namespace::{Stamp, Time};
 use nfs::Server;
-use replica::{Replica, ReplicaConfig};
+use replica::{Member, Replica, ReplicaConfig, Transport};
 use store::RedbStore;
 
 use crate::admin_http::{Admin, AdminServer};
 use crate::cli::ConfigArgs;
-use crate::config::mds::MdsConfig;
+use crate::config::mds::{GroupConfig, MdsConfig};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::secret::Secret;
@@ -23,6 +24,12 @@ use crate::{config, listen, logging, reload};
 
 /// The kind of a metaserver's data directory.
 pub(crate) const KIND: &str = "metaserver";
+/// The first member of every group. The others' numbers are random, of 63 bits: TOML has no more.
+const FOUNDER: u64 = 1;
+/// For a new member to get all that the others have.
+const JOIN_TIME_MAX: Duration = Duration::from_secs(600);
+/// Then whoever is elected leads.
+const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(2);
 /// There is one volume so far.
 const VOLUME: u32 = 1;
 /// What a first start writes: a log segment of 32 MiB, and the store.
@@ -41,12 +48,17 @@ pub(crate) struct MdsSettings {
     pub clean_every: Duration,
     pub reserve_bytes: u64,
     pub metadata_memory_bytes: u64,
+    /// None: it is the only one.
+    pub group: Option<GroupConfig>,
+    pub service_addresses: Vec<IpAddr>,
 }
 
 /// A metaserver that runs.
 pub(crate) struct RunningMds {
     pub metaserver: Arc<Metaserver>,
     server: Server,
+    /// For the other metaservers.
+    consensus: Option<Server>,
     replica: Replica,
     _dir: DataDir,
 }
@@ -68,13 +80,47 @@ impl RunningMds {
         let wall = clock.wall();
         let time = Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds };
         let stamp = Stamp { time, random: entropy.u64() };
+        let group = settings.group;
+        let joins = group.as_ref().and_then(|group| group.join).filter(|_| dir.member().is_none());
+        // Never used again, so that a metaserver that lost its log is not taken for the one that had it.
+        let id = dir
+            .member()
+            .unwrap_or_else(|| if joins.is_some() { (entropy.u64() >> 1).max(FOUNDER + 1) } else { FOUNDER });
+        let member = group.as_ref().map_or_else(Member::default, |group| Member {
+            name: group.name.clone(),
+            address: group.consensus.to_string(),
+        });
+        let founds = joins.is_none() && dir.member().is_none();
+        let path = dir.path().to_owned();
+        let config = ReplicaConfig { dir: path, reserve_bytes, id, member: member.clone(), founds };
+        let members: Arc<dyn Transport> = Arc::new(Members::new(secret.peer_key(), entropy.clone()));
+        let (observer, follower) = metaserver::upcalls();
         // A replay after a crash takes a while and would keep a thread of the runtime.
         let opened = tokio::task::spawn_blocking(move || {
-            let replica = open_replica(dir.path(), reserve_bytes, memory_bytes, stamp)?;
-            dir.claim(&cluster, None)?;
+            let replica = open_replica(config, memory_bytes, stamp, members, observer)?;
+            dir.claim_member(&cluster, id)?;
             Ok::<_, Failure>((replica, dir))
         });
         let (replica, dir) = opened.await??;
+        let consensus = match &group {
+            Some(group) => {
+                let (address, peer_key) = (group.consensus, secret.peer_key());
+                let server = metaserver::serve_members(replica.clone(), address, peer_key, entropy.clone());
+                Some(server.await.map_err(|e| listen::refused(address, "`consensus`", &e))?)
+            }
+            None => None,
+        };
+        if let Some(join) = joins {
+            tracing::info!(%join, "asking to be taken in");
+            let joined = replica.join(&join.to_string(), member.clone(), JOIN_TIME_MAX).await;
+            joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
+        }
+        replica.ready().await.map_err(|e| Failure::new(e.to_string()))?;
+        if group.is_some() {
+            // It may have moved since it was taken in, or have been alone.
+            let introduced = replica.introduce(member).await;
+            introduced.map_err(|why| Failure::new(format!("`consensus`: {why}")))?;
+        }
         let config = MetaserverConfig {
             volume: VOLUME,
             cluster,
@@ -85,11 +131,21 @@ impl RunningMds {
         };
         let (key, peer_key) = (secret.handle_key(), secret.peer_key());
         let metaserver = Metaserver::new(config, replica.clone(), key, peer_key, clock, entropy)?;
+        metaserver.follow_others(follower);
         let server = metaserver
             .serve(settings.listen)
             .await
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
-        Ok(Self { metaserver, server, replica, _dir: dir })
+        if !settings.service_addresses.is_empty() {
+            let interfaces = SystemInterfaces::open();
+            let interfaces = interfaces.map_err(|e| Failure::new(format!("`service_addresses`: {e}")))?;
+            metaserver.hold_addresses(ServiceAddresses {
+                addresses: settings.service_addresses,
+                interface: None,
+                interfaces: Arc::new(interfaces),
+            });
+        }
+        Ok(Self { metaserver, server, consensus, replica, _dir: dir })
     }
 
     /// Where it listens.
@@ -107,9 +163,12 @@ impl RunningMds {
 
     /// Ends it, with all that was acknowledged in the store.
     pub(crate) async fn stop(self) {
-        let Self { metaserver, server, replica, _dir } = self;
+        let Self { metaserver, server, consensus, replica, _dir } = self;
         server.stop();
         metaserver.stop();
+        // Somebody else leads before this one is gone, so that nobody waits for an election.
+        replica.hand_over(HAND_OVER_TIME_MAX).await;
+        consensus.iter().for_each(Server::stop);
         drop((metaserver, server));
         let stopped = tokio::task::spawn_blocking(move || replica.stop());
         if tokio::time::timeout(STOP_TIME_MAX, stopped).await.is_err() {
@@ -118,8 +177,15 @@ impl RunningMds {
     }
 }
 
-fn open_replica(dir: &Path, reserve_bytes: u64, memory_bytes: u64, stamp: Stamp) -> Result<Replica, Failure> {
-    let explain = |error: String| match free_bytes(dir) {
+fn open_replica(
+    config: ReplicaConfig,
+    memory_bytes: u64,
+    stamp: Stamp,
+    members: Arc<dyn Transport>,
+    observer: Arc<Upcalls>,
+) -> Result<Replica, Failure> {
+    let (dir, reserve_bytes) = (config.dir.clone(), config.reserve_bytes);
+    let explain = |error: String| match free_bytes(&dir) {
         Some(free) if free < reserve_bytes && !error.contains("free some") => {
             Failure::new(format!("{error}; {} has only {} left: free some", dir.display(), size::show(free)))
         }
@@ -128,9 +194,7 @@ fn open_replica(dir: &Path, reserve_bytes: u64, memory_bytes: u64, stamp: Stamp)
     let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
     let store =
         RedbStore::open(dir.join("namespace.redb"), memory_bytes).map_err(|e| explain(e.to_string()))?;
-    let config = ReplicaConfig { dir: dir.into(), reserve_bytes };
-    Replica::open(config, Arc::new(store), &mut |edit| namespace::format(edit, &stamp))
-        .map_err(|e| explain(e.to_string()))
+    Replica::open(config, Arc::new(store), stamp, members, observer).map_err(|e| explain(e.to_string()))
 }
 
 fn free_bytes(dir: &Path) -> Option<u64> {
@@ -173,12 +237,20 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
         clean_every: config.clean_every,
         reserve_bytes: config.reserve_bytes,
         metadata_memory_bytes: config.metadata_memory_bytes,
+        group: config.group.clone(),
+        service_addresses: config.service_addresses.clone(),
     };
-    let running = RunningMds::start(settings, dir, &secret).await?;
+    let stop = signals.stop();
+    tokio::pin!(stop);
+    let running = tokio::select! {
+        running = RunningMds::start(settings, dir, &secret) => running?,
+        // Before the others are there to agree with, it waits for them.
+        () = &mut stop => return Ok(()),
+    };
     let admin = AdminServer::start(config.admin, "`admin`", Admin::new(Some(&running), &[])).await?;
     tracing::info!(address = %running.address(), "ready");
     let outcome = tokio::select! {
-        () = signals.stop() => Ok(()),
+        () = &mut stop => Ok(()),
         failure = running.failed() => Err(failure),
         () = reload::metaserver(hangups, &args.config, &config, &running.metaserver) => Ok(()),
     };

@@ -144,6 +144,8 @@ mod tests {
             work: 0,
             proxied_read_bytes: 0,
             proxied_written_bytes: 0,
+            metaservers: vec![],
+            service_addresses: vec![],
             data_servers: vec![server],
         };
         let page = page(std::iter::once(&cluster(&status)));

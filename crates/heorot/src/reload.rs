@@ -39,6 +39,8 @@ pub(crate) async fn metaserver(
                 ("lease_seconds", new.lease != started.lease),
                 ("clean_interval_seconds", new.clean_every != started.clean_every),
                 ("reserve", new.reserve_bytes != started.reserve_bytes),
+                ("service_addresses", new.service_addresses != started.service_addresses),
+                ("name, consensus or join", new.group != started.group),
                 ("metadata_memory", new.metadata_memory_bytes != started.metadata_memory_bytes),
             ]);
             logging::set(&new.log);
@@ -59,7 +61,7 @@ pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsC
             differing(&[
                 ("listen", new.listen != started.listen),
                 ("advertise", new.advertise != started.advertise),
-                ("metaserver", new.metaserver != started.metaserver),
+                ("metaserver", new.metaservers != started.metaservers),
                 ("secret_file", new.secret_file != started.secret_file),
                 ("data_dir", new.data_dir != started.data_dir),
                 ("targets", new.targets != started.targets),

@@ -48,6 +48,18 @@ fn table(status: &Status) -> String {
     if status.work > 0 {
         line(&mut out, format_args!("{} files wait for their objects to be cut or removed", status.work));
     }
+    if status.metaservers.len() > 1 {
+        out.push('\n');
+        for metaserver in &status.metaservers {
+            let answers = if metaserver.answers { ", answers here" } else { "" };
+            let (name, at, role) = (&metaserver.name, &metaserver.consensus, &metaserver.role);
+            line(&mut out, format_args!("metaserver {name} at {at}: {role}{answers}"));
+        }
+    }
+    for service in &status.service_addresses {
+        let holder = service.holder.as_deref().unwrap_or("nobody");
+        line(&mut out, format_args!("service address {}: held by {holder}", service.address));
+    }
     out.push('\n');
     let headings = ["data server", "address", "target", "total", "free", "used", "objects", "state"];
     let mut rows = vec![headings.map(String::from)];
@@ -141,6 +153,8 @@ mod tests {
             work: 0,
             proxied_read_bytes: 0,
             proxied_written_bytes: 3 << 19,
+            metaservers: vec![],
+            service_addresses: vec![],
             data_servers: vec![
                 server("ds0", vec![target("/a", 75 << 30, 12, "ok")]),
                 server("ds1", vec![target("", 0, 9, "silent")]),

@@ -115,6 +115,8 @@ async fn start_mds(
         clean_every: CLEAN_DEFAULT,
         reserve_bytes: RESERVE_DEFAULT_BYTES,
         metadata_memory_bytes: crate::memory::store_bytes_default(),
+        group: None,
+        service_addresses: vec![],
     };
     RunningMds::start(settings, DataDir::open(&dir.join("mds"), mds::KIND)?, secret).await
 }
@@ -128,7 +130,7 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
         listen: address,
         listen_setting: LISTEN,
         advertise: address,
-        metaserver: mds,
+        metaservers: vec![mds],
         targets: vec![data_dir.clone()],
         data_dir,
     };

@@ -83,10 +83,16 @@ impl Server {
     /// # Errors
     /// If it does not start.
     pub fn start(&mut self) -> Result<()> {
-        if !self.is_running() {
-            self.launch()?;
-        }
+        self.begin()?;
         self.wait_until_ready()
+    }
+
+    /// Starts it, and does not wait; does nothing if it runs.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn begin(&mut self) -> Result<()> {
+        if self.is_running() { Ok(()) } else { self.launch() }
     }
 
     /// `kill -9`, and waits until it is gone.

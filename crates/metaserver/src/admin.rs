@@ -2,9 +2,12 @@
 //!
 //! Plain values: how they look as text or JSON is for whoever shows them.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use namespace::{Command, DataServer, DataServerId, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
+use replica::NodeId;
 use store::{StoreError, View};
 use wire::nfs4::Status;
 
@@ -51,6 +54,10 @@ pub struct StatusReport {
     pub bytes_read_here: u64,
     /// File bytes that clients wrote through this server.
     pub bytes_written_here: u64,
+    /// The metaservers, and which of them leads.
+    pub group: replica::Standing,
+    /// Who holds which service address; only the metaserver that leads knows.
+    pub service_addresses: BTreeMap<IpAddr, Option<NodeId>>,
     /// All data servers that ever registered, by id.
     pub data_servers: Vec<DataServerReport>,
 }
@@ -113,6 +120,8 @@ impl Metaserver {
             work: read::work(&*view, WORK_COUNTED_MAX).map_err(store)?.len() as u64,
             bytes_read_here: self.metrics.file_bytes_read.get(),
             bytes_written_here: self.metrics.file_bytes_written.get(),
+            group: self.replica.standing(),
+            service_addresses: self.address_owners(),
             data_servers,
         })
     }

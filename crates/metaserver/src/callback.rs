@@ -10,13 +10,30 @@ use wire::nfs4::callback::{CbArgOp, CbOpNum};
 use crate::Metaserver;
 
 impl Metaserver {
-    /// Calls `client` back over the first of its sessions that takes the call; returns what it said. The call does not
+    /// Calls `client` back, over a connection to this metaserver or to another; returns what it said. The call does not
     /// borrow the server, so that nobody need wait for it.
     pub(crate) fn call_back(
         &self,
         client: ClientId,
         op: CbArgOp,
     ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static {
+        let elsewhere = self.call_back_elsewhere(client, &op);
+        let here = self.call_back_here(client, op);
+        async move {
+            match here.await {
+                // A client has its connection to one metaserver.
+                Err(CallbackError::NoConnection) => elsewhere.await,
+                outcome => outcome,
+            }
+        }
+    }
+
+    /// Calls `client` back over the first of its sessions here that takes the call.
+    pub(crate) fn call_back_here(
+        &self,
+        client: ClientId,
+        op: CbArgOp,
+    ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static + use<> {
         let sessions = self.sessions.of_client(client);
         let metrics = std::sync::Arc::clone(&self.metrics);
         async move {

@@ -64,7 +64,10 @@ impl Metaserver {
                 Ok(()) => self.register_data_server(args).await,
                 Err(status) => Err(status),
             }),
-            Call::Size(args) => Reply::Size(proven.and_then(|()| self.object_len(&args.handle))),
+            Call::Size(args) => Reply::Size(match proven {
+                Ok(()) => self.object_len(&args.handle).await,
+                Err(status) => Err(status),
+            }),
         }
     }
 
@@ -93,11 +96,12 @@ impl Metaserver {
     }
 
     /// The length that the object with this handle has in a file of its present size.
-    fn object_len(&self, handle: &Bytes) -> size::Res {
+    async fn object_len(&self, handle: &Bytes) -> size::Res {
         let object = ObjectHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
         if object.file.volume != self.config.volume {
             return Err(Status::Stale);
         }
+        self.see_all().await.map_err(|_| Status::Io)?;
         let view = self.view().map_err(|_| Status::Io)?;
         let inode = read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?;
         let inode = inode.filter(|i| i.generation == object.file.generation).ok_or(Status::Stale)?;

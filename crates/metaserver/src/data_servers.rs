@@ -80,6 +80,18 @@ impl DataServers {
         }
     }
 
+    /// Another metaserver took in a data server. What is known of its targets stays, where they are reached as before.
+    pub(crate) fn learn(&self, server: &DataServer) {
+        let address = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok());
+        let known = self.targets.read().is_ok_and(|targets| {
+            let same = |t: &Target| t.server == server.id && Some(t.peer.address()) == address;
+            server.targets.iter().all(|id| targets.get(id).is_some_and(same))
+        });
+        if !known {
+            self.put(server, None);
+        }
+    }
+
     /// What its server answered about it just now.
     pub(crate) fn update(&self, target: TargetId, space: TargetSpace) {
         if let Ok(mut targets) = self.targets.write()

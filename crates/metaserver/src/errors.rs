@@ -62,6 +62,7 @@ pub(crate) fn store_failed(error: StoreError) -> Status {
 pub(crate) fn replica_failed(error: ReplicaError) -> Status {
     match error {
         ReplicaError::NoSpace => Status::NoSpc,
+        ReplicaError::Unknown => Status::Delay,
         ReplicaError::Failed(reason) => {
             tracing::error!(%reason, "proposal");
             Status::Io

@@ -7,8 +7,8 @@
 //!    └──────heard of again────────── lapsed ──in somebody's way, too long, or one of too many──▶ expired
 //! ```
 //!
-//! Renewals are noted in memory only. So a server that has just started waits one full lease before it finds anyone
-//! lapsed. That a client has lapsed is in the state machine: it decides what is in whose way, and expires the lapsed in
+//! Renewals are noted in memory only, and reported to the metaserver that leads: it alone decides. So one that has just
+//! begun to lead waits one full lease before it finds anyone lapsed. That a client has lapsed is in the state machine: it decides what is in whose way, and expires the lapsed in
 //! the same step as the OPEN or LOCK that wants what they have. What is decided outside of it asks [`Metaserver::gives_way`].
 
 use std::collections::HashMap;
@@ -35,6 +35,14 @@ struct Lease {
     heard: Duration,
     /// The state machine has it as lapsed, or is about to.
     lapsed: bool,
+    /// It was heard of here since the leader was last told.
+    to_report: bool,
+}
+
+impl Lease {
+    fn begins(now: Duration) -> Self {
+        Self { heard: now, lapsed: false, to_report: false }
+    }
 }
 
 /// The leases of all clients.
@@ -50,21 +58,44 @@ impl Leases {
     /// The client was heard of. Whether it had lapsed.
     fn note(&self, client: ClientId, now: Duration) -> bool {
         let Ok(mut known) = self.known.lock() else { return false };
-        let lease = known.entry(client).or_insert(Lease { heard: now, lapsed: false });
-        lease.heard = now;
+        let lease = known.entry(client).or_insert(Lease::begins(now));
+        (lease.heard, lease.to_report) = (now, true);
         lease.lapsed
+    }
+
+    /// Another metaserver heard of the client.
+    pub(crate) fn heard_elsewhere(&self, client: ClientId, now: Duration) {
+        if let Ok(mut known) = self.known.lock() {
+            known.entry(client).or_insert(Lease::begins(now)).heard = now;
+        }
+    }
+
+    /// Who was heard of here since this was asked last.
+    pub(crate) fn heard_since_last_report(&self) -> Vec<ClientId> {
+        let Ok(mut known) = self.known.lock() else { return vec![] };
+        let heard = known
+            .iter_mut()
+            .filter_map(|(client, lease)| std::mem::take(&mut lease.to_report).then_some(*client));
+        heard.collect()
+    }
+
+    /// All leases begin again: who leads from now on has not heard of the others' clients.
+    fn begin_all(&self, now: Duration) {
+        if let Ok(mut known) = self.known.lock() {
+            known.values_mut().for_each(|lease| lease.heard = now);
+        }
     }
 
     /// The client's lease begins, whatever was before.
     pub(crate) fn begin(&self, client: ClientId, now: Duration) {
         if let Ok(mut known) = self.known.lock() {
-            known.insert(client, Lease { heard: now, lapsed: false });
+            known.insert(client, Lease { to_report: true, ..Lease::begins(now) });
         }
     }
 
-    fn set_lapsed(&self, client: ClientId, lapsed: bool) {
+    pub(crate) fn set_lapsed(&self, client: ClientId, lapsed: bool) {
         if let Ok(mut known) = self.known.lock() {
-            known.entry(client).or_insert(Lease { heard: Duration::ZERO, lapsed }).lapsed = lapsed;
+            known.entry(client).or_insert(Lease::begins(Duration::ZERO)).lapsed = lapsed;
         }
     }
 
@@ -84,7 +115,7 @@ impl Leases {
         // In the order of their ids, as the store lists them.
         known.retain(|client, _| clients.binary_search(client).is_ok());
         let late = |client: &&ClientId| {
-            let known = known.entry(**client).or_insert(Lease { heard: now, lapsed: false });
+            let known = known.entry(**client).or_insert(Lease::begins(now));
             !known.lapsed && now.saturating_sub(known.heard) > lease
         };
         clients.iter().filter(late).copied().collect()
@@ -193,9 +224,20 @@ impl Metaserver {
     pub(crate) async fn watch_leases(self: Arc<Self>) {
         let mut often = tokio::time::interval(self.config.lease / 8);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut led = false;
         loop {
             tokio::select! {
                 _ = often.tick() => {
+                    let leads = self.replica.leads();
+                    if leads && !led {
+                        self.leases.begin_all(self.clock.monotonic());
+                    }
+                    led = leads;
+                    if !leads {
+                        self.report_heard().await;
+                        self.tell_all_lock_waiters(); // turns end
+                        continue;
+                    }
                     if let Err(status) = self.look_at_leases().await {
                         tracing::warn!(?status, "looking at leases");
                     }

@@ -28,8 +28,10 @@ use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
+use crate::service_addresses::{Book, ServiceAddresses};
 use crate::sessions::Sessions;
 use crate::spill::Spills;
+use crate::upcalls::Follower;
 
 /// Delegated files that one command may be about: a RENAME is about two.
 const DELEGATED_FILES_MAX: usize = 2;
@@ -77,6 +79,7 @@ pub struct Metaserver {
     pub(crate) layouts_returned: Notify,
     pub(crate) gatekeeper: Arc<Gatekeeper>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) book: Book,
     pub(crate) reports: Arc<Reports>,
     background: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -130,11 +133,26 @@ impl Metaserver {
             layouts_returned: Notify::new(),
             gatekeeper: Arc::new(Gatekeeper::new(peer_key, Arc::clone(&entropy))),
             metrics: Arc::default(),
+            book: Book::default(),
             reports: Arc::default(),
             background: Mutex::default(),
             clock,
             entropy,
         }))
+    }
+
+    /// Keeps what this server has in memory in step with what other metaservers do.
+    pub fn follow_others(self: &Arc<Self>, follower: Follower) {
+        if let Ok(mut background) = self.background.lock() {
+            background.push(tokio::spawn(Arc::clone(self).follow(follower)));
+        }
+    }
+
+    /// Holds its share of the service addresses. Call it once [`Metaserver::serve`] has returned.
+    pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses) {
+        if let Ok(mut background) = self.background.lock() {
+            background.push(tokio::spawn(Arc::clone(self).hold_service_addresses(service)));
+        }
     }
 
     /// Listens on `address` and starts what runs in the background.
@@ -198,7 +216,13 @@ impl Metaserver {
         Arc::clone(&self.reports)
     }
 
-    /// A view that has everything acknowledged so far.
+    /// Returns when views have everything that any metaserver had acknowledged before this call.
+    pub(crate) async fn see_all(&self) -> Result<(), Status> {
+        self.replica.barrier().await.map_err(replica_failed)
+    }
+
+    /// A view that has everything that this metaserver has acknowledged, and all that was there when
+    /// [`Metaserver::see_all`] was called.
     pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, Status> {
         self.replica.view().map_err(store_failed)
     }

@@ -40,6 +40,7 @@ impl Program for Nfs3Program {
             let start = server.clock.monotonic();
             // A client that gets no room has gone: nobody reads the answer.
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
+            server.see_all().await.map_err(|_| Rejection::SystemError)?;
             let work = async {
                 let (results, failed) = carry_out(server, &user, arguments).await;
                 let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };

@@ -229,10 +229,18 @@ impl Nfs4 for Metaserver {
     type State = Compound;
 
     async fn session(&self, id: SessionId) -> Option<Arc<Session>> {
-        self.find_session(namespace::SessionId(id.0))
+        let id = namespace::SessionId(id.0);
+        if let Some(session) = self.find_session(id) {
+            return Some(session);
+        }
+        // Another metaserver may have made it a moment ago.
+        self.see_all().await.ok()?;
+        self.find_session(id)
     }
 
     async fn sequenced(&self, session: &Session) -> Result<u32, Status> {
+        // Once for all operations of the compound: what each reads is then as new as the compound.
+        self.see_all().await?;
         let client = ClientId(session.client());
         self.renew(client).await.map_err(|_| Status::BadSession)?;
         let revoked = self.delegations.has_revoked(client);

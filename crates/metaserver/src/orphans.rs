@@ -45,7 +45,9 @@ impl Metaserver {
             }
         }
         loop {
-            if let Err(error) = self.clean().await {
+            if self.replica.leads()
+                && let Err(error) = self.clean().await
+            {
                 tracing::warn!(%error, "cleaning");
             }
             tokio::time::sleep(self.config.clean_every).await;

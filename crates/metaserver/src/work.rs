@@ -76,7 +76,9 @@ impl Metaserver {
     /// Does what is left over, for ever: removals, and what a crash or a dead data server interrupted.
     pub(crate) async fn work_off(self: Arc<Self>) {
         loop {
-            match self.work_round().await {
+            // One is enough; the others wait until they lead.
+            let outcome = if self.replica.leads() { self.work_round().await } else { Ok(false) };
+            match outcome {
                 Ok(true) => {}
                 Ok(false) => {
                     // Notified at each removal; the time-out is for what failed before.

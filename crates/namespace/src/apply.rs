@@ -43,7 +43,13 @@ use crate::{
 /// # Errors
 /// [`StoreError`] when the store fails; then the whole batch must be given up.
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
-    let Some(origin) = proposal.origin else { return run(edit, proposal, None) };
+    let Some(origin) = proposal.origin else {
+        return match proposal.command {
+            // There is no store to step through yet.
+            Command::Format => format(edit, &proposal.stamp).map(|()| Reply::Done),
+            _ => run(edit, proposal, None),
+        };
+    };
     let (known, client) = match slot::recall(&*edit, &origin)? {
         Recalled::Reply(reply) => return Ok(reply),
         Recalled::New(known, client) => (known, client),
@@ -115,6 +121,8 @@ fn run(edit: &mut dyn Edit, proposal: &Proposal, caller: Option<ClientId>) -> Re
 
 fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
     match command {
+        // By a session: then there is a root.
+        Command::Format => Ok(Reply::Done),
         Command::Create(create) => create::create(step, create),
         Command::Link { inode, dir, name } => link::link(step, *inode, *dir, name),
         Command::Remove { dir, name, expect } => remove::remove(step, *dir, name, *expect),

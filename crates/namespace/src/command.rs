@@ -147,6 +147,9 @@ pub enum Command {
     DefineDevice { targets: Vec<TargetId> },
     /// The work with these ids has reached every object, see [`crate::Work`].
     WorkDone { ids: Vec<u64> },
+
+    /// The first of all: makes the root directory. Changes nothing where there is one.
+    Format,
 }
 
 /// CREATE and its likes.

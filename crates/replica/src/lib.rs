@@ -1,23 +1,40 @@
-//! Puts commands in order and makes them durable, then applies them.
+//! Puts commands in order and makes them durable, on all members of a group, then applies them.
 //!
-//! In: a [`namespace::Proposal`]. Out: its [`namespace::Reply`], after the command is on disk and applied.
+//! In: a [`namespace::Proposal`], at any member. Out: its [`namespace::Reply`], after the command is on the disks of a
+//! majority, and applied where it was proposed.
 //!
 //! ```text
-//! propose ─▶ queue ─▶ one thread: drain ─▶ log: append all, one sync ─▶ store: apply all, one batch ─▶ answer all
+//! propose ─▶ leader: consensus ─┬▶ log: append, one sync for all that wait ─┐
+//!            (openraft)         └▶ others: the same                         ├▶ a majority has it: apply, answer
+//!                                                                           ┘
+//! read ────▶ barrier: one question to the leader for all who wait ─▶ apply up to there ─▶ view
 //! ```
 //!
-//! That is group commit: while one batch is synced the next one gathers, so that the cost of a sync is shared by all
-//! who wait. The log is what makes a command durable. The store keeps changes in memory, and once a second a
-//! thread of its own brings them to disk in one commit; it keeps the index of the last command applied in the same batch
-//! as what that command did. After a crash the commands behind that index are applied again.
+//! One group has one log; a single metaserver is a group of one. The log is what makes a command durable. The store keeps
+//! changes in memory and is brought to disk once a second; with what a command did it keeps the index of the last command
+//! applied, and after a crash the commands behind that are applied again. A member that is too far behind is sent a
+//! snapshot of the store, in chunks, while commands go on.
 //!
-//! This is a group of one. A group of several puts consensus between the queue and the log.
+//! Consensus is openraft's; this crate is the only one that names it. Ours are log, state machine, network, and the rules
+//! by which commands and reads find the leader. It all runs on a thread of its own.
 
-mod flusher;
+mod consensus;
 mod log;
 mod machine;
-pub mod record;
-mod tail;
+mod network;
+mod reads;
+mod replica;
+mod service;
+mod snapshot;
+mod space;
+#[cfg(test)]
+mod suite;
+mod transport;
+mod types;
 
 pub use log::LogError;
-pub use machine::{Replica, ReplicaConfig, ReplicaError};
+pub use log::record::read_and_write;
+pub use machine::{Answered, Observer};
+pub use replica::{Replica, ReplicaConfig, ReplicaError, Standing};
+pub use transport::{Carried, Channel, Transport, Unreachable};
+pub use types::{Member, NodeId};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use namespace::{Command, Create, Exists, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp, read};
 use replica::{Replica, ReplicaConfig, ReplicaError};
-use store::{Durability, Edit, MemoryStore, Store, StoreError, View};
+use store::{Durability, Edit, MemoryStore, Pairs, Store, StoreError, View};
 
 fn open(dir: &Path, store: Arc<dyn Store>, reserve_bytes: u64) -> Result<Replica, ReplicaError> {
-    let config = ReplicaConfig { dir: dir.to_owned(), reserve_bytes };
-    Replica::open(config, store, &mut |edit| namespace::format(edit, &Stamp::default()))
+    let config = ReplicaConfig::alone(dir.to_owned(), reserve_bytes);
+    Replica::open(config, store, Stamp::default(), Arc::new(()), Arc::new(()))
 }
 
 fn mkdir(name: &str) -> Proposal {
@@ -86,6 +86,10 @@ impl Store for Failing {
             return Err(StoreError { doing: "commit", cause: "EIO".into() });
         }
         self.0.batch(durability, edit)
+    }
+
+    fn replace(&self, pairs: &mut Pairs<'_>) -> Result<(), StoreError> {
+        self.0.replace(pairs)
     }
 }
 

@@ -87,4 +87,14 @@ pub trait Store: Send + Sync + 'static {
         durability: Durability,
         edit: &mut dyn FnMut(&mut dyn Edit) -> Result<(), StoreError>,
     ) -> Result<(), StoreError>;
+
+    /// Puts these pairs, in ascending order of their keys, in the place of all that is there: in one atomic step, which
+    /// is on disk when it returns. Not while a batch is carried out.
+    ///
+    /// # Errors
+    /// What `pairs` gave, or [`StoreError`] when the engine fails; then nothing has changed.
+    fn replace(&self, pairs: &mut Pairs<'_>) -> Result<(), StoreError>;
 }
+
+/// Keys and values, one after the other, or why there are no more.
+pub type Pairs<'a> = dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>> + 'a;

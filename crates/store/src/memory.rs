@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Durability, Edit, Store, StoreError, View, Visitor};
+use crate::{Durability, Edit, Pairs, Store, StoreError, View, Visitor};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -52,6 +52,13 @@ impl Store for MemoryStore {
                 None => map.remove(&key),
             };
         }
+        Ok(())
+    }
+
+    fn replace(&self, pairs: &mut Pairs<'_>) -> Result<(), StoreError> {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = pairs.collect::<Result<Map, _>>()?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
         Ok(())
     }
 }

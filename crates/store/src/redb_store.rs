@@ -133,13 +133,18 @@ fn cache_bytes(memory_bytes: usize) -> usize {
     memory_bytes - 2 * layer_bytes(memory_bytes)
 }
 
-/// One transaction on disk. The changes come in the order of their keys, which is the order of redb's pages.
-fn write(database: &Database, changes: &Layer) -> Result<(), StoreError> {
+fn begin(database: &Database) -> Result<redb::WriteTransaction, StoreError> {
     let mut transaction = database.begin_write().map_err(|cause| failed("begin a batch", cause))?;
     transaction
         .set_durability(redb::Durability::Immediate)
         .map_err(|cause| failed("begin a batch", cause))?;
     transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
+/// One transaction on disk. The changes come in the order of their keys, which is the order of redb's pages.
+fn write(database: &Database, changes: &Layer) -> Result<(), StoreError> {
+    let transaction = begin(database)?;
     {
         let mut table = transaction.open_table(TABLE).map_err(|cause| failed("begin a batch", cause))?;
         for (key, change) in changes.iter() {
@@ -184,6 +189,23 @@ impl Store for RedbStore {
             full
         };
         if full || durability == Durability::Immediate { self.flush() } else { Ok(()) }
+    }
+
+    fn replace(&self, pairs: &mut crate::Pairs<'_>) -> Result<(), StoreError> {
+        let (_no_flush, _no_batch) = (lock(&self.flusher), lock(&self.writer));
+        let transaction = begin(&self.database)?;
+        transaction.delete_table(TABLE).map_err(|cause| failed("replace", cause))?;
+        {
+            let mut table = transaction.open_table(TABLE).map_err(|cause| failed("replace", cause))?;
+            for pair in pairs {
+                let (key, value) = pair?;
+                table.insert(&*key, &*value).map_err(|cause| failed("put", cause))?;
+            }
+        }
+        transaction.commit().map_err(|cause| failed("commit", cause))?;
+        let base = base(&self.database)?;
+        *lock(&self.current) = Snapshot { live: Layer::default(), frozen: Layer::default(), base };
+        Ok(())
     }
 }
 

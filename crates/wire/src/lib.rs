@@ -7,6 +7,7 @@
 //! each length is checked against what the record really holds before anything is allocated.
 
 pub mod cluster;
+pub mod consensus;
 pub mod data;
 pub mod handle;
 pub mod mount3;

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{ConfigError, Document, LOG, address, admin, log, path, paths, string};
+use toml::de::DeValue;
+
+use super::{ConfigError, Document, LOG, Parsed, address, admin, log, path, paths, string};
 use crate::logging;
 
 pub(crate) const KEYS: [&str; 9] =
@@ -17,8 +19,8 @@ const ADMIN_DEFAULT: &str = "127.0.0.1:20491";
 pub(crate) struct DsConfig {
     pub listen: SocketAddr,
     pub advertise: SocketAddr,
-    /// Host or address, and port.
-    pub metaserver: String,
+    /// Host or address, and port, of each.
+    pub metaservers: Vec<String>,
     pub secret_file: PathBuf,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
@@ -48,12 +50,10 @@ impl DsConfig {
         Ok(Self {
             listen,
             advertise,
-            metaserver: r.required("metaserver", "an address such as \"10.0.0.1:2049\"", |v| {
-                let text = string(v)?;
-                let port = text.rsplit_once(':').and_then(|(host, port)| {
-                    port.parse::<u16>().ok().filter(|port| *port != 0 && !host.is_empty())
-                });
-                port.map(|_| text.clone()).ok_or_else(|| format!("{text:?} is no address with a port"))
+            metaservers: r.required("metaserver", METASERVER, |v| match v.as_array() {
+                Some(all) if all.is_empty() => Err("it is empty".into()),
+                Some(all) => all.iter().map(|v| host_and_port(v.get_ref())).collect(),
+                None => Ok(vec![host_and_port(v)?]),
             })?,
             secret_file: r.required(
                 "secret_file",
@@ -76,6 +76,16 @@ impl DsConfig {
             log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
         })
     }
+}
+
+const METASERVER: &str = "an address such as \"10.0.0.1:2049\", or those of all metaservers: [\"10.0.0.1:2049\", \"10.0.0.2:2049\"]";
+
+fn host_and_port(value: &DeValue<'_>) -> Parsed<String> {
+    let text = string(value)?;
+    let port = text
+        .rsplit_once(':')
+        .and_then(|(host, port)| port.parse::<u16>().ok().filter(|port| *port != 0 && !host.is_empty()));
+    port.map(|_| text.clone()).ok_or_else(|| format!("{text:?} is no address with a port"))
 }
 
 #[cfg(test)]

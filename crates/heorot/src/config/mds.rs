@@ -1,17 +1,19 @@
 //! The configuration of a metaserver.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use metaserver::{COLUMNS_MAX, DefaultStripe, Exports, Rules};
 use namespace::StripeUnit;
+use toml::Spanned;
+use toml::de::DeValue;
 
 use super::{ConfigError, Document, LOG, address, admin, boolean, exports, integer, log, path, size, string};
 use crate::cli::ADMIN_DEFAULT;
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 13] = [
+pub(crate) const KEYS: [&str; 17] = [
     "listen",
     "data_dir",
     "admin",
@@ -25,6 +27,10 @@ pub(crate) const KEYS: [&str; 13] = [
     "metadata_memory",
     "owner_domain",
     "owner_names",
+    "name",
+    "consensus",
+    "join",
+    "service_addresses",
 ];
 const EXPORT: &str = "export";
 
@@ -48,6 +54,17 @@ pub(crate) struct OwnerNames {
     pub give_names: bool,
 }
 
+/// One of several metaservers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupConfig {
+    /// For people.
+    pub name: String,
+    /// Where the others reach this one.
+    pub consensus: SocketAddr,
+    /// Where one of the others is reached: asked, at the first start, to take this one in.
+    pub join: Option<SocketAddr>,
+}
+
 /// A metaserver's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MdsConfig {
@@ -63,6 +80,8 @@ pub(crate) struct MdsConfig {
     pub log: String,
     pub metadata_memory_bytes: u64,
     pub owners: OwnerNames,
+    pub group: Option<GroupConfig>,
+    pub service_addresses: Vec<IpAddr>,
 }
 
 /// What holds for everybody where no export is: all on a machine's own address, the safe rules on any other.
@@ -101,7 +120,41 @@ impl MdsConfig {
                 Err("it is no domain".into())
             }
         })?;
+        let consensus = r.optional("consensus", CONSENSUS, |v| {
+            let consensus = address(v)?;
+            if consensus.ip().is_unspecified() {
+                return Err(format!("nobody can reach {consensus}"));
+            }
+            Ok(consensus)
+        })?;
+        let join = r.optional("join", JOIN, |v| match (address(v)?, consensus) {
+            (_, None) => Err("the others have to reach this one, too, and there is no `consensus`".into()),
+            (join, Some(own)) if join == own => Err("it is this one's own `consensus`".into()),
+            (join, Some(_)) => Ok(join),
+        })?;
+        let name = r.optional("name", "a name of at most 64 bytes, such as \"mds1\"", |v| {
+            let name = string(v)?;
+            if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }
+        })?;
+        let group = consensus.map(|consensus| {
+            let name = name.unwrap_or_else(|| consensus.ip().to_string());
+            GroupConfig { name, consensus, join }
+        });
+        let service_addresses = r.optional("service_addresses", SERVICE, |v| {
+            let all = v.as_array().ok_or_else(|| format!("it is of type {}", v.type_str()))?;
+            let one = |v: &Spanned<DeValue<'_>>| {
+                let text = string(v.get_ref())?;
+                text.parse::<IpAddr>().map_err(|_| format!("{text:?} is no address"))
+            };
+            let all: Vec<IpAddr> = all.iter().map(one).collect::<Result<_, _>>()?;
+            if !all.is_empty() && !listen.ip().is_unspecified() {
+                return Err(format!("clients of these are not served while `listen` is {listen}"));
+            }
+            Ok(all)
+        })?;
         Ok(Self {
+            service_addresses: service_addresses.unwrap_or_default(),
+            group,
             listen,
             data_dir: r.required("data_dir", "a directory such as \"/var/lib/heorot/mds\"", path)?,
             admin: r
@@ -153,6 +206,12 @@ impl MdsConfig {
         })
     }
 }
+
+const CONSENSUS: &str = "the address that the other metaservers reach this one at, such as \"10.0.0.1:2052\"";
+const SERVICE: &str =
+    "addresses that move between metaservers, such as [\"10.0.0.100\"], with listen = \"0.0.0.0:2049\"";
+const JOIN: &str =
+    "another metaserver's `consensus`, such as \"10.0.0.2:2052\", on a metaserver with `consensus`";
 
 #[cfg(test)]
 mod tests {

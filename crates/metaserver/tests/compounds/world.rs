@@ -81,10 +81,10 @@ async fn register(server: &nfs::Server) {
 impl World {
     pub async fn start() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let config = ReplicaConfig { dir: dir.path().into(), reserve_bytes: 0 };
+        let config = ReplicaConfig::alone(dir.path().into(), 0);
         let stamp = Stamp { random: 0x1234_5678_9abc_def0, ..Stamp::default() };
-        let mut format = |edit: &mut dyn store::Edit| namespace::format(edit, &stamp);
-        let replica = Replica::open(config, Arc::new(MemoryStore::new()), &mut format).expect("a replica");
+        let store = Arc::new(MemoryStore::new());
+        let replica = Replica::open(config, store, stamp, Arc::new(()), Arc::new(())).expect("a replica");
         let clock = Arc::new(ManualClock::default());
         let (metaserver, server) = serve(&replica, &clock, 1).await;
         Self { clock, server, replica, metaserver, life: 1, _dir: dir }

@@ -52,11 +52,11 @@ impl Scene {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let peer_key = PeerKey { cluster: CLUSTER, secret: [9; 32] };
-        let config = ReplicaConfig { dir: dir.path().join("mds"), reserve_bytes: 0 };
+        let config = ReplicaConfig::alone(dir.path().join("mds"), 0);
         std::fs::create_dir_all(&config.dir).unwrap();
         let stamp = Stamp { random: 0x1234_5678_9abc_def0, ..Stamp::default() };
         let store = Arc::new(MemoryStore::new());
-        let replica = Replica::open(config, store, &mut |edit| namespace::format(edit, &stamp)).unwrap();
+        let replica = Replica::open(config, store, stamp, Arc::new(()), Arc::new(())).unwrap();
         let config = MetaserverConfig {
             volume: 1,
             cluster: CLUSTER,

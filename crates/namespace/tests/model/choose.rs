@@ -541,7 +541,7 @@ impl<'a> Chooser<'a> {
     }
 
     fn command_of_cluster(&mut self) -> Command {
-        match self.pick(3) {
+        match self.pick(4) {
             0 => {
                 let id = DataServerId(1 + self.pick(2) as u64);
                 let targets = vec![TargetId(self.pick(4) as u64), TargetId(self.pick(4) as u64)];
@@ -551,6 +551,7 @@ impl<'a> Chooser<'a> {
             1 => Command::DefineDevice {
                 targets: (0..self.pick(3)).map(|_| TargetId(self.pick(4) as u64)).collect(),
             },
+            2 => Command::Format,
             _ => Command::WorkDone { ids: self.work_ids() },
         }
     }

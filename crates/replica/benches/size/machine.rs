@@ -60,9 +60,9 @@ impl Plan {
     /// Opens store and replica, as `heorot mds` does.
     pub fn open(&self) -> Result<Replica, Failure> {
         let store: Arc<dyn Store> = Arc::new(RedbStore::open(self.store_file(), self.store_bytes)?);
-        let config = ReplicaConfig { dir: self.folder.clone(), reserve_bytes: 0 };
+        let config = ReplicaConfig::alone(self.folder.clone(), 0);
         let stamp = Stamp { random: 7, ..Stamp::default() };
-        Ok(Replica::open(config, store, &mut |edit| namespace::format(edit, &stamp))?)
+        Ok(Replica::open(config, store, stamp, Arc::new(()), Arc::new(()))?)
     }
 }
 

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 38] = [
     "Create",
     "Link",
     "Remove",
@@ -51,6 +51,7 @@ const COMMANDS: [&str; 37] = [
     "PutDataServer",
     "DefineDevice",
     "WorkDone",
+    "Format",
 ];
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and `NoXattrRoom`, which

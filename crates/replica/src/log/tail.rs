@@ -47,6 +47,7 @@ impl Tail {
         Ok(Self { file, direct, position, blocks })
     }
 
+    #[cfg(test)]
     pub(crate) fn position(&self) -> u64 {
         self.position
     }

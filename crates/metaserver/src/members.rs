@@ -1,0 +1,130 @@
+//! The other metaservers of the group: calls to them, and theirs to us.
+//!
+//! Consensus has an address of its own on each metaserver, apart from its clients': what they send at their worst does
+//! not hold up what the metaservers agree by.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::Entropy;
+use nfs::{
+    Answer, CallFailure, Connection, Gatekeeper, Limits, Metrics, Peer, PeerKey, Program, Programs, Server,
+};
+use replica::{Carried, Channel, Member, Replica, Transport, Unreachable};
+use wire::consensus::{self, Call, Procedure, Reply, Status, call, null};
+use wire::rpc::Rejection;
+use wire::xdr::{Encode, Encoder};
+
+/// Calls over RPC. A connection for each member and [`Channel`], proved on both sides.
+pub struct Members {
+    key: PeerKey,
+    entropy: Arc<dyn Entropy>,
+    peers: Mutex<HashMap<(SocketAddr, Channel), Arc<Peer>>>,
+}
+
+impl Members {
+    /// Connections are made when they are needed.
+    #[must_use]
+    pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
+        Self { key, entropy, peers: Mutex::default() }
+    }
+
+    fn peer(&self, address: &str, channel: Channel) -> Result<Arc<Peer>, Unreachable> {
+        let address: SocketAddr =
+            address.parse().map_err(|_| Unreachable::NotSent(format!("{address:?} is no address")))?;
+        let mut peers =
+            self.peers.lock().map_err(|_| Unreachable::NotSent("a call failed badly before".into()))?;
+        let peer = peers.entry((address, channel)).or_insert_with(|| {
+            let program = (consensus::PROGRAM, consensus::VERSION);
+            Arc::new(Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy)))
+        });
+        Ok(Arc::clone(peer))
+    }
+}
+
+impl Transport for Members {
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
+        let peer = self.peer(&to.address, channel);
+        Box::pin(async move {
+            let peer = peer?;
+            let args = call::Args { body };
+            let answered: Result<call::Res, CallFailure> =
+                peer.call(Procedure::Call as u32, &args, limit).await;
+            match answered {
+                Ok(Ok(answer)) => Ok(answer.body),
+                Ok(Err(status)) => Err(Unreachable::NoAnswer(format!("{}: {status:?}", peer.address()))),
+                Err(failure @ CallFailure::Connect(_)) => Err(Unreachable::NotSent(failure.to_string())),
+                Err(failure) => Err(Unreachable::NoAnswer(format!("{}: {failure}", peer.address()))),
+            }
+        })
+    }
+}
+
+/// The program that the other metaservers call.
+struct ConsensusProgram {
+    replica: Replica,
+    gatekeeper: Gatekeeper,
+}
+
+impl Program for ConsensusProgram {
+    fn number(&self) -> u32 {
+        consensus::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        consensus::VERSION..=consensus::VERSION
+    }
+
+    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+        Box::pin(async move {
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments =
+                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let reply = self.carry_out(&call.connection, arguments).await;
+            let mut encoder = Encoder::default();
+            reply.encode(&mut encoder);
+            Ok(encoder.finish())
+        })
+    }
+}
+
+impl ConsensusProgram {
+    async fn carry_out(&self, connection: &Arc<Connection>, call: Call) -> Reply {
+        match call {
+            Call::Null(_) => Reply::Null(null::Res {}),
+            Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(connection, &args)),
+            Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(connection, &args)),
+            Call::Call(_) if !self.gatekeeper.is_proven(connection.id()) => {
+                Reply::Call(Err(Status::NotProven))
+            }
+            Call::Call(args) => Reply::Call(match self.replica.serve(&args.body).await {
+                Ok(body) => Ok(call::ResOk { body }),
+                Err(why) => {
+                    tracing::warn!(peer = %connection.peer(), %why, "a metaserver's call is refused");
+                    Err(Status::Invalid)
+                }
+            }),
+        }
+    }
+}
+
+/// Listens for the other metaservers on `address`.
+///
+/// # Errors
+/// When the address cannot be had.
+pub async fn serve_members(
+    replica: Replica,
+    address: SocketAddr,
+    key: PeerKey,
+    entropy: Arc<dyn Entropy>,
+) -> std::io::Result<Server> {
+    let gatekeeper = Gatekeeper::new(key, entropy);
+    let program = Arc::new(ConsensusProgram { replica, gatekeeper });
+    let metrics: Arc<Metrics> = Arc::default();
+    Server::start(address, Programs::new(vec![program]), Limits::default(), metrics).await
+}

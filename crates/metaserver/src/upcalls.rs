@@ -1,0 +1,260 @@
+//! What the replica tells this metaserver: commands that any metaserver of the group has had carried out, and questions
+//! of the others.
+//!
+//! The state machine knows everything that lasts. What this server keeps in memory beside it (who waits for what, which
+//! data servers there are, whose lease has run out) follows here.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use namespace::{ClientId, Command, DataServer, Proposal, Reply};
+use nfs::CallbackError;
+use replica::{Answered, NodeId, Observer};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, mpsc, oneshot};
+use wire::nfs4::Status;
+use wire::nfs4::callback::CbArgOp;
+use wire::xdr::{Decode, Decoder, Encode, Encoder};
+
+use crate::Metaserver;
+
+/// Questions that wait to be answered; the next one's asker waits with them.
+const QUESTIONS_MAX: usize = 1024;
+/// A small question is answered in this time, or its asker does without.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// What was granted is not for longer than a second.
+const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(250);
+
+/// Something was given back: layouts, delegations, opens.
+const RETURNED: u8 = 1;
+/// A lock went, or who had it.
+const UNLOCKED: u8 = 2;
+/// There is work on objects.
+const WORK: u8 = 4;
+
+/// What must be followed one by one.
+enum Event {
+    DataServer(DataServer),
+    Lapsed(ClientId),
+    Renewed(ClientId),
+    Gone(ClientId),
+    SessionsEnded,
+}
+
+/// What one metaserver asks another.
+#[derive(Serialize, Deserialize)]
+enum Question {
+    /// These clients were heard of since the last time: for the leader, who decides on leases.
+    Heard(Vec<ClientId>),
+    /// Calls a client back, if it has a back channel there. The operation is in XDR.
+    CallBack(ClientId, Vec<u8>),
+    /// This member lives, and holds these service addresses. For the leader, who answers which it may hold.
+    Addresses(NodeId, Vec<IpAddr>),
+}
+
+/// The replica's end.
+pub struct Upcalls {
+    seen: Arc<Seen>,
+    questions: mpsc::Sender<(Bytes, oneshot::Sender<Bytes>)>,
+}
+
+/// The metaserver's end: see [`Metaserver::follow`].
+pub struct Follower {
+    seen: Arc<Seen>,
+    questions: mpsc::Receiver<(Bytes, oneshot::Sender<Bytes>)>,
+}
+
+/// What was carried out and not looked at yet.
+#[derive(Default)]
+struct Seen {
+    flags: AtomicU8,
+    events: Mutex<Vec<Event>>,
+    some: Notify,
+}
+
+/// Both ends.
+#[must_use]
+pub fn upcalls() -> (Arc<Upcalls>, Follower) {
+    let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
+    let seen = Arc::new(Seen::default());
+    (Arc::new(Upcalls { seen: Arc::clone(&seen), questions: ask }), Follower { seen, questions })
+}
+
+impl Seen {
+    fn flag(&self, flag: u8) {
+        // Who looks next sees all of them at once.
+        if self.flags.fetch_or(flag, Ordering::AcqRel) & flag == 0 {
+            self.some.notify_one();
+        }
+    }
+
+    fn event(&self, event: Event) {
+        if let Ok(mut events) = self.events.lock() {
+            events.push(event);
+        }
+        self.some.notify_one();
+    }
+}
+
+impl Observer for Upcalls {
+    fn applied(&self, proposal: &Proposal, reply: &Reply) {
+        if let Reply::Refused(_) | Reply::Delegated { .. } = reply {
+            return;
+        }
+        match &proposal.command {
+            Command::LayoutReturn { .. } | Command::DelegationReturn { .. } | Command::Close { .. } => {
+                self.seen.flag(RETURNED | UNLOCKED | WORK);
+            }
+            Command::DelegationRevoke { .. } => self.seen.flag(RETURNED),
+            Command::Unlock { .. } | Command::FreeState { .. } => self.seen.flag(UNLOCKED),
+            Command::Remove { .. } | Command::Rename { .. } | Command::SetAttributes { .. } => {
+                self.seen.flag(WORK);
+            }
+            Command::PutDataServer(server) => self.seen.event(Event::DataServer(server.clone())),
+            Command::LapseLease { client } => self.seen.event(Event::Lapsed(*client)),
+            Command::RenewLease { client } => self.seen.event(Event::Renewed(*client)),
+            Command::ExpireClient { client } | Command::DestroyClient { client } => {
+                self.seen.event(Event::Gone(*client));
+            }
+            // A client that restarted: its sessions ended without a word about them.
+            Command::CreateSession { .. } | Command::DestroySession { .. } => {
+                self.seen.event(Event::SessionsEnded);
+            }
+            _ => {}
+        }
+    }
+
+    fn asked(&self, question: Bytes) -> Answered {
+        let questions = self.questions.clone();
+        Box::pin(async move {
+            let (tell, told) = oneshot::channel();
+            if questions.send((question, tell)).await.is_err() {
+                return Bytes::new();
+            }
+            told.await.unwrap_or_default()
+        })
+    }
+}
+
+impl Metaserver {
+    /// Follows what the replica tells, for ever.
+    pub(crate) async fn follow(self: Arc<Self>, follower: Follower) {
+        let Follower { seen, mut questions } = follower;
+        loop {
+            tokio::select! {
+                () = seen.some.notified() => self.catch_up(&seen),
+                Some((question, tell)) = questions.recv() => {
+                    // Calling a client back takes as long as the client takes.
+                    let server = Arc::clone(&self);
+                    tokio::spawn(async move { tell.send(server.answer(&question).await) });
+                }
+            }
+        }
+    }
+
+    fn catch_up(&self, seen: &Seen) {
+        let flags = seen.flags.swap(0, Ordering::AcqRel);
+        let events = seen.events.lock().map(|mut events| std::mem::take(&mut *events)).unwrap_or_default();
+        if flags & RETURNED != 0 {
+            self.layouts_returned.notify_waiters();
+        }
+        if flags & WORK != 0 {
+            self.work_ready.notify_one();
+        }
+        for event in events {
+            match event {
+                Event::DataServer(server) => self.data.learn(&server),
+                Event::Lapsed(client) => self.leases.set_lapsed(client, true),
+                Event::Renewed(client) => self.leases.set_lapsed(client, false),
+                Event::Gone(client) => self.forget_client(client),
+                Event::SessionsEnded => {
+                    if let Err(status) = self.forget_ended_sessions() {
+                        tracing::warn!(?status, "looking for sessions that ended");
+                    }
+                }
+            }
+        }
+        if flags & UNLOCKED != 0 {
+            self.tell_all_lock_waiters();
+        }
+    }
+
+    async fn answer(&self, question: &[u8]) -> Bytes {
+        match postcard::from_bytes(question) {
+            Ok(Question::Heard(clients)) => {
+                let now = self.clock.monotonic();
+                clients.into_iter().for_each(|client| self.leases.heard_elsewhere(client, now));
+                Bytes::new()
+            }
+            Ok(Question::CallBack(client, op)) => {
+                let Ok(op) = CbArgOp::decode(&mut Decoder::new(op.into())) else { return Bytes::new() };
+                let answer = self.call_back_here(client, op).await.map(|status| status as u32).ok();
+                postcard::to_stdvec(&answer).unwrap_or_default().into()
+            }
+            Ok(Question::Addresses(member, held)) => {
+                let granted = self.grant_addresses(member, &held).await;
+                postcard::to_stdvec(&granted).unwrap_or_default().into()
+            }
+            Err(error) => {
+                tracing::warn!(%error, "another metaserver asks what this one does not understand");
+                Bytes::new()
+            }
+        }
+    }
+
+    /// Tells the leader, if that is another one, which clients were heard of here.
+    pub(crate) async fn report_heard(&self) {
+        let Some(leader) = self.replica.leader() else { return };
+        let clients = self.leases.heard_since_last_report();
+        if clients.is_empty() {
+            return;
+        }
+        let Ok(question) = postcard::to_stdvec(&Question::Heard(clients)) else { return };
+        if let Err(error) = self.replica.ask(&leader, question.into(), ANSWER_TIME_MAX).await {
+            tracing::debug!(%error, leader = %leader.name, "telling the leader of clients that live");
+        }
+    }
+
+    /// The service addresses that the leader lets this metaserver hold.
+    pub(crate) async fn ask_leader_for_addresses(
+        &self,
+        member: NodeId,
+        held: Vec<IpAddr>,
+    ) -> Option<Vec<IpAddr>> {
+        let leader = self.replica.leader()?;
+        let question = postcard::to_stdvec(&Question::Addresses(member, held)).ok()?;
+        let answer = self.replica.ask(&leader, question.into(), ADDRESSES_TIME_MAX).await.ok()?;
+        postcard::from_bytes(&answer).ok()?
+    }
+
+    /// Calls `client` back over a back channel that another metaserver has.
+    pub(crate) fn call_back_elsewhere(
+        &self,
+        client: ClientId,
+        op: &CbArgOp,
+    ) -> impl Future<Output = Result<Status, CallbackError>> + Send + 'static + use<> {
+        let mut encoder = Encoder::default();
+        op.encode(&mut encoder);
+        let op = encoder.finish().segments.concat();
+        let replica = self.replica.clone();
+        async move {
+            let Ok(question) = postcard::to_stdvec(&Question::CallBack(client, op)) else {
+                return Err(CallbackError::NoConnection);
+            };
+            let question = Bytes::from(question);
+            for member in replica.others() {
+                let answer = replica.ask(&member, question.clone(), ANSWER_TIME_MAX).await;
+                let answer: Option<u32> =
+                    answer.ok().and_then(|bytes| postcard::from_bytes(&bytes).ok()).flatten();
+                if let Some(status) = answer.and_then(Status::from_u32) {
+                    return Ok(status);
+                }
+            }
+            Err(CallbackError::NoConnection)
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The thread of consensus: openraft on a runtime of its own, and the upkeep of log and store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use namespace::{Command, Proposal, Stamp};
+use openraft::type_config::async_runtime::WatchReceiver;
+use openraft::{Config, Raft, SnapshotPolicy};
+use store::{Durability, Store};
+use tokio::sync::{oneshot, watch};
+
+use crate::log::Log;
+use crate::machine::Machine;
+use crate::network::Network;
+use crate::transport::Transport;
+use crate::types::{Change, Member, NodeId, Types};
+
+/// A leader says so often that it lives; who does not hear from one for so long (each its own time, between these two)
+/// stands for election. A disk that stands still for as long as a disk does is no reason to change leaders.
+const HEARTBEAT: Duration = Duration::from_millis(100);
+const ELECTION_AFTER: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(1000));
+/// How long the store may be behind the disk: bounds what is applied again after a crash.
+const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
+/// What stays of the log behind what the store has: a member that was away for less need not be sent a snapshot.
+const LOG_KEPT_BYTES: u64 = 64 << 20;
+
+/// What the thread works with.
+pub(crate) struct Parts {
+    pub id: NodeId,
+    pub member: Member,
+    pub founds: bool,
+    pub stamp: Stamp,
+    pub machine: Machine,
+    pub log: Log,
+    pub store: Arc<dyn Store>,
+    pub transport: Arc<dyn Transport>,
+    pub progress: watch::Receiver<u64>,
+    pub failed: Arc<watch::Sender<Option<String>>>,
+}
+
+/// The thread, started.
+pub(crate) struct Started {
+    pub raft: Raft<Types, Machine>,
+    pub stop: oneshot::Sender<()>,
+    pub thread: JoinHandle<()>,
+}
+
+/// Starts it.
+pub(crate) fn start(parts: Parts) -> Result<Started, String> {
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let (stop, stopped) = oneshot::channel();
+    let run = move || {
+        // Its own, and of one thread: what passes between its tasks is not handed from processor to processor.
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(e) => return drop(tell.send(Err(e.to_string()))),
+        };
+        runtime.block_on(async move {
+            let (log, store, failed) =
+                (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
+            let progress = parts.progress.clone();
+            let raft = match begin(parts).await {
+                Ok(raft) => raft,
+                Err(why) => return drop(tell.send(Err(why))),
+            };
+            let _ = tell.send(Ok(raft.clone()));
+            let outcome = tokio::select! {
+                _ = stopped => Ok(()),
+                why = upkeep(&raft, &log, &store, progress) => Err(why),
+                why = ended(&raft) => Err(why),
+            };
+            let _ = raft.shutdown().await;
+            if let Err(reason) = outcome.and_then(|()| flush(&*store)) {
+                let reason = failed.borrow().clone().or_else(|| log.failure()).unwrap_or(reason);
+                tracing::error!(%reason, "the metadata service stops");
+                failed.send_replace(Some(reason));
+            }
+        });
+    };
+    let thread =
+        std::thread::Builder::new().name("consensus".into()).spawn(run).map_err(|e| e.to_string())?;
+    let raft = told.recv().map_err(|_| "the thread of consensus ended".to_owned())??;
+    Ok(Started { raft, stop, thread })
+}
+
+/// Starts openraft over log and state machine, and makes a group of one where there is none yet.
+async fn begin(parts: Parts) -> Result<Raft<Types, Machine>, String> {
+    let millis = |time: Duration| time.as_millis() as u64;
+    let config = Config {
+        cluster_name: "metadata".into(),
+        heartbeat_interval: millis(HEARTBEAT),
+        election_timeout_min: millis(ELECTION_AFTER.0),
+        election_timeout_max: millis(ELECTION_AFTER.1),
+        enable_pre_vote: Some(true),
+        // One that leads again after a restart, in the term that it had, does not know what it had committed, and would
+        // confirm reads that do not see all of it. A new term begins with an entry that settles it.
+        enable_leader_restore: Some(false),
+        // The log is given up by bytes, in `upkeep`, and a snapshot is sent only to who needs what was given up.
+        snapshot_policy: SnapshotPolicy::Never,
+        replication_lag_threshold: u64::MAX / 2,
+        max_in_snapshot_log_to_keep: 0,
+        ..Config::default()
+    };
+    let config = Arc::new(config.validate().map_err(|e| e.to_string())?);
+    let (network, log) = (Network(parts.transport), parts.log.clone());
+    let raft = Raft::new(parts.id, config, network, parts.log, parts.machine).await;
+    let raft = raft.map_err(|e| e.to_string())?;
+    if parts.founds && !raft.is_initialized().await.map_err(|e| e.to_string())? {
+        let group = BTreeMap::from([(parts.id, parts.member)]);
+        raft.initialize(group).await.map_err(|e| e.to_string())?;
+    } else if log.only_voter() == Some(parts.id) {
+        // Nobody else could; nothing is to be waited for.
+        raft.trigger().elect(false).await.map_err(|e| e.to_string())?;
+    }
+    if log.only_voter() == Some(parts.id) {
+        settle(&raft, parts.stamp).await?;
+    }
+    Ok(raft)
+}
+
+/// A new name space begins with a command, so that all members begin with the same. And a group of one that answered
+/// this one has applied all that came before.
+async fn settle(raft: &Raft<Types, Machine>, stamp: Stamp) -> Result<(), String> {
+    let leads = |metrics: &openraft::RaftMetrics<Types>| metrics.state.is_leader();
+    raft.wait(None).metrics(leads, "the only voter leads").await.map_err(|e| e.to_string())?;
+    let proposal = Proposal { stamp, origin: None, command: Command::Format };
+    raft.client_write(Change(Arc::new(proposal))).await.map(drop).map_err(|e| e.to_string())
+}
+
+/// Brings the store to disk in time, and gives up what of the log is then not needed any more. Returns why it cannot.
+async fn upkeep(
+    raft: &Raft<Types, Machine>,
+    log: &Log,
+    store: &Arc<dyn Store>,
+    mut progress: watch::Receiver<u64>,
+) -> String {
+    loop {
+        if progress.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(STORE_SYNC_EVERY).await;
+        let applied = *progress.borrow_and_update();
+        let (its_store, its_log) = (Arc::clone(store), log.clone());
+        let work = move || flush(&*its_store).inspect(|()| its_log.keep_spare());
+        match tokio::task::spawn_blocking(work).await {
+            Ok(Ok(())) => {}
+            Ok(Err(reason)) => return reason,
+            Err(panic) => return panic.to_string(),
+        }
+        if let Some(upto) = log.can_purge(LOG_KEPT_BYTES).filter(|upto| *upto < applied)
+            && let Err(reason) = purge(raft, upto).await
+        {
+            return reason;
+        }
+    }
+}
+
+/// openraft gives up entries only behind a snapshot; ours is the store, which is on disk.
+async fn purge(raft: &Raft<Types, Machine>, upto: u64) -> Result<(), String> {
+    raft.trigger().snapshot().await.map_err(|e| e.to_string())?;
+    let reached =
+        |metrics: &openraft::RaftMetrics<Types>| metrics.snapshot.is_some_and(|at| at.index >= upto);
+    raft.wait(None).metrics(reached, "the store is on disk").await.map_err(|e| e.to_string())?;
+    raft.trigger().purge_log(upto).await.map_err(|e| e.to_string())
+}
+
+fn flush(store: &dyn Store) -> Result<(), String> {
+    store.batch(Durability::Immediate, &mut |_| Ok(())).map_err(|e| e.to_string())
+}
+
+/// Says who leads, and returns when openraft has stopped, with the reason.
+async fn ended(raft: &Raft<Types, Machine>) -> String {
+    let mut metrics = raft.metrics();
+    let mut leader = None;
+    loop {
+        {
+            let now = metrics.borrow_and_update();
+            if let Err(fatal) = &now.running_state {
+                return fatal.to_string();
+            }
+            if now.current_leader != leader {
+                leader = now.current_leader;
+                let member = leader.and_then(|id| now.membership_config.membership().get_node(&id).cloned());
+                match member {
+                    Some(member) => tracing::info!(leader = %member.name, term = now.current_term, "leads"),
+                    None => tracing::warn!(term = now.current_term, "nobody leads"),
+                }
+            }
+        }
+        if metrics.changed().await.is_err() {
+            return "consensus ended".into();
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The log on disk, at its end: appended to, cut, and given up from its beginning.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::log::record::{self, Record};
+use crate::log::segments::{self, HEADER_BYTES, SEGMENT_BYTES, Segment};
+use crate::log::tail::{BLOCK_BYTES, Tail};
+use crate::log::{LogError, failed};
+use crate::types::{Entry, LogId};
+
+/// Where records are, for those who read and for the one who writes.
+pub(crate) type Segments = Arc<Mutex<Vec<Segment>>>;
+
+/// The open log. One thread has it; [`Segments`] are for all.
+pub(crate) struct Disk {
+    dir: PathBuf,
+    segments: Segments,
+    /// The end of the last segment; none while there is none.
+    tail: Option<Tail>,
+    last: Option<LogId>,
+}
+
+pub(crate) fn lock(segments: &Segments) -> MutexGuard<'_, Vec<Segment>> {
+    segments.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Disk {
+    /// Opens the log in `dir`, and hands every entry to `visit`, in order. Records after the last sound one that were
+    /// never acknowledged are cut off.
+    pub(crate) fn open(dir: &Path, mut visit: impl FnMut(Entry)) -> Result<Self, LogError> {
+        std::fs::create_dir_all(dir).map_err(failed("create", dir))?;
+        let mut found = segments::list(dir)?;
+        let mut last = found.first().and_then(|segment| segment.before);
+        let count = found.len();
+        for (n, segment) in found.iter_mut().enumerate() {
+            // Each goes on where the one before ended; only the last may be torn.
+            if segment.before != last {
+                return Err(LogError::Damaged { path: segment.path.clone(), index: segment.first });
+            }
+            scan(segment, n + 1 == count, &mut |entry: Entry| {
+                last = Some(entry.log_id);
+                visit(entry);
+            })?;
+        }
+        let tail = found.last().map(reopen).transpose()?;
+        Ok(Self { dir: dir.to_owned(), segments: Arc::new(Mutex::new(found)), tail, last })
+    }
+
+    /// Where records are.
+    pub(crate) fn segments(&self) -> Segments {
+        Arc::clone(&self.segments)
+    }
+
+    /// Writes entries and syncs them. On `NoSpace` nothing was written and the log is as before; any other error leaves
+    /// the log unusable.
+    pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), LogError> {
+        let Some(first) = entries.first() else { return Ok(()) };
+        let settled = first.log_id.index;
+        let mut bytes = Vec::with_capacity(4096);
+        let mut lengths = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let before = bytes.len();
+            record::encode(entry, settled, &mut bytes)
+                .map_err(|e| failed("encode a record for", &self.dir)(io::Error::other(e)))?;
+            lengths.push((bytes.len() - before) as u64);
+        }
+        self.make_room(first.log_id.index, bytes.len() as u64)?;
+        let Some(tail) = &mut self.tail else { unreachable!("there is room") };
+        tail.append(&bytes).map_err(failed("write and sync the log in", &self.dir))?;
+        if let Some(segment) = lock(&self.segments).last_mut() {
+            lengths.into_iter().for_each(|len| segment.push(len));
+        }
+        self.last = entries.last().map(|entry| entry.log_id);
+        Ok(())
+    }
+
+    fn make_room(&mut self, first: u64, needed: u64) -> Result<(), LogError> {
+        let room = lock(&self.segments).last().map_or(0, |segment| segment.bytes - segment.end);
+        if self.tail.is_some() && needed <= room {
+            return Ok(());
+        }
+        let bytes = SEGMENT_BYTES.max((needed + HEADER_BYTES).next_multiple_of(BLOCK_BYTES as u64));
+        let (segment, tail) = segments::create(&self.dir, first, self.last, bytes)?;
+        lock(&self.segments).push(segment);
+        self.tail = Some(tail);
+        Ok(())
+    }
+
+    /// Takes away the entries after `last`; none: all of them.
+    pub(crate) fn truncate(&mut self, last: Option<LogId>) -> Result<(), LogError> {
+        let next = last.map_or(0, |log_id| log_id.index + 1);
+        let sync_dir = || File::open(&self.dir).and_then(|dir| dir.sync_all());
+        self.tail = None;
+        // From the end, so that after a crash what is left has no gap.
+        loop {
+            let mut all = lock(&self.segments);
+            let Some(segment) = all.last().cloned() else { break };
+            if segment.first < next || (segment.first == next && all.len() == 1) {
+                drop(all);
+                let mut cut = cut_from(&segment, next).map_err(failed("cut", &segment.path))?;
+                cut.records = next - cut.first;
+                cut.marks.truncate(cut.records.div_ceil(segments::MARK_EVERY) as usize);
+                self.tail = Some(reopen(&cut)?);
+                if let Some(present) = lock(&self.segments).last_mut() {
+                    *present = cut;
+                }
+                break;
+            }
+            all.pop();
+            drop(all);
+            // Never the spare: what it holds could be taken for records that come after a damaged one.
+            std::fs::remove_file(&segment.path).map_err(failed("remove", &segment.path))?;
+            sync_dir().map_err(failed("sync", &self.dir))?;
+        }
+        self.last = last;
+        Ok(())
+    }
+
+    /// Gives up segments whose records are all at or below `upto`.
+    pub(crate) fn purge(&mut self, upto: LogId) -> Result<(), LogError> {
+        if self.last.is_none_or(|last| last.index < upto.index) {
+            // A snapshot reaches beyond the log: what comes next follows it.
+            let all = std::mem::take(&mut *lock(&self.segments));
+            self.tail = None;
+            for segment in all {
+                segments::give_up(&self.dir, &segment)?;
+            }
+            let (segment, tail) = segments::create(&self.dir, upto.index + 1, Some(upto), SEGMENT_BYTES)?;
+            lock(&self.segments).push(segment);
+            (self.tail, self.last) = (Some(tail), Some(upto));
+            return Ok(());
+        }
+        loop {
+            let mut all = lock(&self.segments);
+            let (Some(segment), true) = (all.first().cloned(), all.len() > 1) else { return Ok(()) };
+            if segment.next() > upto.index + 1 {
+                return Ok(());
+            }
+            all.remove(0);
+            drop(all);
+            segments::give_up(&self.dir, &segment)?;
+        }
+    }
+}
+
+/// The end of a segment, for writing. What stands behind it was never acknowledged, or was cut.
+fn reopen(segment: &Segment) -> Result<Tail, LogError> {
+    let path = &segment.path;
+    let file = OpenOptions::new().write(true).open(path).map_err(failed("open", path))?;
+    segments::zero(&file, segment.end, segment.bytes).map_err(failed("clear the end of", path))?;
+    // What was read may be in the page cache only, left there by a process that was killed before its sync. The store
+    // will have it on disk soon, and must not be ahead of the log after a power failure.
+    file.sync_all().map_err(failed("sync", path))?;
+    Tail::open(path, segment.end).map_err(failed("open", path))
+}
+
+/// Where the record `index` begins is the segment's new end.
+fn cut_from(segment: &Segment, index: u64) -> io::Result<Segment> {
+    let mut cut = segment.clone();
+    if index < segment.next() {
+        let (mut at, mut there) = segment.near(index);
+        let bytes = read(segment, at, segment.end)?;
+        let start = at;
+        while there < index {
+            let record = record::decode(&bytes[(at - start) as usize..]);
+            at += record.ok_or_else(|| io::Error::other("a damaged record"))?.len as u64;
+            there += 1;
+        }
+        cut.end = at;
+    }
+    Ok(cut)
+}
+
+/// Bytes of a segment.
+pub(crate) fn read(segment: &Segment, from: u64, to: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; (to - from) as usize];
+    File::open(&segment.path)?.read_exact_at(&mut bytes, from)?;
+    Ok(bytes)
+}
+
+/// Visits the records of a segment, and notes where they are.
+fn scan(segment: &mut Segment, is_last: bool, visit: &mut dyn FnMut(Entry)) -> Result<(), LogError> {
+    let path = segment.path.clone();
+    let bytes = std::fs::read(&path).map_err(failed("read", &path))?;
+    let is_next = |record: &Record, next: u64| record.entry.log_id.index == next;
+    while let Some(record) =
+        record::decode(&bytes[segment.end as usize..]).filter(|r| is_next(r, segment.next()))
+    {
+        segment.push(record.len as u64);
+        visit(record.entry);
+    }
+    // Where one that is not the last ended, the next one's header says.
+    if is_last && settled_after(&bytes[segment.end as usize..], segment.next()) {
+        return Err(LogError::Damaged { path, index: segment.next() });
+    }
+    Ok(())
+}
+
+/// Whether `rest`, which begins with what is no sound record, has one further on that says that `index` was on disk.
+fn settled_after(rest: &[u8], index: u64) -> bool {
+    // A record can begin anywhere; its checksum, with its index, is what tells it from data.
+    let within = rest.len().min(record::PAYLOAD_BYTES_MAX + (8 << 20));
+    let end = rest[..within].iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    (1..end).any(|at| {
+        record::decode(&rest[at..])
+            .is_some_and(|found| found.settled > index && found.entry.log_id.index > index)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::log::segments::{MARK_EVERY, SPARE};
+    use crate::types::{LeaderId, Payload};
+
+    use super::*;
+
+    fn id(term: u64, index: u64) -> LogId {
+        LogId { leader_id: LeaderId { term, node_id: 1 }, index }
+    }
+
+    fn entries(term: u64, indices: std::ops::Range<u64>) -> Vec<Entry> {
+        indices.map(|index| Entry { log_id: id(term, index), payload: Payload::Blank }).collect()
+    }
+
+    fn found(dir: &Path) -> Result<(Disk, Vec<LogId>), LogError> {
+        let mut all = vec![];
+        Disk::open(dir, |entry| all.push(entry.log_id)).map(|disk| (disk, all))
+    }
+
+    fn ids(term: u64, indices: std::ops::Range<u64>) -> Vec<LogId> {
+        entries(term, indices).into_iter().map(|entry| entry.log_id).collect()
+    }
+
+    /// A segment of its own for what comes next.
+    fn roll(disk: &mut Disk) {
+        let mut all = lock(&disk.segments);
+        let last = all.last_mut().expect("a segment");
+        last.bytes = last.end;
+    }
+
+    #[test]
+    fn what_was_appended_is_there_after_a_crash_and_a_torn_tail_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.append(&entries(1, 0..2)).unwrap();
+        disk.append(&entries(1, 2..3)).unwrap();
+        let segment = lock(&disk.segments)[0].clone();
+        drop(disk);
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..3));
+
+        // One write of two records, of which only the second reached the disk whole.
+        let mut torn = Vec::new();
+        let batch = entries(1, 3..5);
+        record::encode(&batch[0], 3, &mut torn).unwrap();
+        let cut = torn.len() - 1;
+        torn[cut] ^= 1;
+        record::encode(&batch[1], 3, &mut torn).unwrap();
+        let file = OpenOptions::new().write(true).open(&segment.path).unwrap();
+        file.write_all_at(&torn, segment.end).unwrap();
+        let (mut disk, all) = found(dir.path()).unwrap();
+        assert_eq!(all, ids(1, 0..3));
+        disk.append(&entries(1, 3..4)).unwrap();
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..4), "the second of the torn tail is gone");
+    }
+
+    #[test]
+    fn a_record_that_was_acknowledged_and_is_damaged_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.append(&entries(1, 0..2)).unwrap();
+        disk.append(&entries(1, 2..3)).unwrap();
+        let path = lock(&disk.segments)[0].path.clone();
+        drop(disk);
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&[0xff], HEADER_BYTES + record::HEADER_BYTES as u64 + 9).unwrap();
+        let error = found(dir.path()).err().unwrap();
+        assert!(matches!(error, LogError::Damaged { index: 1, .. }), "{error}");
+
+        file.write_all_at(&[0xff], 20).unwrap();
+        let error = found(dir.path()).err().unwrap();
+        assert!(matches!(error, LogError::Damaged { index: 0, .. }), "the header: {error}");
+        file.write_all_at(b"heorot log 1\n", 0).unwrap();
+        assert!(matches!(found(dir.path()).err().unwrap(), LogError::Older(_)));
+    }
+
+    #[test]
+    fn what_is_cut_is_gone_and_what_comes_in_its_place_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        let many = 3 * MARK_EVERY;
+        disk.append(&entries(1, 0..many)).unwrap();
+        roll(&mut disk);
+        disk.append(&entries(1, many..many + 10)).unwrap();
+        roll(&mut disk);
+        disk.append(&entries(1, many + 10..many + 20)).unwrap();
+
+        disk.truncate(Some(id(1, many + 4))).unwrap();
+        disk.append(&entries(2, many + 5..many + 7)).unwrap();
+        let all = [ids(1, 0..many + 5), ids(2, many + 5..many + 7)].concat();
+        assert_eq!(found(dir.path()).unwrap().1, all);
+        drop(disk);
+
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.truncate(Some(id(1, 299))).unwrap();
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..300), "into another segment");
+        disk.append(&entries(3, 300..301)).unwrap();
+        disk.truncate(None).unwrap();
+        disk.append(&entries(4, 0..1)).unwrap();
+        assert_eq!(found(dir.path()).unwrap().1, ids(4, 0..1));
+    }
+
+    #[test]
+    fn segments_are_given_up_whole_and_used_again_without_what_they_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.append(&entries(1, 0..100)).unwrap();
+        roll(&mut disk);
+        disk.append(&entries(1, 100..110)).unwrap();
+        roll(&mut disk);
+        disk.append(&entries(1, 110..111)).unwrap();
+        lock(&disk.segments)[0].bytes = SEGMENT_BYTES;
+        disk.purge(id(1, 50)).unwrap();
+        assert_eq!(found(dir.path()).unwrap().1.len(), 111, "half a segment is not given up");
+        disk.purge(id(1, 99)).unwrap();
+        assert!(dir.path().join(SPARE).exists());
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 100..111));
+        roll(&mut disk);
+        disk.append(&entries(1, 111..112)).unwrap();
+        assert!(!dir.path().join(SPARE).exists(), "it is the current one now");
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 100..112));
+    }
+
+    #[test]
+    fn after_a_snapshot_that_reaches_beyond_it_the_log_goes_on_from_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.append(&entries(1, 0..5)).unwrap();
+        disk.purge(id(3, 1000)).unwrap();
+        let (reopened, all) = found(dir.path()).unwrap();
+        assert_eq!((all, reopened.last), (vec![], Some(id(3, 1000))));
+        drop(reopened);
+        disk.append(&entries(3, 1001..1003)).unwrap();
+        assert_eq!(found(dir.path()).unwrap().1, ids(3, 1001..1003));
+    }
+}

@@ -1,0 +1,423 @@
+//! The log: what is in it, in memory and on disk, for those who order, send and apply.
+//!
+//! ```text
+//! append ─▶ memory: recent entries ─▶ queue ─▶ one thread: drain, write, one sync ─▶ callbacks, in order
+//!                │                              vote, truncate, purge go the same way
+//!                └─▶ read: recent ones from memory, older ones from the segments
+//! ```
+//!
+//! An entry can be read as soon as `append` returns; it counts once its callback was called. Entries stay in memory
+//! until they are applied and on disk, and then as long as there is room.
+
+mod disk;
+pub(crate) mod record;
+mod segments;
+mod tail;
+mod vote;
+mod writer;
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use namespace::Command;
+use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
+use openraft::{OptionalSend, RaftLogReader};
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use disk::{Disk, Segments};
+use writer::{Job, Writer};
+
+use crate::types::{Entry, LogId, Membership, Payload, Types, Vote};
+
+/// Entries kept in memory beyond those that are needed: what a follower that is a little behind asks for.
+const RECENT_MAX: usize = 8192;
+/// And their data.
+const RECENT_BYTES_MAX: usize = 16 << 20;
+/// Bytes of data that one batch to a follower has; with names and numbers it must fit into a record of our RPC.
+const SEND_BYTES_MAX: usize = 512 << 10;
+/// Jobs that wait for the thread. Openraft has far fewer in flight.
+const QUEUE_MAX: usize = 16_384;
+
+/// The log failed. Says what was being done to which file.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The operating system said no.
+    #[error("{doing} {path}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no room for another segment; nothing was written.
+    #[error("no space for the log in {0}: free some, or move the data directory to a larger disk")]
+    NoSpace(PathBuf),
+    /// The log is damaged where it had been acknowledged.
+    #[error(
+        "{path}: record {index} is damaged or missing: restore the metadata from a backup or another metaserver"
+    )]
+    Damaged {
+        /// The segment.
+        path: PathBuf,
+        /// The index that should have been there.
+        index: u64,
+    },
+    /// The vote is damaged.
+    #[error("{0}: damaged: restore the metadata from a backup or another metaserver")]
+    DamagedVote(PathBuf),
+    /// Written before there was consensus.
+    #[error("{0}: written by a version of heorot before replication, which this one cannot read")]
+    Older(PathBuf),
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
+    move |source| LogError::Io { doing, path: path.to_owned(), source }
+}
+
+/// What is known of the log without looking at the disk.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// The last entries, without a gap, up to the last of all.
+    recent: VecDeque<Entry>,
+    recent_bytes: usize,
+    last: Option<LogId>,
+    purged: Option<LogId>,
+    vote: Option<Vote>,
+    /// Entries below this index are on disk.
+    written: u64,
+    /// Entries below this index are applied.
+    applied: u64,
+    /// The voter, where there is only one, by the last entry that says who belongs to the group.
+    only_voter: Option<u64>,
+    members_known: bool,
+    full: bool,
+    /// It was closed: a wait for space ends.
+    closed: bool,
+    failure: Option<String>,
+}
+
+impl Memory {
+    fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
+        memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.last = Some(entry.log_id);
+        if let Payload::Membership(membership) = &entry.payload {
+            // It counts from here on, also before it is committed.
+            self.note_members(membership);
+        }
+        self.recent_bytes += data_bytes(&entry);
+        self.recent.push_back(entry);
+    }
+
+    fn note_members(&mut self, membership: &Membership) {
+        let mut voters = membership.voter_ids();
+        self.only_voter = voters.next().filter(|_| voters.next().is_none());
+        self.members_known = true;
+    }
+
+    /// Lets go of entries that nobody needs soon.
+    fn shrink(&mut self) {
+        let needed_from = self.written.min(self.applied);
+        while self.recent.len() > RECENT_MAX || self.recent_bytes > RECENT_BYTES_MAX {
+            let Some(entry) = self.recent.pop_front_if(|entry| entry.log_id.index < needed_from) else {
+                return;
+            };
+            self.recent_bytes -= data_bytes(&entry);
+        }
+    }
+
+    /// The index of the first entry in memory.
+    fn first_recent(&self) -> Option<u64> {
+        self.recent.front().map(|entry| entry.log_id.index)
+    }
+}
+
+/// Bytes that an entry carries beyond names and numbers.
+fn data_bytes(entry: &Entry) -> usize {
+    match &entry.payload {
+        Payload::Normal(change) => match &change.0.command {
+            Command::WriteInline { data, .. } => data.len(),
+            _ => 0,
+        },
+        Payload::Blank | Payload::Membership(_) => 0,
+    }
+}
+
+/// A handle on the log; all copies are of the same.
+#[derive(Clone)]
+pub(crate) struct Log {
+    dir: PathBuf,
+    memory: Arc<Mutex<Memory>>,
+    segments: Segments,
+    jobs: SyncSender<Job>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl Log {
+    /// Opens the log in `dir`. Entries at `applied` and after are kept in memory, to be applied again.
+    ///
+    /// # Errors
+    /// [`LogError`]; when entries are missing that are not in the store either, it is damaged.
+    pub(crate) fn open(dir: &Path, applied: u64) -> Result<Self, LogError> {
+        let mut memory = Memory { applied, ..Memory::default() };
+        let disk = Disk::open(dir, |entry| {
+            memory.push(entry);
+            memory.written = memory.last.map_or(0, |last| last.index + 1);
+            memory.shrink();
+        })?;
+        memory.vote = vote::read(dir)?;
+        let segments = disk.segments();
+        {
+            let all = disk::lock(&segments);
+            memory.purged = all.first().and_then(|segment| segment.before);
+            memory.last = memory.last.or(memory.purged);
+            let (first, next) = (all.first().map_or(0, |s| s.first), memory.last.map_or(0, |l| l.index + 1));
+            if first > applied || next < applied {
+                // The store lost what the log has forgotten, or is ahead of it: someone removed files.
+                let path = all.first().map_or_else(|| dir.to_owned(), |segment| segment.path.clone());
+                return Err(LogError::Damaged { path, index: if first > applied { applied } else { next } });
+            }
+        }
+        let memory = Arc::new(Mutex::new(memory));
+        let writer = Writer { dir: dir.to_owned(), disk, memory: Arc::clone(&memory) };
+        let (jobs, thread) = writer::start(writer, QUEUE_MAX).map_err(failed("start a thread for", dir))?;
+        let thread = Arc::new(Mutex::new(Some(thread)));
+        Ok(Self { dir: dir.to_owned(), memory, segments, jobs, thread })
+    }
+
+    /// Writes what waits, and ends the thread: nothing can be appended any more.
+    pub(crate) fn close(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.memory().closed = true;
+        let _ = self.jobs.send(Job::Close);
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        Memory::lock(&self.memory)
+    }
+
+    fn ask(&self, job: Job) -> io::Result<()> {
+        self.jobs.send(job).map_err(|_| io::Error::other("the thread of the log ended"))
+    }
+
+    /// Entries below this index are applied, and need not stay in memory.
+    pub(crate) fn applied(&self, next: u64) {
+        let mut memory = self.memory();
+        memory.applied = next;
+        memory.shrink();
+    }
+
+    /// The voter, if there is only one.
+    pub(crate) fn only_voter(&self) -> Option<u64> {
+        self.memory().only_voter
+    }
+
+    /// Who belonged to the group when the store was as it is; what the log says is newer.
+    pub(crate) fn members_before(&self, membership: &Membership) {
+        let mut memory = self.memory();
+        if !memory.members_known {
+            memory.note_members(membership);
+        }
+    }
+
+    /// Whether the disk is full, so that what is ordered now waits until it is not.
+    pub(crate) fn is_full(&self) -> bool {
+        self.memory().full
+    }
+
+    /// Why it can no longer be written.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.memory().failure.clone()
+    }
+
+    /// The last entry that may be given up so that segments of `keep` bytes stay, if that gives up any.
+    pub(crate) fn can_purge(&self, keep: u64) -> Option<u64> {
+        let all = disk::lock(&self.segments);
+        let mut after: u64 = all.iter().map(|segment| segment.bytes).sum();
+        let mut upto = None;
+        for segment in all.iter().take(all.len().saturating_sub(1)) {
+            after -= segment.bytes;
+            if after < keep {
+                break;
+            }
+            upto = segment.next().checked_sub(1);
+        }
+        upto.filter(|upto| self.memory().purged.is_none_or(|purged| *upto > purged.index))
+    }
+
+    /// Makes the segment that will be needed next, if it is not there. Takes milliseconds.
+    pub(crate) fn keep_spare(&self) {
+        let half_full = disk::lock(&self.segments).last().is_some_and(|s| s.end > s.bytes / 2);
+        if half_full && let Err(error) = segments::keep_spare(&self.dir) {
+            // The next segment is then made when it is needed, and what fails there is said there.
+            tracing::debug!(%error, "no spare log segment");
+        }
+    }
+
+    /// Entries from `start`, or the first that there is, up to `end`; not all of them where they carry much data, but one at least if there is one.
+    fn read(&self, start: u64, end: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        let on_disk = disk::lock(&self.segments).first().filter(|s| s.records > 0).map(|s| s.first);
+        let (recent, purged, after_last) = {
+            let memory = self.memory();
+            let after = |id: Option<LogId>| id.map_or(0, |id| id.index + 1);
+            (memory.first_recent(), after(memory.purged), after(memory.last))
+        };
+        // What was cut is on disk until the thread has come to it.
+        let end = end.min(after_last);
+        // A segment that is given up in part still has all of it.
+        let first = on_disk.into_iter().chain(recent).min().map(|first| first.max(purged));
+        let mut next = first.map_or(end, |first| first.max(start));
+        while next < end && bytes < bytes_max {
+            if self.read_recent(next, end, bytes_max, &mut out) {
+                break;
+            }
+            let Some(segment) = self.segment_of(next) else { break };
+            let (mut at, mut index) = segment.near(next);
+            let start = at;
+            let raw = disk::read(&segment, at, segment.end)?;
+            while index < segment.next() && next < end && bytes < bytes_max {
+                let found =
+                    record::decode(&raw[(at - start) as usize..]).filter(|r| r.entry.log_id.index == index);
+                let Some(found) = found else {
+                    let path = segment.path.clone();
+                    return Err(io::Error::other(LogError::Damaged { path, index }));
+                };
+                at += found.len as u64;
+                index += 1;
+                if found.entry.log_id.index == next {
+                    next += 1;
+                    bytes += data_bytes(&found.entry);
+                    out.push(found.entry);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The same from memory; false if `start` is not there, and may be on disk.
+    fn read_recent(&self, start: u64, end: u64, bytes_max: usize, out: &mut Vec<Entry>) -> bool {
+        let memory = self.memory();
+        let Some(first) = memory.first_recent().filter(|first| *first <= start) else { return false };
+        let mut bytes = 0;
+        for entry in memory.recent.range((start - first).min(memory.recent.len() as u64) as usize..) {
+            if entry.log_id.index >= end || bytes >= bytes_max {
+                break;
+            }
+            bytes += data_bytes(entry);
+            out.push(entry.clone());
+        }
+        true
+    }
+
+    fn segment_of(&self, index: u64) -> Option<segments::Segment> {
+        let all = disk::lock(&self.segments);
+        all.iter().find(|segment| (segment.first..segment.next()).contains(&index)).cloned()
+    }
+}
+
+impl RaftLogReader<Types> for Log {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> Result<Vec<Entry>, io::Error> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(start) => start + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(end) => end + 1,
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => u64::MAX,
+        };
+        self.read(start, end, usize::MAX)
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, io::Error> {
+        self.read(start, end, SEND_BYTES_MAX)
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
+        Ok(self.memory().vote)
+    }
+}
+
+impl RaftLogStorage<Types> for Log {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types>, io::Error> {
+        let memory = self.memory();
+        Ok(LogState { last_purged_log_id: memory.purged, last_log_id: memory.last })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
+        let (done, saved) = oneshot::channel();
+        self.ask(Job::Vote(*vote, done))?;
+        self.memory().vote = Some(*vote);
+        let outcome = saved.await.map_err(|_| io::Error::other("the thread of the log ended"))?;
+        outcome.map_err(io::Error::other)
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<Types>) -> Result<(), io::Error>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let entries: Vec<Entry> = entries.into_iter().collect();
+        {
+            let mut memory = self.memory();
+            entries.iter().for_each(|entry| memory.push(entry.clone()));
+            memory.shrink();
+        }
+        self.ask(Job::Append(entries, callback))
+    }
+
+    async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> Result<(), io::Error> {
+        {
+            let mut memory = self.memory();
+            let next = last_log_id.map_or(0, |last| last.index + 1);
+            if memory.last.is_none_or(|last| last.index < next) {
+                return Ok(());
+            }
+            while let Some(entry) = memory.recent.pop_back_if(|entry| entry.log_id.index >= next) {
+                memory.recent_bytes -= data_bytes(&entry);
+            }
+            memory.last = last_log_id;
+            // What said who belongs to the group may be gone: until the next entry says it, nobody is alone.
+            memory.only_voter = None;
+            memory.written = memory.written.min(next);
+        }
+        self.ask(Job::Truncate(last_log_id))
+    }
+
+    async fn purge(&mut self, log_id: LogId) -> Result<(), io::Error> {
+        {
+            let mut memory = self.memory();
+            while let Some(entry) = memory.recent.pop_front_if(|entry| entry.log_id.index <= log_id.index) {
+                memory.recent_bytes -= data_bytes(&entry);
+            }
+            memory.purged = Some(log_id);
+            memory.last = memory.last.max(Some(log_id));
+        }
+        self.ask(Job::Purge(log_id))
+    }
+}

@@ -1,0 +1,456 @@
+//! The handle on the replicated state machine: propose, read, belong.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use namespace::{Command, Proposal, Reply, Stamp};
+use openraft::type_config::async_runtime::WatchReceiver;
+use store::{Store, StoreError, View};
+use thiserror::Error;
+use tokio::sync::{Mutex, oneshot, watch};
+
+use crate::consensus::{self, Started};
+use crate::log::Log;
+use crate::machine::{Machine, Observer};
+use crate::reads::Reads;
+use crate::service::{Proposed, ReadAt, Service, SharedService};
+use crate::space::Space;
+use crate::transport::{self, Channel, Request, Transport, Unreachable};
+use crate::types::{Change, Member, NodeId};
+
+const LOG_DIR: &str = "log";
+/// How long a call to the leader may take before it is made again; a broken connection is noticed at once.
+const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
+/// Between two tries when nobody is known to lead, unless somebody is before.
+const LEADER_WAIT: Duration = Duration::from_millis(50);
+
+/// How a replica is opened.
+#[derive(Debug, Clone)]
+pub struct ReplicaConfig {
+    /// The directory that holds the log and the store.
+    pub dir: PathBuf,
+    /// Below this much free space commands that make something are refused, so that there is always room to remove
+    /// something and to close what is open.
+    pub reserve_bytes: u64,
+    /// Which member of its group this is.
+    pub id: NodeId,
+    /// Its name and address, for the others.
+    pub member: Member,
+    /// Whether to begin a group of one if this member belongs to none yet. Without, it waits to be taken in.
+    pub founds: bool,
+}
+
+impl ReplicaConfig {
+    /// A group of one, which it founds.
+    #[must_use]
+    pub fn alone(dir: PathBuf, reserve_bytes: u64) -> Self {
+        Self { dir, reserve_bytes, id: 1, member: Member::default(), founds: true }
+    }
+}
+
+/// Why a proposal has no reply.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ReplicaError {
+    /// The disk is full: nothing was done.
+    #[error("no space for metadata")]
+    NoSpace,
+    /// The leader was lost on the way, and the command has no origin by which a repetition would be known. It may have
+    /// been done, or may yet be.
+    #[error("the leader was lost before it answered: the change may or may not have been made")]
+    Unknown,
+    /// The log or the store failed, now or before. The command may be found done after a restart.
+    #[error("metadata service failed: {0}")]
+    Failed(String),
+}
+
+/// What people want to know of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// This member.
+    pub id: NodeId,
+    /// Who leads, as far as this member knows.
+    pub leader: Option<NodeId>,
+    /// All members; whether each is a voter.
+    pub members: Vec<(NodeId, Member, bool)>,
+    /// The term, and the index after the last entry that is applied here.
+    pub term: u64,
+    /// See `term`.
+    pub applied: u64,
+}
+
+/// A handle on the replicated state machine.
+#[derive(Clone)]
+pub struct Replica {
+    id: NodeId,
+    store: Arc<dyn Store>,
+    service: SharedService,
+    transport: Arc<dyn Transport>,
+    reads: Arc<Reads>,
+    progress: watch::Receiver<u64>,
+    failure: watch::Receiver<Option<String>>,
+    thread: Arc<Mutex<Option<Running>>>,
+}
+
+/// What ends the thread, and the thread.
+type Running = (oneshot::Sender<()>, JoinHandle<()>);
+
+impl Replica {
+    /// Opens log and store, and starts the thread of consensus. The only voter of a group is ready when this returns; for
+    /// another one, see [`Replica::ready`]. `stamp` is what a new name space begins with.
+    ///
+    /// # Errors
+    /// When log or store cannot be opened, or are damaged.
+    pub fn open(
+        config: ReplicaConfig,
+        store: Arc<dyn Store>,
+        stamp: Stamp,
+        transport: Arc<dyn Transport>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, ReplicaError> {
+        let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
+        let view = store.snapshot().map_err(|e| fail(&e))?;
+        let (applied, _) = crate::machine::applied(&*view).map_err(|e| fail(&e))?;
+        drop(view);
+        let next = applied.map_or(0, |last| last.index + 1);
+        let log = Log::open(&config.dir.join(LOG_DIR), next).map_err(|e| fail(&e))?;
+        let (tell_progress, progress) = watch::channel(next);
+        let (failed, failure) = watch::channel(None);
+        let failed = Arc::new(failed);
+        let machine = Machine::new(
+            Arc::clone(&store),
+            log.clone(),
+            Arc::clone(&observer),
+            tell_progress,
+            Arc::clone(&failed),
+        );
+        let machine = machine.map_err(|e| fail(&e))?;
+        let reads = Arc::new(Reads::default());
+        let started = consensus::start(consensus::Parts {
+            id: config.id,
+            member: config.member.clone(),
+            founds: config.founds,
+            stamp,
+            machine,
+            log: log.clone(),
+            store: Arc::clone(&store),
+            transport: Arc::clone(&transport),
+            progress: progress.clone(),
+            failed,
+        });
+        let Started { raft, stop, thread } = started.map_err(ReplicaError::Failed)?;
+        let service = Arc::new(Service {
+            raft,
+            log,
+            dir: config.dir,
+            space: Space::new(config.reserve_bytes),
+            spool: Mutex::default(),
+            observer,
+        });
+        let thread = Arc::new(Mutex::new(Some((stop, thread))));
+        Ok(Self { id: config.id, store, service, transport, reads, progress, failure, thread })
+    }
+
+    /// Whether this member is the only voter: then it has what was acknowledged, without asking anybody.
+    fn is_alone(&self) -> bool {
+        self.service.log.only_voter() == Some(self.id)
+    }
+
+    /// Returns when this member has applied all that its group had committed when this was called, and so can serve.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Failed`].
+    pub async fn ready(&self) -> Result<(), ReplicaError> {
+        let next = loop {
+            match self.read_index().await {
+                Ok(next) => break next,
+                Err(why) => {
+                    self.check()?;
+                    tracing::debug!(%why, "not a member of a group that works yet");
+                    self.next_leader().await;
+                }
+            }
+        };
+        self.applied(next).await
+    }
+
+    /// Has the command ordered, made durable and applied, by whoever leads; what it did is seen here when this returns.
+    ///
+    /// # Errors
+    /// [`ReplicaError`]. A command whose caller went away may still be carried out.
+    pub async fn propose(&self, proposal: Proposal) -> Result<Reply, ReplicaError> {
+        let known_again = proposal.origin.is_some() || is_idempotent(&proposal.command);
+        let change = Change(Arc::new(proposal));
+        loop {
+            let (proposed, elsewhere) = match self.service.propose(change.clone()).await {
+                Proposed::Elsewhere(Some((id, leader))) if id != self.id => {
+                    (self.forward(&leader, &change).await, true)
+                }
+                proposed => (proposed, false),
+            };
+            match proposed {
+                Proposed::Done { reply, index } => {
+                    if elsewhere {
+                        self.applied(index + 1).await?;
+                    }
+                    return Ok(reply);
+                }
+                Proposed::NoSpace => return Err(ReplicaError::NoSpace),
+                // Of somebody else: another one will lead.
+                Proposed::Failed(why) if !elsewhere => return Err(self.failed_by(why)),
+                Proposed::Unknown | Proposed::Failed(_) if !known_again => return Err(ReplicaError::Unknown),
+                Proposed::Elsewhere(_) | Proposed::Unknown | Proposed::Failed(_) => self.next_leader().await,
+            }
+        }
+    }
+
+    async fn forward(&self, leader: &Member, change: &Change) -> Proposed {
+        let body = transport::encode(&Request::Propose(change.clone()));
+        let carried = self.transport.call(leader, Channel::Requests, body, FORWARD_TIME_MAX).await;
+        let unknown = |why: &dyn std::fmt::Display| {
+            tracing::debug!(leader = %leader.name, %why, "a forwarded command has no answer");
+            Proposed::Unknown
+        };
+        match carried {
+            Ok(answer) => transport::decode(&answer).unwrap_or_else(|why| unknown(&why)),
+            Err(Unreachable::NotSent(_)) => Proposed::Elsewhere(None),
+            Err(Unreachable::NoAnswer(why)) => unknown(&why),
+        }
+    }
+
+    /// Returns when a view taken then has everything that was acknowledged, on any member, before this call.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Failed`].
+    pub async fn barrier(&self) -> Result<(), ReplicaError> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        loop {
+            match self.reads.index(self.read_index()).await {
+                Ok(next) => return self.applied(next).await,
+                Err(why) => {
+                    self.check()?;
+                    tracing::debug!(%why, "no read index");
+                    self.next_leader().await;
+                }
+            }
+        }
+    }
+
+    async fn read_index(&self) -> Result<u64, String> {
+        let answer = match self.service.read_index().await? {
+            ReadAt::Next(next) => return Ok(next),
+            ReadAt::Elsewhere => {
+                let leader = self.leader().ok_or("nobody leads")?;
+                let body = transport::encode(&Request::ReadIndex);
+                let carried = self.transport.call(&leader, Channel::Requests, body, FORWARD_TIME_MAX).await;
+                carried.map_err(|e| e.to_string())?
+            }
+        };
+        match transport::decode(&answer)? {
+            ReadAt::Next(next) => Ok(next),
+            ReadAt::Elsewhere => Err("the leader changes".into()),
+        }
+    }
+
+    /// Who leads, if it is another one and known here.
+    #[must_use]
+    pub fn leader(&self) -> Option<Member> {
+        let metrics = self.service.raft.metrics().borrow_watched().clone();
+        let id = metrics.current_leader.filter(|id| *id != self.id)?;
+        metrics.membership_config.membership().get_node(&id).cloned()
+    }
+
+    /// Waits for a moment, or until somebody else leads.
+    async fn next_leader(&self) {
+        let mut metrics = self.service.raft.server_metrics();
+        let before = metrics.borrow_and_update().current_leader;
+        let another = async {
+            while metrics.changed().await.is_ok() {
+                let now = metrics.borrow_and_update().current_leader;
+                if now != before && now.is_some() {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LEADER_WAIT, another).await;
+    }
+
+    /// Waits until the entries below `next` are applied here.
+    async fn applied(&self, next: u64) -> Result<(), ReplicaError> {
+        let mut progress = self.progress.clone();
+        let applied = progress.wait_for(|applied| *applied >= next).await.map(drop);
+        applied.map_err(|_| self.failed_by("stopped".into()))
+    }
+
+    /// A view that has everything that is applied here: after a reply, or after [`Replica::barrier`], that is what the
+    /// caller may expect.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the engine fails.
+    pub fn view(&self) -> Result<Box<dyn View + Send + Sync>, StoreError> {
+        self.store.snapshot()
+    }
+
+    /// Whether this member leads, as far as it knows.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.service.raft.is_leader()
+    }
+
+    /// How the group stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let metrics = self.service.raft.metrics().borrow_watched().clone();
+        let membership = metrics.membership_config.membership();
+        let voters: Vec<u64> = membership.voter_ids().collect();
+        let member = |(id, member): (&u64, &Member)| (*id, member.clone(), voters.contains(id));
+        Standing {
+            id: self.id,
+            leader: metrics.current_leader,
+            members: membership.nodes().map(member).collect(),
+            term: metrics.current_term,
+            applied: *self.progress.borrow(),
+        }
+    }
+
+    /// Asks the member at `address` to be taken in, and waits until this member is a voter.
+    ///
+    /// # Errors
+    /// What the group said.
+    pub async fn join(&self, address: &str, member: Member, limit: Duration) -> Result<(), String> {
+        let mut to = Member { name: address.to_owned(), address: address.to_owned() };
+        let body = transport::encode(&Request::Join(self.id, member));
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            let answer = self.transport.call(&to, Channel::Requests, body.clone(), limit).await;
+            let joined: Result<Result<(), String>, String> =
+                answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
+            match joined.and_then(|joined| joined) {
+                Ok(()) => return Ok(()),
+                Err(why) if tokio::time::Instant::now() >= deadline => return Err(why),
+                Err(why) => tracing::debug!(%why, "not taken in yet"),
+            }
+            self.next_leader().await;
+            to = self.leader().unwrap_or(to);
+        }
+    }
+
+    /// Tells the group where this member is, if it does not know.
+    ///
+    /// # Errors
+    /// What the group said.
+    pub async fn introduce(&self, member: Member) -> Result<(), String> {
+        let known =
+            |standing: &Standing| standing.members.iter().any(|(id, m, _)| *id == self.id && *m == member);
+        while !known(&self.standing()) {
+            self.check().map_err(|e| e.to_string())?;
+            let outcome = if self.leads() {
+                self.service.join(self.id, member.clone()).await
+            } else if let Some(leader) = self.leader() {
+                self.join(&leader.address, member.clone(), FORWARD_TIME_MAX).await
+            } else {
+                Ok(())
+            };
+            if let Err(why) = outcome {
+                tracing::debug!(%why, "not introduced yet");
+            }
+            self.next_leader().await;
+        }
+        Ok(())
+    }
+
+    /// Has another member lead, if this one does and there is one that can; gives up after `limit`.
+    pub async fn hand_over(&self, limit: Duration) {
+        let standing = self.standing();
+        let heir = standing.members.iter().find(|(id, _, voter)| *voter && *id != self.id);
+        let Some((heir, _, _)) = heir.filter(|_| self.leads()) else { return };
+        if self.service.raft.trigger().transfer_leader(*heir).await.is_err() {
+            return;
+        }
+        let handed_over = async {
+            while self.leads() || self.standing().leader.is_none() {
+                self.next_leader().await;
+            }
+        };
+        if tokio::time::timeout(limit, handed_over).await.is_err() {
+            tracing::warn!("no other metaserver took over in time: they elect one");
+        }
+    }
+
+    /// Carries out what another member asks; the answer goes back to it.
+    ///
+    /// # Errors
+    /// Why there is no answer, for the log of the one that asked.
+    pub async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
+        self.service.serve(body).await
+    }
+
+    /// Asks the user of another member's replica: what its [`Observer::asked`] answers.
+    ///
+    /// # Errors
+    /// [`Unreachable`].
+    pub async fn ask(&self, to: &Member, question: Bytes, limit: Duration) -> Result<Bytes, Unreachable> {
+        let body = transport::encode(&Request::Ask(question));
+        self.transport.call(to, Channel::Requests, body, limit).await
+    }
+
+    /// The other members, as they are known here.
+    #[must_use]
+    pub fn others(&self) -> Vec<Member> {
+        let metrics = self.service.raft.metrics().borrow_watched().clone();
+        let membership = metrics.membership_config.membership();
+        let others = membership.nodes().filter(|(id, _)| **id != self.id);
+        others.map(|(_, member)| member.clone()).collect()
+    }
+
+    fn check(&self) -> Result<(), ReplicaError> {
+        match &*self.failure.borrow() {
+            Some(reason) => Err(ReplicaError::Failed(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn failed_by(&self, why: String) -> ReplicaError {
+        let reason = self.failure.borrow().clone().or_else(|| self.service.log.failure());
+        ReplicaError::Failed(reason.unwrap_or(why))
+    }
+
+    /// Returns when the replica has failed, with the reason; never otherwise.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.failure.clone();
+        match failure.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            // The thread says why it fails; it ends without a word only when it panics.
+            Err(_) => "the thread of consensus ended".into(),
+        }
+    }
+
+    /// Ends the thread of consensus, with log and store brought to disk. Other handles are of no use then.
+    pub fn stop(self) {
+        let thread = self.thread.try_lock().ok().and_then(|mut thread| thread.take());
+        if let Some((stop, thread)) = thread {
+            let _ = stop.send(());
+            let _ = thread.join();
+        }
+        self.service.log.close();
+    }
+}
+
+/// Whether a command that was done twice leaves what it left once, and answers the same.
+fn is_idempotent(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Format
+            | Command::PutDataServer(_)
+            | Command::DefineDevice { .. }
+            | Command::WorkDone { .. }
+            | Command::ExpireClient { .. }
+            | Command::LapseLease { .. }
+            | Command::RenewLease { .. }
+            | Command::SetStripe { .. }
+    )
+}

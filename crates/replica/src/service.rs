@@ -1,0 +1,143 @@
+//! What a member does when another calls it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use namespace::Reply;
+use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
+use openraft::raft::ReadPolicy;
+use openraft::storage::Snapshot as RaftSnapshot;
+use openraft::{ChangeMembers, Raft};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+
+use crate::log::Log;
+use crate::machine::{Machine, Observer};
+use crate::snapshot::Spool;
+use crate::space::Space;
+use crate::transport::{self, Request};
+use crate::types::{Change, Member, NodeId, Types};
+
+/// How a command that was given to a leader ended.
+#[expect(clippy::large_enum_variant, reason = "the large one is what nearly all are")]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Proposed {
+    /// Answered; whoever has applied `index` sees it.
+    Done { reply: Reply, index: u64 },
+    /// Nothing was done: somebody else leads.
+    Elsewhere(Option<(NodeId, Member)>),
+    /// Leadership was lost on the way. It may have been done, or may yet be.
+    Unknown,
+    /// The disk is full: nothing was done.
+    NoSpace,
+    /// The leader's log or store failed.
+    Failed(String),
+}
+
+/// Up to where must be applied what a read may show.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum ReadAt {
+    /// The index after it.
+    Next(u64),
+    /// Not known here.
+    Elsewhere,
+}
+
+/// This member's consensus.
+pub(crate) struct Service {
+    pub raft: Raft<Types, Machine>,
+    pub log: Log,
+    pub dir: PathBuf,
+    pub space: Space,
+    pub spool: Mutex<Option<Spool>>,
+    pub observer: Arc<dyn Observer>,
+}
+
+impl Service {
+    /// Carries out a call of another member; the error is for its log.
+    pub(crate) async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
+        let said = |e: &dyn std::fmt::Display| e.to_string();
+        Ok(match transport::decode(body)? {
+            Request::Append(rpc) => {
+                transport::encode(&self.raft.append_entries(rpc).await.map_err(|e| said(&e))?)
+            }
+            Request::Vote(rpc) => transport::encode(&self.raft.vote(rpc).await.map_err(|e| said(&e))?),
+            Request::PreVote(rpc) => transport::encode(&self.raft.pre_vote(rpc).await.map_err(|e| said(&e))?),
+            Request::TransferLeader(rpc) => {
+                transport::encode(&self.raft.handle_transfer_leader(rpc).await.map_err(|e| said(&e))?)
+            }
+            Request::SnapshotBegin => {
+                *self.spool.lock().await = Some(Spool::begin(&self.dir).map_err(|e| said(&e))?);
+                transport::encode(&())
+            }
+            Request::SnapshotChunk { number, chunk } => {
+                let mut spool = self.spool.lock().await;
+                let spool = spool.as_mut().ok_or("a chunk of a snapshot that did not begin")?;
+                transport::encode(&spool.take(number, &chunk).map_err(|e| said(&e))?)
+            }
+            Request::SnapshotEnd { vote, meta, pairs } => {
+                let spool =
+                    self.spool.lock().await.take().ok_or("the end of a snapshot that did not begin")?;
+                let snapshot = spool.end(pairs).map_err(|e| said(&e))?;
+                tracing::info!(pairs, upto = ?meta.last_log_id.map(|id| id.index), "installing a snapshot");
+                let snapshot = RaftSnapshot { meta, snapshot };
+                let answer = self.raft.install_full_snapshot(vote, snapshot).await.map_err(|e| said(&e))?;
+                transport::encode(&answer)
+            }
+            Request::Propose(change) => transport::encode(&self.propose(change).await),
+            Request::ReadIndex => transport::encode(&self.read_index().await?),
+            Request::Join(id, member) => transport::encode(&self.join(id, member).await),
+            Request::Ask(question) => self.observer.asked(question).await,
+        })
+    }
+
+    /// Has a command carried out, if this member leads.
+    pub(crate) async fn propose(&self, change: Change) -> Proposed {
+        let makes_something = crate::space::makes_something(&change.0.command);
+        if makes_something && (self.log.is_full() || self.space.is_low(&self.dir)) {
+            return Proposed::NoSpace;
+        }
+        match self.raft.client_write(change).await {
+            Ok(done) => Proposed::Done { reply: done.data, index: done.log_id.index },
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
+                Proposed::Elsewhere(to.leader_id.zip(to.leader_node))
+            }
+            Err(RaftError::APIError(_)) => Proposed::Unknown,
+            Err(RaftError::Fatal(fatal)) => Proposed::Failed(fatal.to_string()),
+        }
+    }
+
+    /// Makes sure that this member still leads, and tells up to where a read must see.
+    pub(crate) async fn read_index(&self) -> Result<ReadAt, String> {
+        match self.raft.get_read_log_id(ReadPolicy::ReadIndex).await {
+            Ok((at, _)) => Ok(ReadAt::Next(at.index() + 1)),
+            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(_))) => Ok(ReadAt::Elsewhere),
+            Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(e))) => Err(e.to_string()),
+            Err(RaftError::Fatal(fatal)) => Err(fatal.to_string()),
+        }
+    }
+
+    /// Takes a member in, or notes where one is that belongs already: first as a learner, then, once it has what the others have, as a voter.
+    pub(crate) async fn join(&self, id: NodeId, member: Member) -> Result<(), String> {
+        if self.raft.voter_ids().any(|voter| voter == id) {
+            let moved = ChangeMembers::SetNodes([(id, member)].into());
+            return self.raft.change_membership(moved, true).await.map(drop).map_err(|e| e.to_string());
+        }
+        tracing::info!(id, name = %member.name, address = %member.address, "a member joins");
+        self.raft.add_learner(id, member, true).await.map_err(|e| e.to_string())?;
+        // It may be returned from before a snapshot has arrived there.
+        let has_all = |metrics: &openraft::RaftMetrics<Types>| {
+            let matched = metrics.replication.as_ref().and_then(|all| all.get(&id).cloned().flatten());
+            let committed = metrics.local_committed.map(|at| at.index);
+            metrics.replication.is_none() || matched.is_some_and(|at| Some(at.index) >= committed)
+        };
+        self.raft.wait(None).metrics(has_all, "the new member has all").await.map_err(|e| e.to_string())?;
+        let voter = ChangeMembers::AddVoterIds([id].into());
+        self.raft.change_membership(voter, true).await.map_err(|e| e.to_string())?;
+        Ok(())
+    }
+}
+
+/// Shared with what runs on the thread of consensus.
+pub(crate) type SharedService = Arc<Service>;

@@ -1,0 +1,271 @@
+//! A snapshot of the store: taken from a view, sent in chunks while commands go on, spooled to a file at the other end,
+//! and put in the place of what was in the store there.
+//!
+//! ```text
+//! chunk  ┌ key length u32 ┬ value length u32 ┬ key ┬ value ┐ …       little-endian; at most one pair beyond CHUNK_BYTES
+//! spool  ┌ length u32 ┬ crc32c u32 ┬ chunk ┐ …                       a file beside the store, gone once installed
+//! ```
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::{Store, StoreError, View};
+
+/// Bytes of a chunk: fits, with one more pair, into a record of our RPC.
+const CHUNK_BYTES: usize = 512 << 10;
+/// A pair is a record, or the data of a small file.
+const PAIR_BYTES_MAX: usize = 1 << 20;
+const SPOOL: &str = "snapshot.spool";
+
+/// A snapshot, here or from elsewhere.
+pub enum Snapshot {
+    /// Of our own store.
+    Taken(Arc<dyn View + Send + Sync>),
+    /// Another member's, whole and checked, in a file.
+    Received(PathBuf),
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Snapshot::Taken(_) => "Snapshot::Taken",
+            Snapshot::Received(_) => "Snapshot::Received",
+        })
+    }
+}
+
+impl Snapshot {
+    /// Puts it in the place of what is in `store`.
+    pub(crate) fn install(self, store: &dyn Store) -> io::Result<()> {
+        match self {
+            Snapshot::Taken(view) => {
+                let mut chunks = Chunks::new(view);
+                let mut pairs = std::iter::from_fn(|| chunks.next_chunk().transpose()).flat_map(spread);
+                store.replace(&mut pairs).map_err(io::Error::other)
+            }
+            Snapshot::Received(path) => {
+                let mut spool = BufReader::new(File::open(&path)?);
+                let chunk = || read_chunk(&mut spool).map_err(unreadable).transpose();
+                let mut pairs = std::iter::from_fn(chunk).flat_map(spread);
+                store.replace(&mut pairs).map_err(io::Error::other)?;
+                std::fs::remove_file(&path)
+            }
+        }
+    }
+}
+
+fn unreadable(cause: io::Error) -> StoreError {
+    StoreError { doing: "read a received snapshot", cause: cause.to_string() }
+}
+
+type Pair = Result<(Vec<u8>, Vec<u8>), StoreError>;
+
+/// The pairs of a chunk.
+fn spread(chunk: Result<Vec<u8>, StoreError>) -> impl Iterator<Item = Pair> {
+    let (mut rest, mut failure) = match chunk {
+        Ok(chunk) => (chunk, None),
+        Err(e) => (vec![], Some(e)),
+    };
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if let Some(failure) = failure.take() {
+            return Some(Err(failure));
+        }
+        if at == rest.len() {
+            return None;
+        }
+        let Some((key, value)) = pair(&rest[at..]) else {
+            rest.clear();
+            at = 0;
+            return Some(Err(unreadable(io::Error::other("a damaged pair"))));
+        };
+        at += 8 + key.len() + value.len();
+        Some(Ok((key.to_vec(), value.to_vec())))
+    })
+}
+
+fn pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (key, rest) = bytes.split_first_chunk()?;
+    let (value, rest) = rest.split_first_chunk()?;
+    let (key, value) = (u32::from_le_bytes(*key) as usize, u32::from_le_bytes(*value) as usize);
+    let rest = rest.get(..key.checked_add(value)?)?;
+    Some(rest.split_at(key))
+}
+
+/// The chunks of a view, one after the other.
+pub(crate) struct Chunks {
+    view: Arc<dyn View + Send + Sync>,
+    /// Where the next begins; none: there is no more.
+    from: Option<Vec<u8>>,
+    pairs: u64,
+}
+
+impl Chunks {
+    pub(crate) fn new(view: Arc<dyn View + Send + Sync>) -> Self {
+        Self { view, from: Some(vec![]), pairs: 0 }
+    }
+
+    /// Pairs in the chunks so far.
+    pub(crate) fn pairs(&self) -> u64 {
+        self.pairs
+    }
+
+    pub(crate) fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(from) = self.from.take() else { return Ok(None) };
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES + 4096);
+        let mut visit = |key: &[u8], value: &[u8]| {
+            if chunk.len() >= CHUNK_BYTES {
+                self.from = Some(key.to_vec());
+                return ControlFlow::Break(());
+            }
+            for len in [key.len(), value.len()] {
+                chunk.extend_from_slice(&(len as u32).to_le_bytes());
+            }
+            chunk.extend_from_slice(key);
+            chunk.extend_from_slice(value);
+            self.pairs += 1;
+            ControlFlow::Continue(())
+        };
+        // No key has so many of these at its beginning.
+        self.view.scan(&from, &[0xff; 16], &mut visit)?;
+        Ok((!chunk.is_empty()).then_some(chunk))
+    }
+}
+
+/// A snapshot on its way in.
+pub(crate) struct Spool {
+    path: PathBuf,
+    file: File,
+    pairs: u64,
+    chunks: u64,
+}
+
+impl Spool {
+    /// Begins one in `dir`; what an earlier one left goes.
+    pub(crate) fn begin(dir: &Path) -> io::Result<Self> {
+        let path = dir.join(SPOOL);
+        let file = File::create(&path)?;
+        Ok(Self { path, file, pairs: 0, chunks: 0 })
+    }
+
+    /// Takes chunk `number`, from 0. One that was taken before is a repetition.
+    pub(crate) fn take(&mut self, number: u64, chunk: &[u8]) -> io::Result<()> {
+        if number < self.chunks {
+            return Ok(());
+        }
+        let mut at = 0;
+        let mut pairs = 0;
+        while let Some((key, value)) = pair(&chunk[at..]) {
+            at += 8 + key.len() + value.len();
+            pairs += 1;
+        }
+        if number > self.chunks || at != chunk.len() {
+            return Err(io::Error::other("a snapshot with a gap, or a damaged chunk"));
+        }
+        let mut head = [0; 8];
+        head[..4].copy_from_slice(&(chunk.len() as u32).to_le_bytes());
+        head[4..].copy_from_slice(&crc32c::crc32c(chunk).to_le_bytes());
+        self.file.write_all(&head)?;
+        self.file.write_all(chunk)?;
+        self.chunks += 1;
+        self.pairs += pairs;
+        Ok(())
+    }
+
+    /// It had so many pairs: is it whole?
+    pub(crate) fn end(self, pairs: u64) -> io::Result<Snapshot> {
+        if self.pairs != pairs {
+            return Err(io::Error::other(format!("a snapshot cut short: {} of {pairs} pairs", self.pairs)));
+        }
+        Ok(Snapshot::Received(self.path))
+    }
+}
+
+fn read_chunk(spool: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut head = [0; 8];
+    match spool.read(&mut head[..1])? {
+        0 => return Ok(None),
+        _ => spool.read_exact(&mut head[1..])?,
+    }
+    let (len, crc) = head.split_at(4);
+    let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes);
+    let len = number(len) as usize;
+    if len > CHUNK_BYTES + 8 + PAIR_BYTES_MAX {
+        return Err(io::Error::other("a damaged chunk"));
+    }
+    let mut chunk = vec![0; len];
+    spool.read_exact(&mut chunk)?;
+    if crc32c::crc32c(&chunk) != number(crc) {
+        return Err(io::Error::other("a damaged chunk"));
+    }
+    Ok(Some(chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Durability, Edit, MemoryStore};
+
+    use super::*;
+
+    fn filled(pairs: u32) -> MemoryStore {
+        let store = MemoryStore::new();
+        let mut fill = |edit: &mut dyn Edit| {
+            (0..pairs).try_for_each(|n| edit.put(&n.to_be_bytes(), &vec![n as u8; n as usize % 3000]))
+        };
+        store.batch(Durability::Deferred, &mut fill).unwrap();
+        store
+    }
+
+    fn contents(store: &dyn Store) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut all = vec![];
+        let mut visit = |key: &[u8], value: &[u8]| {
+            all.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        };
+        store.snapshot().unwrap().scan(&[], &[0xff; 16], &mut visit).unwrap();
+        all
+    }
+
+    #[test]
+    fn a_store_arrives_whole_in_place_of_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (filled(3000), MemoryStore::new());
+        to.batch(Durability::Deferred, &mut |edit: &mut dyn Edit| edit.put(b"old", b"old")).unwrap();
+        let mut chunks = Chunks::new(from.snapshot().unwrap().into());
+        let mut spool = Spool::begin(dir.path()).unwrap();
+        let mut number = 0;
+        while let Some(chunk) = chunks.next_chunk().unwrap() {
+            spool.take(number, &chunk).unwrap();
+            spool.take(number, &chunk).unwrap(); // its answer was lost
+            number += 1;
+        }
+        assert!(number > 5, "{number} chunks");
+        spool.end(chunks.pairs()).unwrap().install(&to).unwrap();
+        assert_eq!(contents(&to), contents(&from));
+        assert!(!dir.path().join(SPOOL).exists());
+    }
+
+    #[test]
+    fn a_snapshot_cut_short_or_damaged_on_disk_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (filled(3000), filled(1));
+        let mut chunks = Chunks::new(from.snapshot().unwrap().into());
+        let first = chunks.next_chunk().unwrap().unwrap();
+        let mut spool = Spool::begin(dir.path()).unwrap();
+        assert!(spool.take(1, &first).is_err(), "a gap");
+        assert!(spool.take(0, &first[..first.len() - 1]).is_err());
+        spool.take(0, &first).unwrap();
+        let cut_short = spool.end(3000).err().unwrap();
+        assert!(cut_short.to_string().contains("cut short"), "{cut_short}");
+
+        let path = dir.path().join(SPOOL);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[20_000] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        assert!(Snapshot::Received(path).install(&to).is_err());
+        assert_eq!(contents(&to), contents(&filled(1)));
+    }
+}

@@ -1,0 +1,32 @@
+//! openraft's own tests of a log and a state machine, run on ours.
+
+use std::sync::Arc;
+
+use openraft::StorageError;
+use openraft::testing::log::{StoreBuilder, Suite};
+use store::MemoryStore;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::log::Log;
+use crate::machine::Machine;
+use crate::types::Types;
+
+struct Builder;
+
+impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
+    async fn build(&self) -> Result<(TempDir, Log, Machine), StorageError<Types>> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let log = Log::open(&dir.path().join("log"), 0).expect("an empty log");
+        let store = Arc::new(MemoryStore::new());
+        let (progress, failed) = (watch::Sender::new(0), Arc::new(watch::Sender::new(None)));
+        let machine =
+            Machine::new(store, log.clone(), Arc::new(()), progress, failed).expect("an empty store");
+        Ok((dir, log, machine))
+    }
+}
+
+#[tokio::test]
+async fn log_and_state_machine_keep_what_openraft_asks_of_them() {
+    Suite::test_all(Builder).await.expect("every one of them");
+}

@@ -1,0 +1,104 @@
+//! What members say to each other, and what carries it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::types::{Change, Member, SnapshotMeta, Types, Vote};
+
+/// A call that has its answer later.
+pub type Carried = Pin<Box<dyn Future<Output = Result<Bytes, Unreachable>> + Send>>;
+
+/// Carries calls to other members, and their answers back. Calls on one [`Channel`] to one member arrive in the order in
+/// which they were made.
+pub trait Transport: Send + Sync + 'static {
+    /// Has `to` carry out `body`, as its [`crate::Replica::serve`] does; gives up after `limit`.
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried;
+}
+
+/// Connections of their own, so that what is small and urgent does not wait behind what is large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// Entries of the log.
+    Entries,
+    /// Heartbeats and votes.
+    Heartbeats,
+    /// Snapshots.
+    Snapshots,
+    /// Commands and reads that a member passes on to its leader; the only ones made outside the thread of consensus.
+    Requests,
+}
+
+/// Why a call had no answer.
+#[derive(Debug, Clone, Error)]
+pub enum Unreachable {
+    /// It was not sent: nothing was carried out.
+    #[error("{0}")]
+    NotSent(String),
+    /// It may or may not have been carried out.
+    #[error("{0}")]
+    NoAnswer(String),
+}
+
+/// Nobody: for a group that has one member.
+impl Transport for () {
+    fn call(&self, to: &Member, _: Channel, _: Bytes, _: Duration) -> Carried {
+        let why = format!("{} at {}: this member has no network", to.name, to.address);
+        Box::pin(async move { Err(Unreachable::NotSent(why)) })
+    }
+}
+
+/// A call.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Request {
+    Append(AppendEntriesRequest<Types>),
+    Vote(VoteRequest<Types>),
+    PreVote(VoteRequest<Types>),
+    TransferLeader(TransferLeaderRequest<Types>),
+    /// A snapshot begins, in place of what was sent of another.
+    SnapshotBegin,
+    SnapshotChunk {
+        number: u64,
+        chunk: Bytes,
+    },
+    SnapshotEnd {
+        vote: Vote,
+        meta: SnapshotMeta,
+        pairs: u64,
+    },
+    /// A command, for the leader.
+    Propose(Change),
+    /// Up to where must be applied what a read may show? For the leader.
+    ReadIndex,
+    /// Who wants to become a member, or a member that moved. For the leader.
+    Join(u64, Member),
+    /// What the users of the replicas say to each other.
+    Ask(Bytes),
+}
+
+/// The version of these messages; a member that speaks another is told so.
+pub(crate) const VERSION: u8 = 1;
+
+/// As it goes over the network: the version, then postcard.
+pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {
+    match postcard::to_extend(message, vec![VERSION]) {
+        Ok(bytes) => bytes.into(),
+        // Ours are all of kinds that postcard knows.
+        Err(_) => Bytes::new(),
+    }
+}
+
+/// What [`encode`] made, at the other end.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    match bytes.split_first() {
+        Some((&VERSION, body)) => postcard::from_bytes(body).map_err(|e| format!("a malformed message: {e}")),
+        Some((version, _)) => Err(format!("messages of version {version}; this heorot speaks {VERSION}")),
+        None => Err("an empty message".into()),
+    }
+}

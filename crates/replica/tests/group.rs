@@ -1,0 +1,321 @@
+//! Three members in one process: any of them takes commands, one that is lost is not missed, and one that comes back or
+//! is new has what the others have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use namespace::{
+    Command, Create, DeviceId, Exists, FileLayout, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp,
+    StripeUnit, read,
+};
+use replica::{Carried, Channel, Member, Replica, ReplicaConfig, Transport, Unreachable};
+use store::{MemoryStore, Store};
+
+/// Nothing here takes longer, unless it never ends.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Who can be reached, and what is cut.
+#[derive(Default)]
+struct Wires {
+    members: Mutex<BTreeMap<String, Replica>>,
+    cut: Mutex<BTreeSet<String>>,
+}
+
+/// One member's end.
+struct Wire {
+    from: String,
+    wires: Arc<Wires>,
+}
+
+impl Transport for Wire {
+    fn call(&self, to: &Member, _: Channel, body: Bytes, limit: Duration) -> Carried {
+        let (from, to, wires) = (self.from.clone(), to.address.clone(), Arc::clone(&self.wires));
+        let answer = async move {
+            let lost = || {
+                let cut = wires.cut.lock().unwrap();
+                cut.contains(&from) || cut.contains(&to)
+            };
+            let called = wires.members.lock().unwrap().get(&to).cloned();
+            let Some(replica) = called.filter(|_| !lost()) else {
+                return Err(Unreachable::NotSent(format!("{to} is not there")));
+            };
+            let answer = replica.serve(&body).await;
+            answer.map_err(Unreachable::NoAnswer).and_then(|answer| match lost() {
+                true => Err(Unreachable::NoAnswer("the answer is lost".into())),
+                false => Ok(answer),
+            })
+        };
+        // It goes out when it is made, as on a wire.
+        let task = tokio::spawn(tokio::time::timeout(limit, answer));
+        Box::pin(async move {
+            let outcome = task.await.map_err(|e| Unreachable::NoAnswer(e.to_string()))?;
+            outcome.unwrap_or_else(|_| Err(Unreachable::NoAnswer("no answer in time".into())))
+        })
+    }
+}
+
+/// A group, its directories and its stores.
+struct Group {
+    wires: Arc<Wires>,
+    dir: tempfile::TempDir,
+    stores: BTreeMap<u64, Arc<MemoryStore>>,
+}
+
+impl Group {
+    /// Of one member.
+    async fn found() -> Self {
+        let mut group =
+            Self { wires: Arc::default(), dir: tempfile::tempdir().unwrap(), stores: BTreeMap::new() };
+        group.start(1, true).await;
+        group
+    }
+
+    /// Of so many.
+    async fn of(count: u64) -> Self {
+        let mut group = Self::found().await;
+        for id in 2..=count {
+            group.add(id).await;
+        }
+        group
+    }
+
+    async fn start(&mut self, id: u64, founds: bool) -> Replica {
+        let store = Arc::clone(self.stores.entry(id).or_default());
+        let dir: PathBuf = self.dir.path().join(id.to_string());
+        let member = member(id);
+        let address = member.address.clone();
+        let wire = Arc::new(Wire { from: address.clone(), wires: Arc::clone(&self.wires) });
+        let open = move || {
+            let config = ReplicaConfig { dir, reserve_bytes: 0, id, member, founds };
+            Replica::open(config, store, Stamp::default(), wire, Arc::new(()))
+        };
+        let replica = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+        self.wires.members.lock().unwrap().insert(address, replica.clone());
+        replica
+    }
+
+    async fn add(&mut self, id: u64) -> Replica {
+        let replica = self.start(id, false).await;
+        replica.join(&member(1).address, member(id), LIMIT).await.unwrap();
+        replica.ready().await.unwrap();
+        replica
+    }
+
+    fn member(&self, id: u64) -> Replica {
+        self.wires.members.lock().unwrap()[&member(id).address].clone()
+    }
+
+    /// Ends one, with all that it had in memory if `store_too`.
+    async fn stop(&mut self, id: u64, store_too: bool) {
+        let replica = self.wires.members.lock().unwrap().remove(&member(id).address).unwrap();
+        tokio::task::spawn_blocking(|| replica.stop()).await.unwrap();
+        if store_too {
+            self.stores.remove(&id);
+        }
+    }
+
+    fn cut(&self, id: u64) {
+        self.wires.cut.lock().unwrap().insert(member(id).address);
+    }
+
+    fn mend(&self) {
+        self.wires.cut.lock().unwrap().clear();
+    }
+
+    async fn leader(&self) -> u64 {
+        let asked = tokio::time::Instant::now();
+        loop {
+            let all: Vec<Replica> = self.wires.members.lock().unwrap().values().cloned().collect();
+            let cut = self.wires.cut.lock().unwrap().clone();
+            let leaders = all.iter().filter(|r| r.leads()).map(|r| r.standing().id);
+            if let Some(id) = leaders.rev().find(|id| !cut.contains(&member(*id).address)) {
+                return id;
+            }
+            assert!(asked.elapsed() < LIMIT, "nobody leads");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn end(mut self) {
+        let ids: Vec<u64> = self.stores.keys().copied().collect();
+        for id in ids.iter().rev() {
+            self.stop(*id, false).await;
+        }
+        let contents: Vec<_> = ids.iter().map(|id| contents(&*self.stores[id])).collect();
+        assert!(contents.windows(2).all(|pair| pair[0] == pair[1]), "the stores differ");
+    }
+}
+
+fn member(id: u64) -> Member {
+    Member { name: format!("mds{id}"), address: format!("10.0.0.{id}:2052") }
+}
+
+/// All but what consensus keeps of itself: members stop one after the other.
+fn contents(store: &dyn Store) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all = vec![];
+    let mut visit = |key: &[u8], value: &[u8]| {
+        all.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    };
+    store.snapshot().unwrap().scan(&[], &[0xff], &mut visit).unwrap();
+    all
+}
+
+fn mkdir(name: &str) -> Proposal {
+    let attributes = NewAttributes { mode: 0o755, uid: 0, gid: 0, accessed: None, modified: None };
+    let command = Command::Create(Create {
+        dir: InodeId::ROOT,
+        name: name.into(),
+        node: NewNode::Directory,
+        attributes,
+        exists: Exists::Refuse,
+    });
+    Proposal { stamp: Stamp::default(), origin: None, command }
+}
+
+async fn made(replica: &Replica, name: &str) {
+    let reply = tokio::time::timeout(LIMIT, replica.propose(mkdir(name))).await.expect("in time").unwrap();
+    assert!(matches!(reply, Reply::Created { existed: false, .. }), "{name}: {reply:?}");
+}
+
+fn has(replica: &Replica, name: &str) -> bool {
+    let view = replica.view().unwrap();
+    read::lookup(&*view, InodeId::ROOT, name.as_bytes()).unwrap().is_some()
+}
+
+async fn reads(replica: &Replica, name: &str) -> bool {
+    tokio::time::timeout(LIMIT, replica.barrier()).await.expect("in time").unwrap();
+    has(replica, name)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_any_member_made_all_members_read() {
+    let group = Group::of(3).await;
+    let standing = group.member(3).standing();
+    assert_eq!(standing.members.iter().filter(|(_, _, voter)| *voter).count(), 3);
+    for n in 0..50 {
+        let (at, elsewhere) = (1 + n % 3, 1 + (n + 1) % 3);
+        made(&group.member(at), &format!("d{n}")).await;
+        assert!(has(&group.member(at), &format!("d{n}")), "where it was made it is seen at once");
+        assert!(
+            reads(&group.member(elsewhere), &format!("d{n}")).await,
+            "d{n} made at {at}, read at {elsewhere}"
+        );
+    }
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_whose_leader_is_lost_goes_on_and_has_it_back_later() {
+    let mut group = Group::of(3).await;
+    for round in 0..3 {
+        let leader = group.leader().await;
+        let other = 1 + leader % 3;
+        made(&group.member(other), &format!("before{round}")).await;
+        group.stop(leader, round == 1).await;
+        made(&group.member(other), &format!("without{round}")).await;
+        assert!(reads(&group.member(other), &format!("before{round}")).await);
+        let back = group.start(leader, false).await;
+        tokio::time::timeout(LIMIT, back.ready()).await.expect("in time").unwrap();
+        assert!(has(&back, &format!("without{round}")), "it has caught up");
+        made(&back, &format!("after{round}")).await;
+    }
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_neither_changes_anything_nor_shows_what_is_old() {
+    let group = Group::of(3).await;
+    let old = group.leader().await;
+    group.cut(old);
+    let lonely = group.member(old);
+    let in_vain = tokio::spawn(async move { lonely.propose(mkdir("lost")).await });
+    let lonely = group.member(old);
+    let old_read = tokio::spawn(async move { reads(&lonely, "new").await });
+    let new = group.leader().await;
+    made(&group.member(new), "new").await;
+    assert!(!old_read.is_finished(), "nobody confirms that it leads");
+    assert!(!has(&group.member(new), "lost"));
+    group.mend();
+    assert!(old_read.await.unwrap(), "it waited for what it may show");
+    // Nobody can know whether another leader took it up, and it has no origin by which a repetition would be known.
+    let outcome = in_vain.await.unwrap();
+    assert!(
+        matches!(outcome, Err(replica::ReplicaError::Unknown) | Ok(Reply::Created { .. })),
+        "{outcome:?}"
+    );
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_members_stopped_at_once_have_everything_when_they_are_back() {
+    let mut group = Group::of(3).await;
+    for n in 0..20 {
+        made(&group.member(1 + n % 3), &format!("d{n}")).await;
+    }
+    for id in 1..=3 {
+        group.stop(id, true).await;
+    }
+    for id in 1..=3 {
+        group.start(id, false).await;
+    }
+    for id in 1..=3 {
+        let replica = group.member(id);
+        tokio::time::timeout(LIMIT, replica.ready()).await.expect("in time").unwrap();
+        let missing: Vec<_> = (0..20).filter(|n| !has(&replica, &format!("d{n}"))).collect();
+        assert_eq!(
+            missing,
+            Vec::<u64>::new(),
+            "{id}: {:?}; the stores were lost whole; the logs have everything",
+            replica.standing()
+        );
+    }
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_entries_are_gone_from_the_log_is_sent_a_snapshot_while_commands_go_on() {
+    let mut group = Group::of(2).await;
+    let leader = group.member(group.leader().await);
+    // Far more than stays in the log.
+    let data = Bytes::from(vec![7; 60 << 10]);
+    let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 1 };
+    let writes = (0..1600).map(|n| {
+        let (replica, data) = (leader.clone(), data.clone());
+        async move {
+            let mut proposal = mkdir(&format!("f{n}"));
+            if let Command::Create(create) = &mut proposal.command {
+                create.node = NewNode::File(layout);
+            }
+            let Ok(Reply::Created { inode, .. }) = replica.propose(proposal).await else { panic!("f{n}") };
+            let command = Command::WriteInline { inode: inode.id, offset: 0, data };
+            replica.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await.unwrap();
+        }
+    });
+    for write in writes {
+        write.await;
+    }
+    let purged = tokio::time::Instant::now();
+    while Path::new(&group.dir.path().join("1/log/00000000000000000000.log")).exists() {
+        assert!(purged.elapsed() < LIMIT, "the log is given up from its beginning");
+        made(&leader, &format!("p{}", purged.elapsed().as_millis())).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let busy = tokio::spawn({
+        let leader = leader.clone();
+        async move {
+            for n in 0..200 {
+                made(&leader, &format!("meanwhile{n}")).await;
+            }
+        }
+    });
+    let third = group.add(3).await;
+    busy.await.unwrap();
+    assert!(reads(&third, "meanwhile199").await && has(&third, "f1599"));
+    drop(leader);
+    group.end().await;
+}

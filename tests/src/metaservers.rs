@@ -1,0 +1,190 @@
+//! Several metaservers, each in a network namespace of its own, with service addresses that move between them.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use lab::heorot::{DS_ADMIN_PORT, DS_PORT, MDS_ADMIN_PORT, NFS_PORT, READY, mount_script};
+use lab::{Namespace, Server};
+
+use crate::{Client, Lab, MOUNT_POINT, binary, must};
+
+const CONSENSUS_PORT: u16 = 2052;
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// The last part of the first service address; no server or client of a lab has it.
+const SERVICE_FIRST: u8 = 240;
+
+/// A cluster with a group of metaservers. Dropping it kills them; if the test is failing, it prints their logs.
+pub struct Metaservers {
+    metaservers: Vec<Server>,
+    places: Vec<Namespace>,
+    data_servers: Vec<Server>,
+    services: Vec<IpAddr>,
+}
+
+impl Metaservers {
+    /// So many metaservers, data servers and service addresses; returns when all of them are in place.
+    #[track_caller]
+    pub fn start(lab: &Lab, metaservers: usize, data_servers: usize, services: u8) -> Metaservers {
+        let folder = lab.folder().join("group");
+        let places: Vec<Namespace> = (0..metaservers).map(|_| must(lab.inner().namespace(None))).collect();
+        let [a, b, c, _] = lab.address().octets();
+        let services: Vec<IpAddr> =
+            (0..services).map(|n| IpAddr::from([a, b, c, SERVICE_FIRST + n])).collect();
+        let at = |n: usize, port: u16| SocketAddr::from((places[n].address, port));
+        let listed = |all: Vec<String>| format!("[{}]", all.join(", "));
+        let mut cluster =
+            Metaservers { metaservers: vec![], places: vec![], data_servers: vec![], services: vec![] };
+        for (n, place) in places.iter().enumerate() {
+            let join = if n == 0 { String::new() } else { format!("join = \"{}\"\n", at(0, CONSENSUS_PORT)) };
+            let text = format!(
+                "listen = \"0.0.0.0:{NFS_PORT}\"\nadmin = \"{}\"\ndata_dir = {:?}\nsecret_file = {:?}\n\
+                 name = \"mds{n}\"\nconsensus = \"{}\"\n{join}service_addresses = {}\n\
+                 [[export]]\nclients = \"*\"\nsquash = \"none\"\n",
+                at(n, MDS_ADMIN_PORT),
+                make(folder.join(format!("mds{n}"))),
+                folder.join("secret"),
+                at(n, CONSENSUS_PORT),
+                listed(services.iter().map(|service| format!("\"{service}\"")).collect()),
+            );
+            let mut server = configured(lab, &format!("mds{n}"), "mds", &text, Some(place));
+            // The first one makes the secret, and the group.
+            must(server.start());
+            cluster.metaservers.push(server);
+        }
+        let all = listed((0..metaservers).map(|n| format!("\"{}\"", at(n, NFS_PORT))).collect());
+        for (n, port) in (0..data_servers).zip(DS_PORT..) {
+            let text = format!(
+                "name = \"ds{n}\"\nlisten = \"{}\"\nadmin = \"{}\"\nmetaserver = {all}\nsecret_file = {:?}\n\
+                 data_dir = {:?}\ntargets = [{:?}]\n",
+                SocketAddr::from((lab.address(), port)),
+                SocketAddr::from((lab.address(), DS_ADMIN_PORT + port - DS_PORT)),
+                folder.join("secret"),
+                make(folder.join(format!("ds{n}/identity"))),
+                make(folder.join(format!("ds{n}/target"))),
+            );
+            let mut server = configured(lab, &format!("ds{n}"), "ds", &text, None);
+            must(server.start());
+            cluster.data_servers.push(server);
+        }
+        (cluster.places, cluster.services) = (places, services);
+        cluster.wait_until("all data servers are known, and all service addresses held", |cluster| {
+            let knows = |n| {
+                let status = cluster.status(n);
+                let servers = status["data_servers"].as_array().map_or(0, |servers| {
+                    servers.iter().filter(|server| server["targets"][0]["state"] == "ok").count()
+                });
+                servers == data_servers
+            };
+            (0..metaservers).all(knows) && cluster.services.iter().all(|s| cluster.holder(*s).is_some())
+        });
+        cluster
+    }
+
+    /// A service address.
+    pub fn service(&self, number: usize) -> IpAddr {
+        self.services[number]
+    }
+
+    /// Mounts the root from service address `number` on the client's [`MOUNT_POINT`].
+    #[track_caller]
+    pub fn mount(&self, client: &Client, number: usize, version: &str) {
+        client.run(&mount_script((self.service(number), NFS_PORT).into(), version, MOUNT_POINT));
+    }
+
+    /// What metaserver `n` says of the cluster; null if it does not answer.
+    pub fn status(&self, n: usize) -> serde_json::Value {
+        let admin = SocketAddr::from((self.places[n].address, MDS_ADMIN_PORT)).to_string();
+        let output = Command::new(binary()).args(["status", "--json", "--admin", &admin]).output();
+        let output = output.expect("heorot can be run");
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    /// Which metaserver leads, as one of them that lives says.
+    pub fn leader(&self) -> Option<usize> {
+        let statuses = (0..self.metaservers.len()).map(|n| self.status(n));
+        let leaders = statuses.filter_map(|status| {
+            let all = status["metaservers"].as_array()?;
+            let leader = all.iter().find(|metaserver| metaserver["role"] == "leader")?;
+            number(leader["name"].as_str()?)
+        });
+        leaders.max()
+    }
+
+    /// Which metaserver holds a service address, as its own machine sees it.
+    pub fn holder(&self, service: IpAddr) -> Option<usize> {
+        self.places.iter().position(|place| {
+            let words = ["-n", &place.name, "-o", "addr", "show", "to", &service.to_string()];
+            let output = Command::new("ip").args(words).output();
+            output.is_ok_and(|output| !output.stdout.is_empty())
+        })
+    }
+
+    /// `kill -9` of metaserver `n`.
+    pub fn kill(&mut self, n: usize) {
+        self.metaservers[n].kill();
+    }
+
+    /// Starts metaserver `n` again, and waits until it serves.
+    #[track_caller]
+    pub fn start_again(&mut self, n: usize) {
+        must(self.metaservers[n].start());
+    }
+
+    /// Starts all that do not run, at the same time: no one of them is ready without another.
+    #[track_caller]
+    pub fn start_all_again(&mut self) {
+        for server in &mut self.metaservers {
+            must(server.begin());
+        }
+        for server in &mut self.metaservers {
+            must(server.start());
+        }
+    }
+
+    /// SIGTERM to metaserver `n`, which must end by itself.
+    #[track_caller]
+    pub fn stop(&mut self, n: usize) {
+        must(self.metaservers[n].stop());
+    }
+
+    /// Waits until `done`.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, done: impl Fn(&Metaservers) -> bool) {
+        let asked = Instant::now();
+        while !done(self) {
+            assert!(asked.elapsed() < START_TIMEOUT, "not within {START_TIMEOUT:?}: {what}");
+            sleep(POLL);
+        }
+    }
+}
+
+fn number(name: &str) -> Option<usize> {
+    name.strip_prefix("mds")?.parse().ok()
+}
+
+fn configured(lab: &Lab, name: &str, role: &str, text: &str, place: Option<&Namespace>) -> Server {
+    let file = lab.folder().join(format!("{name}.toml"));
+    fs::write(&file, text).unwrap_or_else(|e| panic!("write {}: {e}", file.display()));
+    let command = vec![binary().into(), role.into(), "--config".into(), file.into()];
+    Server::new(name, command, place, READY, lab.folder().join(format!("{name}.log")))
+}
+
+fn make(folder: PathBuf) -> PathBuf {
+    fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("make {}: {e}", folder.display()));
+    folder
+}
+
+impl Drop for Metaservers {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for server in self.metaservers.iter().chain(&self.data_servers) {
+                eprintln!("---- log of {}\n{}", server.name(), server.log_ends());
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Three metaservers: when the one that a client is mounted from dies, the client stops for a moment and goes on, and
+//! nothing is lost, done twice, or refused.
+
+use std::time::Duration;
+
+use tests::{Client, Dice, Lab, Metaservers};
+
+/// Each time the metaserver that the client is mounted from, so that its address has to move.
+const KILLS: usize = 4;
+/// What no operation may take, kills or not. Linux sends again after a broken connection at once, after silence later.
+const STALL_MAX: Duration = Duration::from_secs(5);
+/// Of many kills; here there are few.
+const BETWEEN_KILLS: Duration = Duration::from_secs(4);
+const LONG: Duration = Duration::from_secs(120);
+
+/// Makes, writes, renames, reads and removes files until /tmp/stop is there. Everything must succeed, and find what was
+/// there before. Prints how many rounds it did, and the longest that anything took.
+const WORK: &str = r#"perl -e '
+use Fcntl; use Time::HiRes qw(time); use strict;
+my ($rounds, $longest, $what) = (0, 0, "");
+sub timed { my ($name, $do) = @_; my $began = time; $do->() or die "round $rounds: $name: $!\n";
+    my $took = time - $began; ($longest, $what) = ($took, $name) if $took > $longest }
+mkdir "/mnt/h/work" or die "mkdir: $!"; mkdir "/mnt/h/done" or die "mkdir: $!";
+until (-e "/tmp/stop") {
+    my ($new, $old) = ("/mnt/h/work/f$rounds", "/mnt/h/done/f$rounds");
+    my $file;
+    timed("create", sub { sysopen $file, $new, O_RDWR | O_CREAT | O_EXCL });
+    timed("write", sub { syswrite($file, "round $rounds") });
+    timed("close", sub { close $file });
+    timed("rename", sub { rename $new, $old });
+    timed("link", sub { link $old, $new });
+    timed("unlink", sub { unlink $new });
+    timed("mkdir", sub { mkdir "$new.d" });
+    timed("rmdir", sub { rmdir "$new.d" });
+    $rounds++;
+}
+my @there = glob "/mnt/h/done/*"; die scalar(@there) . " files of $rounds\n" unless @there == $rounds;
+die "left over\n" if glob "/mnt/h/work/*";
+for my $n (0 .. $rounds - 1) {
+    open my $file, "<", "/mnt/h/done/f$n" or die "open f$n: $!"; my $text = <$file>;
+    die "f$n: $text\n" unless $text eq "round $n";
+}
+printf "%d %.3f %s\n", $rounds, $longest, $what;
+'"#;
+
+/// The rounds, and the longest operation.
+fn worked(output: &str) -> (u64, Duration, String) {
+    let words: Vec<&str> = output.split_whitespace().collect();
+    let [rounds, longest, what] = words[..] else { panic!("{output}") };
+    (rounds.parse().unwrap(), Duration::from_secs_f64(longest.parse().unwrap()), what.into())
+}
+
+fn goes_on(cluster: &mut Metaservers, client: &Client, version: &str) {
+    cluster.mount(client, 0, version);
+    client.run("rm -f /tmp/stop; rm -rf /mnt/h/work /mnt/h/done");
+    let work = client.spawn(WORK);
+    let mut dice = Dice::new(7);
+    for _ in 0..KILLS {
+        std::thread::sleep(BETWEEN_KILLS);
+        assert!(!work.is_done(), "{}", work.wait(LONG).text);
+        let service = cluster.service(0);
+        cluster.wait_until("somebody holds the service address", |cluster| cluster.holder(service).is_some());
+        let holder = cluster.holder(service).expect("somebody");
+        cluster.kill(holder);
+        cluster.wait_until("another one holds it", |cluster| {
+            cluster.holder(service).is_some_and(|now| now != holder)
+        });
+        std::thread::sleep(Duration::from_millis(dice.below(1000)));
+        cluster.start_again(holder);
+    }
+    client.run("touch /tmp/stop");
+    let output = work.wait(LONG).must_succeed("the work");
+    let (rounds, longest, what) = worked(&output);
+    println!("{version}: {rounds} rounds, {KILLS} kills; the longest operation, a {what}, took {longest:?}");
+    assert!(rounds > 100, "{rounds} rounds");
+    assert!(longest <= STALL_MAX, "a {what} took {longest:?}");
+    client.run("umount /mnt/h");
+}
+
+/// Of elm: for each number that ash says, the file must have it: opens, reads, closes, answers.
+const READER: &str = r#"perl -e '
+use IO::Socket::INET; use strict;
+my $server = IO::Socket::INET->new(Listen => 1, LocalPort => 7777, ReuseAddr => 1) or die "listen: $!";
+open my $ready, ">", "/tmp/listens" or die; close $ready;
+my $ash = $server->accept or die "accept: $!"; $ash->autoflush(1);
+my $rounds = 0;
+while (defined(my $said = <$ash>)) {
+    chomp $said;
+    open my $file, "<", "/mnt/h/told" or die "open: $!"; my $text = <$file>; close $file;
+    die "told $said, read $text\n" unless $text eq $said;
+    die "no $said.d\n" unless -d "/mnt/h/$said.d"; rmdir "/mnt/h/$said.d" or die "rmdir: $!";
+    my $won = sysopen(my $only, "/mnt/h/only.$said", 0301) ? 1 : 0;
+    print $ash "$won\n"; $rounds++;
+}
+print "$rounds\n";
+'"#;
+
+/// Of ash: writes the next number, closes, and tells elm. One of both makes the file that only one can make.
+const WRITER: &str = r#"perl -e '
+use IO::Socket::INET; use strict;
+my ($elm, $rounds) = @ARGV;
+my $wire = IO::Socket::INET->new(PeerAddr => $elm, PeerPort => 7777) or die "connect: $!"; $wire->autoflush(1);
+for my $n (1 .. $rounds) {
+    open my $file, ">", "/mnt/h/told" or die "open: $!"; print $file $n; close $file or die "close: $!";
+    mkdir "/mnt/h/$n.d" or die "mkdir: $!";
+    print $wire "$n\n";
+    my $won = sysopen(my $only, "/mnt/h/only.$n", 0301) ? 1 : 0;
+    my $elm_won = <$wire>; chomp $elm_won;
+    die "round $n: ash $won, elm $elm_won\n" unless $won + $elm_won == 1;
+    my $again = rmdir "/mnt/h/$n.d"; my $why = $!;
+    die "$n.d is still there: $why\n" if $again or $why !~ /No such/;
+    unlink "/mnt/h/only.$n" or die "unlink: $!";
+}
+print "done\n";
+' ELM ROUNDS"#;
+
+/// A file that was closed at one metaserver is as it was closed when it is opened at another; a name that can be made once
+/// is made once.
+fn agree(cluster: &Metaservers, ash: &Client, elm: &Client, rounds: u32) {
+    elm.run("rm -f /tmp/listens");
+    let reader = elm.spawn(READER);
+    elm.run("until [ -e /tmp/listens ]; do sleep 0.05; done");
+    let holders = [0, 1].map(|n| cluster.holder(cluster.service(n)));
+    assert!(holders[0] != holders[1], "two metaservers: {holders:?}");
+    let script = WRITER.replace("ELM", &elm.address().to_string()).replace("ROUNDS", &rounds.to_string());
+    ash.run_within(LONG, &script);
+    assert_eq!(reader.wait(LONG).must_succeed("the reader").trim(), rounds.to_string());
+}
+
+/// Takes a lock, and writes under it when /tmp/go is there.
+const HOLDER: &str = r#"perl -e '
+use Fcntl qw(:flock); use strict;
+open my $file, "+>", "/mnt/h/locked" or die "open: $!";
+flock $file, LOCK_EX or die "flock: $!";
+unlink "/mnt/h/gone"; open my $gone, "+>", "/mnt/h/gone" or die; print $gone "still here"; unlink "/mnt/h/gone";
+open my $held, ">", "/tmp/held" or die; close $held;
+until (-e "/tmp/go") { select undef, undef, undef, 0.05 }
+syswrite($file, "mine") or die "write: $!"; close $file or die "close: $!";
+seek $gone, 0, 0; print <$gone>, "\n";
+'"#;
+
+/// The power goes, everywhere at once.
+fn outlive_all(cluster: &mut Metaservers, ash: &Client, elm: &Client) {
+    let holder = ash.spawn(HOLDER);
+    ash.run("until [ -e /tmp/held ]; do sleep 0.05; done");
+    (0..3).for_each(|n| cluster.kill(n));
+    cluster.start_all_again();
+    elm.run("! flock -n /mnt/h/locked true"); // held, as before
+    let waiter = elm.spawn("flock /mnt/h/locked cat /mnt/h/locked");
+    ash.run("touch /tmp/go");
+    assert_eq!(holder.wait(LONG).must_succeed("the holder").trim(), "still here");
+    assert_eq!(waiter.wait(LONG).must_succeed("the waiter"), "mine");
+}
+
+#[test]
+fn two_clients_of_two_metaservers_agree_and_outlive_them_all() {
+    let lab = Lab::open();
+    let mut cluster = Metaservers::start(&lab, 3, 2, 2);
+    let (ash, elm) = (lab.client("ash"), lab.client("elm"));
+    cluster.mount(&ash, 0, "vers=4.2");
+    cluster.mount(&elm, 1, "vers=4.2");
+    agree(&cluster, &ash, &elm, 300);
+    outlive_all(&mut cluster, &ash, &elm);
+}
+
+#[test]
+fn a_client_goes_on_when_its_metaserver_is_killed() {
+    let lab = Lab::open();
+    let mut cluster = Metaservers::start(&lab, 3, 2, 1);
+    let ash = lab.client("ash");
+    goes_on(&mut cluster, &ash, "vers=4.2");
+}
