@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use lab::heorot::{DS_ADMIN_PORT, DS_PORT, MDS_ADMIN_PORT, NFS_PORT, READY, mount_script};
 use lab::{Namespace, Server};
+use rustix::process::Signal;
 
 use crate::{Client, Lab, MOUNT_POINT, binary, must};
 
@@ -127,6 +128,16 @@ impl Metaservers {
     /// `kill -9` of metaserver `n`.
     pub fn kill(&mut self, n: usize) {
         self.metaservers[n].kill();
+    }
+
+    /// Metaserver `n` hangs until it is thawed: to the others and to its clients it is as if it were cut off.
+    pub fn freeze(&self, n: usize) {
+        self.metaservers[n].send(Signal::STOP);
+    }
+
+    /// Metaserver `n` goes on where it was.
+    pub fn thaw(&self, n: usize) {
+        self.metaservers[n].send(Signal::CONT);
     }
 
     /// Starts metaserver `n` again, and waits until it serves.

@@ -163,10 +163,43 @@ fn two_clients_of_two_metaservers_agree_and_outlive_them_all() {
     outlive_all(&mut cluster, &ash, &elm);
 }
 
+/// The address goes to another metaserver and comes back to the first, which remembers the client as it was before.
+fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
+    cluster.mount(client, 0, "vers=4.2");
+    client.run("rm -f /tmp/stop; rm -rf /mnt/h/work /mnt/h/done");
+    let work = client.spawn(WORK);
+    let service = cluster.service(0);
+    let first = cluster.holder(service).expect("somebody");
+    cluster.freeze(first);
+    cluster.wait_until("another one holds it", |cluster| {
+        cluster.holder(service).is_some_and(|now| now != first)
+    });
+    std::thread::sleep(BETWEEN_KILLS / 2);
+    cluster.thaw(first);
+    // Which of the others gets it is a matter of moments: each has it until the first has it again.
+    for _ in 0..12 {
+        let holder = cluster.holder(service).expect("somebody");
+        if holder == first {
+            break;
+        }
+        cluster.kill(holder);
+        cluster.wait_until("it moves on", |cluster| cluster.holder(service).is_some_and(|now| now != holder));
+        cluster.start_again(holder);
+    }
+    assert_eq!(cluster.holder(service), Some(first));
+    std::thread::sleep(BETWEEN_KILLS / 2);
+    client.run("touch /tmp/stop");
+    let (rounds, longest, what) = worked(&work.wait(LONG).must_succeed("the work"));
+    println!("hung, and back: {rounds} rounds; the longest operation, a {what}, took {longest:?}");
+    assert!(longest <= STALL_MAX, "a {what} took {longest:?}");
+    client.run("umount /mnt/h");
+}
+
 #[test]
-fn a_client_goes_on_when_its_metaserver_is_killed() {
+fn a_client_goes_on_when_its_metaserver_is_killed_or_hangs() {
     let lab = Lab::open();
     let mut cluster = Metaservers::start(&lab, 3, 2, 1);
     let ash = lab.client("ash");
     goes_on(&mut cluster, &ash, "vers=4.2");
+    goes_and_comes_back(&mut cluster, &ash);
 }

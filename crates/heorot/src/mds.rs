@@ -81,16 +81,16 @@ impl RunningMds {
         let time = Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds };
         let stamp = Stamp { time, random: entropy.u64() };
         let group = settings.group;
-        let joins = group.as_ref().and_then(|group| group.join).filter(|_| dir.member().is_none());
+        let join = group.as_ref().and_then(|group| group.join);
         // Never used again, so that a metaserver that lost its log is not taken for the one that had it.
         let id = dir
             .member()
-            .unwrap_or_else(|| if joins.is_some() { (entropy.u64() >> 1).max(FOUNDER + 1) } else { FOUNDER });
+            .unwrap_or_else(|| if join.is_some() { (entropy.u64() >> 1).max(FOUNDER + 1) } else { FOUNDER });
         let member = group.as_ref().map_or_else(Member::default, |group| Member {
             name: group.name.clone(),
             address: group.consensus.to_string(),
         });
-        let founds = joins.is_none() && dir.member().is_none();
+        let founds = join.is_none() && dir.member().is_none();
         let path = dir.path().to_owned();
         let config = ReplicaConfig { dir: path, reserve_bytes, id, member: member.clone(), founds };
         let members: Arc<dyn Transport> = Arc::new(Members::new(secret.peer_key(), entropy.clone()));
@@ -110,7 +110,9 @@ impl RunningMds {
             }
             None => None,
         };
-        if let Some(join) = joins {
+        // Also if it was interrupted the first time.
+        let belongs = replica.standing().members.iter().any(|(member, _, voter)| *member == id && *voter);
+        if let Some(join) = join.filter(|_| !belongs) {
             tracing::info!(%join, "asking to be taken in");
             let joined = replica.join(&join.to_string(), member.clone(), JOIN_TIME_MAX).await;
             joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;

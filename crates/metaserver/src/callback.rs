@@ -21,8 +21,8 @@ impl Metaserver {
         let here = self.call_back_here(client, op);
         async move {
             match here.await {
-                // A client has its connection to one metaserver.
-                Err(CallbackError::NoConnection) => elsewhere.await,
+                // It may be with another metaserver, and what is left of its connection here not noticed yet.
+                Err(_) => elsewhere.await,
                 outcome => outcome,
             }
         }

@@ -63,10 +63,21 @@ impl Leases {
         lease.lapsed
     }
 
-    /// Another metaserver heard of the client.
-    pub(crate) fn heard_elsewhere(&self, client: ClientId, now: Duration) {
-        if let Ok(mut known) = self.known.lock() {
-            known.entry(client).or_insert(Lease::begins(now)).heard = now;
+    /// Another metaserver heard of the client. Whether it had lapsed.
+    pub(crate) fn heard_elsewhere(&self, client: ClientId, now: Duration) -> bool {
+        let Ok(mut known) = self.known.lock() else { return false };
+        let lease = known.entry(client).or_insert(Lease::begins(now));
+        lease.heard = now;
+        lease.lapsed
+    }
+
+    /// The report of these did not arrive.
+    pub(crate) fn report_again(&self, clients: &[ClientId]) {
+        let Ok(mut known) = self.known.lock() else { return };
+        for client in clients {
+            if let Some(lease) = known.get_mut(client) {
+                lease.to_report = true;
+            }
         }
     }
 
@@ -224,15 +235,16 @@ impl Metaserver {
     pub(crate) async fn watch_leases(self: Arc<Self>) {
         let mut often = tokio::time::interval(self.config.lease / 8);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut led = false;
+        let mut led = None;
         loop {
             tokio::select! {
                 _ = often.tick() => {
                     let leads = self.replica.leads();
-                    if leads && !led {
+                    let leading = leads.then(|| self.replica.standing().term);
+                    if leads && leading != led {
                         self.leases.begin_all(self.clock.monotonic());
                     }
-                    led = leads;
+                    led = leading;
                     if !leads {
                         self.report_heard().await;
                         self.tell_all_lock_waiters(); // turns end

@@ -36,6 +36,9 @@ use crate::upcalls::Follower;
 /// Delegated files that one command may be about: a RENAME is about two.
 const DELEGATED_FILES_MAX: usize = 2;
 
+/// An election takes a second.
+const LEADERLESS_MAX: Duration = Duration::from_secs(20);
+
 /// How a metaserver is run.
 #[derive(Debug, Clone)]
 pub struct MetaserverConfig {
@@ -216,9 +219,11 @@ impl Metaserver {
         Arc::clone(&self.reports)
     }
 
-    /// Returns when views have everything that any metaserver had acknowledged before this call.
+    /// Returns when views have everything that any metaserver had acknowledged before this call; `Delay` when nobody leads
+    /// for so long that the client is better told to come again than kept.
     pub(crate) async fn see_all(&self) -> Result<(), Status> {
-        self.replica.barrier().await.map_err(replica_failed)
+        let seen = tokio::time::timeout(LEADERLESS_MAX, self.replica.barrier()).await;
+        seen.map_err(|_| Status::Delay)?.map_err(replica_failed)
     }
 
     /// A view that has everything that this metaserver has acknowledged, and all that was there when

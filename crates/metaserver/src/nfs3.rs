@@ -40,7 +40,12 @@ impl Program for Nfs3Program {
             let start = server.clock.monotonic();
             // A client that gets no room has gone: nobody reads the answer.
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
-            server.see_all().await.map_err(|_| Rejection::SystemError)?;
+            // Linux takes a refusal for an error of the disk: it is kept until somebody leads.
+            while let Err(status) = server.see_all().await {
+                if status != wire::nfs4::Status::Delay {
+                    return Err(Rejection::SystemError);
+                }
+            }
             let work = async {
                 let (results, failed) = carry_out(server, &user, arguments).await;
                 let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };

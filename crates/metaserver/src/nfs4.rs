@@ -238,6 +238,10 @@ impl Nfs4 for Metaserver {
         self.find_session(id)
     }
 
+    fn serves_alone(&self) -> bool {
+        self.replica.is_alone()
+    }
+
     async fn sequenced(&self, session: &Session) -> Result<u32, Status> {
         // Once for all operations of the compound: what each reads is then as new as the compound.
         self.see_all().await?;

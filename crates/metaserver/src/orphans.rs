@@ -87,6 +87,8 @@ impl Metaserver {
             let args = data::list::Args { target: target.0, after, max: LIST_MAX };
             let page: data::list::ResOk = self.call_target(target, Procedure::List, args).await?;
             report.objects_seen += page.objects.len() as u64;
+            // What another metaserver has made meanwhile, too.
+            self.see_all().await?;
             for handles in self.orphans(target, &page.objects)?.chunks(REMOVE_MAX) {
                 self.remove_objects(target, handles.to_vec()).await?;
                 report.objects_removed += handles.len() as u64;

@@ -19,7 +19,7 @@ use wire::nfs4::Status;
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-/// Who copies which file. Two copies of one file at a time would be wrong, not only wasteful: the slower one could put
+/// Who copies which file; of all metaservers only the one that leads copies. Two copies of one file at a time would be wrong, not only wasteful: the slower one could put
 /// old data over what a client wrote after the faster one was done.
 #[derive(Default)]
 pub(crate) struct Spills(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
@@ -44,6 +44,9 @@ pub(crate) fn fits(inode: &Inode, end: u64) -> bool {
 /// # Errors
 /// `Delay` while a data server is away, `NoSpc` when one is full; `Inval` for what is no regular file.
 pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<Inode, Status> {
+    if !server.replica.leads() {
+        return server.to_columns_elsewhere(inode).await;
+    }
     let turn = server.spills.of(inode);
     let mine = turn.lock().await;
     let mut file = server.inode(&*server.view()?, inode)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{ClientId, Command, DataServer, Proposal, Reply};
+use namespace::{ClientId, Command, DataServer, Inode, InodeId, Proposal, Reply};
 use nfs::CallbackError;
 use replica::{Answered, NodeId, Observer};
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ const QUESTIONS_MAX: usize = 1024;
 /// A small question is answered in this time, or its asker does without.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// At most 64 KiB to a data server, which may be busy.
+const COPY_TIME_MAX: Duration = Duration::from_secs(10);
 /// What was granted is not for longer than a second.
 const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(250);
 
@@ -42,6 +44,7 @@ enum Event {
     Lapsed(ClientId),
     Renewed(ClientId),
     Gone(ClientId),
+    Revoked(ClientId),
     SessionsEnded,
 }
 
@@ -54,6 +57,8 @@ enum Question {
     CallBack(ClientId, Vec<u8>),
     /// This member lives, and holds these service addresses. For the leader, who answers which it may hold.
     Addresses(NodeId, Vec<IpAddr>),
+    /// Takes a small file's data to the data servers. For the leader.
+    ToColumns(InodeId),
 }
 
 /// The replica's end.
@@ -109,11 +114,13 @@ impl Observer for Upcalls {
             Command::LayoutReturn { .. } | Command::DelegationReturn { .. } | Command::Close { .. } => {
                 self.seen.flag(RETURNED | UNLOCKED | WORK);
             }
-            Command::DelegationRevoke { .. } => self.seen.flag(RETURNED),
-            Command::Unlock { .. } | Command::FreeState { .. } => self.seen.flag(UNLOCKED),
-            Command::Remove { .. } | Command::Rename { .. } | Command::SetAttributes { .. } => {
-                self.seen.flag(WORK);
+            Command::DelegationRevoke { client, .. } => {
+                self.seen.event(Event::Revoked(*client));
+                self.seen.flag(RETURNED);
             }
+            Command::Unlock { .. } | Command::FreeState { .. } => self.seen.flag(UNLOCKED),
+            // Not a cut: who asked for it sees to it, and the leader later if that one died.
+            Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(WORK),
             Command::PutDataServer(server) => self.seen.event(Event::DataServer(server.clone())),
             Command::LapseLease { client } => self.seen.event(Event::Lapsed(*client)),
             Command::RenewLease { client } => self.seen.event(Event::Renewed(*client)),
@@ -171,6 +178,7 @@ impl Metaserver {
                 Event::Lapsed(client) => self.leases.set_lapsed(client, true),
                 Event::Renewed(client) => self.leases.set_lapsed(client, false),
                 Event::Gone(client) => self.forget_client(client),
+                Event::Revoked(client) => self.delegations.note_revoked(client),
                 Event::SessionsEnded => {
                     if let Err(status) = self.forget_ended_sessions() {
                         tracing::warn!(?status, "looking for sessions that ended");
@@ -187,7 +195,11 @@ impl Metaserver {
         match postcard::from_bytes(question) {
             Ok(Question::Heard(clients)) => {
                 let now = self.clock.monotonic();
-                clients.into_iter().for_each(|client| self.leases.heard_elsewhere(client, now));
+                for client in clients {
+                    if self.leases.heard_elsewhere(client, now) {
+                        let _ = self.renew(client).await; // it had lapsed here while its report was on its way
+                    }
+                }
                 Bytes::new()
             }
             Ok(Question::CallBack(client, op)) => {
@@ -198,6 +210,10 @@ impl Metaserver {
             Ok(Question::Addresses(member, held)) => {
                 let granted = self.grant_addresses(member, &held).await;
                 postcard::to_stdvec(&granted).unwrap_or_default().into()
+            }
+            Ok(Question::ToColumns(inode)) => {
+                let done = self.replica.leads() && crate::spill::to_columns(self, inode).await.is_ok();
+                postcard::to_stdvec(&done).unwrap_or_default().into()
             }
             Err(error) => {
                 tracing::warn!(%error, "another metaserver asks what this one does not understand");
@@ -213,10 +229,28 @@ impl Metaserver {
         if clients.is_empty() {
             return;
         }
-        let Ok(question) = postcard::to_stdvec(&Question::Heard(clients)) else { return };
+        let Ok(question) = postcard::to_stdvec(&Question::Heard(clients.clone())) else { return };
         if let Err(error) = self.replica.ask(&leader, question.into(), ANSWER_TIME_MAX).await {
+            self.leases.report_again(&clients);
             tracing::debug!(%error, leader = %leader.name, "telling the leader of clients that live");
         }
+    }
+
+    /// Has the leader take a small file's data to the data servers; the file as it is then.
+    ///
+    /// # Errors
+    /// `Delay` when it could not.
+    pub(crate) async fn to_columns_elsewhere(&self, inode: InodeId) -> Result<Inode, Status> {
+        let leader = self.replica.leader().ok_or(Status::Delay)?;
+        let question = postcard::to_stdvec(&Question::ToColumns(inode)).map_err(|_| Status::ServerFault)?;
+        let answer = self.replica.ask(&leader, question.into(), COPY_TIME_MAX).await;
+        let done = answer.ok().and_then(|bytes| postcard::from_bytes::<bool>(&bytes).ok());
+        if done != Some(true) {
+            return Err(Status::Delay);
+        }
+        self.see_all().await?;
+        let file = self.inode(&*self.view()?, inode)?;
+        if file.columns().is_some() { Ok(file) } else { Err(Status::Delay) }
     }
 
     /// The service addresses that the leader lets this metaserver hold.

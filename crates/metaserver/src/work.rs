@@ -94,6 +94,8 @@ impl Metaserver {
 
     /// One pass over all records; whether any were done.
     async fn work_round(&self) -> Result<bool, Status> {
+        // Not what another one, who leads by now, has done long ago.
+        self.see_all().await?;
         let mut after = 0;
         let mut any = false;
         let mut trouble = None;

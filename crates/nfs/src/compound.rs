@@ -69,6 +69,11 @@ pub trait Nfs4: Send + Sync + 'static {
     /// The session with this id, adopted if need be. None: there is no such session.
     fn session(&self, id: SessionId) -> impl Future<Output = Option<Arc<Session>>> + Send;
 
+    /// Whether no other server serves these sessions, too.
+    fn serves_alone(&self) -> bool {
+        true
+    }
+
     /// A request of this session begins: renews the client's lease. Returns SEQUENCE's status flags, or what SEQUENCE is
     /// answered when the session turns out to have ended.
     fn sequenced(&self, session: &Session) -> impl Future<Output = Result<u32, Status>> + Send;
@@ -228,6 +233,9 @@ async fn in_session<N: Nfs4>(
         operations: header.op_count,
         bytes,
     };
+    if !server.serves_alone() && !context.connection.is_associated(args.sessionid) {
+        session.forget_slots();
+    }
     match session.begin(args.slotid, args.sequenceid, likeness) {
         Err(status) => return refuse(results, status),
         Ok(SlotAnswer::Replay(reply)) => return Ok(reply),
@@ -235,7 +243,7 @@ async fn in_session<N: Nfs4>(
     }
     // Here, not when the session is made: it may be one that another life of this server made.
     session.back.set_minor_version(header.minor_version);
-    let slot = SlotGuard { session: &session, slot: args.slotid };
+    let slot = SlotGuard { session: &session, slot: args.slotid, sequence: args.sequenceid };
     let status_flags = match server.sequenced(&session).await {
         Ok(flags) => flags,
         Err(status) => return refuse(results, status),
@@ -285,7 +293,7 @@ async fn in_session<N: Nfs4>(
         }
     }
     let reply = results.finish();
-    slot.session.finish(args.slotid, &reply, args.cachethis);
+    slot.session.finish(args.slotid, args.sequenceid, &reply, args.cachethis);
     Ok(reply)
 }
 
@@ -340,11 +348,12 @@ fn payload_bytes(op: &ArgOp) -> usize {
 struct SlotGuard<'a> {
     session: &'a Session,
     slot: u32,
+    sequence: u32,
 }
 
 impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
-        self.session.abandon(self.slot);
+        self.session.abandon(self.slot, self.sequence);
     }
 }
 

@@ -137,10 +137,22 @@ impl Session {
         }
     }
 
+    /// Another server may have served the session meanwhile: what comes next on each slot is taken as it comes, as for a
+    /// session that was just adopted.
+    pub fn forget_slots(&self) {
+        for slot in &self.slots {
+            if let Ok(mut slot) = slot.lock() {
+                *slot = Slot::default();
+            }
+        }
+    }
+
     /// The request on `slot` is answered with `reply`.
-    pub fn finish(&self, slot: u32, reply: &Message, keep: bool) {
+    pub fn finish(&self, slot: u32, sequence: u32, reply: &Message, keep: bool) {
         let Some(slot) = self.slots.get(slot as usize) else { return };
-        if let Ok(mut slot) = slot.lock() {
+        if let Ok(mut slot) = slot.lock()
+            && slot.sequence == Some(sequence)
+        {
             slot.busy = false;
             if keep || reply.len <= KEPT_BYTES {
                 slot.reply = Some(reply.clone());
@@ -149,12 +161,53 @@ impl Session {
     }
 
     /// The request on `slot` came to no end: its task was dropped. A repetition is carried out.
-    pub fn abandon(&self, slot: u32) {
+    pub fn abandon(&self, slot: u32, sequence: u32) {
         let Some(slot) = self.slots.get(slot as usize) else { return };
         if let Ok(mut slot) = slot.lock()
             && slot.busy
+            && slot.sequence == Some(sequence)
         {
             *slot = Slot::default();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::rpc::Credential;
+
+    use super::*;
+
+    fn session() -> Session {
+        let limits = SessionLimits {
+            request_bytes_max: 1 << 20,
+            response_bytes_max: 1 << 20,
+            cached_bytes_max: 4096,
+            operations_max: 16,
+            slots: 2,
+        };
+        let id = SessionId([7; 16]);
+        Session::new(id, 1, limits, Backchannel::new(id, 0, Credential::None, 1), false)
+    }
+
+    #[test]
+    fn a_client_that_was_elsewhere_goes_on_with_the_sequence_that_it_has_reached() {
+        let (session, like) = (session(), Likeness::default());
+        assert!(matches!(session.begin(0, 1, like), Ok(SlotAnswer::Execute)));
+        assert!(matches!(session.begin(1, 1, like), Ok(SlotAnswer::Execute)));
+        session.finish(1, 1, &Message::default(), true);
+        assert!(matches!(session.begin(1, 50, like), Err(Status::SeqMisordered)));
+        session.forget_slots();
+        assert!(matches!(session.begin(1, 50, like), Ok(SlotAnswer::Execute)));
+        assert!(
+            matches!(session.begin(0, 9, like), Ok(SlotAnswer::Execute)),
+            "its old request is not waited for"
+        );
+        session.finish(0, 1, &Message::default(), true);
+        session.abandon(0, 1);
+        assert!(
+            matches!(session.begin(0, 9, like), Err(Status::Delay)),
+            "and its end is not that of the new one"
+        );
     }
 }

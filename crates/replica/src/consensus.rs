@@ -142,6 +142,11 @@ async fn upkeep(
         }
         tokio::time::sleep(STORE_SYNC_EVERY).await;
         let applied = *progress.borrow_and_update();
+        if log.written() < applied {
+            // A majority has what this disk has no room for; the store must not be ahead of the log.
+            progress.mark_changed();
+            continue;
+        }
         let (its_store, its_log) = (Arc::clone(store), log.clone());
         let work = move || flush(&*its_store).inspect(|()| its_log.keep_spare());
         match tokio::task::spawn_blocking(work).await {

@@ -16,7 +16,7 @@ use crate::consensus::{self, Started};
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::reads::Reads;
-use crate::service::{Proposed, ReadAt, Service, SharedService};
+use crate::service::{Proposed, ReadAt, Refused, Service, SharedService};
 use crate::space::Space;
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::types::{Change, Member, NodeId};
@@ -24,6 +24,8 @@ use crate::types::{Change, Member, NodeId};
 const LOG_DIR: &str = "log";
 /// How long a call to the leader may take before it is made again; a broken connection is noticed at once.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
+/// Between two tries to be taken in.
+const JOIN_AGAIN: Duration = Duration::from_millis(500);
 /// Between two tries when nobody is known to lead, unless somebody is before.
 const LEADER_WAIT: Duration = Duration::from_millis(50);
 
@@ -116,6 +118,7 @@ impl Replica {
         drop(view);
         let next = applied.map_or(0, |last| last.index + 1);
         let log = Log::open(&config.dir.join(LOG_DIR), next).map_err(|e| fail(&e))?;
+        crate::snapshot::remove_spools(&config.dir).map_err(|e| fail(&e))?;
         let (tell_progress, progress) = watch::channel(next);
         let (failed, failure) = watch::channel(None);
         let failed = Arc::new(failed);
@@ -154,7 +157,8 @@ impl Replica {
     }
 
     /// Whether this member is the only voter: then it has what was acknowledged, without asking anybody.
-    fn is_alone(&self) -> bool {
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
         self.service.log.only_voter() == Some(self.id)
     }
 
@@ -206,9 +210,27 @@ impl Replica {
         }
     }
 
+    /// Calls who leads; does not wait for one who is found to lead no more.
+    async fn call_leader(&self, leader: &Member, request: &Request) -> Result<Bytes, Unreachable> {
+        let body = transport::encode(request);
+        let mut metrics = self.service.raft.server_metrics();
+        let deposed = async {
+            let before = metrics.borrow_and_update().current_leader;
+            while metrics.changed().await.is_ok() {
+                if metrics.borrow_and_update().current_leader != before {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            carried = self.transport.call(leader, Channel::Requests, body, FORWARD_TIME_MAX) => carried,
+            () = deposed => Err(Unreachable::NoAnswer(format!("{} leads no more", leader.name))),
+        }
+    }
+
     async fn forward(&self, leader: &Member, change: &Change) -> Proposed {
-        let body = transport::encode(&Request::Propose(change.clone()));
-        let carried = self.transport.call(leader, Channel::Requests, body, FORWARD_TIME_MAX).await;
+        let carried = self.call_leader(leader, &Request::Propose(change.clone())).await;
         let unknown = |why: &dyn std::fmt::Display| {
             tracing::debug!(leader = %leader.name, %why, "a forwarded command has no answer");
             Proposed::Unknown
@@ -245,9 +267,7 @@ impl Replica {
             ReadAt::Next(next) => return Ok(next),
             ReadAt::Elsewhere => {
                 let leader = self.leader().ok_or("nobody leads")?;
-                let body = transport::encode(&Request::ReadIndex);
-                let carried = self.transport.call(&leader, Channel::Requests, body, FORWARD_TIME_MAX).await;
-                carried.map_err(|e| e.to_string())?
+                self.call_leader(&leader, &Request::ReadIndex).await.map_err(|e| e.to_string())?
             }
         };
         match transport::decode(&answer)? {
@@ -327,15 +347,22 @@ impl Replica {
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             let answer = self.transport.call(&to, Channel::Requests, body.clone(), limit).await;
-            let joined: Result<Result<(), String>, String> =
+            let joined: Result<Result<(), Refused>, String> =
                 answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
-            match joined.and_then(|joined| joined) {
-                Ok(()) => return Ok(()),
-                Err(why) if tokio::time::Instant::now() >= deadline => return Err(why),
-                Err(why) => tracing::debug!(%why, "not taken in yet"),
+            let why = match joined {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(Refused::Elsewhere(Some(leader)))) => {
+                    to = leader;
+                    "it does not lead".to_owned()
+                }
+                Ok(Err(Refused::Elsewhere(None))) => "nobody leads".to_owned(),
+                Ok(Err(Refused::Because(why))) | Err(why) => why,
+            };
+            if tokio::time::Instant::now() >= deadline {
+                return Err(why);
             }
-            self.next_leader().await;
-            to = self.leader().unwrap_or(to);
+            tracing::info!(to = %to.address, %why, "not taken in yet");
+            tokio::time::sleep(JOIN_AGAIN).await;
         }
     }
 

@@ -8,6 +8,7 @@ use namespace::Reply;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ReadPolicy;
 use openraft::storage::Snapshot as RaftSnapshot;
+use openraft::type_config::async_runtime::WatchReceiver;
 use openraft::{ChangeMembers, Raft};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -42,6 +43,15 @@ pub(crate) enum ReadAt {
     Next(u64),
     /// Not known here.
     Elsewhere,
+}
+
+/// Why a member is not taken in.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Refused {
+    /// Somebody else leads.
+    Elsewhere(Option<Member>),
+    /// What consensus says.
+    Because(String),
 }
 
 /// This member's consensus.
@@ -87,7 +97,10 @@ impl Service {
             }
             Request::Propose(change) => transport::encode(&self.propose(change).await),
             Request::ReadIndex => transport::encode(&self.read_index().await?),
-            Request::Join(id, member) => transport::encode(&self.join(id, member).await),
+            Request::Join(id, member) => transport::encode(&match self.raft.is_leader() {
+                true => self.join(id, member).await.map_err(Refused::Because),
+                false => Err(Refused::Elsewhere(self.leader())),
+            }),
             Request::Ask(question) => self.observer.asked(question).await,
         })
     }
@@ -116,6 +129,11 @@ impl Service {
             Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(e))) => Err(e.to_string()),
             Err(RaftError::Fatal(fatal)) => Err(fatal.to_string()),
         }
+    }
+
+    fn leader(&self) -> Option<Member> {
+        let metrics = self.raft.metrics().borrow_watched().clone();
+        metrics.membership_config.membership().get_node(&metrics.current_leader?).cloned()
     }
 
     /// Takes a member in, or notes where one is that belongs already: first as a learner, then, once it has what the others have, as a voter.

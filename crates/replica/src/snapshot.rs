@@ -11,6 +11,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{Store, StoreError, View};
 
@@ -18,7 +19,10 @@ use store::{Store, StoreError, View};
 const CHUNK_BYTES: usize = 512 << 10;
 /// A pair is a record, or the data of a small file.
 const PAIR_BYTES_MAX: usize = 1 << 20;
+/// Begins the names of what is on its way in.
 const SPOOL: &str = "snapshot.spool";
+/// Tells them apart: one may be put in place while the next begins.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// A snapshot, here or from elsewhere.
 pub enum Snapshot {
@@ -135,6 +139,17 @@ impl Chunks {
     }
 }
 
+/// Removes what snapshots left that never came to their end.
+pub(crate) fn remove_spools(dir: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(SPOOL)) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
 /// A snapshot on its way in.
 pub(crate) struct Spool {
     path: PathBuf,
@@ -144,9 +159,10 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// Begins one in `dir`; what an earlier one left goes.
+    /// Begins one in `dir`.
     pub(crate) fn begin(dir: &Path) -> io::Result<Self> {
-        let path = dir.join(SPOOL);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!("{SPOOL}.{number}"));
         let file = File::create(&path)?;
         Ok(Self { path, file, pairs: 0, chunks: 0 })
     }
@@ -245,7 +261,7 @@ mod tests {
         assert!(number > 5, "{number} chunks");
         spool.end(chunks.pairs()).unwrap().install(&to).unwrap();
         assert_eq!(contents(&to), contents(&from));
-        assert!(!dir.path().join(SPOOL).exists());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
@@ -261,11 +277,13 @@ mod tests {
         let cut_short = spool.end(3000).err().unwrap();
         assert!(cut_short.to_string().contains("cut short"), "{cut_short}");
 
-        let path = dir.path().join(SPOOL);
+        let path = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[20_000] ^= 1;
         std::fs::write(&path, bytes).unwrap();
         assert!(Snapshot::Received(path).install(&to).is_err());
         assert_eq!(contents(&to), contents(&filled(1)));
+        remove_spools(dir.path()).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

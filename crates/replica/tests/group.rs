@@ -10,13 +10,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use namespace::{
     Command, Create, DeviceId, Exists, FileLayout, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp,
-    StripeUnit, read,
+    StripeUnit, XattrExists, read,
 };
 use replica::{Carried, Channel, Member, Replica, ReplicaConfig, Transport, Unreachable};
 use store::{MemoryStore, Store};
 
 /// Nothing here takes longer, unless it never ends.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Bytes of a call: the longest record of our RPC.
+const CALL_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 
 /// Who can be reached, and what is cut.
 #[derive(Default)]
@@ -43,6 +46,9 @@ impl Transport for Wire {
             let Some(replica) = called.filter(|_| !lost()) else {
                 return Err(Unreachable::NotSent(format!("{to} is not there")));
             };
+            if body.len() > CALL_BYTES_MAX {
+                return Err(Unreachable::NoAnswer("too long a record: the connection ended".into()));
+            }
             let answer = replica.serve(&body).await;
             answer.map_err(Unreachable::NoAnswer).and_then(|answer| match lost() {
                 true => Err(Unreachable::NoAnswer("the answer is lost".into())),
@@ -78,7 +84,8 @@ impl Group {
     async fn of(count: u64) -> Self {
         let mut group = Self::found().await;
         for id in 2..=count {
-            group.add(id).await;
+            // Also by one that does not lead.
+            group.add(id, id - 1).await;
         }
         group
     }
@@ -98,9 +105,10 @@ impl Group {
         replica
     }
 
-    async fn add(&mut self, id: u64) -> Replica {
+    /// Takes one more in, by asking member `by`.
+    async fn add(&mut self, id: u64, by: u64) -> Replica {
         let replica = self.start(id, false).await;
-        replica.join(&member(1).address, member(id), LIMIT).await.unwrap();
+        replica.join(&member(by).address, member(id), LIMIT).await.unwrap();
         replica.ready().await.unwrap();
         replica
     }
@@ -252,6 +260,29 @@ async fn a_leader_that_is_cut_off_neither_changes_anything_nor_shows_what_is_old
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_missed_many_large_commands_gets_them_in_calls_that_are_not_too_long() {
+    let mut group = Group::of(3).await;
+    let away = 1 + group.leader().await % 3;
+    group.stop(away, false).await;
+    let leader = group.member(group.leader().await);
+    for n in 0..40 {
+        let command = Command::SetXattr {
+            inode: InodeId::ROOT,
+            name: b"large".to_vec(),
+            value: vec![n; 60 << 10],
+            exists: XattrExists::Either,
+        };
+        leader.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await.unwrap();
+    }
+    drop(leader);
+    let back = group.start(away, false).await;
+    tokio::time::timeout(LIMIT, back.ready()).await.expect("in time").unwrap();
+    let value = read::xattr(&*back.view().unwrap(), InodeId::ROOT, b"large").unwrap();
+    assert_eq!(value.unwrap()[0], 39);
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_members_stopped_at_once_have_everything_when_they_are_back() {
     let mut group = Group::of(3).await;
     for n in 0..20 {
@@ -313,7 +344,7 @@ async fn a_member_whose_entries_are_gone_from_the_log_is_sent_a_snapshot_while_c
             }
         }
     });
-    let third = group.add(3).await;
+    let third = group.add(3, 1).await;
     busy.await.unwrap();
     assert!(reads(&third, "meanwhile199").await && has(&third, "f1599"));
     drop(leader);

@@ -25,7 +25,6 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use namespace::Command;
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 use thiserror::Error;
@@ -143,13 +142,10 @@ impl Memory {
     }
 }
 
-/// Bytes that an entry carries beyond names and numbers.
+/// Bytes of an entry on disk and on its way, about.
 fn data_bytes(entry: &Entry) -> usize {
     match &entry.payload {
-        Payload::Normal(change) => match &change.0.command {
-            Command::WriteInline { data, .. } => data.len(),
-            _ => 0,
-        },
+        Payload::Normal(change) => postcard::experimental::serialized_size(&*change.0).unwrap_or(0),
         Payload::Blank | Payload::Membership(_) => 0,
     }
 }
@@ -232,6 +228,11 @@ impl Log {
         if !memory.members_known {
             memory.note_members(membership);
         }
+    }
+
+    /// Entries below this index are on disk.
+    pub(crate) fn written(&self) -> u64 {
+        self.memory().written
     }
 
     /// Whether the disk is full, so that what is ordered now waits until it is not.
