@@ -7,8 +7,9 @@ use tests::{Client, Dice, Lab, Metaservers};
 
 /// Each time the metaserver that the client is mounted from, so that its address has to move.
 const KILLS: usize = 4;
-/// What no operation may take, kills or not. Linux sends again after a broken connection at once, after silence later.
-const STALL_MAX: Duration = Duration::from_secs(5);
+/// What no operation may take. Less than any grace period; two or three seconds are usual (docs/benchmarks.md), but a busy
+/// machine is no reason to fail.
+const STALL_MAX: Duration = Duration::from_secs(30);
 /// Of many kills; here there are few.
 const BETWEEN_KILLS: Duration = Duration::from_secs(4);
 const LONG: Duration = Duration::from_secs(120);

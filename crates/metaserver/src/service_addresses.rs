@@ -1,7 +1,7 @@
 //! Service addresses: clients mount one of these, and it is always on a metaserver that lives.
 //!
 //! ```text
-//! every metaserver ──every 250 ms: "these I hold"──▶ leader: the book
+//! every metaserver ──every 150 ms: "these I hold"──▶ leader: the book
 //!        ▲                                              │
 //!        └──────"these you may hold for a second"───────┘
 //! ```

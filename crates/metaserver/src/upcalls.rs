@@ -29,7 +29,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// At most 64 KiB to a data server, which may be busy.
 const COPY_TIME_MAX: Duration = Duration::from_secs(10);
 /// What was granted is not for longer than a second.
-const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(250);
+const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(150);
 
 /// Something was given back: layouts, delegations, opens.
 const RETURNED: u8 = 1;

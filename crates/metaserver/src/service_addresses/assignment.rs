@@ -13,12 +13,13 @@ use host::interface::EXPIRY_LATE_MAX;
 use replica::NodeId;
 
 /// For how long an address is granted; the kernel of whom it was granted to takes it away then. Short: clients of a
-/// metaserver that died wait for it.
+/// metaserver that died wait for it. Linux tries to connect again 3 s after it was refused, and then waits for longer: by
+/// then the address should be where somebody answers.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 /// How often each metaserver asks the leader for its addresses.
-pub(crate) const BEAT: Duration = Duration::from_millis(250);
+pub(crate) const BEAT: Duration = Duration::from_millis(150);
 /// How long it takes to ask whether anybody else has an address.
-pub(crate) const ASKING: Duration = Duration::from_millis(100);
+pub(crate) const ASKING: Duration = Duration::from_millis(60);
 /// Who was not heard of for this long gets none.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// How much later than a lease's end an address may be gone: the grant was on its way for a beat at most, the address was
