@@ -26,6 +26,7 @@ build:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target
 
 # The end-to-end tests start the release binary: a debug build is too slow to be timed by a kernel.
 test: setup lint build

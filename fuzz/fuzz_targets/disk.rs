@@ -29,7 +29,11 @@ fuzz_target!(|data: &[u8]| {
 
 fn log_record(bytes: &[u8]) {
     let Some(again) = bounded(bytes.len(), || replica::read_and_write(bytes)) else { return };
-    assert_eq!(replica::read_and_write(&again).as_ref(), Some(&again), "what was read can be written, and read again");
+    assert_eq!(
+        replica::read_and_write(&again).as_ref(),
+        Some(&again),
+        "what was read can be written, and read again"
+    );
 }
 
 /// The same with a frame whose checksum holds, which the fuzzer would not find.
@@ -92,7 +96,8 @@ fn read_everything(view: &dyn View) {
     let mut seen = 0;
     for id in 1..8 {
         let inode = InodeId(id);
-        if let Ok(Some(Inode { kind: Kind::File(layout), size, .. })) = read::inode(view, inode) {
+        if let Ok(Some(Inode { kind: Kind::File(File { layout, .. }), size, .. })) = read::inode(view, inode)
+        {
             let first: Vec<_> = layout.extents(size / 2, 10 << 20).into_iter().take(20).collect();
             seen += first.len();
             for column in 0..layout.columns.min(3) {
@@ -179,7 +184,14 @@ fn create(name: &str, node: NewNode) -> Create {
 
 fn open(client: ClientId, name: &str) -> Command {
     let target = OpenTarget::Name { dir: InodeId::ROOT, name: name.into() };
-    Command::Open(Open { client, owner: b"o".to_vec(), target, access: Share::BOTH, deny: Share::NONE })
+    Command::Open(Open {
+        client,
+        owner: b"o".to_vec(),
+        target,
+        access: Share::BOTH,
+        deny: Share::NONE,
+        delegate: false,
+    })
 }
 
 fn before(client: ClientId) -> Vec<Command> {
@@ -205,7 +217,11 @@ fn before(client: ClientId) -> Vec<Command> {
             client,
             sequence: 1,
             principal: principal(),
-            channels: Channels { fore: channel, back: channel, callback_program: 7 },
+            channels: Channels {
+                fore: channel,
+                back: channel,
+                callback: Callback { program: 7, credential: CallbackCredential::Nobody },
+            },
         },
         Command::Create(create("f", NewNode::File(layout))),
         Command::Create(create("d", NewNode::Directory)),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fuzz::{kind, there_and_back};
 use libfuzzer_sys::fuzz_target;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
-use wire::{cluster, data};
+use wire::{cluster, consensus, data};
 
 fuzz_target!(|data: &[u8]| {
     let Some((what, bytes)) = kind(data) else { return };
@@ -29,6 +29,13 @@ fuzz_target!(|data: &[u8]| {
             match way {
                 0 => there_and_back(&bytes, |d| cluster::Call::decode(procedure, d)),
                 _ => there_and_back(&bytes, |d| cluster::Reply::decode(procedure, d)),
+            }
+        }
+        consensus::PROGRAM => {
+            let Some(procedure) = consensus::Procedure::from_u32(procedure) else { return };
+            match way {
+                0 => there_and_back(&bytes, |d| consensus::Call::decode(procedure, d)),
+                _ => there_and_back(&bytes, |d| consensus::Reply::decode(procedure, d)),
             }
         }
         _ => {}
@@ -54,7 +61,7 @@ fn handle(bytes: &Bytes) {
     let number = |at: usize| rest.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
     let (Some(inode), Some(target)) = (number(0), number(8)) else { return };
     let file = FileHandle { volume, inode, generation: column ^ volume };
-    let object = ObjectHandle { file, column, target };
+    let object = ObjectHandle { file, column, target, unit: column ^ volume, columns: volume };
     let sealed = object.seal(&key);
     assert_eq!(ObjectHandle::open(&sealed, &key), Some(object));
     assert_eq!(FileHandle::open(&file.seal(&key), &key), Some(file));

@@ -69,13 +69,13 @@ fn rounds(first_seed: u64, go_on: impl Fn(u64) -> bool) {
         waiting.push(one_round(&mut cluster, pair, &storms, round, seed));
         if (round + 1) % ROUNDS_BETWEEN_CHECKS == 0 {
             check_storms(&clients, std::mem::take(&mut storms));
-            waiting.drain(..).for_each(must_have_locked);
+            waiting.drain(..).for_each(|waiter| must_have_locked(waiter, &clients));
         }
     }
     if !storms.is_empty() {
         check_storms(&clients, storms);
     }
-    waiting.into_iter().for_each(must_have_locked);
+    waiting.into_iter().for_each(|waiter| must_have_locked(waiter, &clients));
     assert!(!objects(lab.folder()).is_empty(), "no objects where they are looked for");
     clients[0].run_within(CHECK_WITHIN, "rm -rf /mnt/h/*; sync");
     // Removals reach the objects by themselves. What is left after them has no file, and only the clean-up finds it:
@@ -101,7 +101,7 @@ fn one_round(
     storms: &[Storm<'_>],
     round: u64,
     seed: u64,
-) -> Running {
+) -> Waiter {
     let mut dice = Dice::new(seed);
     let begun = Instant::now();
     let (keeper, file, signs) =
@@ -155,11 +155,27 @@ fn one_round(
          all went on within {:.1?}",
         back.elapsed()
     );
-    waiter
+    Waiter { running: waiter, file }
 }
 
-fn must_have_locked(waiter: Running) {
-    waiter.wait(LOCKED_WITHIN).must_succeed("the one that waited for a lock");
+/// One that waits for a lock that was let go.
+struct Waiter {
+    running: Running,
+    file: String,
+}
+
+fn must_have_locked(waiter: Waiter, clients: &[Client; 2]) {
+    let begun = Instant::now();
+    while !waiter.running.is_done() && begun.elapsed() < LOCKED_WITHIN {
+        std::thread::sleep(ms(20));
+    }
+    if !waiter.running.is_done() {
+        for client in clients {
+            let said = client.run(&format!("{} ask {}", env!("CARGO_BIN_EXE_keeper"), waiter.file));
+            println!("{}, of {}: {said}", client.name(), waiter.file);
+        }
+    }
+    waiter.running.wait(ms(20)).must_succeed("the one that waited for a lock");
 }
 
 fn until_sign(client: &Client, sign: &str, running: &Running) {

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use tests::{Client, Dice, Lab, Metaservers};
+use tests::{Client, Lab, Metaservers, Running};
 
 /// Each time the metaserver that the client is mounted from, so that its address has to move.
 const KILLS: usize = 4;
 /// What no operation may take. Less than any grace period; two or three seconds are usual (docs/benchmarks.md), but a busy
 /// machine is no reason to fail.
 const STALL_MAX: Duration = Duration::from_secs(30);
-/// Of many kills; here there are few.
-const BETWEEN_KILLS: Duration = Duration::from_secs(4);
+/// Rounds that the client does between kills.
+const BETWEEN_KILLS: u32 = 40;
 const LONG: Duration = Duration::from_secs(120);
 
 /// Makes, writes, renames, reads and removes files until /tmp/stop is there. Everything must succeed, and find what was
@@ -34,6 +34,7 @@ until (-e "/tmp/stop") {
     timed("mkdir", sub { mkdir "$new.d" });
     timed("rmdir", sub { rmdir "$new.d" });
     $rounds++;
+    open my $said, ">", "/tmp/rounds" or die; print $said $rounds; close $said;
 }
 my @there = glob "/mnt/h/done/*"; die scalar(@there) . " files of $rounds\n" unless @there == $rounds;
 die "left over\n" if glob "/mnt/h/work/*";
@@ -51,14 +52,25 @@ fn worked(output: &str) -> (u64, Duration, String) {
     (rounds.parse().unwrap(), Duration::from_secs_f64(longest.parse().unwrap()), what.into())
 }
 
+/// Has the client begin with its [`WORK`].
+fn begin(client: &Client) -> Running {
+    client.run("rm -rf /tmp/stop /mnt/h/work /mnt/h/done; echo 0 >/tmp/rounds");
+    client.spawn(WORK)
+}
+
+/// Waits until the client has done some more rounds.
+fn does_more(client: &Client) {
+    let more = format!(
+        "n=$(cat /tmp/rounds); until [ $(cat /tmp/rounds)0 -ge $((n + {BETWEEN_KILLS}))0 ]; do sleep 0.05; done"
+    );
+    client.run_within(LONG, &more);
+}
+
 fn goes_on(cluster: &mut Metaservers, client: &Client, version: &str) {
     cluster.mount(client, 0, version);
-    client.run("rm -f /tmp/stop; rm -rf /mnt/h/work /mnt/h/done");
-    let work = client.spawn(WORK);
-    let mut dice = Dice::new(7);
+    let work = begin(client);
     for _ in 0..KILLS {
-        std::thread::sleep(BETWEEN_KILLS);
-        assert!(!work.is_done(), "{}", work.wait(LONG).text);
+        does_more(client);
         let service = cluster.service(0);
         cluster.wait_until("somebody holds the service address", |cluster| cluster.holder(service).is_some());
         let holder = cluster.holder(service).expect("somebody");
@@ -66,9 +78,9 @@ fn goes_on(cluster: &mut Metaservers, client: &Client, version: &str) {
         cluster.wait_until("another one holds it", |cluster| {
             cluster.holder(service).is_some_and(|now| now != holder)
         });
-        std::thread::sleep(Duration::from_millis(dice.below(1000)));
         cluster.start_again(holder);
     }
+    does_more(client);
     client.run("touch /tmp/stop");
     let output = work.wait(LONG).must_succeed("the work");
     let (rounds, longest, what) = worked(&output);
@@ -167,15 +179,15 @@ fn two_clients_of_two_metaservers_agree_and_outlive_them_all() {
 /// The address goes to another metaserver and comes back to the first, which remembers the client as it was before.
 fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
     cluster.mount(client, 0, "vers=4.2");
-    client.run("rm -f /tmp/stop; rm -rf /mnt/h/work /mnt/h/done");
-    let work = client.spawn(WORK);
+    let work = begin(client);
+    does_more(client);
     let service = cluster.service(0);
     let first = cluster.holder(service).expect("somebody");
     cluster.freeze(first);
     cluster.wait_until("another one holds it", |cluster| {
         cluster.holder(service).is_some_and(|now| now != first)
     });
-    std::thread::sleep(BETWEEN_KILLS / 2);
+    does_more(client);
     cluster.thaw(first);
     // Which of the others gets it is a matter of moments: each has it until the first has it again.
     for _ in 0..12 {
@@ -188,7 +200,7 @@ fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
         cluster.start_again(holder);
     }
     assert_eq!(cluster.holder(service), Some(first));
-    std::thread::sleep(BETWEEN_KILLS / 2);
+    does_more(client);
     client.run("touch /tmp/stop");
     let (rounds, longest, what) = worked(&work.wait(LONG).must_succeed("the work"));
     println!("hung, and back: {rounds} rounds; the longest operation, a {what}, took {longest:?}");

@@ -143,7 +143,7 @@ impl Heorot {
     ) -> Result<Heorot> {
         if metaservers != 1 {
             return Err(Error::Impossible(format!(
-                "{metaservers} metaservers: Heorot has one until its metadata service is replicated: set metaservers to 1"
+                "{metaservers} metaservers: a lab has one so far: set metaservers to 1"
             )));
         }
         if data_servers == 0 {

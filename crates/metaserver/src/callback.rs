@@ -22,7 +22,7 @@ impl Metaserver {
         async move {
             match here.await {
                 // It may be with another metaserver, and what is left of its connection here not noticed yet.
-                Err(_) => elsewhere.await,
+                Err(failure) => elsewhere.await.map_err(|_| failure),
                 outcome => outcome,
             }
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{ClientId, Command, DataServer, Inode, InodeId, Proposal, Reply};
+use namespace::{ClientId, Command, DataServer, Inode, InodeId, Proposal, Reply, read};
 use nfs::CallbackError;
 use replica::{Answered, NodeId, Observer};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,7 @@ use wire::nfs4::callback::CbArgOp;
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::Metaserver;
+use crate::errors::store_failed;
 
 /// Questions that wait to be answered; the next one's asker waits with them.
 const QUESTIONS_MAX: usize = 1024;
@@ -175,7 +176,7 @@ impl Metaserver {
         for event in events {
             match event {
                 Event::DataServer(server) => self.data.learn(&server),
-                Event::Lapsed(client) => self.leases.set_lapsed(client, true),
+                Event::Lapsed(client) => self.follow_lapse(client),
                 Event::Renewed(client) => self.leases.set_lapsed(client, false),
                 Event::Gone(client) => self.forget_client(client),
                 Event::Revoked(client) => self.delegations.note_revoked(client),
@@ -188,6 +189,15 @@ impl Metaserver {
         }
         if flags & UNLOCKED != 0 {
             self.tell_all_lock_waiters();
+        }
+    }
+
+    /// A client that had nothing is gone when its lease runs out; another one keeps what it has, for now.
+    fn follow_lapse(&self, client: ClientId) {
+        let kept = self.view().and_then(|view| read::client(&*view, client).map_err(store_failed));
+        match kept {
+            Ok(None) => self.forget_client(client),
+            Ok(Some(_)) | Err(_) => self.leases.set_lapsed(client, true),
         }
     }
 

@@ -371,8 +371,10 @@ impl Replica {
     /// # Errors
     /// What the group said.
     pub async fn introduce(&self, member: Member) -> Result<(), String> {
-        let known =
-            |standing: &Standing| standing.members.iter().any(|(id, m, _)| *id == self.id && *m == member);
+        // A learner was interrupted on its way to a vote.
+        let known = |standing: &Standing| {
+            standing.members.iter().any(|(id, m, voter)| *id == self.id && *m == member && *voter)
+        };
         while !known(&self.standing()) {
             self.check().map_err(|e| e.to_string())?;
             let outcome = if self.leads() {

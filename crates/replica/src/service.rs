@@ -136,7 +136,8 @@ impl Service {
         metrics.membership_config.membership().get_node(&metrics.current_leader?).cloned()
     }
 
-    /// Takes a member in, or notes where one is that belongs already: first as a learner, then, once it has what the others have, as a voter.
+    /// Takes a member in, or notes where one is that belongs already: first as a learner, then, once it has what the
+    /// others have, as a voter.
     pub(crate) async fn join(&self, id: NodeId, member: Member) -> Result<(), String> {
         if self.raft.voter_ids().any(|voter| voter == id) {
             let moved = ChangeMembers::SetNodes([(id, member)].into());

@@ -5,6 +5,7 @@
 //!                          (SIGNS.go) writes under its lock, looks at its removed file, and lets go of all
 //! keeper wait FILE SIGNS   locks 200..300, is refused 50..60, and waits for it: then it sees what the holder wrote
 //! keeper try FILE          is refused what both have
+//! keeper ask FILE          says which lock is in the way of 50..60
 //! ```
 
 use std::fs::{self, File, OpenOptions};
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc::{F_RDLCK, F_WRLCK};
+use nix::libc::{F_RDLCK, F_UNLCK, F_WRLCK};
 use rustix::fs::Advice;
 use tests::Dice;
 
@@ -30,7 +31,8 @@ fn main() {
         ["hold", file, signs] => hold(file, signs),
         ["wait", file, signs] => wait(file, signs),
         ["try", file] => attempt(file),
-        _ => Err(io::Error::other("keeper hold FILE SIGNS | keeper wait FILE SIGNS | keeper try FILE")),
+        ["ask", file] => ask(file),
+        _ => Err(io::Error::other("keeper hold|wait FILE SIGNS, keeper try|ask FILE")),
     };
     if let Err(e) = outcome {
         println!("keeper {}: {e}", arguments.join(" "));
@@ -84,6 +86,16 @@ fn attempt(path: &str) -> io::Result<()> {
     must(!lock(&file, F_WRLCK, 399, 1)?, "be refused 399..400 to write")?;
     must(lock(&file, F_RDLCK, 399, 1)?, "lock 399..400 to read")?;
     must(lock(&file, F_WRLCK, 100, 100)?, "lock 100..200, which nobody has")
+}
+
+fn ask(path: &str) -> io::Result<()> {
+    let mut found = range(F_WRLCK, 50, 10);
+    fcntl(&open(path)?, FcntlArg::F_GETLK(&mut found))?;
+    match i32::from(found.l_type) {
+        F_UNLCK => println!("nothing is in the way"),
+        kind => println!("in the way: kind {kind}, {} bytes from {}", found.l_len, found.l_start),
+    }
+    Ok(())
 }
 
 fn open(path: &str) -> io::Result<File> {

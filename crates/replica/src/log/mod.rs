@@ -269,7 +269,8 @@ impl Log {
         }
     }
 
-    /// Entries from `start`, or the first that there is, up to `end`; not all of them where they carry much data, but one at least if there is one.
+    /// Entries from `start`, or the first that there is, up to `end`; not all of them where they carry much data, but one
+    /// at least if there is one.
     fn read(&self, start: u64, end: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
         let (mut out, mut bytes) = (Vec::new(), 0);
         let on_disk = disk::lock(&self.segments).first().filter(|s| s.records > 0).map(|s| s.first);
