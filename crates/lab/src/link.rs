@@ -32,10 +32,8 @@ const BURST_BYTES: u64 = 16 << 10;
 /// The longest group of frames that is not taken apart on its way.
 const GROUP_BYTES: u64 = 15 << 10;
 
-/// What waits for its turn at most: beyond it frames are lost, as in a switch, and TCP slows down. Small switches have
-/// as much. It does not follow the speed, since windows of TCP do not: eight servers that answer one client at a time
-/// begin with 116 KiB, whatever its link.
-const QUEUE_BYTES: u64 = 512 << 10;
+/// What waits for its turn at most, as time: beyond it frames are lost, as in a switch, and TCP slows down.
+const QUEUE: Duration = Duration::from_millis(20);
 
 /// One link, the same both ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +63,9 @@ impl Link {
     pub(crate) fn shape(&self, namespace: Option<&str>, device: &str) -> Result<()> {
         let within = namespace.map_or_else(String::new, |namespace| format!("-n {namespace} "));
         let bits = self.mbit * 1_000_000 * FRAME_BYTES.0 / FRAME_BYTES.1;
+        let queue_bytes = bits / 8 * QUEUE.as_millis() as u64 / 1000 + 4 * BURST_BYTES;
         tc(&format!(
-            "{within}qdisc add dev {device} root handle 1: tbf rate {bits}bit burst {BURST_BYTES} limit {QUEUE_BYTES}"
+            "{within}qdisc add dev {device} root handle 1: tbf rate {bits}bit burst {BURST_BYTES} limit {queue_bytes}"
         ))?;
         if self.delay.is_zero() {
             return Ok(());
