@@ -8,7 +8,7 @@ help:
 	@echo 'make test    every check and test, as CI runs them'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
-	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=256MiB MBIT=1000'
+	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; LABS="lab/one-client.toml"'
 	@echo 'make directory  ENTRIES=1000000 in one directory, made, looked up, listed and removed by a real client'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
@@ -47,7 +47,7 @@ bench: setup build
 compare-fio: setup build
 	@scripts/setup-fio.sh
 	cargo build --release --quiet -p tests --bin compare_fio
-	HEOROT_BIN=$(HEOROT) target/release/compare_fio $(or $(PAIRS),5) $(or $(SIZE),256MiB) $(MBIT)
+	HEOROT_BIN=$(HEOROT) target/release/compare_fio $(or $(PAIRS),5) $(or $(SIZE),64MiB) $(or $(MBIT),300)
 
 # nfs-ganesha as above. Each file under lab/ says what it builds and how long that takes; those named here are short.
 LABS ?= lab/one-client.toml lab/processes.toml lab/clients-and-servers.toml

@@ -5,7 +5,7 @@ set -euo pipefail
 
 # package:why
 needed=(
-    "build-essential:cc and make: Rust links with cc, and the tests compile a C source tree on Heorot"
+    "build-essential:cc, c++ and make: Rust links with cc, the fuzzer is C++, and the tests compile C on Heorot"
     "user-mode-linux:a real Linux 6.1 kernel as a process: the client machines of the tests"
     "iproute2:ip and tc: the network between the tests' client machines and the servers, and the speed of its links"
     "iputils-ping:ping: the tests check their network before they blame a server"

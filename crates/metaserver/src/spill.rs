@@ -19,8 +19,8 @@ use wire::nfs4::Status;
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-/// Who copies which file; of all metaservers only the one that leads copies. Two copies of one file at a time would be wrong, not only wasteful: the slower one could put
-/// old data over what a client wrote after the faster one was done.
+/// Who copies which file; of all metaservers only the one that leads copies. Two copies of one file at a time would be
+/// wrong, not only wasteful: the slower one could put old data over what a client wrote after the faster one was done.
 #[derive(Default)]
 pub(crate) struct Spills(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
 
