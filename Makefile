@@ -64,10 +64,10 @@ fuzz:
 	scripts/fuzz.sh $(or $(MINUTES),10)
 
 # The second time with memory held to LIMIT_MIB, by a cgroup: needs root.
-SIZE := cargo bench --quiet -p replica --bench size -- $(or $(FILES),5000000) $(or $(DIRS),50000)
+MAKE_MILLIONS := cargo bench --quiet -p replica --bench size -- $(or $(FILES),5000000) $(or $(DIRS),50000)
 size:
-	$(SIZE) 0 /var/tmp
-	$(SIZE) $(or $(LIMIT_MIB),512) /var/tmp
+	$(MAKE_MILLIONS) 0 /var/tmp
+	$(MAKE_MILLIONS) $(or $(LIMIT_MIB),512) /var/tmp
 
 fix:
 	cargo fmt --all
