@@ -10,7 +10,7 @@ use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
 use metaserver::{DefaultStripe, Exports, Members, Metaserver, MetaserverConfig, ServiceAddresses, Upcalls};
 use namespace::{Stamp, Time};
 use nfs::Server;
-use replica::{Member, Replica, ReplicaConfig, Transport};
+use replica::{Member, Part, Replica, ReplicaConfig, Transport};
 use store::RedbStore;
 
 use crate::admin_http::{Admin, AdminServer};
@@ -114,13 +114,13 @@ impl RunningMds {
         let belongs = replica.standing().members.iter().any(|(member, _, voter)| *member == id && *voter);
         if let Some(join) = join.filter(|_| !belongs) {
             tracing::info!(%join, "asking to be taken in");
-            let joined = replica.join(&join.to_string(), member.clone(), JOIN_TIME_MAX).await;
+            let joined = replica.join(&join.to_string(), member.clone(), Part::Voter, JOIN_TIME_MAX).await;
             joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
         }
         replica.ready().await.map_err(|e| Failure::new(e.to_string()))?;
         if group.is_some() {
             // It may have moved since it was taken in, or have been alone.
-            let introduced = replica.introduce(member).await;
+            let introduced = replica.introduce(member, Part::Voter).await;
             introduced.map_err(|why| Failure::new(format!("`consensus`: {why}")))?;
         }
         let config = MetaserverConfig {

@@ -14,13 +14,15 @@ use tokio::sync::{oneshot, watch};
 use crate::log::Log;
 use crate::machine::Machine;
 use crate::network::Network;
+use crate::removed::removed;
 use crate::transport::Transport;
 use crate::types::{Change, Member, NodeId, Types};
 
 /// A leader says so often that it lives; who does not hear from one for so long (each its own time, between these two)
 /// stands for election. A disk that stands still for as long as a disk does is no reason to change leaders.
 const HEARTBEAT: Duration = Duration::from_millis(100);
-const ELECTION_AFTER: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(1000));
+pub(crate) const ELECTION_AFTER: (Duration, Duration) =
+    (Duration::from_millis(500), Duration::from_millis(1000));
 /// How long the store may be behind the disk: bounds what is applied again after a crash.
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
 /// What stays of the log behind what the store has: a member that was away for less need not be sent a snapshot.
@@ -38,6 +40,7 @@ pub(crate) struct Parts {
     pub transport: Arc<dyn Transport>,
     pub progress: watch::Receiver<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
+    pub removed: Arc<watch::Sender<bool>>,
 }
 
 /// The thread, started.
@@ -61,6 +64,7 @@ pub(crate) fn start(parts: Parts) -> Result<Started, String> {
             let (log, store, failed) =
                 (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
             let progress = parts.progress.clone();
+            let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
             let raft = match begin(parts).await {
                 Ok(raft) => raft,
                 Err(why) => return drop(tell.send(Err(why))),
@@ -70,6 +74,7 @@ pub(crate) fn start(parts: Parts) -> Result<Started, String> {
                 _ = stopped => Ok(()),
                 why = upkeep(&raft, &log, &store, progress) => Err(why),
                 why = ended(&raft) => Err(why),
+                why = removed(id, &raft, &transport, &told) => Err(why),
             };
             let _ = raft.shutdown().await;
             if let Err(reason) = outcome.and_then(|()| flush(&*store)) {

@@ -15,14 +15,18 @@
 //! applied, and after a crash the commands behind that are applied again. A member that is too far behind is sent a
 //! snapshot of the store, in chunks, while commands go on.
 //!
+//! Members come and go while commands are carried out (`membership`); one that was removed finds out and stops (`removed`).
+//!
 //! Consensus is openraft's; this crate is the only one that names it. Ours are log, state machine, network, and the rules
 //! by which commands and reads find the leader. It all runs on a thread of its own.
 
 mod consensus;
 mod log;
 mod machine;
+mod membership;
 mod network;
 mod reads;
+mod removed;
 mod replica;
 mod service;
 mod snapshot;
@@ -35,6 +39,7 @@ mod types;
 pub use log::LogError;
 pub use log::record::read_and_write;
 pub use machine::{Answered, Observer};
+pub use membership::{MemberChange, Part, VOTERS_MAX};
 pub use replica::{Replica, ReplicaConfig, ReplicaError, Standing};
 pub use transport::{Carried, Channel, Transport, Unreachable};
 pub use types::{Member, NodeId};

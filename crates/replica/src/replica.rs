@@ -1,5 +1,6 @@
 //! The handle on the replicated state machine: propose, read, belong.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,6 +16,7 @@ use tokio::sync::{Mutex, oneshot, watch};
 use crate::consensus::{self, Started};
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
+use crate::membership::{MemberChange, Part, VOTERS_MAX};
 use crate::reads::Reads;
 use crate::service::{Proposed, ReadAt, Refused, Service, SharedService};
 use crate::space::Space;
@@ -24,6 +26,8 @@ use crate::types::{Change, Member, NodeId};
 const LOG_DIR: &str = "log";
 /// How long a call to the leader may take before it is made again; a broken connection is noticed at once.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
+/// For a change of members to find a leader.
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(20);
 /// Between two tries to be taken in.
 const JOIN_AGAIN: Duration = Duration::from_millis(500);
 /// Between two tries when nobody is known to lead, unless somebody is before.
@@ -81,6 +85,10 @@ pub struct Standing {
     pub term: u64,
     /// See `term`.
     pub applied: u64,
+    /// If this member leads: who was heard of just now, itself too.
+    pub living: BTreeSet<NodeId>,
+    /// If this member leads: the index after the last entry that each other member has.
+    pub matched: BTreeMap<NodeId, u64>,
 }
 
 /// A handle on the replicated state machine.
@@ -93,6 +101,7 @@ pub struct Replica {
     reads: Arc<Reads>,
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
+    is_removed: watch::Receiver<bool>,
     thread: Arc<Mutex<Option<Running>>>,
 }
 
@@ -122,6 +131,8 @@ impl Replica {
         let (tell_progress, progress) = watch::channel(next);
         let (failed, failure) = watch::channel(None);
         let failed = Arc::new(failed);
+        let (removed, is_removed) = watch::channel(false);
+        let removed = Arc::new(removed);
         let machine = Machine::new(
             Arc::clone(&store),
             log.clone(),
@@ -142,9 +153,13 @@ impl Replica {
             transport: Arc::clone(&transport),
             progress: progress.clone(),
             failed,
+            removed: Arc::clone(&removed),
         });
         let Started { raft, stop, thread } = started.map_err(ReplicaError::Failed)?;
         let service = Arc::new(Service {
+            id: config.id,
+            transport: Arc::clone(&transport),
+            removed,
             raft,
             log,
             dir: config.dir,
@@ -153,7 +168,7 @@ impl Replica {
             observer,
         });
         let thread = Arc::new(Mutex::new(Some((stop, thread))));
-        Ok(Self { id: config.id, store, service, transport, reads, progress, failure, thread })
+        Ok(Self { id: config.id, store, service, transport, reads, progress, failure, is_removed, thread })
     }
 
     /// Whether this member is the only voter: then it has what was acknowledged, without asking anybody.
@@ -328,7 +343,11 @@ impl Replica {
         let membership = metrics.membership_config.membership();
         let voters: Vec<u64> = membership.voter_ids().collect();
         let member = |(id, member): (&u64, &Member)| (*id, member.clone(), voters.contains(id));
+        let matched = metrics.replication.iter().flatten();
+        let leads = metrics.state.is_leader();
         Standing {
+            living: if leads { crate::membership::living(&metrics) } else { BTreeSet::new() },
+            matched: matched.map(|(id, at)| (*id, at.map_or(0, |at| at.index + 1))).collect(),
             id: self.id,
             leader: metrics.current_leader,
             members: membership.nodes().map(member).collect(),
@@ -337,19 +356,35 @@ impl Replica {
         }
     }
 
-    /// Asks the member at `address` to be taken in, and waits until this member is a voter.
+    /// Asks the member at `address` to be taken in, and waits until this member has all, and a vote if it is to have one
+    /// and there are not [`VOTERS_MAX`] yet.
     ///
     /// # Errors
     /// What the group said.
-    pub async fn join(&self, address: &str, member: Member, limit: Duration) -> Result<(), String> {
-        let mut to = Member { name: address.to_owned(), address: address.to_owned() };
-        let body = transport::encode(&Request::Join(self.id, member));
+    pub async fn join(
+        &self,
+        address: &str,
+        member: Member,
+        part: Part,
+        limit: Duration,
+    ) -> Result<(), String> {
+        let request = match part {
+            Part::Voter => Request::Join(self.id, member),
+            Part::Learner => Request::JoinAsLearner(self.id, member),
+        };
+        let to = Member { name: address.to_owned(), address: address.to_owned() };
+        self.ask_who_leads(to, &request, limit).await
+    }
+
+    /// Has a request about members carried out by who leads, beginning with `to`; again until `limit` is over.
+    async fn ask_who_leads(&self, mut to: Member, request: &Request, limit: Duration) -> Result<(), String> {
+        let body = transport::encode(request);
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             let answer = self.transport.call(&to, Channel::Requests, body.clone(), limit).await;
-            let joined: Result<Result<(), Refused>, String> =
+            let outcome: Result<Result<(), Refused>, String> =
                 answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
-            let why = match joined {
+            let why = match outcome {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(Refused::Elsewhere(Some(leader)))) => {
                     to = leader;
@@ -366,21 +401,60 @@ impl Replica {
         }
     }
 
-    /// Tells the group where this member is, if it does not know.
+    /// Changes who belongs, who votes or who leads; at whoever leads. What would leave too few voters that live is refused
+    /// unless `force`.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub async fn change_members(&self, change: MemberChange, force: bool) -> Result<(), String> {
+        let deadline = tokio::time::Instant::now() + CHANGE_TIME_MAX;
+        loop {
+            let refused = match self.service.change(change, force).await {
+                Err(Refused::Elsewhere(Some(leader))) => {
+                    let request = Request::Change { change, force };
+                    let answer = self.call_leader(&leader, &request).await;
+                    let answer: Result<Result<(), Refused>, String> =
+                        answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
+                    // Asked again, it says whether it was done.
+                    answer.unwrap_or(Err(Refused::Elsewhere(None)))
+                }
+                here => here,
+            };
+            match refused {
+                Ok(()) => return Ok(()),
+                Err(Refused::Because(why)) => return Err(why),
+                Err(Refused::Elsewhere(_)) if *self.is_removed.borrow() => return Ok(()),
+                Err(Refused::Elsewhere(_)) if tokio::time::Instant::now() >= deadline => {
+                    return Err("nobody leads: too few voters can be reached".into());
+                }
+                Err(Refused::Elsewhere(_)) => self.next_leader().await,
+            }
+        }
+    }
+
+    /// Whether this member was removed from its group: then it has failed, and will not be taken back.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        *self.is_removed.borrow()
+    }
+
+    /// Tells the group where this member is and how it takes part, if it does not know.
     ///
     /// # Errors
     /// What the group said.
-    pub async fn introduce(&self, member: Member) -> Result<(), String> {
-        // A learner was interrupted on its way to a vote.
+    pub async fn introduce(&self, member: Member, part: Part) -> Result<(), String> {
+        // A learner may have been interrupted on its way to a vote.
         let known = |standing: &Standing| {
-            standing.members.iter().any(|(id, m, voter)| *id == self.id && *m == member && *voter)
+            let votes = standing.members.iter().filter(|(.., voter)| *voter).count();
+            let me = standing.members.iter().find(|(id, m, _)| *id == self.id && *m == member);
+            me.is_some_and(|(.., voter)| *voter || part == Part::Learner || votes >= VOTERS_MAX)
         };
         while !known(&self.standing()) {
             self.check().map_err(|e| e.to_string())?;
             let outcome = if self.leads() {
-                self.service.join(self.id, member.clone()).await
+                self.service.join(self.id, member.clone(), part).await
             } else if let Some(leader) = self.leader() {
-                self.join(&leader.address, member.clone(), FORWARD_TIME_MAX).await
+                self.join(&leader.address, member.clone(), part, FORWARD_TIME_MAX).await
             } else {
                 Ok(())
             };
@@ -392,21 +466,16 @@ impl Replica {
         Ok(())
     }
 
-    /// Has another member lead, if this one does and there is one that can; gives up after `limit`.
+    /// Has another member lead, if this one does and there is one that lives and has what this one has; gives up after
+    /// `limit`.
     pub async fn hand_over(&self, limit: Duration) {
-        let standing = self.standing();
-        let heir = standing.members.iter().find(|(id, _, voter)| *voter && *id != self.id);
-        let Some((heir, _, _)) = heir.filter(|_| self.leads()) else { return };
-        if self.service.raft.trigger().transfer_leader(*heir).await.is_err() {
+        if !self.leads() || self.is_alone() {
             return;
         }
-        let handed_over = async {
-            while self.leads() || self.standing().leader.is_none() {
-                self.next_leader().await;
-            }
-        };
-        if tokio::time::timeout(limit, handed_over).await.is_err() {
-            tracing::warn!("no other metaserver took over in time: they elect one");
+        match tokio::time::timeout(limit, self.service.hand_over()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(why)) => tracing::warn!(%why, "leadership is not handed over"),
+            Err(_) => tracing::warn!("no other metaserver took over in time: they elect one"),
         }
     }
 

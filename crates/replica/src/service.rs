@@ -8,16 +8,16 @@ use namespace::Reply;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ReadPolicy;
 use openraft::storage::Snapshot as RaftSnapshot;
-use openraft::type_config::async_runtime::WatchReceiver;
 use openraft::{ChangeMembers, Raft};
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
+use crate::membership::{Part, VOTERS_MAX};
 use crate::snapshot::Spool;
 use crate::space::Space;
-use crate::transport::{self, Request};
+use crate::transport::{self, Request, Transport};
 use crate::types::{Change, Member, NodeId, Types};
 
 /// How a command that was given to a leader ended.
@@ -45,7 +45,7 @@ pub(crate) enum ReadAt {
     Elsewhere,
 }
 
-/// Why a member is not taken in.
+/// Why members do not change as was asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Refused {
     /// Somebody else leads.
@@ -56,6 +56,10 @@ pub(crate) enum Refused {
 
 /// This member's consensus.
 pub(crate) struct Service {
+    pub id: NodeId,
+    pub transport: Arc<dyn Transport>,
+    /// Set when this member is told that it belongs no longer.
+    pub removed: Arc<watch::Sender<bool>>,
     pub raft: Raft<Types, Machine>,
     pub log: Log,
     pub dir: PathBuf,
@@ -97,10 +101,20 @@ impl Service {
             }
             Request::Propose(change) => transport::encode(&self.propose(change).await),
             Request::ReadIndex => transport::encode(&self.read_index().await?),
-            Request::Join(id, member) => transport::encode(&match self.raft.is_leader() {
-                true => self.join(id, member).await.map_err(Refused::Because),
-                false => Err(Refused::Elsewhere(self.leader())),
-            }),
+            Request::Join(id, member) => {
+                transport::encode(&self.asked_to_join(id, member, Part::Voter).await)
+            }
+            Request::JoinAsLearner(id, member) => {
+                transport::encode(&self.asked_to_join(id, member, Part::Learner).await)
+            }
+            Request::Change { change, force } => transport::encode(&self.change(change, force).await),
+            Request::Removed(id) => {
+                if id == self.id {
+                    self.removed.send_replace(true);
+                }
+                transport::encode(&())
+            }
+            Request::WasRemoved { id, at } => transport::encode(&self.was_removed(id, at)),
             Request::Ask(question) => self.observer.asked(question).await,
         })
     }
@@ -131,29 +145,42 @@ impl Service {
         }
     }
 
-    fn leader(&self) -> Option<Member> {
-        let metrics = self.raft.metrics().borrow_watched().clone();
+    pub(crate) fn leader(&self) -> Option<Member> {
+        let metrics = self.metrics();
         metrics.membership_config.membership().get_node(&metrics.current_leader?).cloned()
     }
 
-    /// Takes a member in, or notes where one is that belongs already: first as a learner, then, once it has what the
-    /// others have, as a voter.
-    pub(crate) async fn join(&self, id: NodeId, member: Member) -> Result<(), String> {
-        if self.raft.voter_ids().any(|voter| voter == id) {
-            let moved = ChangeMembers::SetNodes([(id, member)].into());
-            return self.raft.change_membership(moved, true).await.map(drop).map_err(|e| e.to_string());
+    async fn asked_to_join(&self, id: NodeId, member: Member, part: Part) -> Result<(), Refused> {
+        match self.raft.is_leader() {
+            true => self.join(id, member, part).await.map_err(Refused::Because),
+            false => Err(Refused::Elsewhere(self.leader())),
         }
-        tracing::info!(id, name = %member.name, address = %member.address, "a member joins");
+    }
+
+    /// Takes a member in, or notes where one is that belongs already: first as a learner, then, if it is to be one and
+    /// there are not enough of them, as a voter, once it has what the others have.
+    pub(crate) async fn join(&self, id: NodeId, member: Member, part: Part) -> Result<(), String> {
+        let known = self.metrics().membership_config;
+        let votes = known.voter_ids().any(|voter| voter == id);
+        if votes || known.get_node(&id).is_some_and(|known| *known != member) {
+            let moved = ChangeMembers::SetNodes([(id, member.clone())].into());
+            self.raft.change_membership(moved, true).await.map_err(|e| e.to_string())?;
+        }
+        if votes {
+            return Ok(());
+        }
+        tracing::info!(id, name = %member.name, address = %member.address, ?part, "a member joins");
         self.raft.add_learner(id, member, true).await.map_err(|e| e.to_string())?;
         // It may be returned from before a snapshot has arrived there.
-        let has_all = |metrics: &openraft::RaftMetrics<Types>| {
-            let matched = metrics.replication.as_ref().and_then(|all| all.get(&id).cloned().flatten());
-            let committed = metrics.local_committed.map(|at| at.index);
-            metrics.replication.is_none() || matched.is_some_and(|at| Some(at.index) >= committed)
-        };
-        self.raft.wait(None).metrics(has_all, "the new member has all").await.map_err(|e| e.to_string())?;
-        let voter = ChangeMembers::AddVoterIds([id].into());
-        self.raft.change_membership(voter, true).await.map_err(|e| e.to_string())?;
+        let caught_up = self.caught_up(id).await;
+        caught_up.map_err(|refused| match refused {
+            Refused::Elsewhere(_) => "the leader changes".to_owned(),
+            Refused::Because(why) => why,
+        })?;
+        if part == Part::Voter && self.raft.voter_ids().count() < VOTERS_MAX {
+            let voter = ChangeMembers::AddVoterIds([id].into());
+            self.raft.change_membership(voter, true).await.map_err(|e| e.to_string())?;
+        }
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::membership::MemberChange;
 use crate::types::{Change, Member, SnapshotMeta, Types, Vote};
 
 /// A call that has its answer later.
@@ -80,6 +81,20 @@ pub(crate) enum Request {
     Join(u64, Member),
     /// What the users of the replicas say to each other.
     Ask(Bytes),
+    /// Who wants to become a learner, and stay one. For the leader.
+    JoinAsLearner(u64, Member),
+    /// What people want changed. For the leader.
+    Change {
+        change: MemberChange,
+        force: bool,
+    },
+    /// The one that is told this belongs no longer, if it has this id.
+    Removed(u64),
+    /// Does this member belong no longer, whose last word about members has this index?
+    WasRemoved {
+        id: u64,
+        at: u64,
+    },
 }
 
 /// The version of these messages; a member that speaks another is told so.

@@ -1,6 +1,9 @@
 //! Three members in one process: any of them takes commands, one that is lost is not missed, and one that comes back or
 //! is new has what the others have.
 
+#[path = "group/members.rs"]
+mod members;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,7 +15,7 @@ use namespace::{
     Command, Create, DeviceId, Exists, FileLayout, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp,
     StripeUnit, XattrExists, read,
 };
-use replica::{Carried, Channel, Member, Replica, ReplicaConfig, Transport, Unreachable};
+use replica::{Carried, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
 use store::{MemoryStore, Store};
 
 /// Nothing here takes longer, unless it never ends.
@@ -108,7 +111,7 @@ impl Group {
     /// Takes one more in, by asking member `by`.
     async fn add(&mut self, id: u64, by: u64) -> Replica {
         let replica = self.start(id, false).await;
-        replica.join(&member(by).address, member(id), LIMIT).await.unwrap();
+        replica.join(&member(by).address, member(id), Part::Voter, LIMIT).await.unwrap();
         replica.ready().await.unwrap();
         replica
     }
@@ -150,6 +153,9 @@ impl Group {
 
     async fn end(mut self) {
         let ids: Vec<u64> = self.stores.keys().copied().collect();
+        for id in &ids {
+            tokio::time::timeout(LIMIT, self.member(*id).barrier()).await.expect("in time").unwrap();
+        }
         for id in ids.iter().rev() {
             self.stop(*id, false).await;
         }

@@ -1,0 +1,277 @@
+//! Who belongs to the group and who leads it, as people change it: at the leader, wherever it was asked for.
+//!
+//! A change goes through the log, in two steps (joint consensus): a majority of the voters before it and a majority of
+//! those after it must have it. So a change that leaves too few voters that live would never come to its end, nor anything
+//! after it; it is refused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::ChangeMembers;
+use openraft::async_runtime::Instant;
+use openraft::type_config::async_runtime::WatchReceiver;
+use serde::{Deserialize, Serialize};
+
+use crate::consensus::ELECTION_AFTER;
+use crate::service::{Refused, Service};
+use crate::transport::{self, Channel, Request};
+use crate::types::{Member, NodeId, Types};
+
+/// More of them make changes slower and hardly safer; who comes then stays a learner.
+pub const VOTERS_MAX: usize = 5;
+
+/// Who has answered since then lives.
+const SILENT_AFTER: Duration = ELECTION_AFTER.1;
+/// A leader that has just begun has heard of nobody yet.
+const HEARING_TIME_MAX: Duration = Duration::from_secs(2);
+/// Both steps of a change, with voters that live.
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);
+/// For a member that is to get all that the others have: a snapshot, perhaps.
+const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(600);
+/// One that was removed is told so; if that fails it finds out by asking.
+const TELL_TIME_MAX: Duration = Duration::from_secs(2);
+/// For a question to one that is to lead.
+const ANSWER_TIME_MAX: Duration = Duration::from_millis(500);
+/// Whoever stands for election wins it in this time, or does not.
+const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How a member takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// It votes, and counts where a majority is needed.
+    Voter,
+    /// It has everything, and serves; nobody waits for it.
+    Learner,
+}
+
+/// A change that people ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberChange {
+    /// It belongs no longer, and stops. Its id is not used again.
+    Remove(NodeId),
+    /// A learner becomes a voter, once it has what the others have.
+    Promote(NodeId),
+    /// A voter becomes a learner.
+    Demote(NodeId),
+    /// It is to lead.
+    Lead(NodeId),
+}
+
+impl MemberChange {
+    /// Whom it is about.
+    #[must_use]
+    pub fn member(self) -> NodeId {
+        match self {
+            Self::Remove(id) | Self::Promote(id) | Self::Demote(id) | Self::Lead(id) => id,
+        }
+    }
+}
+
+type Metrics = openraft::RaftMetrics<Types>;
+
+fn because(why: impl ToString) -> Refused {
+    Refused::Because(why.to_string())
+}
+
+/// The members that a leader has heard of just now, and itself.
+pub(crate) fn living(metrics: &Metrics) -> BTreeSet<NodeId> {
+    let heard = metrics.heartbeat.iter().flatten();
+    let lately = heard.filter(|(_, at)| at.is_some_and(|at| at.elapsed() < SILENT_AFTER));
+    lately.map(|(id, _)| *id).chain([metrics.id]).collect()
+}
+
+/// Whether these voters can agree on anything; else the words for it.
+fn can_agree(voters: &BTreeSet<NodeId>, living: &BTreeSet<NodeId>) -> Result<(), String> {
+    let needed = voters.len() / 2 + 1;
+    let live = voters.intersection(living).count();
+    if live >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "that would leave {} with a vote, of which {live} can be reached now and {needed} are needed: nothing could be read \
+         or changed then. Bring another one back first",
+        voters.len()
+    ))
+}
+
+/// The voters that can lead at once: they live, and who has the most of the log comes first.
+fn heirs(metrics: &Metrics) -> Vec<NodeId> {
+    let living = living(metrics);
+    let others = metrics.membership_config.voter_ids().filter(|id| *id != metrics.id && living.contains(id));
+    let has = |id: &NodeId| metrics.replication.as_ref()?.get(id)?.map(|at| at.index);
+    let mut heirs: Vec<NodeId> = others.collect();
+    heirs.sort_by_key(|id| (std::cmp::Reverse(has(id)), *id));
+    heirs
+}
+
+impl Service {
+    /// Carries a change out, if this member leads.
+    pub(crate) async fn change(&self, change: MemberChange, force: bool) -> Result<(), Refused> {
+        let metrics = self.metrics();
+        if !metrics.state.is_leader() {
+            return Err(Refused::Elsewhere(self.leader()));
+        }
+        let id = change.member();
+        let member = metrics.membership_config.get_node(&id).cloned();
+        let member = member.ok_or_else(|| because(format!("no member has the id {id:016x}")))?;
+        let mut voters: BTreeSet<NodeId> = metrics.membership_config.voter_ids().collect();
+        let votes = voters.contains(&id);
+        let change = match change {
+            MemberChange::Lead(_) if id == metrics.id => return Ok(()),
+            MemberChange::Lead(_) if !votes => {
+                return Err(because(format!("{} is a learner: promote it first", member.name)));
+            }
+            MemberChange::Lead(_) => return self.make_lead(id, &member).await,
+            MemberChange::Promote(_) if votes => return Ok(()),
+            MemberChange::Promote(_) => {
+                if voters.len() >= VOTERS_MAX {
+                    return Err(because(format!("there are {VOTERS_MAX} voters, which is enough")));
+                }
+                self.caught_up(id).await?;
+                voters.insert(id);
+                MemberChange::Promote(id)
+            }
+            MemberChange::Demote(_) if !votes => return Ok(()),
+            MemberChange::Remove(_) | MemberChange::Demote(_) => {
+                if votes && voters.len() == 1 {
+                    return Err(because(format!("{} is the only one with a vote", member.name)));
+                }
+                if id == metrics.id {
+                    return Err(self.step_down().await);
+                }
+                voters.remove(&id);
+                change
+            }
+        };
+        if !force {
+            self.can_agree(&voters).await?;
+        }
+        tracing::info!(?change, name = %member.name, "members change");
+        let ids = BTreeSet::from([id]);
+        let (change, retain) = match change {
+            MemberChange::Remove(_) if votes => (ChangeMembers::RemoveVoters(ids), false),
+            MemberChange::Remove(_) => (ChangeMembers::RemoveNodes(ids), false),
+            MemberChange::Demote(_) => (ChangeMembers::RemoveVoters(ids), true),
+            MemberChange::Promote(_) | MemberChange::Lead(_) => (ChangeMembers::AddVoterIds(ids), true),
+        };
+        let removed = matches!(change, ChangeMembers::RemoveVoters(_) if !retain)
+            || matches!(change, ChangeMembers::RemoveNodes(_));
+        let changed =
+            tokio::time::timeout(CHANGE_TIME_MAX, self.raft.change_membership(change, retain)).await;
+        changed
+            .map_err(|_| because("it is not agreed on yet, and will be when enough voters can be reached"))?
+            .map_err(because)?;
+        if removed {
+            self.tell_removed(id, member);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.raft.metrics().borrow_watched().clone()
+    }
+
+    async fn can_agree(&self, voters: &BTreeSet<NodeId>) -> Result<(), Refused> {
+        let agree = |metrics: &Metrics| can_agree(voters, &living(metrics)).is_ok();
+        let _ = self.raft.wait(Some(HEARING_TIME_MAX)).metrics(agree, "voters are heard of").await;
+        can_agree(voters, &living(&self.metrics())).map_err(because)
+    }
+
+    /// Waits until a member has all that was committed when this was called.
+    pub(crate) async fn caught_up(&self, id: NodeId) -> Result<(), Refused> {
+        let upto = self.metrics().local_committed.map(|at| at.index);
+        let has_all = |metrics: &Metrics| {
+            let matched = metrics.replication.as_ref().and_then(|all| all.get(&id).copied().flatten());
+            metrics.replication.is_none() || matched.is_some_and(|at| Some(at.index) >= upto)
+        };
+        let waited = self.raft.wait(Some(CATCH_UP_TIME_MAX)).metrics(has_all, "the member has all").await;
+        match waited.map_err(because)?.state.is_leader() {
+            true => Ok(()),
+            false => Err(Refused::Elsewhere(self.leader())),
+        }
+    }
+
+    /// Another one leads then, who can carry out what is about this one.
+    async fn step_down(&self) -> Refused {
+        match self.hand_over().await {
+            Ok(_) => Refused::Elsewhere(self.leader()),
+            Err(why) => because(why),
+        }
+    }
+
+    /// Has the voter lead that can best, and waits until it does.
+    pub(crate) async fn hand_over(&self) -> Result<NodeId, String> {
+        let some = |metrics: &Metrics| !metrics.state.is_leader() || !heirs(metrics).is_empty();
+        let _ = self.raft.wait(Some(HEARING_TIME_MAX)).metrics(some, "an heir").await;
+        let metrics = self.metrics();
+        for heir in heirs(&metrics) {
+            if self.answers(&metrics, heir).await {
+                self.transfer(heir).await?;
+                return Ok(heir);
+            }
+        }
+        Err("no other voter can be reached".into())
+    }
+
+    /// Who was heard of a moment ago may be dead by now: nobody would lead until an election.
+    async fn answers(&self, metrics: &Metrics, id: NodeId) -> bool {
+        let Some(member) = metrics.membership_config.get_node(&id) else { return false };
+        let body = transport::encode(&Request::WasRemoved { id: self.id, at: u64::MAX });
+        self.transport.call(member, Channel::Requests, body, ANSWER_TIME_MAX).await.is_ok()
+    }
+
+    async fn make_lead(&self, id: NodeId, member: &Member) -> Result<(), Refused> {
+        if !self.answers(&self.metrics(), id).await {
+            return Err(because(format!("{} cannot be reached", member.name)));
+        }
+        // Who takes over lacks nothing then, and is elected at once.
+        self.caught_up(id).await?;
+        self.transfer(id).await.map_err(because)
+    }
+
+    async fn transfer(&self, to: NodeId) -> Result<(), String> {
+        self.raft.trigger().transfer_leader(to).await.map_err(|e| e.to_string())?;
+        let leads = |metrics: &Metrics| metrics.current_leader == Some(to);
+        let led = self.raft.wait(Some(TRANSFER_TIME_MAX)).metrics(leads, "another one leads").await;
+        led.map(drop).map_err(|_| "it did not take over in time: the voters elect one".into())
+    }
+
+    /// Whether `id` belongs no longer, as far as this member can say, to one whose last word about members is `at`.
+    pub(crate) fn was_removed(&self, id: NodeId, at: u64) -> bool {
+        let committed = self.metrics().committed_membership_config;
+        let later = committed.log_id().is_some_and(|log_id| log_id.index >= at);
+        later && committed.get_node(&id).is_none()
+    }
+
+    fn tell_removed(&self, id: NodeId, member: Member) {
+        let transport = Arc::clone(&self.transport);
+        tokio::spawn(async move {
+            let body = transport::encode(&Request::Removed(id));
+            if let Err(error) = transport.call(&member, Channel::Requests, body, TELL_TIME_MAX).await {
+                tracing::info!(name = %member.name, %error, "was removed, and is not told: it will ask");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_of_those_who_vote_must_live() {
+        let set = |ids: &[NodeId]| ids.iter().copied().collect::<BTreeSet<_>>();
+        for (voters, living, fine) in [
+            (&[1][..], &[1][..], true),
+            (&[1, 2], &[1, 2, 9], true),
+            (&[1, 2], &[1, 9], false),
+            (&[1, 2, 3], &[1, 3], true),
+            (&[1, 2, 3, 4], &[1, 3], false),
+        ] {
+            assert_eq!(can_agree(&set(voters), &set(living)).is_ok(), fine, "{voters:?} of {living:?}");
+        }
+        let why = can_agree(&set(&[1, 2, 3]), &set(&[1])).unwrap_err();
+        assert!(why.contains("leave 3 with a vote, of which 1 can be reached now and 2 are needed"), "{why}");
+    }
+}

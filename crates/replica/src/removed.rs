@@ -1,0 +1,65 @@
+//! How a member finds out that it was removed: then it stops, instead of asking for votes that it does not get.
+//!
+//! The leader that removed it tells it. One that could not be told sees the log stand still, and asks the others: who
+//! knows of later members, without this one, says so. What the others say is believed, since they proved that they belong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::Raft;
+use openraft::type_config::async_runtime::WatchReceiver;
+use tokio::sync::watch;
+
+use crate::machine::Machine;
+use crate::transport::{self, Channel, Request, Transport};
+use crate::types::{NodeId, Types};
+
+/// How often a member whose log stands still asks whether it still belongs.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+/// For a small question.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
+/// What a member says when it stops.
+pub(crate) const REMOVED: &str = "this member was removed from its group";
+
+/// Returns why this member stops, when it was removed. `told` is set by who says so, or here.
+pub(crate) async fn removed(
+    id: NodeId,
+    raft: &Raft<Types, Machine>,
+    transport: &Arc<dyn Transport>,
+    told: &watch::Sender<bool>,
+) -> String {
+    let mut heard = told.subscribe();
+    let asks = async {
+        let mut last = None;
+        // Who joins is in no list of members yet.
+        let mut belonged = false;
+        loop {
+            tokio::time::sleep(ASK_EVERY).await;
+            let metrics = raft.metrics().borrow_watched().clone();
+            belonged |= metrics.membership_config.get_node(&id).is_some();
+            let stands_still = last == metrics.last_log_index;
+            last = metrics.last_log_index;
+            if !belonged || !stands_still || metrics.state.is_leader() {
+                continue;
+            }
+            if metrics.committed_membership_config.get_node(&id).is_none() {
+                return;
+            }
+            let at = metrics.membership_config.log_id().map_or(0, |log_id| log_id.index);
+            for (_, member) in metrics.membership_config.nodes().filter(|(other, _)| **other != id) {
+                let body = transport::encode(&Request::WasRemoved { id, at });
+                let answer = transport.call(member, Channel::Heartbeats, body, ANSWER_TIME_MAX).await;
+                let removed = answer.ok().and_then(|answer| transport::decode::<bool>(&answer).ok());
+                if removed == Some(true) {
+                    return;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = asks => {}
+        outcome = heard.wait_for(|removed| *removed) => drop(outcome.is_ok()),
+    }
+    told.send_replace(true);
+    REMOVED.into()
+}

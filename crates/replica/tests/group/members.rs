@@ -1,0 +1,184 @@
+//! Members come, change and go while commands are carried out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use replica::MemberChange;
+
+use super::*;
+
+/// Makes directories by turns at these members until it is told to stop; how many there are then.
+fn busy(replicas: Vec<Replica>, stop: Arc<AtomicBool>) -> tokio::task::JoinHandle<usize> {
+    tokio::spawn(async move {
+        let mut count = 0;
+        while !stop.load(Ordering::Relaxed) {
+            made_surely(&replicas[count % replicas.len()], &format!("busy{count}")).await;
+            count += 1;
+        }
+        count
+    })
+}
+
+/// These commands have no origin: one whose leader went away may have been carried out.
+async fn made_surely(replica: &Replica, name: &str) {
+    let outcome = tokio::time::timeout(LIMIT, replica.propose(mkdir(name))).await.expect("in time");
+    match outcome {
+        Ok(Reply::Created { .. }) => {}
+        Err(replica::ReplicaError::Unknown) if reads(replica, name).await => {}
+        Err(replica::ReplicaError::Unknown) => made(replica, name).await,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn votes(replica: &Replica) -> Vec<u64> {
+    let members = replica.standing().members;
+    members.into_iter().filter(|(.., voter)| *voter).map(|(id, ..)| id).collect()
+}
+
+async fn until(what: &str, done: impl Fn() -> bool) {
+    let asked = tokio::time::Instant::now();
+    while !done() {
+        assert!(asked.elapsed() < LIMIT, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_member_is_removed_and_another_taken_in_under_load_and_nothing_is_lost() {
+    let mut group = Group::of(3).await;
+    let leader = group.leader().await;
+    let (gone, stays) = (1 + leader % 3, 1 + (leader + 1) % 3);
+    let stop = Arc::new(AtomicBool::new(false));
+    let work = busy(vec![group.member(leader), group.member(stays)], Arc::clone(&stop));
+    let removed = group.member(gone);
+    group.member(stays).change_members(MemberChange::Remove(gone), false).await.unwrap();
+    let why = tokio::time::timeout(LIMIT, removed.failed()).await.expect("it is told");
+    assert!(removed.is_removed() && why.contains("removed"), "{why}");
+    assert!(removed.propose(mkdir("too late")).await.is_err());
+    drop(removed);
+    group.stop(gone, true).await;
+    group.add(4, stays).await;
+    assert_eq!(votes(&group.member(4)), {
+        let mut all = [leader, stays, 4];
+        all.sort_unstable();
+        all
+    });
+    stop.store(true, Ordering::Relaxed);
+    let count = work.await.unwrap();
+    assert!(count > 10, "{count} commands");
+    let new = group.member(4);
+    assert!(reads(&new, &format!("busy{}", count - 1)).await);
+    assert_eq!((0..count).filter(|n| !has(&new, &format!("busy{n}"))).count(), 0);
+    drop(new);
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_removed_hands_over_first_and_stops() {
+    let mut group = Group::of(3).await;
+    let leader = group.leader().await;
+    let others = vec![group.member(1 + leader % 3), group.member(1 + (leader + 1) % 3)];
+    let stop = Arc::new(AtomicBool::new(false));
+    let work = busy(others.clone(), Arc::clone(&stop));
+    let old = group.member(leader);
+    old.change_members(MemberChange::Remove(leader), false).await.unwrap();
+    tokio::time::timeout(LIMIT, old.failed()).await.expect("it is told");
+    assert!(old.is_removed());
+    drop(old);
+    group.stop(leader, true).await;
+    stop.store(true, Ordering::Relaxed);
+    let count = work.await.unwrap();
+    assert_eq!((0..count).filter(|n| !has(&others[0], &format!("busy{n}"))).count(), 0, "of {count}");
+    assert_eq!(votes(&others[0]).len(), 2);
+    drop(others);
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_was_away_when_it_was_removed_is_told_when_it_is_back_and_disturbs_nobody() {
+    let mut group = Group::of(3).await;
+    let leader = group.leader().await;
+    let (away, stays) = (1 + leader % 3, 1 + (leader + 1) % 3);
+    group.stop(away, false).await;
+    until("it is known to be gone", || {
+        !group.member(leader).standing().living.contains(&away) // else it is no test
+    })
+    .await;
+    group.member(stays).change_members(MemberChange::Remove(away), false).await.unwrap();
+    let term = group.member(stays).standing().term;
+    let back = group.start(away, false).await;
+    let ready = tokio::time::timeout(LIMIT, back.ready()).await.expect("it finds out");
+    assert!(ready.is_err() && back.is_removed(), "{ready:?}");
+    made(&group.member(stays), "undisturbed").await;
+    assert_eq!(group.member(stays).standing().term, term, "no election");
+    drop(back);
+    group.stop(away, true).await;
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_would_leave_too_few_living_voters_is_refused_and_says_how_many_live() {
+    let mut group = Group::of(3).await;
+    let leader = group.leader().await;
+    let (dead, lives) = (1 + leader % 3, 1 + (leader + 1) % 3);
+    group.stop(dead, false).await;
+    let asked = group.member(lives);
+    until("its death is noticed", || !group.member(leader).standing().living.contains(&dead)).await;
+    for change in [MemberChange::Remove(lives), MemberChange::Demote(lives)] {
+        let why = asked.change_members(change, false).await.unwrap_err();
+        assert!(why.contains("2 with a vote, of which 1 can be reached now and 2 are needed"), "{why}");
+    }
+    assert_eq!(votes(&asked).len(), 3);
+    asked.change_members(MemberChange::Remove(dead), false).await.unwrap();
+    let why = asked.change_members(MemberChange::Remove(dead), false).await.unwrap_err();
+    assert!(why.contains("no member"), "{why}");
+    made(&asked, "goes on").await;
+    drop(asked);
+    group.stores.remove(&dead);
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_serves_reads_and_is_not_waited_for_until_it_is_promoted() {
+    let mut group = Group::of(3).await;
+    let learner = group.start(4, false).await;
+    learner.join(&member(2).address, member(4), Part::Learner, LIMIT).await.unwrap();
+    learner.introduce(member(4), Part::Learner).await.unwrap();
+    learner.ready().await.unwrap();
+    made(&group.member(2), "elsewhere").await;
+    assert!(reads(&learner, "elsewhere").await);
+    made(&learner, "by the learner").await;
+    assert_eq!(votes(&learner), [1, 2, 3]);
+    group.cut(4);
+    made(&group.member(2), "without it").await;
+    group.mend();
+    learner.change_members(MemberChange::Promote(4), false).await.unwrap();
+    until("it has a vote", || votes(&group.member(1)) == [1, 2, 3, 4]).await;
+    group.member(1).change_members(MemberChange::Demote(4), false).await.unwrap();
+    until("it has none", || votes(&group.member(1)) == [1, 2, 3]).await;
+    assert!(reads(&learner, "without it").await);
+    drop(learner);
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leadership_goes_to_a_living_voter_or_to_the_one_that_was_named() {
+    let mut group = Group::of(3).await;
+    // Named, by turns, and by one that need not lead.
+    for id in [2, 3, 1] {
+        group.member(1 + id % 3).change_members(MemberChange::Lead(id), false).await.unwrap();
+        assert_eq!(group.leader().await, id);
+    }
+    let (dead, heir) = (2, 3);
+    group.stop(dead, false).await;
+    let why = group.member(3).change_members(MemberChange::Lead(dead), false).await.unwrap_err();
+    assert!(why.contains("mds2 cannot be reached"), "{why}");
+    let old = group.member(1);
+    let term = old.standing().term;
+    old.hand_over(LIMIT).await;
+    assert_eq!(group.leader().await, heir);
+    assert_eq!(group.member(heir).standing().term, term + 1, "by one election");
+    made(&old, "goes on").await;
+    drop(old);
+    group.start(dead, false).await.ready().await.unwrap();
+    group.end().await;
+}
