@@ -126,7 +126,7 @@ fn read_everything(view: &dyn View) {
         let _ = read::states(view, client);
         for session in read::sessions(view, client).unwrap_or_default() {
             let _ = read::session(view, session);
-            let _ = read::recorded(view, &Origin { session, slot: 0, sequence: 1, index: 0 });
+            let _ = read::recorded(view, &Origin::Compound(InCompound { session, slot: 0, sequence: 1, index: 0 }));
         }
     }
     let _ = read::devices(view);

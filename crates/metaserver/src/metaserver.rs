@@ -262,7 +262,7 @@ impl Metaserver {
     }
 
     fn client_of(&self, origin: Option<Origin>) -> Result<Option<ClientId>, Status> {
-        let Some(origin) = origin else { return Ok(None) };
+        let Some(Origin::Compound(origin)) = origin else { return Ok(None) };
         let session = read::session(&*self.view()?, origin.session).map_err(store_failed)?;
         Ok(session.map(|session| session.client))
     }

@@ -1,13 +1,17 @@
 //! NFS version 3 as a program: a call in, the reply of one file of `ops3` out.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use namespace::{Command, Origin, Reply, read};
 use nfs::{Answer, CallId, Keep, OperationLabels, Program};
 use wire::nfs3::{Call, Failure, PROGRAM, Procedure, Status, VERSION};
+use wire::nfs4::Status as WireStatus;
 use wire::rpc::{AuthStat, Rejection};
 use wire::xdr::{Encode, Encoder, Message};
 
+use crate::errors::{refused, store_failed};
 use crate::user::User;
 use crate::{Metaserver, ops3};
 
@@ -42,12 +46,12 @@ impl Program for Nfs3Program {
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             // Linux takes a refusal for an error of the disk: it is kept until somebody leads.
             while let Err(status) = server.see_all().await {
-                if status != wire::nfs4::Status::Delay {
+                if status != WireStatus::Delay {
                     return Err(Rejection::SystemError);
                 }
             }
             let work = async {
-                let (results, failed) = carry_out(server, &user, arguments).await;
+                let (results, failed) = carry_out(server, &user, arguments, &known_by(id)).await;
                 let labels = OperationLabels { protocol: "nfs3", operation: procedure.name() };
                 server.metrics.operation(labels, server.clock.monotonic().saturating_sub(start), failed);
                 results
@@ -108,24 +112,58 @@ fn is_jukebox(results: &Message) -> bool {
     status.is_some_and(|status| u32::from_be_bytes(*status) == Status::Jukebox as u32)
 }
 
-async fn carry_out(server: &Metaserver, user: &User, call: Call) -> (Message, bool) {
+/// What the state machine knows a call by; of a call that need not be known again it does not matter.
+fn known_by(id: Option<CallId>) -> namespace::CallId {
+    let known = |CallId { client, xid, procedure, checksum }: CallId| {
+        let client = match client {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        namespace::CallId { client: client.octets(), xid, procedure, checksum }
+    };
+    id.map(known).unwrap_or_default()
+}
+
+impl Metaserver {
+    /// One change by a call, which was checked. What it found in its way may be what this same call did before, perhaps at
+    /// a metaserver that died before it answered: then it is answered what it would have been then.
+    pub(crate) async fn change3(
+        &self,
+        call: &namespace::CallId,
+        index: u32,
+        checked: Result<Command, WireStatus>,
+    ) -> Result<Reply, WireStatus> {
+        let origin = Origin::Call(*call, index);
+        let status = match checked {
+            Ok(command) => return self.propose(Some(origin), command).await,
+            Err(status) => status,
+        };
+        match read::recorded(&*self.view()?, &origin).map_err(store_failed)? {
+            Some(Reply::Refused(error)) => Err(refused(error)),
+            Some(reply) => Ok(reply),
+            None => Err(status),
+        }
+    }
+}
+
+async fn carry_out(server: &Metaserver, user: &User, call: Call, id: &namespace::CallId) -> (Message, bool) {
     match call {
         Call::Null(_) => (Message::default(), false),
         Call::GetAttr(args) => encoded(ops3::getattr::getattr(server, args)),
-        Call::SetAttr(args) => encoded(ops3::setattr::setattr(server, user, args).await),
+        Call::SetAttr(args) => encoded(ops3::setattr::setattr(server, user, id, args).await),
         Call::Lookup(args) => encoded(ops3::lookup::lookup(server, user, args)),
         Call::Access(args) => encoded(ops3::access::access(server, user, args)),
         Call::ReadLink(args) => encoded(ops3::readlink::readlink(server, args)),
         Call::Read(args) => encoded(ops3::read::read(server, user, args).await),
         Call::Write(args) => encoded(ops3::write::write(server, user, args).await),
-        Call::Create(args) => encoded(ops3::create::create(server, user, args).await),
-        Call::MkDir(args) => encoded(ops3::mkdir::mkdir(server, user, args).await),
-        Call::SymLink(args) => encoded(ops3::symlink::symlink(server, user, args).await),
-        Call::MkNod(args) => encoded(ops3::mknod::mknod(server, user, args).await),
-        Call::Remove(args) => encoded(ops3::remove::remove(server, user, args).await),
-        Call::RmDir(args) => encoded(ops3::rmdir::rmdir(server, user, args).await),
-        Call::Rename(args) => encoded(ops3::rename::rename(server, user, args).await),
-        Call::Link(args) => encoded(ops3::link::link(server, user, args).await),
+        Call::Create(args) => encoded(ops3::create::create(server, user, id, args).await),
+        Call::MkDir(args) => encoded(ops3::mkdir::mkdir(server, user, id, args).await),
+        Call::SymLink(args) => encoded(ops3::symlink::symlink(server, user, id, args).await),
+        Call::MkNod(args) => encoded(ops3::mknod::mknod(server, user, id, args).await),
+        Call::Remove(args) => encoded(ops3::remove::remove(server, user, id, args).await),
+        Call::RmDir(args) => encoded(ops3::rmdir::rmdir(server, user, id, args).await),
+        Call::Rename(args) => encoded(ops3::rename::rename(server, user, id, args).await),
+        Call::Link(args) => encoded(ops3::link::link(server, user, id, args).await),
         Call::ReadDir(args) => encoded(ops3::readdir::readdir(server, user, args)),
         Call::ReadDirPlus(args) => encoded(ops3::readdirplus::readdirplus(server, user, args)),
         Call::FsStat(args) => encoded(ops3::fsstat::fsstat(server, args)),

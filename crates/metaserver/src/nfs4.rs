@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use namespace::{ClientId, Command, Inode, InodeId, Kind, Origin, Reply, Share, State, StateId, read};
+use namespace::{
+    ClientId, Command, InCompound, Inode, InodeId, Kind, Origin, Reply, Share, State, StateId, read,
+};
 use nfs::{CompoundContext, Metrics, Nfs4, Session};
 use store::View;
 use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
@@ -63,7 +65,8 @@ impl Compound {
         let index = self.commands;
         self.commands += 1;
         let session = namespace::SessionId(position.session.0);
-        Some(Origin { session, slot: position.slot, sequence: position.sequence, index })
+        let (slot, sequence) = (position.slot, position.sequence);
+        Some(Origin::Compound(InCompound { session, slot, sequence, index }))
     }
 
     /// Leaves out a command that this compound might have had.

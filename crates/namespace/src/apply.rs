@@ -20,7 +20,8 @@
 //! compound, and the slot keeps what each was answered, refusals too, until the slot's next sequence. So the second time
 //! answers what the first did, from whichever metaserver: a CREATE sent again never finds its own file in the way. A
 //! proposal of an older sequence than the slot's is a straggler that nobody waits for any more, and is not done.
-//! The memory is bounded, and goes with its session: see `slot.rs`.
+//! The memory is bounded, and goes with its session: see `slot.rs`. NFSv3 has no sessions: its calls are known by client,
+//! xid and arguments (`calls.rs`). What a metaserver does by itself has a session of the process (`servers.rs`).
 //!
 //! **Cost.** A create is six gets (session before and after, slot, directory, name, counters) and six puts (inode, name,
 //! cookie, directory, counters, slot). No operation's cost grows with a directory; that of an OPEN does not grow with the
@@ -34,8 +35,8 @@ use crate::slot::{self, Recalled};
 use crate::states::{client, delegation, layout_state, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
-    ClientId, Command, Directory, FIRST_COOKIE, Inode, InodeId, Kind, Proposal, Reply, Stamp, cluster, keys,
-    work,
+    ClientId, Command, Directory, Error, FIRST_COOKIE, Inode, InodeId, Kind, Origin, Proposal, Reply, Stamp,
+    calls, cluster, keys, servers, work,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -43,22 +44,44 @@ use crate::{
 /// # Errors
 /// [`StoreError`] when the store fails; then the whole batch must be given up.
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
-    let Some(origin) = proposal.origin else {
-        return match proposal.command {
-            // There is no store to step through yet.
-            Command::Format => format(edit, &proposal.stamp).map(|()| Reply::Done),
-            _ => run(edit, proposal, None),
-        };
-    };
-    let (known, client) = match slot::recall(&*edit, &origin)? {
-        Recalled::Reply(reply) => return Ok(reply),
-        Recalled::New(known, client) => (known, client),
-    };
-    let reply = run(edit, proposal, Some(client))?;
-    if !matches!(reply, Reply::Delegated { .. }) {
-        slot::remember(edit, &origin, known, &reply)?;
+    let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
+    match &proposal.origin {
+        // There is no store to step through yet.
+        None if proposal.command == Command::Format => format(edit, &proposal.stamp).map(|()| Reply::Done),
+        None => run(edit, proposal, None),
+        Some(Origin::Compound(origin)) => {
+            let (known, client) = match slot::recall(&*edit, origin)? {
+                Recalled::Reply(reply) => return Ok(reply),
+                Recalled::New(known, client) => (known, client),
+            };
+            let reply = run(edit, proposal, Some(client))?;
+            if is_kept(&reply) {
+                slot::remember(edit, origin, known, &reply)?;
+            }
+            Ok(reply)
+        }
+        Some(Origin::Call(call, index)) => {
+            if let Some(reply) = calls::reply(&*edit, call, *index)? {
+                return Ok(reply);
+            }
+            let reply = run(edit, proposal, None)?;
+            // A client that is told to come again comes with another call, or with this one: then it is to be done.
+            if is_kept(&reply) && reply != Reply::Refused(Error::Delay) {
+                calls::remember(edit, call, *index, proposal.stamp.time, &reply)?;
+            }
+            Ok(reply)
+        }
+        Some(Origin::Server(origin)) => {
+            if let Some(reply) = servers::recall(&*edit, origin)? {
+                return Ok(reply);
+            }
+            let reply = run(edit, proposal, None)?;
+            if is_kept(&reply) {
+                servers::remember(edit, origin, &reply)?;
+            }
+            Ok(reply)
+        }
     }
-    Ok(reply)
 }
 
 /// Makes the root directory in an empty store. In a store that has one it changes nothing.
@@ -177,5 +200,6 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::PutDataServer(server) => cluster::put_data_server(step, server),
         Command::DefineDevice { targets } => cluster::define_device(step, targets),
         Command::WorkDone { ids } => work::done(step, ids),
+        Command::ServerStarts { member } => servers::start(step, *member),
     }
 }

@@ -31,9 +31,20 @@ pub struct Stamp {
     pub random: u64,
 }
 
-/// One operation of one compound: a repeated one has the same origin.
+/// What a command carries out: a repeated one has the same origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub enum Origin {
+    /// One operation of a compound of NFSv4.
+    Compound(InCompound),
+    /// A call of NFSv3, which has no sessions; and which command of it, from 0.
+    Call(CallId, u32),
+    /// A metaserver: what is the cluster's own, or can be done twice by its client's leave (NFSv3's WRITE).
+    Server(ByServer),
+}
+
+/// One operation of one compound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InCompound {
     /// Session.
     pub session: SessionId,
     /// Slot of the session.
@@ -42,6 +53,32 @@ pub struct Origin {
     pub sequence: u32,
     /// Which command of the compound, from 0.
     pub index: u32,
+}
+
+/// Tells a call of NFSv3 from others: a client sends the same again after it lost its connection (RFC 1813, section 4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct CallId {
+    /// The client's address, one of IPv4 as in IPv6; not the port, which is new with the connection.
+    pub client: [u8; 16],
+    /// The RPC call's number.
+    pub xid: u32,
+    /// What is called.
+    pub procedure: u32,
+    /// Of the arguments. Two calls of one client that share it by accident share the xid, too, within two minutes.
+    pub checksum: u64,
+}
+
+/// A command of a metaserver, in the session that its process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByServer {
+    /// Which member of the group.
+    pub member: u64,
+    /// Which life of it: see [`Command::ServerStarts`].
+    pub life: u64,
+    /// Slot; the process waits for an answer before it uses it again.
+    pub slot: u32,
+    /// Sequence of the slot, ascending.
+    pub sequence: u64,
 }
 
 /// A change of the metadata.
@@ -147,6 +184,9 @@ pub enum Command {
     DefineDevice { targets: Vec<TargetId> },
     /// The work with these ids has reached every object, see [`crate::Work`].
     WorkDone { ids: Vec<u64> },
+    /// A metaserver's process begins: it gets a session of its own in place of the one that the process before it had. The
+    /// stamp's random bits tell one process of a member from the next.
+    ServerStarts { member: u64 },
 
     /// The first of all: makes the root directory. Changes nothing where there is one.
     Format,

@@ -17,6 +17,11 @@
 //! 14  slots            session:16 slot:4                     SlotRecord { sequence, index, reply, more }
 //! 15  slot replies     session:16 slot:4 index:4             Reply, of the sequence in 14
 //! 16  unconfirmed      client:8                              · (index of 10)
+//! 17  calls            client:16 xid:4 procedure:4 checksum:8  CallRecord { number, time, replies }
+//! 18  call order       ·                                     CallOrder { oldest, next }
+//!                      number:8                              CallId (index of 17)
+//! 19  servers          member:8                              ServerRecord { life, nonce }
+//! 1a  server slots     member:8 slot:4                       ServerSlot { sequence, reply }
 //!
 //! 20  states           state:8                               State: open, lock or layout
 //! 21  client states    client:8 state:8                      · (index of 20)
@@ -43,7 +48,7 @@
 //! What one operation needs lies together: a directory's names, then its entries in cookie order, are each one range; so
 //! are the opens, the locks and the layouts of one file, and the states of one client.
 
-use crate::{ClientId, DataServerId, DeviceId, InodeId, SessionId, StateId, TargetId};
+use crate::{CallId, ClientId, DataServerId, DeviceId, InodeId, SessionId, StateId, TargetId};
 
 /// A key of the store.
 pub(crate) type Key = Vec<u8>;
@@ -61,6 +66,10 @@ pub(crate) const CLIENT_SESSIONS: u8 = 0x13;
 pub(crate) const SLOTS: u8 = 0x14;
 pub(crate) const SLOT_REPLIES: u8 = 0x15;
 pub(crate) const UNCONFIRMED: u8 = 0x16;
+pub(crate) const CALLS: u8 = 0x17;
+pub(crate) const CALL_ORDER: u8 = 0x18;
+pub(crate) const SERVERS: u8 = 0x19;
+pub(crate) const SERVER_SLOTS: u8 = 0x1a;
 pub(crate) const STATES: u8 = 0x20;
 pub(crate) const CLIENT_STATES: u8 = 0x21;
 pub(crate) const OPENS: u8 = 0x22;
@@ -81,7 +90,7 @@ pub(crate) const DEVICE_LISTS: u8 = 0x43;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 28] = [
+pub(crate) const TAGS: [u8; 32] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -95,6 +104,10 @@ pub(crate) const TAGS: [u8; 28] = [
     SLOTS,
     SLOT_REPLIES,
     UNCONFIRMED,
+    CALLS,
+    CALL_ORDER,
+    SERVERS,
+    SERVER_SLOTS,
     STATES,
     CLIENT_STATES,
     OPENS,
@@ -203,6 +216,35 @@ pub(crate) fn slot_reply(session: SessionId, slot: u32, index: u32) -> Key {
     let mut key = slot_replies(session, Some(slot));
     key.extend_from_slice(&index.to_be_bytes());
     key
+}
+
+pub(crate) fn call(call: &CallId) -> Key {
+    let mut key = with_bytes(CALLS, &[], &call.client);
+    key.extend_from_slice(&call.xid.to_be_bytes());
+    key.extend_from_slice(&call.procedure.to_be_bytes());
+    key.extend_from_slice(&call.checksum.to_be_bytes());
+    key
+}
+
+/// The oldest and the next number of a call.
+pub(crate) fn call_order() -> Key {
+    vec![CALL_ORDER]
+}
+
+pub(crate) fn call_number(number: u64) -> Key {
+    of(CALL_ORDER, &[number])
+}
+
+pub(crate) fn server(member: u64) -> Key {
+    of(SERVERS, &[member])
+}
+
+pub(crate) fn server_slots(member: u64) -> Key {
+    of(SERVER_SLOTS, &[member])
+}
+
+pub(crate) fn server_slot(member: u64, slot: u32) -> Key {
+    with_bytes(SERVER_SLOTS, &[member], &slot.to_be_bytes())
 }
 
 pub(crate) fn state(state: StateId) -> Key {

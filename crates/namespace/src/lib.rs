@@ -10,6 +10,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::float_arithmetic)]
 
 mod apply;
+mod calls;
 mod check;
 mod cluster;
 mod command;
@@ -19,6 +20,7 @@ mod layout;
 pub mod read;
 mod record;
 mod reply;
+mod servers;
 mod slot;
 mod states;
 mod step;
@@ -65,6 +67,16 @@ pub const XATTRS_MAX: usize = 250;
 
 /// Bytes of all names and values of one object's extended attributes: setting one looks at all of them.
 pub const XATTRS_BYTES_MAX: u64 = 256 << 10;
+
+/// Calls of NFSv3 whose replies are kept, of some 300 bytes each: ten megabytes. What all metaservers together change for
+/// such clients in ten seconds, which is longer than a service address takes to move.
+pub const CALLS_MAX: u64 = 32_768;
+
+/// Nobody sends a call again after so long: Linux's `timeo` of 60 s, twice.
+pub const CALL_SECONDS_MAX: i64 = 120;
+
+/// Metaservers that have a session: more than a group ever has members. For the next the one that began first goes.
+pub const SERVERS_MAX: usize = 64;
 
 /// The cookie of a directory's first entry: NFS reserves 0 to 2 (RFC 8881, section 18.23.3).
 const FIRST_COOKIE: u64 = 3;

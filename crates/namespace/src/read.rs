@@ -14,7 +14,7 @@ use crate::record::{
 use crate::{
     ByteRange, ClientId, ClientRecord, Conflict, DataServer, DataServerId, Device, DeviceId, Entry, Held,
     Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId, SessionRecord, Share, State, StateId,
-    Stateid, StripePolicy, TargetId, Work, keys, slot,
+    Stateid, StripePolicy, TargetId, Work, calls, keys, servers, slot,
 };
 
 /// Directories above one another: more than any path names, so that a ring of them is found.
@@ -185,7 +185,11 @@ pub fn sessions(view: &dyn View, client: ClientId) -> Result<Vec<SessionId>, Sto
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn recorded(view: &dyn View, origin: &Origin) -> Result<Option<Reply>, StoreError> {
-    slot::reply(view, origin)
+    match origin {
+        Origin::Compound(origin) => slot::reply(view, origin),
+        Origin::Call(call, index) => calls::reply(view, call, *index),
+        Origin::Server(origin) => servers::reply(view, origin),
+    }
 }
 
 /// The open, lock or layout with this id.

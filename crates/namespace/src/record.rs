@@ -182,6 +182,40 @@ pub(crate) struct SlotRecord {
     pub more: bool,
 }
 
+/// A call of NFSv3 that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CallRecord {
+    /// Its place in the order of calls.
+    pub number: u64,
+    /// When its first command was carried out.
+    pub time: Time,
+    /// What its commands were answered: few have more than one.
+    pub replies: Vec<(u32, Reply)>,
+}
+
+/// Which calls there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct CallOrder {
+    pub oldest: u64,
+    pub next: u64,
+}
+
+/// A metaserver's session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServerRecord {
+    /// Which life of the member it belongs to; no two of any member have the same.
+    pub life: u64,
+    /// What the process chose, to be told from the one before it.
+    pub nonce: u64,
+}
+
+/// The last command of a slot of that session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServerSlot {
+    pub sequence: u64,
+    pub reply: Reply,
+}
+
 /// What a stateid names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {

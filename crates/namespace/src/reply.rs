@@ -57,6 +57,8 @@ pub enum Reply {
     Changed { change: Change },
     /// Nothing was done, nor is this remembered: other clients have delegations of the file, which must come back first.
     Delegated { inode: InodeId },
+    /// ServerStarts: which life of the member this is.
+    Started { life: u64 },
 }
 
 /// A lock that is in the way.
@@ -149,4 +151,7 @@ pub enum Error {
     XattrTooBig,
     /// The object has as many extended attributes, or as many bytes of them, as one can have.
     NoXattrRoom,
+
+    /// A newer process of the metaserver began, or many other metaservers did: this one's commands are not done any more.
+    ServerGone,
 }

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use store::{Edit, StoreError, View};
 
 use crate::record::{SlotRecord, encode, get};
-use crate::{ClientId, Error, Origin, Reply, SessionId, SessionRecord, keys, read};
+use crate::{ClientId, Error, InCompound, Reply, SessionId, SessionRecord, keys, read};
 
 /// What is known of a command when it arrives.
 pub(crate) enum Recalled {
@@ -24,7 +24,7 @@ pub(crate) enum Recalled {
     New(Option<SlotRecord>, ClientId),
 }
 
-pub(crate) fn recall(view: &dyn View, origin: &Origin) -> Result<Recalled, StoreError> {
+pub(crate) fn recall(view: &dyn View, origin: &InCompound) -> Result<Recalled, StoreError> {
     let refused = |error| Ok(Recalled::Reply(Reply::Refused(error)));
     let Some(SessionRecord { client, .. }) = read::session(view, origin.session)? else {
         return refused(Error::BadSession);
@@ -43,14 +43,14 @@ pub(crate) fn recall(view: &dyn View, origin: &Origin) -> Result<Recalled, Store
 }
 
 /// What the command with this origin was answered, if the slot still has it.
-pub(crate) fn reply(view: &dyn View, origin: &Origin) -> Result<Option<Reply>, StoreError> {
+pub(crate) fn reply(view: &dyn View, origin: &InCompound) -> Result<Option<Reply>, StoreError> {
     match get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? {
         Some(slot) => reply_in(view, origin, &slot),
         None => Ok(None),
     }
 }
 
-fn reply_in(view: &dyn View, origin: &Origin, slot: &SlotRecord) -> Result<Option<Reply>, StoreError> {
+fn reply_in(view: &dyn View, origin: &InCompound, slot: &SlotRecord) -> Result<Option<Reply>, StoreError> {
     if slot.sequence != origin.sequence {
         return Ok(None);
     }
@@ -66,7 +66,7 @@ fn reply_in(view: &dyn View, origin: &Origin, slot: &SlotRecord) -> Result<Optio
 /// Keeps a reply. `slot` is what [`recall`] found.
 pub(crate) fn remember(
     edit: &mut dyn Edit,
-    origin: &Origin,
+    origin: &InCompound,
     slot: Option<SlotRecord>,
     reply: &Reply,
 ) -> Result<(), StoreError> {
@@ -109,7 +109,7 @@ fn delete_all(edit: &mut dyn Edit, prefix: &[u8]) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn keys_under(view: &dyn View, prefix: &[u8]) -> Result<Vec<keys::Key>, StoreError> {
+pub(crate) fn keys_under(view: &dyn View, prefix: &[u8]) -> Result<Vec<keys::Key>, StoreError> {
     let mut found = Vec::new();
     read::scan_keys(view, prefix, |key| {
         found.push(key.to_vec());

@@ -2,11 +2,11 @@
 //! connection sends its call again over a new one, and a REMOVE that is carried out twice says NOENT the second time.
 //!
 //! A call is told by its client's address (not the port: that is new with the connection), xid, procedure and arguments.
-//! In memory only: what a server did before it died it does again, see docs/failures.md.
+//! In memory only: for a call that comes while its first is worked on, and so that a reply is the same to the byte. What
+//! outlives the server is its program's to know, by the same [`CallId`].
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -26,25 +26,25 @@ const AGE_MAX: Duration = Duration::from_secs(120);
 /// Which call it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId {
-    client: IpAddr,
-    xid: u32,
-    procedure: u32,
+    /// Where it comes from.
+    pub client: IpAddr,
+    /// Its number.
+    pub xid: u32,
+    /// What is called.
+    pub procedure: u32,
     /// Of the arguments. Two calls of one client that share it by accident share the xid, too, within two minutes.
-    checksum: u64,
+    pub checksum: u64,
 }
 
 impl CallId {
     /// Of a call whose arguments have not been read yet.
     #[must_use]
     pub fn of(call: &Call) -> Self {
-        let mut checksum = DefaultHasher::new();
-        call.arguments.rest().hash(&mut checksum);
-        Self {
-            client: call.connection.peer().ip(),
-            xid: call.header.xid,
-            procedure: call.header.procedure,
-            checksum: checksum.finish(),
-        }
+        // The same in every server, of whatever version.
+        let sum = blake3::hash(&call.arguments.rest());
+        let checksum = sum.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+        let client = call.connection.peer().ip();
+        Self { client, xid: call.header.xid, procedure: call.header.procedure, checksum }
     }
 }
 

@@ -25,6 +25,7 @@ mod log;
 mod machine;
 mod membership;
 mod network;
+mod own;
 mod reads;
 mod removed;
 mod replica;

@@ -7,16 +7,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, Proposal, Reply, Stamp};
+use namespace::{Command, Error, Origin, Proposal, Reply, Stamp, Time};
 use openraft::type_config::async_runtime::WatchReceiver;
 use store::{Store, StoreError, View};
-use thiserror::Error;
 use tokio::sync::{Mutex, oneshot, watch};
 
 use crate::consensus::{self, Started};
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::membership::{MemberChange, Part, VOTERS_MAX};
+use crate::own::OwnSession;
 use crate::reads::Reads;
 use crate::service::{Proposed, ReadAt, Refused, Service, SharedService};
 use crate::space::Space;
@@ -58,13 +58,13 @@ impl ReplicaConfig {
 }
 
 /// Why a proposal has no reply.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {
     /// The disk is full: nothing was done.
     #[error("no space for metadata")]
     NoSpace,
-    /// The leader was lost on the way, and the command has no origin by which a repetition would be known. It may have
-    /// been done, or may yet be.
+    /// The leader was lost on the way, and the group has forgotten this process meanwhile, for so many others that began.
+    /// The command may have been done.
     #[error("the leader was lost before it answered: the change may or may not have been made")]
     Unknown,
     /// The log or the store failed, now or before. The command may be found done after a restart.
@@ -103,6 +103,8 @@ pub struct Replica {
     failure: watch::Receiver<Option<String>>,
     is_removed: watch::Receiver<bool>,
     thread: Arc<Mutex<Option<Running>>>,
+    own: Arc<OwnSession>,
+    nonce: u64,
 }
 
 /// What ends the thread, and the thread.
@@ -110,7 +112,8 @@ type Running = (oneshot::Sender<()>, JoinHandle<()>);
 
 impl Replica {
     /// Opens log and store, and starts the thread of consensus. The only voter of a group is ready when this returns; for
-    /// another one, see [`Replica::ready`]. `stamp` is what a new name space begins with.
+    /// another one, see [`Replica::ready`]. `stamp` is what a new name space begins with; its random bits also tell this
+    /// process from the ones before it.
     ///
     /// # Errors
     /// When log or store cannot be opened, or are damaged.
@@ -128,6 +131,7 @@ impl Replica {
         let next = applied.map_or(0, |last| last.index + 1);
         let log = Log::open(&config.dir.join(LOG_DIR), next).map_err(|e| fail(&e))?;
         crate::snapshot::remove_spools(&config.dir).map_err(|e| fail(&e))?;
+        let nonce = stamp.random.wrapping_add(log.next());
         let (tell_progress, progress) = watch::channel(next);
         let (failed, failure) = watch::channel(None);
         let failed = Arc::new(failed);
@@ -168,7 +172,20 @@ impl Replica {
             observer,
         });
         let thread = Arc::new(Mutex::new(Some((stop, thread))));
-        Ok(Self { id: config.id, store, service, transport, reads, progress, failure, is_removed, thread })
+        let own = Arc::new(OwnSession::new(config.id));
+        Ok(Self {
+            id: config.id,
+            store,
+            service,
+            transport,
+            reads,
+            progress,
+            failure,
+            is_removed,
+            thread,
+            own,
+            nonce,
+        })
     }
 
     /// Whether this member is the only voter: then it has what was acknowledged, without asking anybody.
@@ -195,12 +212,36 @@ impl Replica {
         self.applied(next).await
     }
 
-    /// Has the command ordered, made durable and applied, by whoever leads; what it did is seen here when this returns.
+    /// Has the command ordered, made durable and applied, by whoever leads; what it did is seen here when this returns. One
+    /// without an origin gets one of this process's, so that it is done once, whatever becomes of its leader.
     ///
     /// # Errors
     /// [`ReplicaError`]. A command whose caller went away may still be carried out.
-    pub async fn propose(&self, proposal: Proposal) -> Result<Reply, ReplicaError> {
-        let known_again = proposal.origin.is_some() || is_idempotent(&proposal.command);
+    pub async fn propose(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
+        if proposal.origin.is_some() || is_idempotent(&proposal.command) {
+            return self.order(proposal).await;
+        }
+        let life = self.own.life.get_or_try_init(|| self.start(proposal.stamp.time)).await?;
+        let slot = self.own.slot().await.map_err(|e| self.failed_by(e.to_string()))?;
+        proposal.origin = Some(Origin::Server(slot.origin(*life)));
+        match self.order(proposal).await? {
+            Reply::Refused(Error::ServerGone) => Err(ReplicaError::Unknown),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Begins the session of this process.
+    async fn start(&self, time: Time) -> Result<u64, ReplicaError> {
+        let stamp = Stamp { time, random: self.nonce };
+        let command = Command::ServerStarts { member: self.id };
+        match self.order(Proposal { stamp, origin: None, command }).await? {
+            Reply::Started { life } => Ok(life),
+            other => Err(self.failed_by(format!("a metaserver's session begins with {other:?}"))),
+        }
+    }
+
+    /// Has a command carried out that does no harm when it is made twice.
+    async fn order(&self, proposal: Proposal) -> Result<Reply, ReplicaError> {
         let change = Change(Arc::new(proposal));
         loop {
             let (proposed, elsewhere) = match self.service.propose(change.clone()).await {
@@ -219,7 +260,6 @@ impl Replica {
                 Proposed::NoSpace => return Err(ReplicaError::NoSpace),
                 // Of somebody else: another one will lead.
                 Proposed::Failed(why) if !elsewhere => return Err(self.failed_by(why)),
-                Proposed::Unknown | Proposed::Failed(_) if !known_again => return Err(ReplicaError::Unknown),
                 Proposed::Elsewhere(_) | Proposed::Unknown | Proposed::Failed(_) => self.next_leader().await,
             }
         }
@@ -550,5 +590,6 @@ fn is_idempotent(command: &Command) -> bool {
             | Command::LapseLease { .. }
             | Command::RenewLease { .. }
             | Command::SetStripe { .. }
+            | Command::ServerStarts { .. }
     )
 }

@@ -98,7 +98,7 @@ pub(crate) enum Request {
 }
 
 /// The version of these messages; a member that speaks another is told so.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// As it goes over the network: the version, then postcard.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {

@@ -98,6 +98,7 @@ async fn a_failed_store_ends_the_service_and_a_restart_finds_what_was_logged() {
     let dir = tempfile::tempdir().unwrap();
     let store = Arc::new(Failing(MemoryStore::default(), false.into()));
     let replica = open(dir.path(), Arc::clone(&store) as Arc<dyn Store>, 0).unwrap();
+    replica.propose(mkdir("c")).await.unwrap();
     store.1.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(matches!(replica.propose(mkdir("d")).await, Err(ReplicaError::Failed(_))));
     assert!(replica.failed().await.contains("EIO"));

@@ -1,6 +1,6 @@
 //! CREATE (RFC 1813, section 3.3.8).
 
-use namespace::{Change, Exists, Inode, SetAttributes};
+use namespace::{CallId, Change, Exists, Inode, Reply, SetAttributes};
 use wire::nfs3::SetAttr;
 use wire::nfs3::create::{Args, CreateHow, Res, ResFail, ResOk};
 use wire::nfs4::Status;
@@ -10,10 +10,13 @@ use super::{check_file, failure, make, setattr};
 use crate::user::{Permission, User};
 use crate::{Metaserver, setattr as rules};
 
+/// The command that sets a size is the second of the call; the first makes the file.
+const SIZE: u32 = 1;
+
 /// Creates a regular file.
-pub(crate) async fn create(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn create(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let mut wcc = Wcc::default();
-    match created(server, user, args, &mut wcc).await {
+    match created(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
             obj: make::handle(server, &inode),
             obj_attributes: Some(server.fattr3(&inode)),
@@ -27,37 +30,52 @@ pub(crate) async fn create(server: &Metaserver, user: &User, args: Args) -> Res 
 async fn created(
     server: &Metaserver,
     user: &User,
+    call: &CallId,
     args: Args,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Option<Change>), Status> {
-    let at = make::find(server, user, &args.at, wcc)?;
-    if let Some(there) = at.found {
-        return Ok((take(server, user, there, &args.how).await?, None));
-    }
     let (set, exists) = match &args.how {
         CreateHow::Unchecked(set) => (*set, Exists::Take),
         CreateHow::Guarded(set) => (*set, Exists::Refuse),
         CreateHow::Exclusive(verifier) => (SetAttr::default(), Exists::Verify(*verifier)),
     };
-    user.check(&at.dir, Permission::WRITE_AND_SEARCH)?; // before data are placed for nothing
-    let node = server.place(at.dir.id).await?;
-    let (inode, existed, change) = make::make(server, user, at, node, &set, exists).await?;
+    let at = make::find(server, user, &args.at, wcc)?;
+    let checked = match &at.found {
+        Some(there) => match take(server, user, call, there.clone(), &args.how).await {
+            Ok(taken) => return Ok((taken, None)),
+            Err(status) => Err(status),
+        },
+        None => {
+            user.check(&at.dir, Permission::WRITE_AND_SEARCH)?; // before data are placed for nothing
+            let node = server.place(at.dir.id).await?;
+            make::command(server, user, at, node, &set, exists)
+        }
+    };
+    let Reply::Created { inode, existed, dir: change } = server.change3(call, 0, checked).await? else {
+        return Err(Status::ServerFault);
+    };
     if existed {
         // Made by another since we looked: its mode decides, not that of this call.
-        return Ok((take(server, user, inode, &args.how).await?, Some(change)));
+        return Ok((take(server, user, call, inode, &args.how).await?, Some(change)));
     }
     match set.size.filter(|size| *size != inode.size) {
         // The one who makes a file may give it a size, whatever its mode.
         Some(size) => {
             let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
-            Ok((setattr::set_attributes(server, &inode, set).await?, Some(change)))
+            Ok((setattr::set_attributes(server, call, SIZE, &inode, set).await?, Some(change)))
         }
         None => Ok((inode, Some(change))),
     }
 }
 
 /// What is there already, if that is asked for.
-async fn take(server: &Metaserver, user: &User, there: Inode, how: &CreateHow) -> Result<Inode, Status> {
+async fn take(
+    server: &Metaserver,
+    user: &User,
+    call: &CallId,
+    there: Inode,
+    how: &CreateHow,
+) -> Result<Inode, Status> {
     match how {
         CreateHow::Unchecked(set) => {
             check_file(&there).map_err(|_| Status::Exist)?;
@@ -65,7 +83,7 @@ async fn take(server: &Metaserver, user: &User, there: Inode, how: &CreateHow) -
             let Some(size) = set.size else { return Ok(there) };
             let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
             let set = rules::check(user, &there, set, (false, false))?;
-            setattr::set_attributes(server, &there, set).await
+            setattr::set_attributes(server, call, SIZE, &there, set).await
         }
         CreateHow::Exclusive(verifier) if there.verifier == Some(*verifier) => Ok(there),
         CreateHow::Guarded(_) | CreateHow::Exclusive(_) => Err(Status::Exist),

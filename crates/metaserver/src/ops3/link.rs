@@ -1,6 +1,6 @@
 //! LINK (RFC 1813, section 3.3.15).
 
-use namespace::{Change, Command, Inode, InodeId, Reply};
+use namespace::{CallId, Change, Command, Inode, InodeId, Reply};
 use wire::nfs3::link::{Args, Res, ResFail, ResOk};
 use wire::nfs4::Status;
 
@@ -10,9 +10,9 @@ use crate::Metaserver;
 use crate::user::{Permission, User};
 
 /// Gives a file one more name.
-pub(crate) async fn link(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn link(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let (mut wcc, mut file) = (Wcc::default(), None);
-    match linked(server, user, args, &mut file, &mut wcc).await {
+    match linked(server, user, call, args, &mut file, &mut wcc).await {
         Ok((inode, change)) => {
             Ok(ResOk { file_attributes: Some(server.fattr3(&inode)), linkdir_wcc: wcc.after(server, change) })
         }
@@ -26,19 +26,21 @@ pub(crate) async fn link(server: &Metaserver, user: &User, args: Args) -> Res {
 async fn linked(
     server: &Metaserver,
     user: &User,
+    call: &CallId,
     args: Args,
     file: &mut Option<InodeId>,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Change), Status> {
     let inode = object(server, &args.file)?;
     *file = Some(inode.id);
-    let at = make::find(server, user, &args.link, wcc)?;
-    if at.found.is_some() {
-        return Err(Status::Exist);
-    }
-    user.check(&at.dir, Permission::WRITE_AND_SEARCH)?;
-    let command = Command::Link { inode: inode.id, dir: at.dir.id, name: at.name };
-    match server.propose(None, command).await? {
+    let checked = make::find(server, user, &args.link, wcc).and_then(|at| {
+        if at.found.is_some() {
+            return Err(Status::Exist);
+        }
+        user.check(&at.dir, Permission::WRITE_AND_SEARCH)?;
+        Ok(Command::Link { inode: inode.id, dir: at.dir.id, name: at.name })
+    });
+    match server.change3(call, 0, checked).await? {
         Reply::Linked { inode, dir } => Ok((inode, dir)),
         _ => Err(Status::ServerFault),
     }

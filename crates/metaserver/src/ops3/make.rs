@@ -1,6 +1,6 @@
 //! What CREATE, MKDIR, SYMLINK and MKNOD have in common.
 
-use namespace::{Change, Command, Create, Exists, Inode, NewNode, Reply};
+use namespace::{CallId, Change, Command, Create, Exists, Inode, NewNode, Reply};
 use wire::nfs3::{DirOpArgs, PostOpFh, SetAttr};
 use wire::nfs4::Status;
 
@@ -30,41 +30,40 @@ pub(crate) fn refuse(
     Err(why)
 }
 
-/// Makes what has no name yet; and whether somebody else was faster, where that is permitted.
-pub(crate) async fn make(
+/// What makes it, if the caller may.
+pub(crate) fn command(
     server: &Metaserver,
     user: &User,
     at: Entry,
     node: NewNode,
     set: &SetAttr,
     exists: Exists,
-) -> Result<(Inode, bool, Change), Status> {
+) -> Result<Command, Status> {
     let Entry { dir, name, .. } = at;
     user.check(&dir, Permission::WRITE_AND_SEARCH)?;
     let is_dir = matches!(node, NewNode::Directory);
     let attributes = server.attributes_to_make(user, &dir, set, is_dir)?;
-    let create = Create { dir: dir.id, name, node, attributes, exists };
-    match server.propose(None, Command::Create(create)).await? {
-        Reply::Created { inode, existed, dir } => Ok((inode, existed, dir)),
-        _ => Err(Status::ServerFault),
-    }
+    Ok(Command::Create(Create { dir: dir.id, name, node, attributes, exists }))
 }
 
 /// Finds that the name is free, and makes what is not a regular file.
 pub(crate) async fn make_new(
     server: &Metaserver,
     user: &User,
+    call: &CallId,
     at: &DirOpArgs,
     node: NewNode,
     set: &SetAttr,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Change), Status> {
-    let at = find(server, user, at, wcc)?;
-    if at.found.is_some() {
-        return Err(Status::Exist);
+    let checked = find(server, user, at, wcc).and_then(|at| match at.found {
+        Some(_) => Err(Status::Exist),
+        None => command(server, user, at, node, set, Exists::Refuse),
+    });
+    match server.change3(call, 0, checked).await? {
+        Reply::Created { inode, dir, .. } => Ok((inode, dir)),
+        _ => Err(Status::ServerFault),
     }
-    let (inode, _, change) = make(server, user, at, node, set, Exists::Refuse).await?;
-    Ok((inode, change))
 }
 
 /// The handle of what was made.

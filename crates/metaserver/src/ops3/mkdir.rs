@@ -1,6 +1,6 @@
 //! MKDIR (RFC 1813, section 3.3.9).
 
-use namespace::NewNode;
+use namespace::{CallId, NewNode};
 use wire::nfs3::mkdir::{Args, Res, ResFail, ResOk};
 
 use super::wcc::Wcc;
@@ -9,9 +9,9 @@ use crate::Metaserver;
 use crate::user::User;
 
 /// Creates a directory.
-pub(crate) async fn mkdir(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn mkdir(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let mut wcc = Wcc::default();
-    match make::make_new(server, user, &args.at, NewNode::Directory, &args.attributes, &mut wcc).await {
+    match make::make_new(server, user, call, &args.at, NewNode::Directory, &args.attributes, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
             obj: make::handle(server, &inode),
             obj_attributes: Some(server.fattr3(&inode)),

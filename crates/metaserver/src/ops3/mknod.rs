@@ -1,6 +1,6 @@
 //! MKNOD (RFC 1813, section 3.3.11).
 
-use namespace::{Change, Inode, NewNode};
+use namespace::{CallId, Change, Inode, NewNode};
 use wire::nfs3::mknod::{Args, MkNodData, Res, ResFail, ResOk};
 use wire::nfs4::Status;
 
@@ -10,9 +10,9 @@ use crate::Metaserver;
 use crate::user::User;
 
 /// Creates a device, socket or pipe.
-pub(crate) async fn mknod(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn mknod(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let mut wcc = Wcc::default();
-    match made(server, user, args, &mut wcc).await {
+    match made(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
             obj: make::handle(server, &inode),
             obj_attributes: Some(server.fattr3(&inode)),
@@ -25,6 +25,7 @@ pub(crate) async fn mknod(server: &Metaserver, user: &User, args: Args) -> Res {
 async fn made(
     server: &Metaserver,
     user: &User,
+    call: &CallId,
     args: Args,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Change), Status> {
@@ -46,5 +47,5 @@ async fn made(
         MkNodData::Socket(attributes) => (NewNode::Socket, attributes),
         MkNodData::Fifo(attributes) => (NewNode::Fifo, attributes),
     };
-    make::make_new(server, user, &args.at, node, &set, wcc).await
+    make::make_new(server, user, call, &args.at, node, &set, wcc).await
 }

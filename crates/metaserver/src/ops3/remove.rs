@@ -1,6 +1,6 @@
 //! REMOVE (RFC 1813, section 3.3.12).
 
-use namespace::{Change, Command, Expect, Reply};
+use namespace::{CallId, Change, Command, Expect, Reply};
 use wire::nfs3::DirOpArgs;
 use wire::nfs3::remove::{Args, Res, ResFail, ResOk};
 use wire::nfs4::Status;
@@ -11,9 +11,9 @@ use crate::Metaserver;
 use crate::user::User;
 
 /// Removes a name that is not a directory.
-pub(crate) async fn remove(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn remove(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let mut wcc = Wcc::default();
-    match remove_entry(server, user, &args.object, Expect::NotDirectory, &mut wcc).await {
+    match remove_entry(server, user, call, &args.object, Expect::NotDirectory, &mut wcc).await {
         Ok(change) => Ok(ResOk { dir_wcc: wcc.after(server, change) }),
         Err(status) => Err(failure(status, ResFail { dir_wcc: wcc.unchanged(server) })),
     }
@@ -23,14 +23,16 @@ pub(crate) async fn remove(server: &Metaserver, user: &User, args: Args) -> Res 
 pub(super) async fn remove_entry(
     server: &Metaserver,
     user: &User,
+    call: &CallId,
     at: &DirOpArgs,
     expect: Expect,
     wcc: &mut Wcc,
 ) -> Result<Change, Status> {
-    let at = entry::find(server, user, at, wcc)?;
-    user.check_delete(&at.dir, at.there()?)?;
-    let command = Command::Remove { dir: at.dir.id, name: at.name, expect };
-    let Reply::Removed { inode, dir } = server.propose(None, command).await? else {
+    let checked = entry::find(server, user, at, wcc).and_then(|at| {
+        user.check_delete(&at.dir, at.there()?)?;
+        Ok(Command::Remove { dir: at.dir.id, name: at.name, expect })
+    });
+    let Reply::Removed { inode, dir } = server.change3(call, 0, checked).await? else {
         return Err(Status::ServerFault);
     };
     if inode.links == 0 {

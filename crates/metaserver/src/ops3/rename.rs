@@ -1,6 +1,6 @@
 //! RENAME (RFC 1813, section 3.3.14).
 
-use namespace::{Change, Command, Reply};
+use namespace::{CallId, Change, Command, Reply};
 use wire::nfs3::rename::{Args, Res, ResFail, ResOk};
 use wire::nfs4::Status;
 
@@ -11,9 +11,9 @@ use crate::Metaserver;
 use crate::user::{Permission, User};
 
 /// Gives an object another name.
-pub(crate) async fn rename(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn rename(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let (mut from, mut to) = (Wcc::default(), Wcc::default());
-    match renamed(server, user, &args, &mut from, &mut to).await {
+    match renamed(server, user, call, &args, &mut from, &mut to).await {
         Ok((from_change, to_change)) => {
             Ok(ResOk { fromdir_wcc: from.after(server, from_change), todir_wcc: to.after(server, to_change) })
         }
@@ -27,15 +27,19 @@ pub(crate) async fn rename(server: &Metaserver, user: &User, args: Args) -> Res 
 async fn renamed(
     server: &Metaserver,
     user: &User,
+    call: &CallId,
     args: &Args,
     from_wcc: &mut Wcc,
     to_wcc: &mut Wcc,
 ) -> Result<(Change, Change), Status> {
-    let from = entry::find(server, user, &args.from, from_wcc)?;
-    let to = entry::find(server, user, &args.to, to_wcc)?;
-    check(user, &from, &to)?;
-    let command = Command::Rename { from_dir: from.dir.id, from: from.name, to_dir: to.dir.id, to: to.name };
-    let Reply::Renamed { from, to, replaced, .. } = server.propose(None, command).await? else {
+    let from = entry::find(server, user, &args.from, from_wcc);
+    let to = entry::find(server, user, &args.to, to_wcc);
+    let checked = from.and_then(|from| {
+        let to = to?;
+        check(user, &from, &to)?;
+        Ok(Command::Rename { from_dir: from.dir.id, from: from.name, to_dir: to.dir.id, to: to.name })
+    });
+    let Reply::Renamed { from, to, replaced, .. } = server.change3(call, 0, checked).await? else {
         return Err(Status::ServerFault);
     };
     if replaced.is_some() {

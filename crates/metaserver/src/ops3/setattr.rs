@@ -1,6 +1,6 @@
 //! SETATTR (RFC 1813, section 3.3.2).
 
-use namespace::{Command, Inode, Reply, SetAttributes, Share};
+use namespace::{CallId, Command, Inode, Reply, SetAttributes, Share};
 use wire::nfs3::setattr::{Args, Res, ResFail, ResOk};
 use wire::nfs4::Status;
 
@@ -12,35 +12,54 @@ use crate::user::User;
 use crate::{Metaserver, setattr as rules};
 
 /// Changes attributes of an object.
-pub(crate) async fn setattr(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn setattr(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let mut wcc = Wcc::default();
-    match set(server, user, args, &mut wcc).await {
+    match set(server, user, call, args, &mut wcc).await {
         Ok(after) => Ok(ResOk { obj_wcc: wcc.left(server, &after) }),
         Err(status) => Err(failure(status, ResFail { obj_wcc: wcc.unchanged(server) })),
     }
 }
 
-async fn set(server: &Metaserver, user: &User, args: Args, wcc: &mut Wcc) -> Result<Inode, Status> {
+async fn set(
+    server: &Metaserver,
+    user: &User,
+    call: &CallId,
+    args: Args,
+    wcc: &mut Wcc,
+) -> Result<Inode, Status> {
     let inode = object(server, &args.object)?;
     wcc.before(&inode);
+    match check(server, user, &inode, &args) {
+        Ok(None) => Ok(inode),
+        Ok(Some(set)) => set_attributes(server, call, 0, &inode, set).await,
+        Err(status) => finish(server, server.change3(call, 0, Err(status)).await?).await,
+    }
+}
+
+/// What is to be set, if anything is.
+fn check(
+    server: &Metaserver,
+    user: &User,
+    inode: &Inode,
+    args: &Args,
+) -> Result<Option<SetAttributes>, Status> {
     let (set, to_now) = server.attributes_to_set(&args.new_attributes)?;
-    let mut set = rules::check(user, &inode, set, to_now)?;
+    let mut set = rules::check(user, inode, set, to_now)?;
     if let Some(guard) = args.guard {
         if guard != time(inode.changed) {
             return Err(Status::Same); // NFS3ERR_NOT_SYNC
         }
         set.guard = Some(inode.changed);
     }
-    if (SetAttributes { guard: None, ..set }) == SetAttributes::default() {
-        return Ok(inode);
-    }
-    set_attributes(server, &inode, set).await
+    Ok(Some(set).filter(|set| SetAttributes { guard: None, ..*set } != SetAttributes::default()))
 }
 
-/// Has checked attributes set; a size with everything that it takes: nobody may go on writing through a layout of
-/// what is cut, and nobody is answered before the objects are.
+/// Has checked attributes set, by the command `index` of the call; a size with everything that it takes: nobody may go on
+/// writing through a layout of what is cut, and nobody is answered before the objects are.
 pub(super) async fn set_attributes(
     server: &Metaserver,
+    call: &CallId,
+    index: u32,
     inode: &Inode,
     set: SetAttributes,
 ) -> Result<Inode, Status> {
@@ -51,19 +70,21 @@ pub(super) async fn set_attributes(
         })?;
     }
     for _ in 0..CUT_TRIES_MAX {
-        match server.propose(None, Command::SetAttributes { inode: inode.id, set }).await {
+        let command = Command::SetAttributes { inode: inode.id, set };
+        match server.change3(call, index, Ok(command)).await {
             // Layouts are out.
             Err(Status::Delay) if set.size.is_some() => {
                 let inode = server.inode(&*server.view()?, inode.id)?;
                 server.before_cut(&inode, None).await?;
             }
-            Ok(Reply::Attributes { inode, work }) => {
-                server.finish_work(work).await?;
-                return Ok(inode);
-            }
-            Ok(_) => return Err(Status::ServerFault),
-            Err(status) => return Err(status),
+            outcome => return finish(server, outcome?).await,
         }
     }
     Err(Status::Delay)
+}
+
+async fn finish(server: &Metaserver, reply: Reply) -> Result<Inode, Status> {
+    let Reply::Attributes { inode, work } = reply else { return Err(Status::ServerFault) };
+    server.finish_work(work).await?;
+    Ok(inode)
 }

@@ -1,6 +1,6 @@
 //! SYMLINK (RFC 1813, section 3.3.10).
 
-use namespace::{Change, Inode, NewNode};
+use namespace::{CallId, Change, Inode, NewNode};
 use wire::nfs3::SetAttr;
 use wire::nfs3::symlink::{Args, Res, ResFail, ResOk};
 use wire::nfs4::Status;
@@ -12,9 +12,9 @@ use crate::names;
 use crate::user::User;
 
 /// Creates a symbolic link.
-pub(crate) async fn symlink(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn symlink(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {
     let mut wcc = Wcc::default();
-    match made(server, user, args, &mut wcc).await {
+    match made(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
             obj: make::handle(server, &inode),
             obj_attributes: Some(server.fattr3(&inode)),
@@ -27,6 +27,7 @@ pub(crate) async fn symlink(server: &Metaserver, user: &User, args: Args) -> Res
 async fn made(
     server: &Metaserver,
     user: &User,
+    call: &CallId,
     args: Args,
     wcc: &mut Wcc,
 ) -> Result<(Inode, Change), Status> {
@@ -36,5 +37,5 @@ async fn made(
     }
     // Nobody asks a link's mode; all systems show this one.
     let set = SetAttr { mode: Some(0o777), ..args.attributes };
-    make::make_new(server, user, &args.at, NewNode::Symlink(target?), &set, wcc).await
+    make::make_new(server, user, call, &args.at, NewNode::Symlink(target?), &set, wcc).await
 }

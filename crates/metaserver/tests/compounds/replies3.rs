@@ -56,14 +56,11 @@ fn status_of(reply: &Bytes) -> u32 {
     u32::from_be_bytes(reply[24..28].try_into().expect("a status"))
 }
 
-#[tokio::test]
-async fn a_change_that_is_sent_again_over_a_new_connection_gets_the_same_reply() {
-    let world = World::start().await;
-    let mut raw = Raw::connect(&world).await;
-    let root = root(&mut raw).await;
+/// One of each, in an order in which all of them can be done.
+fn steps(root: &Bytes) -> Vec<(Procedure, Box<dyn Encode + Sync>)> {
     let attributes = SetAttr::default();
-    let new = |name| at(&root, name);
-    let steps: Vec<(Procedure, Box<dyn Encode + Sync>)> = vec![
+    let new = |name| at(root, name);
+    vec![
         (Procedure::MkDir, Box::new(mkdir::Args { at: new("d"), attributes })),
         (
             Procedure::Create,
@@ -77,7 +74,57 @@ async fn a_change_that_is_sent_again_over_a_new_connection_gets_the_same_reply()
         (Procedure::Remove, Box::new(remove::Args { object: new("g") })),
         (Procedure::Remove, Box::new(remove::Args { object: new("s") })),
         (Procedure::RmDir, Box::new(rmdir::Args { object: new("d") })),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn a_change_that_is_sent_again_to_a_server_that_did_not_answer_it_is_answered_and_not_done() {
+    let mut world = World::start().await;
+    let mut raw = Raw::connect(&world).await;
+    let root = root(&mut raw).await;
+    for (xid, (procedure, args)) in (100..).zip(&steps(&root)) {
+        // The server dies in between, or an address moves: what it had in memory is not there.
+        for _ in 0..2 {
+            let [reply, _] = twice(&world, xid, *procedure, &**args).await;
+            assert_eq!(status_of(&reply), 0, "{procedure:?}");
+            world.restart().await;
+        }
+    }
+    let [gone, _] = twice(&world, 200, Procedure::RmDir, &rmdir::Args { object: at(&root, "d") }).await;
+    assert_eq!(status_of(&gone), Status::NoEnt as u32);
+}
+
+#[tokio::test]
+async fn a_link_and_a_guarded_setattr_are_done_once_also_by_two_servers() {
+    let mut world = World::start().await;
+    let mut raw = Raw::connect(&world).await;
+    let root = root(&mut raw).await;
+    let how = create::CreateHow::Guarded(SetAttr::default());
+    let made: create::Res =
+        call(&mut raw, Procedure::Create, &create::Args { at: at(&root, "f"), how }).await;
+    let made = made.expect("makes");
+    let (file, ctime) = (made.obj.expect("a handle"), made.obj_attributes.expect("attributes").ctime);
+    world.clock.advance(std::time::Duration::from_millis(1));
+    let new_attributes = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    let set = setattr::Args { object: file.clone(), new_attributes, guard: Some(ctime) };
+    for _ in 0..2 {
+        let [reply, _] = twice(&world, 301, Procedure::SetAttr, &set).await;
+        assert_eq!(status_of(&reply), 0);
+        let args = link::Args { file: file.clone(), link: at(&root, "l") };
+        let [reply, _] = twice(&world, 302, Procedure::Link, &args).await;
+        assert_eq!(status_of(&reply), 0);
+        world.restart().await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_sent_again_over_a_new_connection_gets_the_same_reply() {
+    let world = World::start().await;
+    let mut raw = Raw::connect(&world).await;
+    let root = root(&mut raw).await;
+    let attributes = SetAttr::default();
+    let new = |name| at(&root, name);
+    let steps = steps(&root);
     for (xid, (procedure, args)) in (100..).zip(&steps) {
         let [first, second] = twice(&world, xid, *procedure, &**args).await;
         assert_eq!(status_of(&first), 0, "{procedure:?}");

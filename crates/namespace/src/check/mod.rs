@@ -3,6 +3,7 @@
 //!
 //! It reads everything, and keeps a few words for each inode and state in memory.
 
+mod calls;
 mod cluster;
 mod files;
 mod states;
@@ -31,6 +32,7 @@ pub fn check(view: &dyn View) -> Result<Vec<String>, StoreError> {
         }
         Err(error) => findings.add(error),
     }
+    calls::check(view, &mut findings)?;
     unknown_tags(view, &mut findings)?;
     Ok(findings.0)
 }

@@ -264,7 +264,7 @@ impl<'a> Chooser<'a> {
             4..7 => (sequence, next_index),
             _ => (sequence - 1, 0),
         };
-        Some(Origin { session, slot, sequence, index })
+        Some(Origin::Compound(InCompound { session, slot, sequence, index }))
     }
 
     fn time(&mut self) -> Option<Time> {

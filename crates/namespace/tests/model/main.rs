@@ -114,7 +114,7 @@ fn tell(past: &[Proposal], last: &Proposal) -> String {
     for Proposal { stamp, origin, command } in past.iter().chain([last]) {
         story += &format!("  {:3} {command:?}", stamp.time.seconds);
         if let Some(origin) = origin {
-            story += &format!("  [slot {} sequence {} index {}]", origin.slot, origin.sequence, origin.index);
+            story += &format!("  [{origin:?}]");
         }
         story += "\n";
     }

@@ -21,11 +21,11 @@ fn rich() -> World {
     w.dir("/d");
     w.file("/d/f");
     w.make("/d/s", NewNode::Symlink(b"f".to_vec()), Exists::Refuse).unwrap();
-    let origin = Origin { session, slot: 0, sequence: 1, index: 0 };
+    let origin = InCompound { session, slot: 0, sequence: 1, index: 0 };
     let wrote = Command::Wrote { inode: w.id("/d/f"), end: 9, cuts: 0 };
-    w.apply_from(Some(origin), wrote.clone()).unwrap();
-    w.apply_from(Some(Origin { index: 1, ..origin }), wrote.clone()).unwrap();
-    w.apply_from(Some(Origin { slot: 1, ..origin }), wrote).unwrap();
+    w.apply_from(Some(Origin::Compound(origin)), wrote.clone()).unwrap();
+    w.apply_from(Some(Origin::Compound(InCompound { index: 1, ..origin })), wrote.clone()).unwrap();
+    w.apply_from(Some(Origin::Compound(InCompound { slot: 1, ..origin })), wrote).unwrap();
     w.set_xattr("/d/f", "mine", b"value", XattrExists::Create).unwrap();
     let open = w.open(a, "/d/f", BOTH).unwrap();
     w.lock_new(a, open, "x", LockKind::Write, 0..5).unwrap();

@@ -15,7 +15,7 @@ fn delegated() -> (World, ClientId, ClientId, Stateid, Stateid) {
 
 fn origin(w: &World, client: ClientId, sequence: u32) -> Option<Origin> {
     let session = read::sessions(&*w.view(), client).unwrap()[0];
-    Some(Origin { session, slot: 0, sequence, index: 0 })
+    Some(Origin::Compound(InCompound { session, slot: 0, sequence, index: 0 }))
 }
 
 #[test]

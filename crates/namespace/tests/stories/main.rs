@@ -9,6 +9,7 @@ mod disk_format;
 mod layouts;
 mod locks;
 mod names;
+mod once;
 mod opens;
 mod replay;
 mod small_files;

@@ -10,7 +10,7 @@ fn session(w: &mut World) -> (ClientId, SessionId) {
 }
 
 fn origin(session: SessionId, slot: u32, sequence: u32, index: u32) -> Option<Origin> {
-    Some(Origin { session, slot, sequence, index })
+    Some(Origin::Compound(InCompound { session, slot, sequence, index }))
 }
 
 fn mkdir(name: &[u8]) -> Command {

@@ -52,7 +52,30 @@ impl World {
 
     pub fn apply_from(&mut self, origin: Option<Origin>, command: Command) -> Outcome {
         self.seconds += 1;
-        let stamp = Stamp { time: at(self.seconds), random: 0x1111_2222_3333_0000 + self.seconds as u64 };
+        self.apply_at(self.seconds, 0x1111_2222_3333_0000 + self.seconds as u64, origin, command)
+    }
+
+    /// So many commands in one moment, without a look at the store in between.
+    pub fn many(&mut self, count: u64, command: impl Fn(u64) -> (Option<Origin>, Command)) {
+        let time = at(self.seconds);
+        self.store
+            .batch(Durability::Deferred, &mut |edit| {
+                (0..count).try_for_each(|random| {
+                    let (origin, command) = command(random);
+                    apply(edit, &Proposal { stamp: Stamp { time, random }, origin, command }).map(drop)
+                })
+            })
+            .expect("applies");
+    }
+
+    pub fn apply_at(
+        &mut self,
+        seconds: i64,
+        random: u64,
+        origin: Option<Origin>,
+        command: Command,
+    ) -> Outcome {
+        let stamp = Stamp { time: at(seconds), random };
         let proposal = Proposal { stamp, origin, command };
         let before = self.dump();
         let mut reply = None;

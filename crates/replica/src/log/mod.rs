@@ -73,8 +73,8 @@ pub enum LogError {
     /// The vote is damaged.
     #[error("{0}: damaged: restore the metadata from a backup or another metaserver")]
     DamagedVote(PathBuf),
-    /// Written before there was consensus.
-    #[error("{0}: written by a version of heorot before replication, which this one cannot read")]
+    /// Written in a form that is no longer read.
+    #[error("{0}: written by an earlier version of heorot, which this one cannot read")]
     Older(PathBuf),
 }
 
@@ -233,6 +233,11 @@ impl Log {
     /// Entries below this index are on disk.
     pub(crate) fn written(&self) -> u64 {
         self.memory().written
+    }
+
+    /// The index after the last entry.
+    pub(crate) fn next(&self) -> u64 {
+        self.memory().last.map_or(0, |last| last.index + 1)
     }
 
     /// Whether the disk is full, so that what is ordered now waits until it is not.

@@ -19,8 +19,9 @@ use crate::log::tail::Tail;
 use crate::log::{LogError, failed};
 use crate::types::{LeaderId, LogId};
 
-const MAGIC: &[u8; 16] = b"heorot log 2\n\0\0\0";
-const MAGIC_BEFORE_REPLICATION: &[u8] = b"heorot log 1\n";
+const MAGIC: &[u8; 16] = b"heorot log 3\n\0\0\0";
+/// Before replication, and before calls of NFSv3 were known by all metaservers.
+const MAGIC_BEFORE: [&[u8]; 2] = [b"heorot log 1\n", b"heorot log 2\n"];
 /// Where records begin.
 pub(crate) const HEADER_BYTES: u64 = 64;
 const SUMMED_BYTES: usize = 48;
@@ -81,7 +82,7 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<Segment>, LogError> {
         let bytes = path.metadata().map_err(failed("stat", &path))?.len();
         let mut header = [0; HEADER_BYTES as usize];
         let read = File::open(&path).and_then(|file| file.read_exact_at(&mut header, 0));
-        if header.starts_with(MAGIC_BEFORE_REPLICATION) {
+        if MAGIC_BEFORE.iter().any(|before| header.starts_with(before)) {
             return Err(LogError::Older(path));
         }
         let before = read.ok().and_then(|()| decode_header(&header));

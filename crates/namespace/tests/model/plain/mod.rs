@@ -128,7 +128,7 @@ impl Plain {
         self.now = proposal.stamp.time;
         self.random = proposal.stamp.random;
         self.caller = None;
-        let Some(origin) = proposal.origin else { return self.run(&proposal.command) };
+        let Some(Origin::Compound(origin)) = proposal.origin else { return self.run(&proposal.command) };
 
         let Some(session) = self.sessions.get_mut(&origin.session) else {
             return Reply::Refused(Error::BadSession);
@@ -238,6 +238,7 @@ impl Plain {
                 self.work.retain(|id, _| !ids.contains(id));
                 Ok(Reply::Done)
             }
+            Command::ServerStarts { .. } => unreachable!("the stories of `once` tell of metaservers"),
         }
     }
 }

@@ -1,0 +1,85 @@
+//! The session that each metaserver's process has for what it does by itself: what no client's session and no call of
+//! NFSv3 stands behind. A command whose leader was lost on the way is made again, and answered from its slot.
+//!
+//! ```text
+//! 19 member        -> which life of it has the session
+//! 1a member slot   -> the sequence of the slot's last command, and its reply
+//! ```
+//!
+//! A process uses a slot again only when it has an answer, or nobody waits for one any more. A new life of a member takes
+//! the place of the one before: what that had under way is too late, and not done.
+
+use std::ops::ControlFlow;
+
+use store::{Edit, StoreError, View};
+
+use crate::record::{ServerRecord, ServerSlot, encode, get};
+use crate::step::{Step, Stop};
+use crate::{ByServer, Error, Reply, SERVERS_MAX, keys, read, slot};
+
+/// What is answered without doing anything; none: the command is new.
+pub(crate) fn recall(view: &dyn View, origin: &ByServer) -> Result<Option<Reply>, StoreError> {
+    let refused = |error| Ok(Some(Reply::Refused(error)));
+    match get::<ServerRecord>(view, &keys::server(origin.member))? {
+        Some(server) if server.life == origin.life => {}
+        Some(_) | None => return refused(Error::ServerGone),
+    }
+    match get::<ServerSlot>(view, &keys::server_slot(origin.member, origin.slot))? {
+        Some(slot) if slot.sequence == origin.sequence => Ok(Some(slot.reply)),
+        Some(slot) if slot.sequence > origin.sequence => refused(Error::Misordered),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// What the command with this origin was answered, if the slot still has it.
+pub(crate) fn reply(view: &dyn View, origin: &ByServer) -> Result<Option<Reply>, StoreError> {
+    let server = get::<ServerRecord>(view, &keys::server(origin.member))?;
+    let slot = get::<ServerSlot>(view, &keys::server_slot(origin.member, origin.slot))?;
+    let slot = slot.filter(|slot| slot.sequence == origin.sequence);
+    Ok(slot.filter(|_| server.is_some_and(|server| server.life == origin.life)).map(|slot| slot.reply))
+}
+
+/// Keeps a reply in the place of the one before.
+pub(crate) fn remember(edit: &mut dyn Edit, origin: &ByServer, reply: &Reply) -> Result<(), StoreError> {
+    let key = keys::server_slot(origin.member, origin.slot);
+    let slot = ServerSlot { sequence: origin.sequence, reply: reply.clone() };
+    edit.put(&key, &encode(&key, &slot)?)
+}
+
+/// Begins the session of a process, once however often it is asked for.
+pub(crate) fn start(step: &mut Step<'_>, member: u64) -> Result<Reply, Stop> {
+    let nonce = step.random();
+    let before: Option<ServerRecord> = get(step.view(), &keys::server(member))?;
+    if let Some(known) = before.filter(|known| known.nonce == nonce) {
+        return Ok(Reply::Started { life: known.life });
+    }
+    let all = all(step.view())?;
+    let life = all.iter().map(|(_, server)| server.life).max().unwrap_or(0) + 1;
+    if before.is_some() {
+        forget(step, member)?;
+    } else if all.len() >= SERVERS_MAX
+        && let Some((oldest, _)) = all.iter().min_by_key(|(_, server)| server.life)
+    {
+        forget(step, *oldest)?;
+    }
+    step.put(&keys::server(member), &ServerRecord { life, nonce })?;
+    Ok(Reply::Started { life })
+}
+
+fn all(view: &dyn View) -> Result<Vec<(u64, ServerRecord)>, StoreError> {
+    let mut members = Vec::new();
+    read::scan_keys(view, &[keys::SERVERS], |key| {
+        members.push(keys::number(key, 1));
+        ControlFlow::Continue(())
+    })?;
+    let record =
+        |member| get(view, &keys::server(member)).map(|server| server.map(|server| (member, server)));
+    members.into_iter().filter_map(|member| record(member).transpose()).collect()
+}
+
+fn forget(step: &mut Step<'_>, member: u64) -> Result<(), StoreError> {
+    for key in slot::keys_under(step.view(), &keys::server_slots(member))? {
+        step.delete(&key)?;
+    }
+    step.delete(&keys::server(member))
+}

@@ -1,0 +1,100 @@
+//! The session of this process, for commands that no client's session stands behind: each waits in a slot, so that one
+//! whose leader was lost on the way is known when it is made again. See `namespace::servers`.
+
+use std::sync::{Mutex, PoisonError};
+
+use namespace::ByServer;
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
+
+/// Commands of this process on their way at one time; the next waits. Clients without sessions can have so many writes
+/// in flight.
+const SLOTS_MAX: usize = 1024;
+
+/// The slots of this process.
+pub(crate) struct OwnSession {
+    member: u64,
+    /// Told by the group when it is first needed.
+    pub life: OnceCell<u64>,
+    room: Semaphore,
+    slots: Mutex<Slots>,
+}
+
+/// The slots that nobody uses, and what their next command's sequence is. The lowest are used again first: the store has
+/// as many replies as there were commands at one time.
+#[derive(Default)]
+struct Slots {
+    free: std::collections::BTreeMap<u32, u64>,
+    made: u32,
+}
+
+/// One command's.
+pub(crate) struct Slot<'a> {
+    session: &'a OwnSession,
+    number: u32,
+    sequence: u64,
+    _room: SemaphorePermit<'a>,
+}
+
+impl OwnSession {
+    pub(crate) fn new(member: u64) -> Self {
+        let room = Semaphore::new(SLOTS_MAX);
+        Self { member, life: OnceCell::new(), room, slots: Mutex::default() }
+    }
+
+    /// A slot; waits for one if all are in use.
+    ///
+    /// # Errors
+    /// None, as long as the session is there.
+    pub(crate) async fn slot(&self) -> Result<Slot<'_>, tokio::sync::AcquireError> {
+        let room = self.room.acquire().await?;
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, sequence) = slots.free.pop_first().unwrap_or_else(|| {
+            slots.made += 1;
+            (slots.made - 1, 1)
+        });
+        Ok(Slot { session: self, number, sequence, _room: room })
+    }
+}
+
+impl Slot<'_> {
+    /// What a command in this slot is known by.
+    pub(crate) fn origin(&self, life: u64) -> ByServer {
+        ByServer { member: self.session.member, life, slot: self.number, sequence: self.sequence }
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        // Also of one whose caller went away: what it may yet do has an older sequence, and is not done.
+        let mut slots = self.session.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.free.insert(self.number, self.sequence + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slot_is_used_again_with_the_next_sequence_and_never_by_two() {
+        let session = OwnSession::new(5);
+        let place = |slot: &Slot<'_>| {
+            let at = slot.origin(9);
+            (at.member, at.life, at.slot, at.sequence)
+        };
+        let (first, second) = (session.slot().await.unwrap(), session.slot().await.unwrap());
+        assert_eq!((place(&first), place(&second)), ((5, 9, 0, 1), (5, 9, 1, 1)));
+        drop(first);
+        let again = session.slot().await.unwrap();
+        assert_eq!(place(&again), (5, 9, 0, 2));
+        drop((again, second));
+
+        let mut all = vec![];
+        for _ in 0..SLOTS_MAX {
+            all.push(session.slot().await.unwrap());
+        }
+        assert!(futures_util::FutureExt::now_or_never(session.slot()).is_none(), "the next waits");
+        all.pop();
+        assert!(futures_util::FutureExt::now_or_never(session.slot()).is_some());
+    }
+}
