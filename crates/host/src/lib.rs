@@ -1,12 +1,14 @@
-//! What the machine provides: time, randomness, buffers, addresses on its interfaces. The real ones, and ones that a
+//! What the machine provides: time, randomness, buffers, files, addresses on its interfaces. The real ones, and ones that a
 //! test drives. And how people write sizes. Everything above takes these as arguments, so that a whole cluster can run from one seed.
 
 mod buffer;
 mod clock;
 mod entropy;
+mod files;
 pub mod interface;
 pub mod size;
 
 pub use buffer::{Buffer, BufferPool};
 pub use clock::{Clock, ManualClock, SystemClock, WallTime};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
+pub use files::{File, Files, Opened, SystemFiles};

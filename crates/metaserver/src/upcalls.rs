@@ -107,7 +107,7 @@ impl Seen {
 }
 
 impl Observer for Upcalls {
-    fn applied(&self, proposal: &Proposal, reply: &Reply) {
+    fn applied(&self, _index: u64, proposal: &Proposal, reply: &Reply) {
         if let Reply::Refused(_) | Reply::Delegated { .. } = reply {
             return;
         }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use namespace::{Command, Proposal, Stamp};
 use openraft::type_config::async_runtime::WatchReceiver;
 use openraft::{Config, Raft, SnapshotPolicy};
 use store::{Durability, Store};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use crate::log::Log;
 use crate::machine::Machine;
@@ -17,6 +16,8 @@ use crate::network::Network;
 use crate::removed::removed;
 use crate::transport::Transport;
 use crate::types::{Change, Member, NodeId, Types};
+use crate::watch;
+use crate::work::{Running, Work};
 
 /// A leader says so often that it lives; who does not hear from one for so long (each its own time, between these two)
 /// stands for election. A disk that stands still for as long as a disk does is no reason to change leaders.
@@ -25,8 +26,6 @@ pub(crate) const ELECTION_AFTER: (Duration, Duration) =
     (Duration::from_millis(500), Duration::from_millis(1000));
 /// How long the store may be behind the disk: bounds what is applied again after a crash.
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
-/// What stays of the log behind what the store has: a member that was away for less need not be sent a snapshot.
-const LOG_KEPT_BYTES: u64 = 64 << 20;
 
 /// What the thread works with.
 pub(crate) struct Parts {
@@ -41,53 +40,70 @@ pub(crate) struct Parts {
     pub progress: watch::Receiver<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub removed: Arc<watch::Sender<bool>>,
+    pub log_kept_bytes: u64,
+    pub work: Work,
 }
 
-/// The thread, started.
+/// The thread or task, started.
 pub(crate) struct Started {
     pub raft: Raft<Types, Machine>,
     pub stop: oneshot::Sender<()>,
-    pub thread: JoinHandle<()>,
+    pub running: Running,
 }
 
-/// Starts it.
+/// Starts the thread.
 pub(crate) fn start(parts: Parts) -> Result<Started, String> {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let (stop, stopped) = oneshot::channel();
-    let run = move || {
+    let on_thread = move || {
         // Its own, and of one thread: what passes between its tasks is not handed from processor to processor.
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(e) => return drop(tell.send(Err(e.to_string()))),
-        };
-        runtime.block_on(async move {
-            let (log, store, failed) =
-                (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
-            let progress = parts.progress.clone();
-            let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
-            let raft = match begin(parts).await {
-                Ok(raft) => raft,
-                Err(why) => return drop(tell.send(Err(why))),
-            };
-            let _ = tell.send(Ok(raft.clone()));
-            let outcome = tokio::select! {
-                _ = stopped => Ok(()),
-                why = upkeep(&raft, &log, &store, progress) => Err(why),
-                why = ended(&raft) => Err(why),
-                why = removed(id, &raft, &transport, &told) => Err(why),
-            };
-            let _ = raft.shutdown().await;
-            if let Err(reason) = outcome.and_then(|()| flush(&*store)) {
-                let reason = failed.borrow().clone().or_else(|| log.failure()).unwrap_or(reason);
-                tracing::error!(%reason, "the metadata service stops");
-                failed.send_replace(Some(reason));
-            }
-        });
+        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime.block_on(run(parts, |begun| drop(tell.send(begun)), stopped)),
+            Err(e) => drop(tell.send(Err(e.to_string()))),
+        }
     };
     let thread =
-        std::thread::Builder::new().name("consensus".into()).spawn(run).map_err(|e| e.to_string())?;
+        std::thread::Builder::new().name("consensus".into()).spawn(on_thread).map_err(|e| e.to_string())?;
     let raft = told.recv().map_err(|_| "the thread of consensus ended".to_owned())??;
-    Ok(Started { raft, stop, thread })
+    Ok(Started { raft, stop, running: Running::Thread(thread) })
+}
+
+/// Starts the same as a task, where a simulation has but one thread.
+pub(crate) async fn start_task(parts: Parts) -> Result<Started, String> {
+    let (tell, told) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(run(parts, |begun| drop(tell.send(begun)), stopped));
+    let raft = told.await.map_err(|_| "the task of consensus ended".to_owned())??;
+    Ok(Started { raft, stop, running: Running::Task(task) })
+}
+
+/// Runs consensus until it is `stopped` or fails; tells when it has begun.
+async fn run(
+    parts: Parts,
+    tell: impl FnOnce(Result<Raft<Types, Machine>, String>),
+    stopped: oneshot::Receiver<()>,
+) {
+    let (log, store, failed) = (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
+    let (progress, work, kept) = (parts.progress.clone(), parts.work.clone(), parts.log_kept_bytes);
+    let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
+    let raft = match begin(parts).await {
+        Ok(raft) => raft,
+        Err(why) => return tell(Err(why)),
+    };
+    tell(Ok(raft.clone()));
+    let outcome = tokio::select! {
+        biased;
+        _ = stopped => Ok(()),
+        why = upkeep(&raft, &log, &store, progress, &work, kept) => Err(why),
+        why = ended(&raft) => Err(why),
+        why = removed(id, &raft, &transport, &told) => Err(why),
+    };
+    let _ = raft.shutdown().await;
+    if let Err(reason) = outcome.and_then(|()| flush(&*store)) {
+        let reason = failed.get().clone().or_else(|| log.failure()).unwrap_or(reason);
+        tracing::error!(%reason, "the metadata service stops");
+        failed.set(Some(reason));
+    }
 }
 
 /// Starts openraft over log and state machine, and makes a group of one where there is none yet.
@@ -140,26 +156,28 @@ async fn upkeep(
     log: &Log,
     store: &Arc<dyn Store>,
     mut progress: watch::Receiver<u64>,
+    work: &Work,
+    log_kept_bytes: u64,
 ) -> String {
     loop {
         if progress.changed().await.is_err() {
             return std::future::pending().await;
         }
         tokio::time::sleep(STORE_SYNC_EVERY).await;
-        let applied = *progress.borrow_and_update();
+        let applied = *progress.take();
         if log.written() < applied {
             // A majority has what this disk has no room for; the store must not be ahead of the log.
-            progress.mark_changed();
+            progress.again();
             continue;
         }
         let (its_store, its_log) = (Arc::clone(store), log.clone());
-        let work = move || flush(&*its_store).inspect(|()| its_log.keep_spare());
-        match tokio::task::spawn_blocking(work).await {
+        let to_disk = move || flush(&*its_store).inspect(|()| its_log.keep_spare());
+        match work.run(to_disk).await {
             Ok(Ok(())) => {}
             Ok(Err(reason)) => return reason,
-            Err(panic) => return panic.to_string(),
+            Err(panic) => return panic,
         }
-        if let Some(upto) = log.can_purge(LOG_KEPT_BYTES).filter(|upto| *upto < applied)
+        if let Some(upto) = log.can_purge(log_kept_bytes).filter(|upto| *upto < applied)
             && let Err(reason) = purge(raft, upto).await
         {
             return reason;

@@ -17,13 +17,14 @@ use openraft::{LogIdOptionExt, RaftSnapshotBuilder};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::{Durability, Edit, Store, StoreError, View};
-use tokio::sync::watch;
 
 use crate::log::Log;
 use crate::snapshot::Snapshot;
 use crate::types::{
     LeaderId, LogId, Member, Members, Membership, Payload, SnapshotMeta, StoredMembership, Types,
 };
+use crate::watch;
+use crate::work::Work;
 
 /// Entries in one batch: bounds how long others on the thread of consensus wait.
 const BATCH_MAX: usize = 256;
@@ -36,9 +37,9 @@ pub type Answered = Pin<Box<dyn Future<Output = Bytes> + Send>>;
 
 /// The user of a replica, as far as the replica calls it.
 pub trait Observer: Send + Sync + 'static {
-    /// `proposal` was answered `reply`, and a view taken now shows it. Called for each command, in order, on the thread of
-    /// consensus: it must not take long.
-    fn applied(&self, proposal: &Proposal, reply: &Reply);
+    /// `proposal`, which stands at `index` in the log, was answered `reply`, and a view taken now shows it. Called for each
+    /// command, in order, on the thread of consensus: it must not take long.
+    fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply);
 
     /// Another member's user asks: see [`crate::Replica::ask`].
     fn asked(&self, question: Bytes) -> Answered;
@@ -46,7 +47,7 @@ pub trait Observer: Send + Sync + 'static {
 
 /// Nobody.
 impl Observer for () {
-    fn applied(&self, _: &Proposal, _: &Reply) {}
+    fn applied(&self, _: u64, _: &Proposal, _: &Reply) {}
 
     fn asked(&self, _: Bytes) -> Answered {
         Box::pin(std::future::ready(Bytes::new()))
@@ -64,6 +65,7 @@ pub(crate) struct Machine {
     progress: watch::Sender<u64>,
     /// Where it is said why the store failed.
     failed: Arc<watch::Sender<Option<String>>>,
+    work: Work,
 }
 
 impl Machine {
@@ -74,11 +76,12 @@ impl Machine {
         observer: Arc<dyn Observer>,
         progress: watch::Sender<u64>,
         failed: Arc<watch::Sender<Option<String>>>,
+        work: Work,
     ) -> Result<Self, StoreError> {
         let (applied, members) = applied(&*store.snapshot()?)?;
-        progress.send_replace(applied.next_index());
+        progress.set(applied.next_index());
         log.members_before(members.membership());
-        Ok(Self { store, log, observer, applied, members, progress, failed })
+        Ok(Self { store, log, observer, applied, members, progress, failed, work })
     }
 
     /// Applies entries in one batch of the store.
@@ -126,19 +129,19 @@ impl RaftStateMachine<Types> for Machine {
         while let Some(batch) = batches.next().await {
             let batch = batch.into_iter().collect::<Result<Vec<_>, _>>()?;
             let replies = self.apply_batch(&batch).map_err(|e| {
-                self.failed.send_replace(Some(e.to_string()));
+                self.failed.set(Some(e.to_string()));
                 io::Error::other(e)
             })?;
             let next = self.applied.next_index();
             for ((entry, responder), reply) in batch.into_iter().zip(replies) {
                 if let Payload::Normal(change) = &entry.payload {
-                    self.observer.applied(&change.0, &reply);
+                    self.observer.applied(entry.log_id.index, &change.0, &reply);
                 }
                 if let Some(responder) = responder {
                     responder.send(reply);
                 }
             }
-            self.progress.send_replace(next);
+            self.progress.set(next);
             self.log.applied(next);
             // Others on this thread have their turn: heartbeats, above all.
             tokio::task::yield_now().await;
@@ -147,7 +150,7 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        Builder { store: Arc::clone(&self.store) }
+        Builder { store: Arc::clone(&self.store), work: self.work.clone() }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Snapshot) -> Result<(), io::Error> {
@@ -158,11 +161,11 @@ impl RaftStateMachine<Types> for Machine {
             let mut put = |edit: &mut dyn Edit| put_applied(edit, last, Some(&members));
             store.batch(Durability::Immediate, &mut put).map_err(io::Error::other)
         };
-        tokio::task::spawn_blocking(install).await.map_err(io::Error::other)??;
+        self.work.run(install).await.map_err(io::Error::other)??;
         (self.applied, self.members) = (meta.last_log_id, meta.last_membership.clone());
         self.log.members_before(self.members.membership());
         let next = self.applied.next_index();
-        self.progress.send_replace(next);
+        self.progress.set(next);
         self.log.applied(next);
         Ok(())
     }
@@ -182,6 +185,7 @@ impl RaftStateMachine<Types> for Machine {
 /// Makes a snapshot, which is to bring the store to disk: then the log before it is not needed here any more.
 pub(crate) struct Builder {
     store: Arc<dyn Store>,
+    work: Work,
 }
 
 impl RaftSnapshotBuilder<Types> for Builder {
@@ -192,7 +196,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
         let (last_log_id, last_membership) = applied(&*view).map_err(io::Error::other)?;
         let store = Arc::clone(&self.store);
         let flush = move || store.batch(Durability::Immediate, &mut |_| Ok(()));
-        tokio::task::spawn_blocking(flush).await.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        self.work.run(flush).await.map_err(io::Error::other)?.map_err(io::Error::other)?;
         let meta = SnapshotMeta { last_log_id, last_membership };
         Ok(RaftSnapshot { meta, snapshot: Snapshot::Taken(view.into()) })
     }

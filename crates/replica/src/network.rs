@@ -159,6 +159,7 @@ impl RaftNetworkV2<Types> for Peer {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
         tokio::select! {
+            biased;
             closed = cancel => Err(StreamingError::Closed(closed)),
             answer = self.send_snapshot(vote, snapshot) => answer.map_err(|failure| {
                 StreamingError::Unreachable(Unreachable::from_string(failure))

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::Raft;
-use openraft::type_config::async_runtime::WatchReceiver;
-use tokio::sync::watch;
+use openraft::type_config::async_runtime::{WatchReceiver, WatchSender};
 
 use crate::machine::Machine;
 use crate::transport::{self, Channel, Request, Transport};
 use crate::types::{NodeId, Types};
+use crate::watch;
 
 /// How often a member whose log stands still asks whether it still belongs.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -57,9 +57,10 @@ pub(crate) async fn removed(
         }
     };
     tokio::select! {
+        biased;
         () = asks => {}
         outcome = heard.wait_for(|removed| *removed) => drop(outcome.is_ok()),
     }
-    told.send_replace(true);
+    told.set(true);
     REMOVED.into()
 }

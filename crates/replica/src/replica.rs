@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{Command, Error, Origin, Proposal, Reply, Stamp, Time};
 use openraft::type_config::async_runtime::WatchReceiver;
 use store::{Store, StoreError, View};
-use tokio::sync::{Mutex, oneshot, watch};
+use tokio::sync::{Mutex, oneshot};
 
-use crate::consensus::{self, Started};
+use crate::consensus::{self, Parts, Started};
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::membership::{MemberChange, Part, VOTERS_MAX};
@@ -22,6 +21,8 @@ use crate::service::{Proposed, ReadAt, Refused, Service, SharedService};
 use crate::space::Space;
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::types::{Change, Member, NodeId};
+use crate::watch;
+use crate::work::{Ground, Running, Work};
 
 const LOG_DIR: &str = "log";
 /// How long a call to the leader may take before it is made again; a broken connection is noticed at once.
@@ -102,13 +103,13 @@ pub struct Replica {
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
     is_removed: watch::Receiver<bool>,
-    thread: Arc<Mutex<Option<Running>>>,
     own: Arc<OwnSession>,
     nonce: u64,
+    running: Arc<Mutex<Option<Stoppable>>>,
 }
 
-/// What ends the thread, and the thread.
-type Running = (oneshot::Sender<()>, JoinHandle<()>);
+/// What ends consensus, and what is to be waited for then.
+type Stoppable = (oneshot::Sender<()>, Running);
 
 impl Replica {
     /// Opens log and store, and starts the thread of consensus. The only voter of a group is ready when this returns; for
@@ -124,68 +125,28 @@ impl Replica {
         transport: Arc<dyn Transport>,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ReplicaError> {
-        let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
-        let view = store.snapshot().map_err(|e| fail(&e))?;
-        let (applied, _) = crate::machine::applied(&*view).map_err(|e| fail(&e))?;
-        drop(view);
-        let next = applied.map_or(0, |last| last.index + 1);
-        let log = Log::open(&config.dir.join(LOG_DIR), next).map_err(|e| fail(&e))?;
-        crate::snapshot::remove_spools(&config.dir).map_err(|e| fail(&e))?;
-        let nonce = stamp.random.wrapping_add(log.next());
-        let (tell_progress, progress) = watch::channel(next);
-        let (failed, failure) = watch::channel(None);
-        let failed = Arc::new(failed);
-        let (removed, is_removed) = watch::channel(false);
-        let removed = Arc::new(removed);
-        let machine = Machine::new(
-            Arc::clone(&store),
-            log.clone(),
-            Arc::clone(&observer),
-            tell_progress,
-            Arc::clone(&failed),
-        );
-        let machine = machine.map_err(|e| fail(&e))?;
-        let reads = Arc::new(Reads::default());
-        let started = consensus::start(consensus::Parts {
-            id: config.id,
-            member: config.member.clone(),
-            founds: config.founds,
-            stamp,
-            machine,
-            log: log.clone(),
-            store: Arc::clone(&store),
-            transport: Arc::clone(&transport),
-            progress: progress.clone(),
-            failed,
-            removed: Arc::clone(&removed),
-        });
-        let Started { raft, stop, thread } = started.map_err(ReplicaError::Failed)?;
-        let service = Arc::new(Service {
-            id: config.id,
-            transport: Arc::clone(&transport),
-            removed,
-            raft,
-            log,
-            dir: config.dir,
-            space: Space::new(config.reserve_bytes),
-            spool: Mutex::default(),
-            observer,
-        });
-        let thread = Arc::new(Mutex::new(Some((stop, thread))));
-        let own = Arc::new(OwnSession::new(config.id));
-        Ok(Self {
-            id: config.id,
-            store,
-            service,
-            transport,
-            reads,
-            progress,
-            failure,
-            is_removed,
-            thread,
-            own,
-            nonce,
-        })
+        let open = Opening::new(Ground::default(), config, store, stamp, transport, observer);
+        let (parts, open) = open.map_err(|e| ReplicaError::Failed(e.to_string()))?;
+        consensus::start(parts).map(|started| open.replica(started)).map_err(ReplicaError::Failed)
+    }
+
+    /// The same on what a simulation puts in the machine's place, without a thread: all that the replica does is done by
+    /// tasks of the runtime that this is called in. It ends with them, or by [`Replica::stop_tasks`].
+    ///
+    /// # Errors
+    /// As [`Replica::open`].
+    pub async fn open_on(
+        ground: Ground,
+        config: ReplicaConfig,
+        store: Arc<dyn Store>,
+        stamp: Stamp,
+        transport: Arc<dyn Transport>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, ReplicaError> {
+        let open = Opening::new(ground, config, store, stamp, transport, observer);
+        let (parts, open) = open.map_err(|e| ReplicaError::Failed(e.to_string()))?;
+        let started = consensus::start_task(parts).await;
+        started.map(|started| open.replica(started)).map_err(ReplicaError::Failed)
     }
 
     /// Whether this member is the only voter: then it has what was acknowledged, without asking anybody.
@@ -279,6 +240,7 @@ impl Replica {
             std::future::pending().await
         };
         tokio::select! {
+            biased;
             carried = self.transport.call(leader, Channel::Requests, body, FORWARD_TIME_MAX) => carried,
             () = deposed => Err(Unreachable::NoAnswer(format!("{} leads no more", leader.name))),
         }
@@ -392,7 +354,7 @@ impl Replica {
             leader: metrics.current_leader,
             members: membership.nodes().map(member).collect(),
             term: metrics.current_term,
-            applied: *self.progress.borrow(),
+            applied: *self.progress.get(),
         }
     }
 
@@ -463,7 +425,7 @@ impl Replica {
             match refused {
                 Ok(()) => return Ok(()),
                 Err(Refused::Because(why)) => return Err(why),
-                Err(Refused::Elsewhere(_)) if *self.is_removed.borrow() => return Ok(()),
+                Err(Refused::Elsewhere(_)) if *self.is_removed.get() => return Ok(()),
                 Err(Refused::Elsewhere(_)) if tokio::time::Instant::now() >= deadline => {
                     return Err("nobody leads: too few voters can be reached".into());
                 }
@@ -475,7 +437,7 @@ impl Replica {
     /// Whether this member was removed from its group: then it has failed, and will not be taken back.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        *self.is_removed.borrow()
+        *self.is_removed.get()
     }
 
     /// Tells the group where this member is and how it takes part, if it does not know.
@@ -546,14 +508,14 @@ impl Replica {
     }
 
     fn check(&self) -> Result<(), ReplicaError> {
-        match &*self.failure.borrow() {
+        match &*self.failure.get() {
             Some(reason) => Err(ReplicaError::Failed(reason.clone())),
             None => Ok(()),
         }
     }
 
     fn failed_by(&self, why: String) -> ReplicaError {
-        let reason = self.failure.borrow().clone().or_else(|| self.service.log.failure());
+        let reason = self.failure.get().clone().or_else(|| self.service.log.failure());
         ReplicaError::Failed(reason.unwrap_or(why))
     }
 
@@ -569,12 +531,127 @@ impl Replica {
 
     /// Ends the thread of consensus, with log and store brought to disk. Other handles are of no use then.
     pub fn stop(self) {
-        let thread = self.thread.try_lock().ok().and_then(|mut thread| thread.take());
-        if let Some((stop, thread)) = thread {
+        if let Some((stop, running)) = self.running.try_lock().ok().and_then(|mut running| running.take()) {
             let _ = stop.send(());
-            let _ = thread.join();
+            running.join();
         }
-        self.service.log.close();
+        if let Some(log) = self.service.log.close() {
+            log.join();
+        }
+    }
+
+    /// The same for one that [`Replica::open_on`] opened.
+    pub async fn stop_tasks(self) {
+        if let Some((stop, running)) = self.running.lock().await.take() {
+            let _ = stop.send(());
+            running.ended().await;
+        }
+        if let Some(log) = self.service.log.close() {
+            log.ended().await;
+        }
+    }
+}
+
+/// A replica whose consensus is about to be started.
+struct Opening {
+    ground: Ground,
+    config: ReplicaConfig,
+    log: Log,
+    store: Arc<dyn Store>,
+    transport: Arc<dyn Transport>,
+    observer: Arc<dyn Observer>,
+    progress: watch::Receiver<u64>,
+    failure: watch::Receiver<Option<String>>,
+    removed: Arc<watch::Sender<bool>>,
+    is_removed: watch::Receiver<bool>,
+    nonce: u64,
+}
+
+impl Opening {
+    /// Opens log and store; returns also what consensus is started with.
+    fn new(
+        ground: Ground,
+        config: ReplicaConfig,
+        store: Arc<dyn Store>,
+        stamp: Stamp,
+        transport: Arc<dyn Transport>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<(Parts, Self), Box<dyn std::error::Error>> {
+        let view = store.snapshot()?;
+        let (applied, _) = crate::machine::applied(&*view)?;
+        drop(view);
+        let next = applied.map_or(0, |last| last.index + 1);
+        let log = Log::open(&ground, &config.dir.join(LOG_DIR), next)?;
+        crate::snapshot::remove_spools(&*ground.files, &config.dir)?;
+        let nonce = stamp.random.wrapping_add(log.next());
+        let (tell_progress, progress) = watch::channel(next);
+        let (failed, failure) = watch::channel(None);
+        let failed = Arc::new(failed);
+        let (removed, is_removed) = watch::channel(false);
+        let removed = Arc::new(removed);
+        let work = Work(ground.pace.clone());
+        let (its_store, its_log) = (Arc::clone(&store), log.clone());
+        let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));
+        let machine =
+            Machine::new(its_store, its_log, its_observer, tell_progress, its_failed, work.clone())?;
+        let parts = Parts {
+            id: config.id,
+            member: config.member.clone(),
+            founds: config.founds,
+            stamp,
+            machine,
+            log: log.clone(),
+            store: Arc::clone(&store),
+            transport: Arc::clone(&transport),
+            progress: progress.clone(),
+            failed,
+            removed: Arc::clone(&removed),
+            log_kept_bytes: ground.log_kept_bytes,
+            work,
+        };
+        let opening = Self {
+            ground,
+            config,
+            log,
+            store,
+            transport,
+            observer,
+            progress,
+            failure,
+            removed,
+            is_removed,
+            nonce,
+        };
+        Ok((parts, opening))
+    }
+
+    fn replica(self, started: Started) -> Replica {
+        let Started { raft, stop, running } = started;
+        let service = Arc::new(Service {
+            id: self.config.id,
+            transport: Arc::clone(&self.transport),
+            removed: self.removed,
+            raft,
+            log: self.log,
+            files: self.ground.files,
+            dir: self.config.dir,
+            space: Space::new(self.config.reserve_bytes),
+            spool: Mutex::default(),
+            observer: self.observer,
+        });
+        Replica {
+            id: self.config.id,
+            store: self.store,
+            service,
+            transport: self.transport,
+            reads: Arc::default(),
+            progress: self.progress,
+            failure: self.failure,
+            is_removed: self.is_removed,
+            own: Arc::new(OwnSession::new(self.config.id)),
+            nonce: self.nonce,
+            running: Arc::new(Mutex::new(Some((stop, running)))),
+        }
     }
 }
 

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use host::Files;
 use namespace::Reply;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ReadPolicy;
 use openraft::storage::Snapshot as RaftSnapshot;
 use openraft::{ChangeMembers, Raft};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
@@ -19,6 +20,7 @@ use crate::snapshot::Spool;
 use crate::space::Space;
 use crate::transport::{self, Request, Transport};
 use crate::types::{Change, Member, NodeId, Types};
+use crate::watch;
 
 /// How a command that was given to a leader ended.
 #[expect(clippy::large_enum_variant, reason = "the large one is what nearly all are")]
@@ -62,6 +64,7 @@ pub(crate) struct Service {
     pub removed: Arc<watch::Sender<bool>>,
     pub raft: Raft<Types, Machine>,
     pub log: Log,
+    pub files: Arc<dyn Files>,
     pub dir: PathBuf,
     pub space: Space,
     pub spool: Mutex<Option<Spool>>,
@@ -82,7 +85,7 @@ impl Service {
                 transport::encode(&self.raft.handle_transfer_leader(rpc).await.map_err(|e| said(&e))?)
             }
             Request::SnapshotBegin => {
-                *self.spool.lock().await = Some(Spool::begin(&self.dir).map_err(|e| said(&e))?);
+                *self.spool.lock().await = Some(Spool::begin(&self.files, &self.dir).map_err(|e| said(&e))?);
                 transport::encode(&())
             }
             Request::SnapshotChunk { number, chunk } => {
@@ -110,7 +113,7 @@ impl Service {
             Request::Change { change, force } => transport::encode(&self.change(change, force).await),
             Request::Removed(id) => {
                 if id == self.id {
-                    self.removed.send_replace(true);
+                    self.removed.set(true);
                 }
                 transport::encode(&())
             }

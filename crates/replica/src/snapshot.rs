@@ -6,13 +6,13 @@
 //! spool  ┌ length u32 ┬ crc32c u32 ┬ chunk ┐ …                       a file beside the store, gone once installed
 //! ```
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use host::{File, Files, Opened};
 use store::{Store, StoreError, View};
 
 /// Bytes of a chunk: fits, with one more pair, into a record of our RPC.
@@ -29,7 +29,13 @@ pub enum Snapshot {
     /// Of our own store.
     Taken(Arc<dyn View + Send + Sync>),
     /// Another member's, whole and checked, in a file.
-    Received(PathBuf),
+    Received(Received),
+}
+
+/// The file that a snapshot came in.
+pub struct Received {
+    files: Arc<dyn Files>,
+    path: PathBuf,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -50,12 +56,13 @@ impl Snapshot {
                 let mut pairs = std::iter::from_fn(|| chunks.next_chunk().transpose()).flat_map(spread);
                 store.replace(&mut pairs).map_err(io::Error::other)
             }
-            Snapshot::Received(path) => {
-                let mut spool = BufReader::new(File::open(&path)?);
-                let chunk = || read_chunk(&mut spool).map_err(unreadable).transpose();
+            Snapshot::Received(Received { files, path }) => {
+                let spool = files.open(&path, Opened::Read)?;
+                let mut at = 0;
+                let chunk = || read_chunk(&*spool, &mut at).map_err(unreadable).transpose();
                 let mut pairs = std::iter::from_fn(chunk).flat_map(spread);
                 store.replace(&mut pairs).map_err(io::Error::other)?;
-                std::fs::remove_file(&path)
+                files.remove(&path)
             }
         }
     }
@@ -140,11 +147,10 @@ impl Chunks {
 }
 
 /// Removes what snapshots left that never came to their end.
-pub(crate) fn remove_spools(dir: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
+pub(crate) fn remove_spools(files: &dyn Files, dir: &Path) -> io::Result<()> {
+    for path in files.list(dir)? {
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(SPOOL)) {
-            std::fs::remove_file(path)?;
+            files.remove(&path)?;
         }
     }
     Ok(())
@@ -152,19 +158,21 @@ pub(crate) fn remove_spools(dir: &Path) -> io::Result<()> {
 
 /// A snapshot on its way in.
 pub(crate) struct Spool {
-    path: PathBuf,
-    file: File,
+    received: Received,
+    file: Box<dyn File>,
+    bytes: u64,
     pairs: u64,
     chunks: u64,
 }
 
 impl Spool {
     /// Begins one in `dir`.
-    pub(crate) fn begin(dir: &Path) -> io::Result<Self> {
+    pub(crate) fn begin(files: &Arc<dyn Files>, dir: &Path) -> io::Result<Self> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(format!("{SPOOL}.{number}"));
-        let file = File::create(&path)?;
-        Ok(Self { path, file, pairs: 0, chunks: 0 })
+        let file = files.open(&path, Opened::New)?;
+        let received = Received { files: Arc::clone(files), path };
+        Ok(Self { received, file, bytes: 0, pairs: 0, chunks: 0 })
     }
 
     /// Takes chunk `number`, from 0. One that was taken before is a repetition.
@@ -184,8 +192,9 @@ impl Spool {
         let mut head = [0; 8];
         head[..4].copy_from_slice(&(chunk.len() as u32).to_le_bytes());
         head[4..].copy_from_slice(&crc32c::crc32c(chunk).to_le_bytes());
-        self.file.write_all(&head)?;
-        self.file.write_all(chunk)?;
+        self.file.write_at(&head, self.bytes)?;
+        self.file.write_at(chunk, self.bytes + head.len() as u64)?;
+        self.bytes += (head.len() + chunk.len()) as u64;
         self.chunks += 1;
         self.pairs += pairs;
         Ok(())
@@ -196,16 +205,17 @@ impl Spool {
         if self.pairs != pairs {
             return Err(io::Error::other(format!("a snapshot cut short: {} of {pairs} pairs", self.pairs)));
         }
-        Ok(Snapshot::Received(self.path))
+        Ok(Snapshot::Received(self.received))
     }
 }
 
-fn read_chunk(spool: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
-    let mut head = [0; 8];
-    match spool.read(&mut head[..1])? {
-        0 => return Ok(None),
-        _ => spool.read_exact(&mut head[1..])?,
+/// The chunk at `at`, which moves behind it.
+fn read_chunk(spool: &dyn File, at: &mut u64) -> io::Result<Option<Vec<u8>>> {
+    if *at == spool.bytes()? {
+        return Ok(None);
     }
+    let mut head = [0; 8];
+    spool.read_at(&mut head, *at)?;
     let (len, crc) = head.split_at(4);
     let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes);
     let len = number(len) as usize;
@@ -213,7 +223,8 @@ fn read_chunk(spool: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::other("a damaged chunk"));
     }
     let mut chunk = vec![0; len];
-    spool.read_exact(&mut chunk)?;
+    spool.read_at(&mut chunk, *at + head.len() as u64)?;
+    *at += (head.len() + len) as u64;
     if crc32c::crc32c(&chunk) != number(crc) {
         return Err(io::Error::other("a damaged chunk"));
     }
@@ -222,9 +233,14 @@ fn read_chunk(spool: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
+    use host::SystemFiles;
     use store::{Durability, Edit, MemoryStore};
 
     use super::*;
+
+    fn files() -> Arc<dyn Files> {
+        Arc::new(SystemFiles)
+    }
 
     fn filled(pairs: u32) -> MemoryStore {
         let store = MemoryStore::new();
@@ -251,7 +267,7 @@ mod tests {
         let (from, to) = (filled(3000), MemoryStore::new());
         to.batch(Durability::Deferred, &mut |edit: &mut dyn Edit| edit.put(b"old", b"old")).unwrap();
         let mut chunks = Chunks::new(from.snapshot().unwrap().into());
-        let mut spool = Spool::begin(dir.path()).unwrap();
+        let mut spool = Spool::begin(&files(), dir.path()).unwrap();
         let mut number = 0;
         while let Some(chunk) = chunks.next_chunk().unwrap() {
             spool.take(number, &chunk).unwrap();
@@ -270,7 +286,7 @@ mod tests {
         let (from, to) = (filled(3000), filled(1));
         let mut chunks = Chunks::new(from.snapshot().unwrap().into());
         let first = chunks.next_chunk().unwrap().unwrap();
-        let mut spool = Spool::begin(dir.path()).unwrap();
+        let mut spool = Spool::begin(&files(), dir.path()).unwrap();
         assert!(spool.take(1, &first).is_err(), "a gap");
         assert!(spool.take(0, &first[..first.len() - 1]).is_err());
         spool.take(0, &first).unwrap();
@@ -281,9 +297,9 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[20_000] ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        assert!(Snapshot::Received(path).install(&to).is_err());
+        assert!(Snapshot::Received(Received { files: files(), path }).install(&to).is_err());
         assert_eq!(contents(&to), contents(&filled(1)));
-        remove_spools(dir.path()).unwrap();
+        remove_spools(&SystemFiles, dir.path()).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -22,6 +22,9 @@ impl Space {
 
     /// Whether the disk is nearly full.
     pub(crate) fn is_low(&self, dir: &Path) -> bool {
+        if self.reserve_bytes == 0 {
+            return false;
+        }
         let Ok(mut seen) = self.seen.lock() else { return false };
         match *seen {
             Some((at, low)) if at.elapsed() <= CHECK_EVERY => low,

@@ -6,22 +6,23 @@ use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use store::MemoryStore;
 use tempfile::TempDir;
-use tokio::sync::watch;
 
 use crate::log::Log;
 use crate::machine::Machine;
 use crate::types::Types;
+use crate::watch;
+use crate::work::{Ground, Work};
 
 struct Builder;
 
 impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
     async fn build(&self) -> Result<(TempDir, Log, Machine), StorageError<Types>> {
         let dir = tempfile::tempdir().expect("a folder");
-        let log = Log::open(&dir.path().join("log"), 0).expect("an empty log");
+        let log = Log::open(&Ground::default(), &dir.path().join("log"), 0).expect("an empty log");
         let store = Arc::new(MemoryStore::new());
-        let (progress, failed) = (watch::Sender::new(0), Arc::new(watch::Sender::new(None)));
-        let machine =
-            Machine::new(store, log.clone(), Arc::new(()), progress, failed).expect("an empty store");
+        let (progress, failed) = (watch::channel(0).0, Arc::new(watch::channel(None).0));
+        let machine = Machine::new(store, log.clone(), Arc::new(()), progress, failed, Work(None))
+            .expect("an empty store");
         Ok((dir, log, machine))
     }
 }

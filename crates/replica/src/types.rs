@@ -15,7 +15,7 @@ openraft::declare_raft_types!(
         R = Reply,
         NodeId = u64,
         Node = Member,
-        AsyncRuntime = openraft_rt_tokio::TokioRuntime,
+        AsyncRuntime = crate::runtime::Runtime,
 );
 
 pub(crate) type LogId = alias::LogIdOf<Types>;

@@ -1,13 +1,12 @@
 //! The log on disk, at its end: appended to, cut, and given up from its beginning.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use host::{Files, Opened};
+
 use crate::log::record::{self, Record};
-use crate::log::segments::{self, HEADER_BYTES, SEGMENT_BYTES, Segment};
+use crate::log::segments::{self, HEADER_BYTES, Place, Segment};
 use crate::log::tail::{BLOCK_BYTES, Tail};
 use crate::log::{LogError, failed};
 use crate::types::{Entry, LogId};
@@ -17,7 +16,7 @@ pub(crate) type Segments = Arc<Mutex<Vec<Segment>>>;
 
 /// The open log. One thread has it; [`Segments`] are for all.
 pub(crate) struct Disk {
-    dir: PathBuf,
+    place: Place,
     segments: Segments,
     /// The end of the last segment; none while there is none.
     tail: Option<Tail>,
@@ -29,11 +28,11 @@ pub(crate) fn lock(segments: &Segments) -> MutexGuard<'_, Vec<Segment>> {
 }
 
 impl Disk {
-    /// Opens the log in `dir`, and hands every entry to `visit`, in order. Records after the last sound one that were
+    /// Opens the log in `place`, and hands every entry to `visit`, in order. Records after the last sound one that were
     /// never acknowledged are cut off.
-    pub(crate) fn open(dir: &Path, mut visit: impl FnMut(Entry)) -> Result<Self, LogError> {
-        std::fs::create_dir_all(dir).map_err(failed("create", dir))?;
-        let mut found = segments::list(dir)?;
+    pub(crate) fn open(place: Place, mut visit: impl FnMut(Entry)) -> Result<Self, LogError> {
+        place.files.make_dir(&place.dir).map_err(failed("create", &place.dir))?;
+        let mut found = segments::list(&place)?;
         let mut last = found.first().and_then(|segment| segment.before);
         let count = found.len();
         for (n, segment) in found.iter_mut().enumerate() {
@@ -41,13 +40,13 @@ impl Disk {
             if segment.before != last {
                 return Err(LogError::Damaged { path: segment.path.clone(), index: segment.first });
             }
-            scan(segment, n + 1 == count, &mut |entry: Entry| {
+            scan(&*place.files, segment, n + 1 == count, &mut |entry: Entry| {
                 last = Some(entry.log_id);
                 visit(entry);
             })?;
         }
-        let tail = found.last().map(reopen).transpose()?;
-        Ok(Self { dir: dir.to_owned(), segments: Arc::new(Mutex::new(found)), tail, last })
+        let tail = found.last().map(|segment| reopen(&*place.files, segment)).transpose()?;
+        Ok(Self { place, segments: Arc::new(Mutex::new(found)), tail, last })
     }
 
     /// Where records are.
@@ -65,12 +64,12 @@ impl Disk {
         for entry in entries {
             let before = bytes.len();
             record::encode(entry, settled, &mut bytes)
-                .map_err(|e| failed("encode a record for", &self.dir)(io::Error::other(e)))?;
+                .map_err(|e| failed("encode a record for", &self.place.dir)(io::Error::other(e)))?;
             lengths.push((bytes.len() - before) as u64);
         }
         self.make_room(first.log_id.index, bytes.len() as u64)?;
         let Some(tail) = &mut self.tail else { unreachable!("there is room") };
-        tail.append(&bytes).map_err(failed("write and sync the log in", &self.dir))?;
+        tail.append(&bytes).map_err(failed("write and sync the log in", &self.place.dir))?;
         if let Some(segment) = lock(&self.segments).last_mut() {
             lengths.into_iter().for_each(|len| segment.push(len));
         }
@@ -83,8 +82,9 @@ impl Disk {
         if self.tail.is_some() && needed <= room {
             return Ok(());
         }
-        let bytes = SEGMENT_BYTES.max((needed + HEADER_BYTES).next_multiple_of(BLOCK_BYTES as u64));
-        let (segment, tail) = segments::create(&self.dir, first, self.last, bytes)?;
+        let bytes =
+            self.place.segment_bytes.max((needed + HEADER_BYTES).next_multiple_of(BLOCK_BYTES as u64));
+        let (segment, tail) = segments::create(&self.place, first, self.last, bytes)?;
         lock(&self.segments).push(segment);
         self.tail = Some(tail);
         Ok(())
@@ -93,7 +93,7 @@ impl Disk {
     /// Takes away the entries after `last`; none: all of them.
     pub(crate) fn truncate(&mut self, last: Option<LogId>) -> Result<(), LogError> {
         let next = last.map_or(0, |log_id| log_id.index + 1);
-        let sync_dir = || File::open(&self.dir).and_then(|dir| dir.sync_all());
+        let Place { files, dir, .. } = &self.place;
         self.tail = None;
         // From the end, so that after a crash what is left has no gap.
         loop {
@@ -101,10 +101,10 @@ impl Disk {
             let Some(segment) = all.last().cloned() else { break };
             if segment.first < next || (segment.first == next && all.len() == 1) {
                 drop(all);
-                let mut cut = cut_from(&segment, next).map_err(failed("cut", &segment.path))?;
+                let mut cut = cut_from(&**files, &segment, next).map_err(failed("cut", &segment.path))?;
                 cut.records = next - cut.first;
                 cut.marks.truncate(cut.records.div_ceil(segments::MARK_EVERY) as usize);
-                self.tail = Some(reopen(&cut)?);
+                self.tail = Some(reopen(&**files, &cut)?);
                 if let Some(present) = lock(&self.segments).last_mut() {
                     *present = cut;
                 }
@@ -113,8 +113,8 @@ impl Disk {
             all.pop();
             drop(all);
             // Never the spare: what it holds could be taken for records that come after a damaged one.
-            std::fs::remove_file(&segment.path).map_err(failed("remove", &segment.path))?;
-            sync_dir().map_err(failed("sync", &self.dir))?;
+            files.remove(&segment.path).map_err(failed("remove", &segment.path))?;
+            files.sync_dir(dir).map_err(failed("sync", dir))?;
         }
         self.last = last;
         Ok(())
@@ -127,9 +127,10 @@ impl Disk {
             let all = std::mem::take(&mut *lock(&self.segments));
             self.tail = None;
             for segment in all {
-                segments::give_up(&self.dir, &segment)?;
+                segments::give_up(&self.place, &segment)?;
             }
-            let (segment, tail) = segments::create(&self.dir, upto.index + 1, Some(upto), SEGMENT_BYTES)?;
+            let bytes = self.place.segment_bytes;
+            let (segment, tail) = segments::create(&self.place, upto.index + 1, Some(upto), bytes)?;
             lock(&self.segments).push(segment);
             (self.tail, self.last) = (Some(tail), Some(upto));
             return Ok(());
@@ -142,28 +143,28 @@ impl Disk {
             }
             all.remove(0);
             drop(all);
-            segments::give_up(&self.dir, &segment)?;
+            segments::give_up(&self.place, &segment)?;
         }
     }
 }
 
 /// The end of a segment, for writing. What stands behind it was never acknowledged, or was cut.
-fn reopen(segment: &Segment) -> Result<Tail, LogError> {
+fn reopen(files: &dyn Files, segment: &Segment) -> Result<Tail, LogError> {
     let path = &segment.path;
-    let file = OpenOptions::new().write(true).open(path).map_err(failed("open", path))?;
-    segments::zero(&file, segment.end, segment.bytes).map_err(failed("clear the end of", path))?;
+    let file = files.open(path, Opened::Write).map_err(failed("open", path))?;
+    segments::zero(&*file, segment.end, segment.bytes).map_err(failed("clear the end of", path))?;
     // What was read may be in the page cache only, left there by a process that was killed before its sync. The store
     // will have it on disk soon, and must not be ahead of the log after a power failure.
-    file.sync_all().map_err(failed("sync", path))?;
-    Tail::open(path, segment.end).map_err(failed("open", path))
+    file.sync().map_err(failed("sync", path))?;
+    Tail::open(files, path, segment.end).map_err(failed("open", path))
 }
 
 /// Where the record `index` begins is the segment's new end.
-fn cut_from(segment: &Segment, index: u64) -> io::Result<Segment> {
+fn cut_from(files: &dyn Files, segment: &Segment, index: u64) -> io::Result<Segment> {
     let mut cut = segment.clone();
     if index < segment.next() {
         let (mut at, mut there) = segment.near(index);
-        let bytes = read(segment, at, segment.end)?;
+        let bytes = read(files, segment, at, segment.end)?;
         let start = at;
         while there < index {
             let record = record::decode(&bytes[(at - start) as usize..]);
@@ -176,16 +177,21 @@ fn cut_from(segment: &Segment, index: u64) -> io::Result<Segment> {
 }
 
 /// Bytes of a segment.
-pub(crate) fn read(segment: &Segment, from: u64, to: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read(files: &dyn Files, segment: &Segment, from: u64, to: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; (to - from) as usize];
-    File::open(&segment.path)?.read_exact_at(&mut bytes, from)?;
+    files.open(&segment.path, Opened::Read)?.read_at(&mut bytes, from)?;
     Ok(bytes)
 }
 
 /// Visits the records of a segment, and notes where they are.
-fn scan(segment: &mut Segment, is_last: bool, visit: &mut dyn FnMut(Entry)) -> Result<(), LogError> {
+fn scan(
+    files: &dyn Files,
+    segment: &mut Segment,
+    is_last: bool,
+    visit: &mut dyn FnMut(Entry),
+) -> Result<(), LogError> {
     let path = segment.path.clone();
-    let bytes = std::fs::read(&path).map_err(failed("read", &path))?;
+    let bytes = read(files, segment, 0, segment.bytes).map_err(failed("read", &path))?;
     let is_next = |record: &Record, next: u64| record.entry.log_id.index == next;
     while let Some(record) =
         record::decode(&bytes[segment.end as usize..]).filter(|r| is_next(r, segment.next()))
@@ -213,7 +219,11 @@ fn settled_after(rest: &[u8], index: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::log::segments::{MARK_EVERY, SPARE};
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::FileExt;
+    use std::path::Path;
+
+    use crate::log::segments::{MARK_EVERY, SEGMENT_BYTES, SPARE};
     use crate::types::{LeaderId, Payload};
 
     use super::*;
@@ -228,7 +238,7 @@ mod tests {
 
     fn found(dir: &Path) -> Result<(Disk, Vec<LogId>), LogError> {
         let mut all = vec![];
-        Disk::open(dir, |entry| all.push(entry.log_id)).map(|disk| (disk, all))
+        Disk::open(Place::local(dir), |entry| all.push(entry.log_id)).map(|disk| (disk, all))
     }
 
     fn ids(term: u64, indices: std::ops::Range<u64>) -> Vec<LogId> {

@@ -21,9 +21,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
@@ -31,9 +29,12 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use disk::{Disk, Segments};
-use writer::{Job, Writer};
+use segments::Place;
+pub(crate) use segments::SEGMENT_BYTES;
+use writer::{Job, Jobs, Writer};
 
 use crate::types::{Entry, LogId, Membership, Payload, Types, Vote};
+use crate::work::{Ground, Running, Work};
 
 /// Entries kept in memory beyond those that are needed: what a follower that is a little behind asks for.
 const RECENT_MAX: usize = 8192;
@@ -153,11 +154,11 @@ fn data_bytes(entry: &Entry) -> usize {
 /// A handle on the log; all copies are of the same.
 #[derive(Clone)]
 pub(crate) struct Log {
-    dir: PathBuf,
+    place: Place,
     memory: Arc<Mutex<Memory>>,
     segments: Segments,
-    jobs: SyncSender<Job>,
-    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+    jobs: Jobs,
+    running: Arc<Mutex<Option<Running>>>,
 }
 
 impl Log {
@@ -165,14 +166,16 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError`]; when entries are missing that are not in the store either, it is damaged.
-    pub(crate) fn open(dir: &Path, applied: u64) -> Result<Self, LogError> {
+    pub(crate) fn open(ground: &Ground, dir: &Path, applied: u64) -> Result<Self, LogError> {
+        let (files, segment_bytes) = (Arc::clone(&ground.files), ground.segment_bytes);
+        let place = Place { files, dir: dir.to_owned(), segment_bytes };
         let mut memory = Memory { applied, ..Memory::default() };
-        let disk = Disk::open(dir, |entry| {
+        let disk = Disk::open(place.clone(), |entry| {
             memory.push(entry);
             memory.written = memory.last.map_or(0, |last| last.index + 1);
             memory.shrink();
         })?;
-        memory.vote = vote::read(dir)?;
+        memory.vote = vote::read(&*place.files, dir)?;
         let segments = disk.segments();
         {
             let all = disk::lock(&segments);
@@ -186,20 +189,20 @@ impl Log {
             }
         }
         let memory = Arc::new(Mutex::new(memory));
-        let writer = Writer { dir: dir.to_owned(), disk, memory: Arc::clone(&memory) };
-        let (jobs, thread) = writer::start(writer, QUEUE_MAX).map_err(failed("start a thread for", dir))?;
-        let thread = Arc::new(Mutex::new(Some(thread)));
-        Ok(Self { dir: dir.to_owned(), memory, segments, jobs, thread })
+        let writer = Writer { place: place.clone(), disk, memory: Arc::clone(&memory), failure: None };
+        let work = Work(ground.pace.clone());
+        let started = writer::start(writer, QUEUE_MAX, &work).map_err(failed("start a thread for", dir));
+        let (jobs, running) = started?;
+        let running = Arc::new(Mutex::new(Some(running)));
+        Ok(Self { place, memory, segments, jobs, running })
     }
 
-    /// Writes what waits, and ends the thread: nothing can be appended any more.
-    pub(crate) fn close(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Has what waits written; then nothing can be appended any more. Returns what is to be waited for.
+    #[must_use]
+    pub(crate) fn close(&self) -> Option<Running> {
         self.memory().closed = true;
-        let _ = self.jobs.send(Job::Close);
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
+        let _ = self.jobs.ask(Job::Close);
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -207,7 +210,7 @@ impl Log {
     }
 
     fn ask(&self, job: Job) -> io::Result<()> {
-        self.jobs.send(job).map_err(|_| io::Error::other("the thread of the log ended"))
+        self.jobs.ask(job)
     }
 
     /// Entries below this index are applied, and need not stay in memory.
@@ -268,7 +271,7 @@ impl Log {
     /// Makes the segment that will be needed next, if it is not there. Takes milliseconds.
     pub(crate) fn keep_spare(&self) {
         let half_full = disk::lock(&self.segments).last().is_some_and(|s| s.end > s.bytes / 2);
-        if half_full && let Err(error) = segments::keep_spare(&self.dir) {
+        if half_full && let Err(error) = segments::keep_spare(&self.place) {
             // The next segment is then made when it is needed, and what fails there is said there.
             tracing::debug!(%error, "no spare log segment");
         }
@@ -296,7 +299,7 @@ impl Log {
             let Some(segment) = self.segment_of(next) else { break };
             let (mut at, mut index) = segment.near(next);
             let start = at;
-            let raw = disk::read(&segment, at, segment.end)?;
+            let raw = disk::read(&*self.place.files, &segment, at, segment.end)?;
             while index < segment.next() && next < end && bytes < bytes_max {
                 let found =
                     record::decode(&raw[(at - start) as usize..]).filter(|r| r.entry.log_id.index == index);

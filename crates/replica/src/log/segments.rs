@@ -10,10 +10,11 @@
 //! metadata to write. A segment that is not needed any more becomes the spare, and then the next one: what it held has
 //! other indices, and so cannot be taken for its records.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use host::{File, Files, Opened};
 
 use crate::log::tail::Tail;
 use crate::log::{LogError, failed};
@@ -31,6 +32,22 @@ pub(crate) const SEGMENT_BYTES: u64 = 32 << 20;
 pub(crate) const SPARE: &str = "spare";
 /// Every so many records of a segment it is noted where one begins.
 pub(crate) const MARK_EVERY: u64 = 256;
+
+/// Where segments are, and how long they are.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub files: Arc<dyn Files>,
+    pub dir: PathBuf,
+    pub segment_bytes: u64,
+}
+
+impl Place {
+    /// On this machine.
+    #[cfg(test)]
+    pub(crate) fn local(dir: &Path) -> Self {
+        Self { files: Arc::new(host::SystemFiles), dir: dir.to_owned(), segment_bytes: SEGMENT_BYTES }
+    }
+}
 
 /// One file, and where in it records are.
 #[derive(Debug, Clone)]
@@ -73,15 +90,15 @@ impl Segment {
 }
 
 /// All segments in a directory, by their first indices, as their headers say; no record was looked at.
-pub(crate) fn list(dir: &Path) -> Result<Vec<Segment>, LogError> {
+pub(crate) fn list(place: &Place) -> Result<Vec<Segment>, LogError> {
     let mut out = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed("list", dir))? {
-        let path = entry.map_err(failed("list", dir))?.path();
+    for path in place.files.list(&place.dir).map_err(failed("list", &place.dir))? {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         let Some(first) = name.strip_suffix(".log").and_then(|n| n.parse().ok()) else { continue };
-        let bytes = path.metadata().map_err(failed("stat", &path))?.len();
+        let file = place.files.open(&path, Opened::Read).map_err(failed("open", &path))?;
+        let bytes = file.bytes().map_err(failed("stat", &path))?;
         let mut header = [0; HEADER_BYTES as usize];
-        let read = File::open(&path).and_then(|file| file.read_exact_at(&mut header, 0));
+        let read = file.read_at(&mut header, 0);
         if MAGIC_BEFORE.iter().any(|before| header.starts_with(before)) {
             return Err(LogError::Older(path));
         }
@@ -95,26 +112,27 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<Segment>, LogError> {
 
 /// A new segment for records after `before`, from `first` on, and its end to write to.
 pub(crate) fn create(
-    dir: &Path,
+    place: &Place,
     first: u64,
     before: Option<LogId>,
     bytes: u64,
 ) -> Result<(Segment, Tail), LogError> {
+    let Place { files, dir, segment_bytes } = place;
     let path = dir.join(format!("{first:020}.log"));
     let temporary = dir.join("next.tmp");
     let make = || -> io::Result<Tail> {
-        if bytes != SEGMENT_BYTES || std::fs::rename(dir.join(SPARE), &temporary).is_err() {
-            preallocate(&temporary, bytes)?;
+        if bytes != *segment_bytes || files.rename(&dir.join(SPARE), &temporary).is_err() {
+            preallocate(&**files, &temporary, bytes)?;
         }
-        let file = OpenOptions::new().write(true).open(&temporary)?;
+        let file = files.open(&temporary, Opened::Write)?;
         // The header, and zeros where a record would be: until the first is written there is none.
         let mut start = [0; HEADER_BYTES as usize + 8];
         start[..HEADER_BYTES as usize].copy_from_slice(&encode_header(before));
-        file.write_all_at(&start, 0)?;
-        file.sync_data()?;
-        std::fs::rename(&temporary, &path)?;
-        File::open(dir)?.sync_all()?;
-        Tail::open(&path, HEADER_BYTES)
+        file.write_at(&start, 0)?;
+        file.sync()?;
+        files.rename(&temporary, &path)?;
+        files.sync_dir(dir)?;
+        Tail::open(&**files, &path, HEADER_BYTES)
     };
     match make() {
         Ok(tail) => {
@@ -123,52 +141,53 @@ pub(crate) fn create(
             Ok((segment, tail))
         }
         Err(e) if matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            let _ = std::fs::remove_file(&temporary);
-            Err(LogError::NoSpace(dir.to_owned()))
+            let _ = files.remove(&temporary);
+            Err(LogError::NoSpace(dir.clone()))
         }
         Err(e) => Err(failed("create", &path)(e)),
     }
 }
 
 /// Gives up a segment: it becomes the spare one, or goes.
-pub(crate) fn give_up(dir: &Path, segment: &Segment) -> Result<(), LogError> {
+pub(crate) fn give_up(place: &Place, segment: &Segment) -> Result<(), LogError> {
     let path = &segment.path;
-    if segment.bytes == SEGMENT_BYTES {
+    if segment.bytes == place.segment_bytes {
         // Whatever spare there is goes: one is enough.
-        std::fs::rename(path, dir.join(SPARE)).map_err(failed("rename", path))
+        place.files.rename(path, &place.dir.join(SPARE)).map_err(failed("rename", path))
     } else {
-        std::fs::remove_file(path).map_err(failed("remove", path))
+        place.files.remove(path).map_err(failed("remove", path))
     }
 }
 
-/// Makes the spare segment of the log in `dir`, if there is none.
-pub(crate) fn keep_spare(dir: &Path) -> io::Result<()> {
+/// Makes the spare segment of the log in `place`, if there is none.
+pub(crate) fn keep_spare(place: &Place) -> io::Result<()> {
+    let Place { files, dir, segment_bytes } = place;
     let spare = dir.join(SPARE);
-    if spare.exists() {
+    if files.open(&spare, Opened::Read).is_ok() {
         return Ok(());
     }
     let temporary = dir.join("spare.tmp");
-    preallocate(&temporary, SEGMENT_BYTES).and_then(|()| std::fs::rename(&temporary, &spare)).inspect_err(
-        |_| {
-            let _ = std::fs::remove_file(&temporary);
-        },
-    )
+    let made =
+        preallocate(&**files, &temporary, *segment_bytes).and_then(|()| files.rename(&temporary, &spare));
+    made.inspect_err(|_| {
+        let _ = files.remove(&temporary);
+    })
 }
 
 /// A file of zeros, on disk.
-fn preallocate(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+fn preallocate(files: &dyn Files, path: &Path, bytes: u64) -> io::Result<()> {
+    let file = files.open(path, Opened::New)?;
     // Written, not only reserved: a sync of reserved room would have to write the file's metadata each time.
-    zero(&file, 0, bytes)?;
-    file.sync_all()
+    zero(&*file, 0, bytes)?;
+    file.sync()
 }
 
-pub(crate) fn zero(file: &File, from: u64, to: u64) -> io::Result<()> {
-    let zeros = vec![0; 1 << 20];
+pub(crate) fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; (to - from).min(1 << 20) as usize];
     let mut at = from;
     while at < to {
         let n = (to - at).min(zeros.len() as u64) as usize;
-        file.write_all_at(&zeros[..n], at)?;
+        file.write_at(&zeros[..n], at)?;
         at += n as u64;
     }
     Ok(())

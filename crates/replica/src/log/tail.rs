@@ -5,25 +5,20 @@
 //!                             └─ kept in memory, and written again with what comes ─▶
 //! ```
 //!
-//! Whole blocks are written past the page cache (O_DIRECT, O_DSYNC): one system call and one request to the disk, where
-//! a write and a sync are two of each and go through the cache's bookkeeping. What follows the end in its block becomes
-//! zeros, which is how a log ends. A file system that cannot do this gets a write and a sync.
+//! Whole blocks are written past the page cache where that can be done ([`Opened::Durable`]). What follows the end in its
+//! block becomes zeros, which is how a log ends.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
+use host::{File, Files, Opened};
 
 /// What every disk and file system takes as a unit of direct writes.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// The end of a segment.
 pub(crate) struct Tail {
-    file: File,
-    direct: bool,
+    file: Box<dyn File>,
     /// Where the next byte goes.
     position: u64,
     blocks: Blocks,
@@ -31,20 +26,11 @@ pub(crate) struct Tail {
 
 impl Tail {
     /// The segment `path`, whose bytes before `position` are right and stay.
-    pub(crate) fn open(path: &Path, position: u64) -> io::Result<Self> {
+    pub(crate) fn open(files: &dyn Files, path: &Path, position: u64) -> io::Result<Self> {
         let mut blocks = Blocks::default();
         let kept = (position % BLOCK_BYTES as u64) as usize;
-        File::open(path)?.read_exact_at(blocks.room(kept), position - kept as u64)?;
-        let mut options = OpenOptions::new();
-        options.write(true);
-        let flags = OFlags::DIRECT | OFlags::DSYNC;
-        let direct = options.clone().custom_flags(flags.bits().cast_signed()).open(path);
-        let (file, direct) = match direct {
-            Ok(file) => (file, true),
-            Err(e) if is_refused(&e) => (options.open(path)?, false),
-            Err(e) => return Err(e),
-        };
-        Ok(Self { file, direct, position, blocks })
+        files.open(path, Opened::Read)?.read_at(blocks.room(kept), position - kept as u64)?;
+        Ok(Self { file: files.open(path, Opened::Durable)?, position, blocks })
     }
 
     #[cfg(test)]
@@ -60,30 +46,12 @@ impl Tail {
         room[kept..kept + bytes.len()].copy_from_slice(bytes);
         room[kept + bytes.len()..].fill(0);
         let at = self.position - kept as u64;
-        if self.direct {
-            match self.file.write_all_at(room, at) {
-                // Some file systems take the flag and refuse the write.
-                Err(e) if is_refused(&e) => {
-                    rustix::fs::fcntl_setfl(&self.file, OFlags::empty())?;
-                    self.direct = false;
-                }
-                outcome => outcome?,
-            }
-        }
-        if !self.direct {
-            self.file.write_all_at(room, at)?;
-            self.file.sync_data()?;
-        }
+        self.file.write_at(room, at)?;
         self.position += bytes.len() as u64;
         let kept = (self.position % BLOCK_BYTES as u64) as usize;
         self.blocks.keep_last(whole, kept);
         Ok(())
     }
-}
-
-fn is_refused(error: &io::Error) -> bool {
-    let number = error.raw_os_error().map(Errno::from_raw_os_error);
-    matches!(number, Some(Errno::INVAL | Errno::OPNOTSUPP))
 }
 
 /// Memory that begins at a block's boundary, as direct writes want it.
@@ -118,6 +86,8 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
+    use host::SystemFiles;
+
     use super::*;
 
     #[test]
@@ -126,7 +96,7 @@ mod tests {
         let path = dir.path().join("segment");
         std::fs::write(&path, vec![0xee; 256 * 1024]).unwrap();
         let mut expected = vec![0xee; 16];
-        let mut tail = Tail::open(&path, 16).unwrap();
+        let mut tail = Tail::open(&SystemFiles, &path, 16).unwrap();
         for (n, len) in [1, 100, 3979, 4096, 4097, 1, 12_000, 8192 - 16, 60_000, 5].into_iter().enumerate() {
             let bytes = vec![n as u8 + 1; len];
             tail.append(&bytes).unwrap();
@@ -137,7 +107,7 @@ mod tests {
             let end = expected.len().next_multiple_of(BLOCK_BYTES);
             assert!(found[expected.len()..end].iter().all(|b| *b == 0), "zeros to the end of the block");
             if n == 5 {
-                tail = Tail::open(&path, tail.position()).unwrap();
+                tail = Tail::open(&SystemFiles, &path, tail.position()).unwrap();
             }
         }
         assert_eq!(std::fs::read(&path).unwrap().len(), 256 * 1024);

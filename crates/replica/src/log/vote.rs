@@ -4,9 +4,10 @@
 //! magic 16 · term u64 · member u64 · committed u64 · crc32c u32      little-endian
 //! ```
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
+
+use host::{Files, Opened};
 
 use crate::log::{LogError, failed};
 use crate::types::{LeaderId, Vote};
@@ -16,25 +17,29 @@ const MAGIC: &[u8; 16] = b"heorot vote 1\n\0\0";
 const BYTES: usize = 16 + 24 + 4;
 
 /// What was saved in `dir`, if anything was.
-pub(crate) fn read(dir: &Path) -> Result<Option<Vote>, LogError> {
+pub(crate) fn read(files: &dyn Files, dir: &Path) -> Result<Option<Vote>, LogError> {
     let path = dir.join(FILE);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(failed("read", &path)(e)),
+    let read = || {
+        let file = files.open(&path, Opened::Read)?;
+        let mut bytes = vec![0; file.bytes()? as usize];
+        file.read_at(&mut bytes, 0).map(|()| bytes)
     };
-    decode(&bytes).map(Some).ok_or(LogError::DamagedVote(path))
+    match read() {
+        Ok(bytes) => decode(&bytes).map(Some).ok_or(LogError::DamagedVote(path)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(failed("read", &path)(e)),
+    }
 }
 
 /// On disk when this returns.
-pub(crate) fn write(dir: &Path, vote: &Vote) -> Result<(), LogError> {
+pub(crate) fn write(files: &dyn Files, dir: &Path, vote: &Vote) -> Result<(), LogError> {
     let (path, temporary) = (dir.join(FILE), dir.join("vote.tmp"));
     let replace = || {
-        let mut file = File::create(&temporary)?;
-        file.write_all(&encode(vote))?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)?;
-        File::open(dir)?.sync_all()
+        let file = files.open(&temporary, Opened::New)?;
+        file.write_at(&encode(vote), 0)?;
+        file.sync()?;
+        files.rename(&temporary, &path)?;
+        files.sync_dir(dir)
     };
     replace().map_err(failed("write", &path))
 }
@@ -62,21 +67,23 @@ fn decode(bytes: &[u8]) -> Option<Vote> {
 
 #[cfg(test)]
 mod tests {
+    use host::SystemFiles;
+
     use super::*;
 
     #[test]
     fn the_last_vote_is_read_back_and_a_damaged_one_is_said() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read(dir.path()).unwrap(), None);
+        assert_eq!(read(&SystemFiles, dir.path()).unwrap(), None);
         for (term, committed) in [(3, false), (4, true)] {
             let vote = Vote { leader_id: LeaderId { term, node_id: 2 }, committed };
-            write(dir.path(), &vote).unwrap();
-            assert_eq!(read(dir.path()).unwrap(), Some(vote));
+            write(&SystemFiles, dir.path(), &vote).unwrap();
+            assert_eq!(read(&SystemFiles, dir.path()).unwrap(), Some(vote));
         }
         let path = dir.path().join(FILE);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[20] ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        assert!(matches!(read(dir.path()), Err(LogError::DamagedVote(_))));
+        assert!(matches!(read(&SystemFiles, dir.path()), Err(LogError::DamagedVote(_))));
     }
 }

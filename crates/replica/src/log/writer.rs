@@ -1,16 +1,19 @@
-//! The one thread that writes the log: it drains what waits, syncs once for all of it, and calls back in order.
+//! The one thread that writes the log (a task, in a simulation): it drains what waits, syncs once for all of it, and calls
+//! back in order.
 
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::io;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openraft::storage::IOFlushed;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::log::disk::Disk;
+use crate::log::segments::Place;
 use crate::log::{LogError, Memory, vote};
 use crate::types::{Entry, LogId, Types, Vote};
+use crate::work::{Pace, Running, Work};
 
 /// Entries in one batch: bounds how long its first waits for its last.
 const BATCH_MAX: usize = 1024;
@@ -33,51 +36,50 @@ pub(crate) enum Job {
 
 /// The thread's own.
 pub(crate) struct Writer {
-    pub dir: PathBuf,
+    pub place: Place,
     pub disk: Disk,
     pub memory: Arc<Mutex<Memory>>,
+    /// Why it can no longer be written: everybody who asks is told.
+    pub failure: Option<String>,
 }
 
 impl Writer {
-    /// Works until nobody asks any more, or until the disk fails: then everybody who asks is told why.
-    pub(crate) fn run(mut self, jobs: Receiver<Job>) {
+    /// Does one job, with those of `more` that can be done with it. Returns one that cannot; `Close` where that was it.
+    fn step(&mut self, job: Job, more: &mut dyn FnMut() -> Option<Job>) -> Option<Job> {
         let mut waiting = None;
-        let mut failure: Option<String> = None;
-        while let Some(job) = waiting.take().or_else(|| jobs.recv().ok()) {
-            let outcome = match &failure {
-                Some(reason) => Err(reason.clone()),
-                None => Ok(()),
-            };
-            let outcome = match job {
-                Job::Append(entries, callback) => {
-                    let mut batch = Batch { entries, callbacks: vec![callback] };
-                    waiting = batch.gather(&jobs);
-                    let outcome = outcome.and_then(|()| self.append(&batch.entries));
-                    batch.callbacks.into_iter().for_each(|callback| {
-                        callback.io_completed(outcome.clone().map_err(std::io::Error::other));
-                    });
-                    outcome
-                }
-                Job::Vote(vote, done) => {
-                    let outcome =
-                        outcome.and_then(|()| vote::write(&self.dir, &vote).map_err(|e| e.to_string()));
-                    let _ = done.send(outcome.clone());
-                    outcome
-                }
-                Job::Truncate(last) => {
-                    outcome.and_then(|()| self.disk.truncate(last).map_err(|e| e.to_string()))
-                }
-                Job::Close => return,
-                Job::Purge(upto) => outcome.and_then(|()| self.disk.purge(upto).map_err(|e| e.to_string())),
-            };
-            if let Err(reason) = outcome
-                && failure.is_none()
-            {
-                tracing::error!(%reason, "the metadata log fails");
-                Memory::lock(&self.memory).failure = Some(reason.clone());
-                failure = Some(reason);
+        let outcome = match &self.failure {
+            Some(reason) => Err(reason.clone()),
+            None => Ok(()),
+        };
+        let outcome = match job {
+            Job::Append(entries, callback) => {
+                let mut batch = Batch { entries, callbacks: vec![callback] };
+                waiting = batch.gather(more);
+                let outcome = outcome.and_then(|()| self.append(&batch.entries));
+                batch.callbacks.into_iter().for_each(|callback| {
+                    callback.io_completed(outcome.clone().map_err(io::Error::other));
+                });
+                outcome
             }
+            Job::Vote(vote, done) => {
+                let outcome = outcome.and_then(|()| {
+                    vote::write(&*self.place.files, &self.place.dir, &vote).map_err(|e| e.to_string())
+                });
+                let _ = done.send(outcome.clone());
+                outcome
+            }
+            Job::Truncate(last) => outcome.and_then(|()| self.disk.truncate(last).map_err(|e| e.to_string())),
+            Job::Close => return Some(Job::Close),
+            Job::Purge(upto) => outcome.and_then(|()| self.disk.purge(upto).map_err(|e| e.to_string())),
+        };
+        if let Err(reason) = outcome
+            && self.failure.is_none()
+        {
+            tracing::error!(%reason, "the metadata log fails");
+            Memory::lock(&self.memory).failure = Some(reason.clone());
+            self.failure = Some(reason);
         }
+        waiting
     }
 
     /// Waits while the disk is full: what was ordered cannot be refused any more.
@@ -115,29 +117,79 @@ struct Batch {
 
 impl Batch {
     /// Takes all that waits and fits; returns a job that does not.
-    fn gather(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
+    fn gather(&mut self, more: &mut dyn FnMut() -> Option<Job>) -> Option<Job> {
         let mut bytes: usize = self.entries.iter().map(super::data_bytes).sum();
         while self.entries.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
-            match jobs.try_recv() {
-                Ok(Job::Append(entries, callback)) => {
+            match more() {
+                Some(Job::Append(entries, callback)) => {
                     bytes += entries.iter().map(super::data_bytes).sum::<usize>();
                     self.entries.extend(entries);
                     self.callbacks.push(callback);
                 }
-                Ok(other) => return Some(other),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return None,
+                other => return other,
             }
         }
         None
     }
 }
 
-/// Starts the thread; returns where to ask.
-pub(crate) fn start(
-    writer: Writer,
-    queue: usize,
-) -> std::io::Result<(SyncSender<Job>, std::thread::JoinHandle<()>)> {
+/// Where to ask the writer.
+#[derive(Clone)]
+pub(crate) enum Jobs {
+    Thread(SyncSender<Job>),
+    /// Without a bound: openraft has few in flight, and a task must not wait for another by standing still.
+    Task(mpsc::UnboundedSender<Job>),
+}
+
+impl Jobs {
+    pub(crate) fn ask(&self, job: Job) -> io::Result<()> {
+        let asked = match self {
+            Jobs::Thread(jobs) => jobs.send(job).map_err(drop),
+            Jobs::Task(jobs) => jobs.send(job).map_err(drop),
+        };
+        asked.map_err(|()| io::Error::other("the thread of the log ended"))
+    }
+}
+
+/// Starts it; returns where to ask.
+pub(crate) fn start(writer: Writer, queue: usize, work: &Work) -> io::Result<(Jobs, Running)> {
+    match &work.0 {
+        None => on_a_thread(writer, queue),
+        Some(pace) => Ok(as_a_task(writer, Arc::clone(pace))),
+    }
+}
+
+fn on_a_thread(mut writer: Writer, queue: usize) -> io::Result<(Jobs, Running)> {
     let (ask, jobs) = std::sync::mpsc::sync_channel(queue);
-    let thread = std::thread::Builder::new().name("log".into()).spawn(move || writer.run(jobs))?;
-    Ok((ask, thread))
+    let run = move || {
+        let mut waiting = None;
+        while let Some(job) = waiting.take().or_else(|| jobs.recv().ok()) {
+            waiting = writer.step(job, &mut || jobs.try_recv().ok());
+            if let Some(Job::Close) = waiting {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("log".into()).spawn(run)?;
+    Ok((Jobs::Thread(ask), Running::Thread(thread)))
+}
+
+fn as_a_task(mut writer: Writer, pace: Pace) -> (Jobs, Running) {
+    let (ask, mut jobs) = mpsc::unbounded_channel();
+    let task = tokio::spawn(async move {
+        let mut waiting = None;
+        loop {
+            let job = match waiting.take() {
+                Some(job) => Some(job),
+                None => jobs.recv().await,
+            };
+            let Some(job) = job else { return };
+            tokio::time::sleep(pace()).await;
+            waiting = writer.step(job, &mut || jobs.try_recv().ok());
+            if let Some(Job::Close) = waiting {
+                return;
+            }
+        }
+    });
+    (Jobs::Task(ask), Running::Task(task))
 }

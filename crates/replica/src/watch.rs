@@ -1,0 +1,246 @@
+//! A value that some set and others wait for, as tokio's `watch`; but who waits is woken in the order in which they came,
+//! where tokio draws it, from a seed that cannot be given. A simulation would not be the same twice.
+
+use std::ops::Deref;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use openraft::async_runtime::watch;
+use openraft::{OptionalSend, OptionalSync};
+use tokio::sync::Notify;
+
+struct Shared<T> {
+    value: RwLock<T>,
+    /// How often it was set.
+    version: AtomicU64,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+    closed: AtomicBool,
+    set: Notify,
+}
+
+impl<T> Shared<T> {
+    fn read(&self) -> Seen<'_, T> {
+        Seen(self.value.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The value; whoever sets it waits while this is held.
+pub struct Seen<'a, T>(RwLockReadGuard<'a, T>);
+
+impl<T> Deref for Seen<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Sets the value.
+pub struct Sender<T>(Arc<Shared<T>>);
+
+/// Sees the value, and waits for the next.
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    seen: u64,
+}
+
+/// Nobody sets the value any more.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+/// One that is `value` first.
+pub(crate) fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared {
+        value: RwLock::new(value),
+        version: AtomicU64::new(0),
+        senders: AtomicUsize::new(1),
+        receivers: AtomicUsize::new(1),
+        closed: AtomicBool::new(false),
+        set: Notify::new(),
+    });
+    (Sender(Arc::clone(&shared)), Receiver { shared, seen: 0 })
+}
+
+impl<T> Sender<T> {
+    pub(crate) fn set(&self, value: T) {
+        self.set_if(|present| {
+            *present = value;
+            true
+        });
+    }
+
+    /// Tells who waits if `modify` says that it changed something.
+    fn set_if(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
+        {
+            let mut value = self.0.value.write().unwrap_or_else(PoisonError::into_inner);
+            if !modify(&mut value) {
+                return false;
+            }
+            self.0.version.fetch_add(1, Ordering::Release);
+        }
+        self.0.set.notify_waiters();
+        true
+    }
+
+    pub(crate) fn get(&self) -> Seen<'_, T> {
+        self.0.read()
+    }
+}
+
+impl<T> Receiver<T> {
+    pub(crate) fn get(&self) -> Seen<'_, T> {
+        self.shared.read()
+    }
+
+    /// The value, which [`Receiver::changed`] does not report again.
+    pub(crate) fn take(&mut self) -> Seen<'_, T> {
+        let value = self.shared.read();
+        self.seen = self.shared.version.load(Ordering::Acquire);
+        value
+    }
+
+    /// Has [`Receiver::changed`] report the value again.
+    pub(crate) fn again(&mut self) {
+        self.seen = u64::MAX;
+    }
+
+    /// Returns when the value is one that was not reported yet.
+    pub(crate) async fn changed(&mut self) -> Result<(), Closed> {
+        loop {
+            let mut set = pin!(self.shared.set.notified());
+            set.as_mut().enable();
+            let version = self.shared.version.load(Ordering::Acquire);
+            if version != self.seen {
+                self.seen = version;
+                return Ok(());
+            }
+            if self.shared.closed.load(Ordering::Acquire) {
+                return Err(Closed);
+            }
+            set.await;
+        }
+    }
+
+    /// Returns when the value is `right`.
+    pub(crate) async fn wait_for(&mut self, right: impl Fn(&T) -> bool) -> Result<Seen<'_, T>, Closed> {
+        while !right(&self.take()) {
+            self.changed().await?;
+        }
+        Ok(self.shared.read())
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.senders.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.closed.store(true, Ordering::Release);
+            self.0.set.notify_waiters();
+        }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        self.shared.receivers.fetch_add(1, Ordering::Relaxed);
+        Self { shared: Arc::clone(&self.shared), seen: self.seen }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.shared.receivers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The same, for openraft.
+pub struct Watch;
+
+impl watch::Watch for Watch {
+    type Sender<T: OptionalSend + OptionalSync> = Sender<T>;
+    type Receiver<T: OptionalSend + OptionalSync> = Receiver<T>;
+    type Ref<'a, T: OptionalSend + 'a> = Seen<'a, T>;
+
+    fn channel<T: OptionalSend + OptionalSync>(init: T) -> (Sender<T>, Receiver<T>) {
+        channel(init)
+    }
+}
+
+impl<T: OptionalSend + OptionalSync> watch::WatchSender<Watch, T> for Sender<T> {
+    fn send(&self, value: T) -> Result<(), watch::SendError<T>> {
+        if self.0.receivers.load(Ordering::Relaxed) == 0 {
+            return Err(watch::SendError(value));
+        }
+        self.set(value);
+        Ok(())
+    }
+
+    fn send_if_modified<F: FnOnce(&mut T) -> bool>(&self, modify: F) -> bool {
+        self.set_if(modify)
+    }
+
+    fn borrow_watched(&self) -> Seen<'_, T> {
+        self.get()
+    }
+
+    fn subscribe(&self) -> Receiver<T> {
+        self.0.receivers.fetch_add(1, Ordering::Relaxed);
+        Receiver { shared: Arc::clone(&self.0), seen: self.0.version.load(Ordering::Acquire) }
+    }
+}
+
+impl<T: OptionalSend + OptionalSync> watch::WatchReceiver<Watch, T> for Receiver<T> {
+    async fn changed(&mut self) -> Result<(), watch::RecvError> {
+        Receiver::changed(self).await.map_err(|Closed| watch::RecvError(()))
+    }
+
+    fn borrow_watched(&self) -> Seen<'_, T> {
+        self.get()
+    }
+
+    fn borrow_and_update(&mut self) -> Seen<'_, T> {
+        self.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_is_woken_in_turn_and_told_when_nobody_sets_it_any_more() {
+        let (sender, receiver) = channel(0);
+        let woken = Arc::new(Mutex::new(vec![]));
+        let wait = |n: u64| {
+            let (mut receiver, woken) = (receiver.clone(), Arc::clone(&woken));
+            tokio::spawn(async move {
+                let found = receiver.wait_for(|value| *value >= 7).await.map(|value| *value);
+                woken.lock().unwrap().push((n, found.ok()));
+                receiver.changed().await.is_err()
+            })
+        };
+        // A few: all have run when the one that yields runs again.
+        let waiting: Vec<_> = (0..20).map(wait).collect();
+        tokio::task::yield_now().await;
+        sender.set(3);
+        tokio::task::yield_now().await;
+        assert!(woken.lock().unwrap().is_empty());
+        sender.set(7);
+        tokio::task::yield_now().await;
+        assert_eq!(*woken.lock().unwrap(), (0..20).map(|n| (n, Some(7))).collect::<Vec<_>>());
+        drop(sender);
+        for task in waiting {
+            assert!(task.await.unwrap(), "closed");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where what waits for a disk is done: on threads of their own; in a simulation, which has but one thread and its own
+//! time, on the task that asks.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use host::{Files, SystemFiles};
+
+use crate::log::SEGMENT_BYTES;
+
+/// What stays of the log behind what the store has: a member that was away for less need not be sent a snapshot.
+const LOG_KEPT_BYTES: u64 = 64 << 20;
+
+/// How long the disk takes for something; asked before each time.
+pub type Pace = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// What a replica is run on.
+#[derive(Clone)]
+pub struct Ground {
+    /// Where log and snapshots are.
+    pub files: Arc<dyn Files>,
+    /// The length of the log's segments.
+    pub segment_bytes: u64,
+    /// How much of the log stays that this member does not need any more.
+    pub log_kept_bytes: u64,
+    /// None: the machine, with threads. Some: a simulation, with one thread and a disk that takes so long.
+    pub pace: Option<Pace>,
+}
+
+impl Default for Ground {
+    /// The machine.
+    fn default() -> Self {
+        let files = Arc::new(SystemFiles);
+        Self { files, segment_bytes: SEGMENT_BYTES, log_kept_bytes: LOG_KEPT_BYTES, pace: None }
+    }
+}
+
+/// The part of [`Ground`] that says where work is done.
+#[derive(Clone)]
+pub(crate) struct Work(pub Option<Pace>);
+
+impl Work {
+    /// Has `work` done. An error is a panic of it.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, String> {
+        match &self.0 {
+            None => tokio::task::spawn_blocking(work).await.map_err(|e| e.to_string()),
+            Some(pace) => {
+                tokio::time::sleep(pace()).await;
+                Ok(work())
+            }
+        }
+    }
+}
+
+/// What was started, to be waited for at its end.
+pub(crate) enum Running {
+    Thread(JoinHandle<()>),
+    Task(tokio::task::JoinHandle<()>),
+}
+
+impl Running {
+    /// A task is waited for in vain where nothing else can run meanwhile: see [`Running::ended`].
+    pub(crate) fn join(self) {
+        if let Running::Thread(thread) = self {
+            let _ = thread.join();
+        }
+    }
+
+    pub(crate) async fn ended(self) {
+        match self {
+            Running::Thread(thread) => drop(thread.join()),
+            Running::Task(task) => drop(pin!(task).await),
+        }
+    }
+}
