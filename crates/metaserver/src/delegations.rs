@@ -103,6 +103,13 @@ impl Delegations {
     }
 
     /// It has acknowledged all, or is gone.
+    /// These have revoked delegations, and no others.
+    pub(crate) fn set_revoked(&self, clients: impl IntoIterator<Item = ClientId>) {
+        if let Ok(mut revoked) = self.revoked.lock() {
+            *revoked = clients.into_iter().collect();
+        }
+    }
+
     pub(crate) fn forget_revoked(&self, client: ClientId) {
         if let Ok(mut revoked) = self.revoked.lock() {
             revoked.remove(&client);

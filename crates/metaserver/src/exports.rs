@@ -7,6 +7,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::consistency::Consistency;
+
 /// The user and group of calls by nobody, unless an export names others.
 pub const NOBODY: u32 = 65534;
 /// Networks of all exports together: each request looks through them.
@@ -118,6 +120,8 @@ pub struct Rules {
     pub anonymous_gid: u32,
     /// Only source ports below 1024 are served, which only a client's root can use.
     pub secure: bool,
+    /// How new what they read is, where there are several metaservers.
+    pub consistency: Consistency,
 }
 
 impl Rules {
@@ -129,6 +133,7 @@ impl Rules {
         anonymous_uid: NOBODY,
         anonymous_gid: NOBODY,
         secure: true,
+        consistency: Consistency::Strict,
     };
     /// Everything for everybody: for a machine's own address.
     pub const OPEN: Rules = Rules { squash: Squash::None, secure: false, ..Rules::SAFE };

@@ -114,6 +114,11 @@ impl Leases {
         self.known.lock().is_ok_and(|known| known.get(&client).is_some_and(|lease| lease.lapsed))
     }
 
+    /// All that are known.
+    pub(crate) fn clients(&self) -> Vec<ClientId> {
+        self.known.lock().map_or(vec![], |known| known.keys().copied().collect())
+    }
+
     pub(crate) fn forget(&self, client: ClientId) {
         if let Ok(mut known) = self.known.lock() {
             known.remove(&client);

@@ -13,6 +13,7 @@ mod attributes;
 mod attributes3;
 mod callback;
 mod cluster_program;
+mod consistency;
 mod copy;
 mod data_servers;
 mod delegations;
@@ -45,6 +46,7 @@ mod work;
 mod xattrs;
 
 pub use admin::{AdminError, DataServerReport, StatusReport, StripeReport};
+pub use consistency::Consistency;
 pub use data_servers::TargetReport;
 pub use exports::{Access, Export, Exports, NETWORKS_MAX, NOBODY, Network, Rules, Squash};
 pub use members::{Members, serve_members};

@@ -17,6 +17,7 @@ use wire::handle::{FileHandle, HandleKey};
 use wire::nfs4::Status;
 
 use crate::admission::CurrentExports;
+use crate::consistency::Asked;
 use crate::data_servers::DataServers;
 use crate::delegations::{Delegations, may_be_in_the_way};
 use crate::errors::{refused, replica_failed, store_failed};
@@ -68,6 +69,7 @@ pub struct Metaserver {
     default_stripe: RwLock<DefaultStripe>,
     owners: RwLock<Arc<Owners>>,
     pub(crate) exports: CurrentExports,
+    pub(crate) asked: Asked,
     pub(crate) sessions: Sessions,
     pub(crate) leases: Leases,
     pub(crate) recalls: Recalls,
@@ -123,6 +125,7 @@ impl Metaserver {
             key,
             data,
             placement,
+            asked: Asked::default(),
             sessions: Sessions::default(),
             leases: Leases::default(),
             recalls: Recalls::default(),
@@ -222,8 +225,11 @@ impl Metaserver {
     /// Returns when views have everything that any metaserver had acknowledged before this call; `Delay` when nobody leads
     /// for so long that the client is better told to come again than kept.
     pub(crate) async fn see_all(&self) -> Result<(), Status> {
+        let began = self.clock.monotonic();
         let seen = tokio::time::timeout(LEADERLESS_MAX, self.replica.barrier()).await;
-        seen.map_err(|_| Status::Delay)?.map_err(replica_failed)
+        seen.map_err(|_| Status::Delay)?.map_err(replica_failed)?;
+        self.asked.note(began);
+        Ok(())
     }
 
     /// A view that has everything that this metaserver has acknowledged, and all that was there when

@@ -9,6 +9,7 @@ use nfs::{CompoundContext, Metrics, Nfs4, Session};
 use store::View;
 use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
 
+use crate::consistency::may_be_lazy;
 use crate::errors::{refused, store_failed};
 use crate::user::User;
 use crate::{Metaserver, ops};
@@ -27,6 +28,8 @@ pub struct Current {
 pub struct Compound {
     pub(crate) current: Option<Current>,
     pub(crate) saved: Option<Current>,
+    /// What was answered before this compound is seen by its operations.
+    sees_all: bool,
     /// Commands proposed so far: with session, slot and sequence it names each of them.
     commands: u32,
 }
@@ -245,9 +248,9 @@ impl Nfs4 for Metaserver {
         self.replica.is_alone()
     }
 
-    async fn sequenced(&self, session: &Session) -> Result<u32, Status> {
+    async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {
         // Once for all operations of the compound: what each reads is then as new as the compound.
-        self.see_all().await?;
+        context.state.sees_all = self.before_compound(&context.connection, session.id()).await?;
         let client = ClientId(session.client());
         self.renew(client).await.map_err(|_| Status::BadSession)?;
         let revoked = self.delegations.has_revoked(client);
@@ -267,6 +270,12 @@ impl Nfs4 for Metaserver {
         let cx = context;
         if let Err(status) = self.admit(&cx.connection, &op) {
             return op.refused(status);
+        }
+        if cx.session.is_some() && !cx.state.sees_all && !may_be_lazy(&op) {
+            if let Err(status) = self.see_all().await {
+                return op.refused(status);
+            }
+            cx.state.sees_all = true;
         }
         match op {
             ArgOp::Access(args) => ResOp::Access(ops::access::access(self, cx, args)),

@@ -47,6 +47,8 @@ enum Event {
     Gone(ClientId),
     Revoked(ClientId),
     SessionsEnded,
+    /// Everything may be another.
+    Replaced,
 }
 
 /// What one metaserver asks another.
@@ -136,6 +138,11 @@ impl Observer for Upcalls {
         }
     }
 
+    fn replaced(&self) {
+        self.seen.event(Event::Replaced);
+        self.seen.flag(RETURNED | UNLOCKED | WORK);
+    }
+
     fn asked(&self, question: Bytes) -> Answered {
         let questions = self.questions.clone();
         Box::pin(async move {
@@ -180,6 +187,11 @@ impl Metaserver {
                 Event::Renewed(client) => self.leases.set_lapsed(client, false),
                 Event::Gone(client) => self.forget_client(client),
                 Event::Revoked(client) => self.delegations.note_revoked(client),
+                Event::Replaced => {
+                    if let Err(status) = self.read_again() {
+                        tracing::warn!(?status, "reading again what a snapshot brought");
+                    }
+                }
                 Event::SessionsEnded => {
                     if let Err(status) = self.forget_ended_sessions() {
                         tracing::warn!(?status, "looking for sessions that ended");
@@ -190,6 +202,27 @@ impl Metaserver {
         if flags & UNLOCKED != 0 {
             self.tell_all_lock_waiters();
         }
+    }
+
+    /// What is kept in memory, from the state machine, as when this server starts.
+    fn read_again(&self) -> Result<(), Status> {
+        let view = self.view()?;
+        for server in read::data_servers(&*view).map_err(store_failed)? {
+            self.data.learn(&server);
+        }
+        for device in read::devices(&*view).map_err(store_failed)? {
+            self.placement.learn(device.targets, device.id);
+        }
+        self.delegations.set_revoked(read::revoked(&*view).map_err(store_failed)?);
+        for client in self.leases.clients() {
+            match read::client(&*view, client).map_err(store_failed)? {
+                Some(record) => self.leases.set_lapsed(client, record.lapsed.is_some()),
+                None => self.forget_client(client),
+            }
+        }
+        drop(view);
+        self.learn_lapsed()?;
+        self.forget_ended_sessions()
     }
 
     /// A client that had nothing is gone when its lease runs out; another one keeps what it has, for now.

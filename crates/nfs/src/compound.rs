@@ -75,8 +75,12 @@ pub trait Nfs4: Send + Sync + 'static {
     }
 
     /// A request of this session begins: renews the client's lease. Returns SEQUENCE's status flags, or what SEQUENCE is
-    /// answered when the session turns out to have ended.
-    fn sequenced(&self, session: &Session) -> impl Future<Output = Result<u32, Status>> + Send;
+    /// answered when the session turns out to have ended. The connection is associated with the session after that.
+    fn sequenced(
+        &self,
+        session: &Session,
+        context: &mut CompoundContext<Self::State>,
+    ) -> impl Future<Output = Result<u32, Status>> + Send;
 
     /// Carries out one operation.
     fn operation(
@@ -244,7 +248,7 @@ async fn in_session<N: Nfs4>(
     // Here, not when the session is made: it may be one that another life of this server made.
     session.back.set_minor_version(header.minor_version);
     let slot = SlotGuard { session: &session, slot: args.slotid, sequence: args.sequenceid };
-    let status_flags = match server.sequenced(&session).await {
+    let status_flags = match server.sequenced(&session, &mut context).await {
         Ok(flags) => flags,
         Err(status) => return refuse(results, status),
     };

@@ -41,6 +41,10 @@ pub trait Observer: Send + Sync + 'static {
     /// command, in order, on the thread of consensus: it must not take long.
     fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply);
 
+    /// The store was replaced whole by another member's, which was ahead: a view taken now shows what commands did that
+    /// this member was never told of.
+    fn replaced(&self);
+
     /// Another member's user asks: see [`crate::Replica::ask`].
     fn asked(&self, question: Bytes) -> Answered;
 }
@@ -48,6 +52,8 @@ pub trait Observer: Send + Sync + 'static {
 /// Nobody.
 impl Observer for () {
     fn applied(&self, _: u64, _: &Proposal, _: &Reply) {}
+
+    fn replaced(&self) {}
 
     fn asked(&self, _: Bytes) -> Answered {
         Box::pin(std::future::ready(Bytes::new()))
@@ -164,6 +170,7 @@ impl RaftStateMachine<Types> for Machine {
         self.work.run(install).await.map_err(io::Error::other)??;
         (self.applied, self.members) = (meta.last_log_id, meta.last_membership.clone());
         self.log.members_before(self.members.membership());
+        self.observer.replaced();
         let next = self.applied.next_index();
         self.progress.set(next);
         self.log.applied(next);

@@ -56,7 +56,7 @@ impl Nfs4 for NfsServer {
         self.clients.session(id)
     }
 
-    async fn sequenced(&self, _: &Session) -> Result<u32, Status> {
+    async fn sequenced(&self, _: &Session, _: &mut CompoundContext<State>) -> Result<u32, Status> {
         Ok(0)
     }
 

@@ -1,12 +1,12 @@
 //! The `[[export]]` sections of a metaserver's configuration: who may do what, from where.
 
-use metaserver::{Access, Export, Exports, NETWORKS_MAX, NOBODY, Network, Rules, Squash};
+use metaserver::{Access, Consistency, Export, Exports, NETWORKS_MAX, NOBODY, Network, Rules, Squash};
 use toml::de::DeValue;
 
 use super::{ConfigError, Parsed, Reader, boolean, integer, string};
 
-pub(crate) const KEYS: [&str; 7] =
-    ["path", "clients", "access", "squash", "anonymous_uid", "anonymous_gid", "secure"];
+pub(crate) const KEYS: [&str; 8] =
+    ["path", "clients", "access", "squash", "anonymous_uid", "anonymous_gid", "secure", "consistency"];
 
 const CLIENTS: &str = "networks and addresses, such as [\"10.0.0.0/8\", \"fd00::/8\", \"192.168.1.7\"], or \"*\" for \
                        everybody";
@@ -67,6 +67,13 @@ fn export(section: &Reader<'_>) -> Result<Export, ConfigError> {
         anonymous_uid: id("anonymous_uid")?.unwrap_or(NOBODY),
         anonymous_gid: id("anonymous_gid")?.unwrap_or(NOBODY),
         secure: section.optional("secure", "true or false", boolean)?.unwrap_or(Rules::SAFE.secure),
+        consistency: section
+            .optional("consistency", "\"strict\" or \"lazy\"", |v| match string(v)?.as_str() {
+                "strict" => Ok(Consistency::Strict),
+                "lazy" => Ok(Consistency::Lazy),
+                other => Err(format!("{other:?} is neither")),
+            })?
+            .unwrap_or(Rules::SAFE.consistency),
     };
     Ok(Export { clients: section.required("clients", CLIENTS, clients)?, rules })
 }
@@ -111,7 +118,7 @@ mod tests {
         let all = parse(
             "[[export]]\nclients = '10.0.0.0/8'\n\
              [[export]]\npath = '/'\nclients = ['192.168.1.7', 'fd00::/8']\naccess = 'ro'\nsquash = 'all'\n\
-             anonymous_uid = 99\nanonymous_gid = 98\nsecure = false\n",
+             anonymous_uid = 99\nanonymous_gid = 98\nsecure = false\nconsistency = 'lazy'\n",
         )
         .unwrap();
         assert_eq!(rules(&all, "10.1.1.1"), Some(Rules::SAFE));
@@ -121,6 +128,7 @@ mod tests {
             anonymous_uid: 99,
             anonymous_gid: 98,
             secure: false,
+            consistency: Consistency::Lazy,
         };
         assert_eq!((rules(&all, "192.168.1.7"), rules(&all, "fd00::1")), (Some(second), Some(second)));
         assert_eq!(rules(&all, "127.0.0.1"), None, "nobody else");
@@ -160,6 +168,10 @@ mod tests {
             (
                 "[[export]]\nclients = '*'\naccess = 'readonly'",
                 "5: `access` is not right: \"readonly\" is neither; it must be \"rw\" or \"ro\"",
+            ),
+            (
+                "[[export]]\nclients = '*'\nconsistency = 'eventual'",
+                "5: `consistency` is not right: \"eventual\" is neither; it must be \"strict\" or \"lazy\"",
             ),
             (
                 "[[export]]\nclients = '*'\nsquash = false",

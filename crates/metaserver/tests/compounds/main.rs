@@ -2,11 +2,14 @@
 //! moves it: what RFC 8881 says of clients, sessions, leases and states, where no real client would go.
 
 mod attributes;
+mod consistency;
 mod courtesy;
 mod procedures3;
 mod ranges;
 mod raw;
 mod replies3;
 mod sessions;
+mod snapshot;
 mod states;
+mod three;
 mod world;

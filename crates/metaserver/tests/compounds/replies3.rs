@@ -30,7 +30,7 @@ pub async fn truncate(raw: &mut Raw, root: &Bytes, name: &'static str) -> Option
     done.err().map(|failure| failure.status)
 }
 
-fn at(dir: &Bytes, name: &'static str) -> DirOpArgs {
+pub fn at(dir: &Bytes, name: &'static str) -> DirOpArgs {
     DirOpArgs { dir: FileHandle::from(dir.clone()), name: Bytes::from_static(name.as_bytes()) }
 }
 

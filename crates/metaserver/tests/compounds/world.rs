@@ -18,14 +18,15 @@ use wire::handle::HandleKey;
 /// Of leases, on a clock that stands still.
 pub const LEASE: Duration = Duration::from_millis(400);
 /// Longer than anything takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A metaserver that can be started again over the same state.
 pub struct World {
     pub clock: Arc<ManualClock>,
     pub server: nfs::Server,
-    replica: Replica,
+    pub replica: Replica,
     pub metaserver: Arc<Metaserver>,
+    rules: Rules,
     life: u64,
     _dir: TempDir,
 }
@@ -34,13 +35,18 @@ fn peer_key() -> PeerKey {
     PeerKey { cluster: [7; 16], secret: [8; 32] }
 }
 
-async fn serve(replica: &Replica, clock: &Arc<ManualClock>, life: u64) -> (Arc<Metaserver>, nfs::Server) {
+async fn serve(
+    replica: &Replica,
+    clock: &Arc<ManualClock>,
+    rules: Rules,
+    life: u64,
+) -> (Arc<Metaserver>, nfs::Server) {
     let config = MetaserverConfig {
         volume: 1,
         cluster: [7; 16],
         lease: LEASE,
         stripe: DefaultStripe { unit: StripeUnit::DEFAULT, columns: 1 },
-        exports: Exports::everybody(Rules::OPEN),
+        exports: Exports::everybody(rules),
         clean_every: Duration::from_secs(3600),
     };
     let clock: Arc<dyn host::Clock> = Arc::clone(clock) as _;
@@ -85,9 +91,13 @@ impl World {
         let stamp = Stamp { random: 0x1234_5678_9abc_def0, ..Stamp::default() };
         let store = Arc::new(MemoryStore::new());
         let replica = Replica::open(config, store, stamp, Arc::new(()), Arc::new(())).expect("a replica");
-        let clock = Arc::new(ManualClock::default());
-        let (metaserver, server) = serve(&replica, &clock, 1).await;
-        Self { clock, server, replica, metaserver, life: 1, _dir: dir }
+        Self::over(replica, dir, Arc::new(ManualClock::default()), Rules::OPEN).await
+    }
+
+    /// A metaserver over a replica that has its files in `dir`.
+    pub async fn over(replica: Replica, dir: TempDir, clock: Arc<ManualClock>, rules: Rules) -> Self {
+        let (metaserver, server) = serve(&replica, &clock, rules, 1).await;
+        Self { clock, server, replica, metaserver, rules, life: 1, _dir: dir }
     }
 
     /// The server dies and comes back: what it had in memory is gone, what it acknowledged is not.
@@ -95,7 +105,7 @@ impl World {
         self.metaserver.stop();
         self.server.stop();
         self.life += 1;
-        (self.metaserver, self.server) = serve(&self.replica, &self.clock, self.life).await;
+        (self.metaserver, self.server) = serve(&self.replica, &self.clock, self.rules, self.life).await;
     }
 
     /// The record of a client, if it is there yet.

@@ -1,0 +1,145 @@
+//! When a metaserver asks the leader whether it has all that others have answered, before it reads.
+//!
+//! *Strict*: before every compound and call, so that every read sees every change that was answered before it.
+//!
+//! *Lazy*: where close-to-open asks for it. OPEN and LOCK, whatever makes a change, and in NFSv3 GETATTR and LOOKUP, which is
+//! how its clients open, see all that was answered before them; what the same client then reads at this metaserver is at
+//! least as new. Other reads may miss what another client did at another metaserver a moment ago. Two bounds keep that
+//! from being more:
+//!
+//! - a client's own changes are made here, or it has come over a new connection, whose first call asks;
+//! - the leader was asked within the last [`LAZY_MAX`], so that one that is cut off shows nothing older.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nfs::Connection;
+use wire::nfs3;
+use wire::nfs4::{ArgOp, SessionId, Status};
+
+use crate::Metaserver;
+
+/// What a lazy read shows is this old at most: what Linux' own caches may be at their shortest (`acregmin` is 3 s).
+const LAZY_MAX: Duration = Duration::from_secs(1);
+
+/// In the place of a session, for NFSv3, which has none.
+const NO_SESSION: SessionId = SessionId([0; 16]);
+
+/// How new what clients read is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consistency {
+    /// As new as all that was answered, by any metaserver, before the read arrived.
+    Strict,
+    /// As close-to-open asks for.
+    Lazy,
+}
+
+/// When the leader was asked last, in milliseconds of the monotonic clock, and one; 0: never.
+#[derive(Default)]
+pub(crate) struct Asked(AtomicU64);
+
+impl Asked {
+    pub(crate) fn note(&self, at: Duration) {
+        self.0.fetch_max(at.as_millis() as u64 + 1, Ordering::Relaxed);
+    }
+
+    fn is_recent(&self, now: Duration) -> bool {
+        let at = self.0.load(Ordering::Relaxed);
+        at > 0 && (now.as_millis() as u64 + 1).saturating_sub(at) < LAZY_MAX.as_millis() as u64
+    }
+}
+
+impl Metaserver {
+    /// Before a compound of `session` that came over `connection`. Whether all that was answered before it is seen: else
+    /// its operations see to that, with [`may_be_lazy`].
+    pub(crate) async fn before_compound(
+        &self,
+        connection: &Connection,
+        session: SessionId,
+    ) -> Result<bool, Status> {
+        if self.may_read_lazily(connection, session) {
+            return Ok(false);
+        }
+        self.see_all().await.map(|()| true)
+    }
+
+    /// Before a call of NFSv3.
+    pub(crate) async fn before_call3(
+        &self,
+        connection: &Connection,
+        procedure: nfs3::Procedure,
+    ) -> Result<(), Status> {
+        if may_be_lazy3(procedure) && self.may_read_lazily(connection, NO_SESSION) {
+            return Ok(());
+        }
+        self.see_all().await?;
+        connection.associate(NO_SESSION);
+        Ok(())
+    }
+
+    fn may_read_lazily(&self, connection: &Connection, session: SessionId) -> bool {
+        self.rules(connection).is_ok_and(|rules| rules.consistency == Consistency::Lazy)
+            // What the client did at another metaserver, before it came to this one, is its own.
+            && connection.is_associated(session)
+            && self.asked.is_recent(self.clock.monotonic())
+    }
+}
+
+/// What only reads, and need not see what others did a moment ago.
+pub(crate) fn may_be_lazy(op: &ArgOp) -> bool {
+    matches!(
+        op,
+        ArgOp::PutFh(_)
+            | ArgOp::PutRootFh
+            | ArgOp::PutPubFh
+            | ArgOp::SaveFh
+            | ArgOp::RestoreFh
+            | ArgOp::GetFh
+            | ArgOp::GetAttr(_)
+            | ArgOp::Access(_)
+            | ArgOp::Lookup(_)
+            | ArgOp::LookupP
+            | ArgOp::Verify(_)
+            | ArgOp::NVerify(_)
+            | ArgOp::Read(_)
+            | ArgOp::ReadPlus(_)
+            | ArgOp::ReadDir(_)
+            | ArgOp::ReadLink
+            | ArgOp::Seek(_)
+            | ArgOp::GetXattr(_)
+            | ArgOp::ListXattrs(_)
+            | ArgOp::SecInfo(_)
+            | ArgOp::SecInfoNoName(_)
+            | ArgOp::GetDeviceInfo(_)
+            | ArgOp::IoAdvise(_)
+            | ArgOp::LayoutStats(_)
+            | ArgOp::Illegal(_)
+    )
+}
+
+fn may_be_lazy3(procedure: nfs3::Procedure) -> bool {
+    use nfs3::Procedure as P;
+    match procedure {
+        P::Access | P::ReadLink | P::Read | P::ReadDir | P::ReadDirPlus => true,
+        P::Null | P::FsStat | P::FsInfo | P::PathConf => true,
+        // How a client opens a file; and what makes a change.
+        P::GetAttr | P::Lookup => false,
+        P::SetAttr | P::Write | P::Create | P::MkDir | P::SymLink | P::MkNod => false,
+        P::Remove | P::RmDir | P::Rename | P::Link | P::Commit => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_is_recent_for_a_second() {
+        let (asked, ms) = (Asked::default(), Duration::from_millis);
+        assert!(!asked.is_recent(ms(5)), "never asked");
+        asked.note(ms(7000));
+        asked.note(ms(6000)); // took longer
+        assert!(asked.is_recent(ms(7000)) && asked.is_recent(ms(7999)));
+        assert!(!asked.is_recent(ms(8000)));
+    }
+}
