@@ -68,7 +68,10 @@ impl Three {
             let replica = tokio::task::spawn_blocking(open).await.expect("runs").expect("a replica");
             wires.members.lock().unwrap().insert(member(id).address, replica.clone());
             if id > 1 {
-                replica.join(&member(1).address, member(id), Part::Voter, PATIENCE).await.expect("is taken in");
+                replica
+                    .join(&member(1).address, member(id), Part::Voter, PATIENCE)
+                    .await
+                    .expect("is taken in");
             }
             replica.ready().await.expect("is ready");
             worlds.push(World::over(replica, dir, Arc::clone(&clock), rules).await);
@@ -84,7 +87,7 @@ impl Three {
 
     /// What others do from now on does not come to metaserver `n`.
     pub fn hold(&self, n: usize) {
-        self.wires.held.send_modify(|held| drop(held.insert(member(n as u64 + 1).address)));
+        self.wires.held.send_modify(|held| held.extend([member(n as u64 + 1).address]));
     }
 
     pub fn let_go(&self) {

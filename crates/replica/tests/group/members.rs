@@ -87,6 +87,7 @@ async fn a_leader_that_is_removed_hands_over_first_and_stops() {
     group.stop(leader, true).await;
     stop.store(true, Ordering::Relaxed);
     let count = work.await.unwrap();
+    assert!(reads(&others[0], &format!("busy{}", count - 1)).await);
     assert_eq!((0..count).filter(|n| !has(&others[0], &format!("busy{n}"))).count(), 0, "of {count}");
     assert_eq!(votes(&others[0]).len(), 2);
     drop(others);
