@@ -42,7 +42,7 @@ mod work;
 
 pub use log::LogError;
 pub use log::record::read_and_write;
-pub use machine::{Answered, Observer};
+pub use machine::{Answered, Observer, applied_next};
 pub use membership::{MemberChange, Part, VOTERS_MAX};
 pub use replica::{Replica, ReplicaConfig, ReplicaError, Standing};
 pub use runtime::seed_thread;

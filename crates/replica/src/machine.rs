@@ -209,6 +209,14 @@ impl RaftSnapshotBuilder<Types> for Builder {
     }
 }
 
+/// The index after the last command that a view shows.
+///
+/// # Errors
+/// [`StoreError`] when the store fails, or is damaged.
+pub fn applied_next(view: &dyn View) -> Result<u64, StoreError> {
+    applied(view).map(|(last, _)| last.next_index())
+}
+
 /// The last entry that a view has, and who belonged to the group then.
 pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembership), StoreError> {
     let log_id =

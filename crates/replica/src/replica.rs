@@ -312,6 +312,8 @@ impl Replica {
                     return;
                 }
             }
+            // Consensus has ended: who asks again and again is not to spin.
+            std::future::pending().await
         };
         let _ = tokio::time::timeout(LEADER_WAIT, another).await;
     }
@@ -510,6 +512,7 @@ impl Replica {
     fn check(&self) -> Result<(), ReplicaError> {
         match &*self.failure.get() {
             Some(reason) => Err(ReplicaError::Failed(reason.clone())),
+            None if self.progress.is_closed() => Err(ReplicaError::Failed("stopped".into())),
             None => Ok(()),
         }
     }

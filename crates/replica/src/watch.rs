@@ -101,6 +101,11 @@ impl<T> Receiver<T> {
         value
     }
 
+    /// Whether nobody sets it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Acquire)
+    }
+
     /// Has [`Receiver::changed`] report the value again.
     pub(crate) fn again(&mut self) {
         self.seen = u64::MAX;
