@@ -2,11 +2,12 @@
 
 HEOROT := $(CURDIR)/target/release/heorot
 
-.PHONY: help setup build test lint demo soak bench compare-fio lab directory size fuzz fix
+.PHONY: help setup build test lint demo soak sim bench compare-fio lab directory size fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check and test, as CI runs them'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
+	@echo 'make sim     simulated clusters of metaservers, SEEDS=20000 of them from FIRST=501 on; see docs/simulation.md'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
 	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; LABS="lab/one-client.toml"'
@@ -28,8 +29,10 @@ lint:
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir target
 
-# The end-to-end tests start the release binary: a debug build is too slow to be timed by a kernel.
+# The end-to-end tests start the release binary: a debug build is too slow to be timed by a kernel. So is the simulation in
+# one: there it runs a few seeds only.
 test: setup lint build
+	cargo test --release -p sim
 	HEOROT_BIN=$(HEOROT) cargo test --workspace
 
 demo: setup build
@@ -37,6 +40,11 @@ demo: setup build
 
 soak: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_SOAK_HOURS=$(or $(HOURS),8) cargo test -p tests --test kill_rounds -- --ignored --nocapture
+
+# Needs nothing of the machine; CI runs the first 500.
+sim:
+	HEOROT_SIM_SEEDS=$(or $(SEEDS),20000) HEOROT_SIM_FIRST=$(or $(FIRST),501) \
+		cargo test --release -p sim --test seeds -- --nocapture
 
 # nfs-ganesha is only for this: Debian would start it as a service, which nobody here wants.
 bench: setup build

@@ -1,0 +1,157 @@
+//! Clients: each has a session, and asks on each of its slots one thing after the other, of any member. What has no
+//! answer in time is asked again, of the same or another one, under the same slot and sequence, until there is one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use namespace::{
+    Callback, CallbackCredential, Channel, Channels, ClientId, Command, Error, InCompound, InodeId, Origin,
+    Principal, Reply, SessionId, Stateid,
+};
+
+use crate::choose;
+use crate::dice::Dice;
+use crate::net::{Address, Call, Carried};
+use crate::request::{Answer, Request};
+use crate::shared::Shared;
+
+/// Requests that a client has under way at once.
+const SLOTS: u32 = 2;
+
+/// What a client learned from answers.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Directories.
+    pub dirs: Vec<InodeId>,
+    /// Other inodes.
+    pub files: Vec<InodeId>,
+    /// What it has open, by slot.
+    pub opens: Vec<(u32, InodeId, Stateid)>,
+    /// What it has locked, by slot.
+    pub locks: Vec<(u32, InodeId, Stateid)>,
+}
+
+/// One client.
+#[derive(Clone)]
+pub struct Client {
+    address: Address,
+    members: u64,
+    shared: Arc<Shared>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// A session of a client.
+#[derive(Clone, Copy)]
+struct Session {
+    client: ClientId,
+    id: SessionId,
+}
+
+impl Client {
+    /// One that knows so many members.
+    #[must_use]
+    pub fn new(address: Address, members: u64, shared: &Arc<Shared>) -> Self {
+        let known = Known { dirs: vec![InodeId::ROOT], ..Known::default() };
+        Self { address, members, shared: Arc::clone(shared), known: Arc::new(Mutex::new(known)) }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works until the end.
+    pub async fn run(self, mut dice: Dice) {
+        let session = self.begin(&mut dice).await;
+        let slots: Vec<_> =
+            (0..SLOTS).map(|slot| tokio::spawn(self.clone().work_on(session, slot, dice.fork()))).collect();
+        for slot in slots {
+            let _ = slot.await;
+        }
+    }
+
+    /// EXCHANGE_ID and CREATE_SESSION.
+    async fn begin(&self, dice: &mut Dice) -> Session {
+        let owner = format!("client {}", self.address).into_bytes();
+        let principal = Principal::Sys { uid: 0, machine: owner.clone() };
+        let verifier = self.address.to_le_bytes();
+        loop {
+            let exchange = Command::ExchangeId {
+                owner: owner.clone(),
+                verifier,
+                principal: principal.clone(),
+                update: false,
+            };
+            let Reply::Client { id: client, sequence, .. } = self.change(None, exchange, dice).await else {
+                continue;
+            };
+            let (principal, channels) = (principal.clone(), channels());
+            let create = Command::CreateSession { client, sequence, principal, channels };
+            if let Reply::Session { id, client, .. } = self.change(None, create, dice).await {
+                return Session { client, id };
+            }
+        }
+    }
+
+    async fn work_on(self, session: Session, slot: u32, mut dice: Dice) {
+        let mut sequence = 0;
+        while !self.shared.ends() {
+            tokio::time::sleep(Duration::from_millis(dice.within(0..=40))).await;
+            let asked = choose::request(session.client, slot, &self.known(), &mut dice);
+            match asked {
+                choose::Chosen::Look(look) => drop(self.ask(Request::Look(look), &mut dice).await),
+                choose::Chosen::Change(command) => {
+                    sequence += 1;
+                    let origin =
+                        Origin::Compound(InCompound { session: session.id, slot, sequence, index: 0 });
+                    let reply = self.change(Some(origin), command.clone(), &mut dice).await;
+                    choose::learn(&mut self.known(), slot, &command, &reply);
+                }
+            }
+        }
+    }
+
+    async fn change(&self, origin: Option<Origin>, command: Command, dice: &mut Dice) -> Reply {
+        match self.ask(Request::Change(origin, command), dice).await {
+            Answer::Reply(reply) => reply,
+            Answer::Seen(..) | Answer::None(_) => Reply::Refused(Error::Delay),
+        }
+    }
+
+    /// Asks until there is an answer.
+    async fn ask(&self, request: Request, dice: &mut Dice) -> Answer {
+        let number = self.shared.history().asked(self.shared.now_ms(), self.address, request.clone());
+        let mut to = dice.within(1..=self.members);
+        loop {
+            // Now and then a copy stays behind on the way, to come when nobody waits for it any more.
+            let outcome = self.shared.net().call(self.address, to, 0, true, Call::Client(request.clone()));
+            let limit = Duration::from_millis(dice.within(200..=2000));
+            let answer = match tokio::time::timeout(limit, outcome).await {
+                Ok(Ok(Ok(Carried::Client(answer)))) => *answer,
+                _ => Answer::None("no answer".into()),
+            };
+            if !matches!(answer, Answer::None(_)) {
+                self.shared.history().answered(self.shared.now_ms(), number, answer.clone());
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(dice.within(1..=50))).await;
+            if dice.below(3) > 0 {
+                to = dice.within(1..=self.members);
+            }
+        }
+    }
+}
+
+fn channels() -> Channels {
+    let channel = Channel {
+        request_bytes_max: 1 << 20,
+        response_bytes_max: 1 << 20,
+        cached_bytes_max: 4096,
+        operations_max: 8,
+        slots: SLOTS,
+    };
+    Channels {
+        fore: channel,
+        back: channel,
+        callback: Callback { program: 7, credential: CallbackCredential::Nobody },
+    }
+}

@@ -1,0 +1,223 @@
+//! A whole cluster, moved on a millisecond at a time: first it comes to be, then it is plagued, then it recovers.
+//!
+//! ```text
+//! for each millisecond:  fault? ─▶ what has arrived ─▶ to its member ─▶ each member runs until it waits ─▶ clients
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use replica::Part;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use crate::bug::Bug;
+use crate::client::Client;
+use crate::dice::Dice;
+use crate::faults::Faults;
+use crate::history::History;
+use crate::member::{Member, named};
+use crate::net::{Arrival, CLIENTS, Net, Weather};
+use crate::oracles;
+use crate::shared::Shared;
+
+/// Clients get their sessions, and a few files, before anything goes wrong.
+const QUIET_MS: u64 = 300;
+/// A member that joins has time for that.
+const JOIN_MS_MAX: u64 = 20_000;
+/// After all faults are mended, all must be as if there had been none, within this time.
+const RECOVERY_MS_MAX: u64 = 60_000;
+
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// How long there are faults.
+    pub faults_ms: u64,
+    /// Whether to print what happens.
+    pub tells: bool,
+    /// What is wrong on purpose.
+    pub bug: Option<Bug>,
+}
+
+impl Scenario {
+    /// A short one.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        Self { seed, faults_ms: 5000, tells: false, bug: None }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// A sum of all that happened: the same for the same seed.
+    pub trace: u64,
+    /// Operations that clients did.
+    pub operations: usize,
+    /// Commands in the log.
+    pub commands: usize,
+    /// What the oracles found, each with the oracle's name.
+    pub findings: Vec<String>,
+}
+
+/// Runs a scenario.
+#[must_use]
+pub fn run(scenario: &Scenario) -> Outcome {
+    let mut dice = Dice::new(scenario.seed);
+    replica::seed_thread(dice.number());
+    let mut cluster = Cluster::new(scenario, &mut dice);
+    let mut findings = vec![];
+    match cluster.come_to_be() {
+        Err(why) => findings.push(format!("comes to be: {why}")),
+        Ok(()) => {
+            cluster.until(QUIET_MS, |_| false);
+            cluster.plague(scenario.faults_ms, &mut dice);
+            findings.extend(cluster.recover().err().map(|why| format!("recovers: {why}")));
+        }
+    }
+    findings.extend(oracles::judge(&cluster.shared, &cluster.members));
+    let history = cluster.shared.history();
+    Outcome {
+        trace: history.trace(),
+        operations: history.operations.len(),
+        commands: history.log.len(),
+        findings,
+    }
+}
+
+/// Members, clients, and what is between them.
+pub struct Cluster {
+    /// All members; the first has id 1.
+    pub members: Vec<Member>,
+    /// See there.
+    pub shared: Arc<Shared>,
+    clients: Runtime,
+    working: Vec<JoinHandle<()>>,
+    client_count: u64,
+    dice: Dice,
+}
+
+impl Cluster {
+    fn new(scenario: &Scenario, dice: &mut Dice) -> Self {
+        let net = Net::new(dice.fork());
+        let shared = Arc::new(Shared::new(net, History::new(scenario.tells), scenario.bug));
+        let count = *dice.of(&[1, 3, 3, 3, 3, 3, 5]).unwrap_or(&3);
+        let members = (1..=count).map(|id| Member::new(id, &shared, dice.fork())).collect();
+        let clients = Builder::new_current_thread().enable_time().start_paused(true).build();
+        let clients = clients.expect("a runtime without threads and sockets");
+        let client_count = dice.within(2..=4);
+        Self { members, shared, clients, working: vec![], client_count, dice: dice.fork() }
+    }
+
+    /// One millisecond.
+    fn step(&mut self) {
+        let now_ms = self.shared.pass(1);
+        let arrived = self.shared.net().arrived(now_ms);
+        for arrival in arrived {
+            let Arrival::Call { number, to, call } = arrival else { continue };
+            if let Some(member) = self.members.iter_mut().find(|member| member.id == to) {
+                member.take(number, call);
+            }
+        }
+        for member in &mut self.members {
+            if now_ms >= member.held_until_ms {
+                member.pass(1);
+            }
+            if member.runs() && member.disk.is_dead() {
+                self.shared.note(|| format!("member {}: the power goes", member.id));
+                member.kill(true);
+                member.starts_at_ms = now_ms + self.dice.within(50..=2000);
+                self.shared.net().reset(member.id);
+            }
+            if !member.runs() && now_ms >= member.starts_at_ms && member.starts_at_ms > 0 {
+                self.shared.note(|| format!("member {} starts", member.id));
+                member.start();
+            }
+        }
+        self.clients.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
+    }
+
+    fn until(&mut self, limit_ms: u64, done: impl Fn(&Self) -> bool) -> bool {
+        let end_ms = self.shared.now_ms() + limit_ms;
+        while !done(self) {
+            if self.shared.now_ms() >= end_ms {
+                return false;
+            }
+            self.step();
+        }
+        true
+    }
+
+    /// All members start, one after the other, and join; then clients begin.
+    fn come_to_be(&mut self) -> Result<(), String> {
+        for at in 0..self.members.len() {
+            let id = self.members[at].id;
+            self.members[at].start();
+            if !self.until(JOIN_MS_MAX, |cluster| cluster.members[at].replica().is_some()) {
+                return Err(format!("member {id} does not begin"));
+            }
+            if id > 1 {
+                self.members[at].spawn(move |replica| async move {
+                    let limit = Duration::from_millis(JOIN_MS_MAX);
+                    let _ = replica.join(&named(1).address, named(id), Part::Voter, limit).await;
+                });
+            }
+            let is_voter = |cluster: &Self| {
+                let standing = cluster.members[at].replica().map(|replica| replica.standing());
+                standing.is_some_and(|s| s.members.iter().any(|(member, _, voter)| *member == id && *voter))
+            };
+            if !self.until(JOIN_MS_MAX, is_voter) {
+                return Err(format!("member {id} is not taken in"));
+            }
+        }
+        let members = self.members.len() as u64;
+        for number in 0..self.client_count {
+            let client = Client::new(CLIENTS + number, members, &self.shared);
+            self.working.push(self.clients.spawn(client.run(self.dice.fork())));
+        }
+        Ok(())
+    }
+
+    fn plague(&mut self, faults_ms: u64, dice: &mut Dice) {
+        let mut faults = Faults::new(dice.fork(), self.client_count);
+        let end_ms = self.shared.now_ms() + faults_ms;
+        while self.shared.now_ms() < end_ms {
+            faults.strike(&mut self.members, &self.shared);
+            self.step();
+        }
+    }
+
+    /// Everything is mended; clients finish what they are at, and all members come to the same index.
+    fn recover(&mut self) -> Result<(), String> {
+        self.shared.note(|| "all is mended".into());
+        {
+            let mut net = self.shared.net();
+            net.mend();
+            net.weather = Weather::FAIR;
+        }
+        for member in &mut self.members {
+            member.held_until_ms = 0;
+            if let Ok(mut pace) = member.pace.lock() {
+                *pace = (50, 500);
+            }
+            member.starts_at_ms = 1;
+        }
+        self.shared.end();
+        let finished = |cluster: &Self| cluster.working.iter().all(JoinHandle::is_finished);
+        if !self.until(RECOVERY_MS_MAX, finished) {
+            return Err("clients still wait for an answer".into());
+        }
+        let level = |cluster: &Self| {
+            let applied: Vec<_> = cluster
+                .members
+                .iter()
+                .map(|m| m.replica().map(|replica| replica.standing().applied))
+                .collect();
+            let last = cluster.shared.history().log.last_key_value().map_or(0, |(index, _)| index + 1);
+            applied.iter().all(|at| at.is_some_and(|at| at >= last && Some(at) == applied[0]))
+        };
+        if self.until(RECOVERY_MS_MAX, level) { Ok(()) } else { Err("members do not become equal".into()) }
+    }
+}

@@ -1,0 +1,140 @@
+//! What goes wrong, and when: one thing after the other, each drawn, several at a time.
+
+use crate::dice::Dice;
+use crate::member::Member;
+use crate::net::{CLIENTS, Weather};
+use crate::shared::Shared;
+
+/// Between two of them, at most.
+const BETWEEN_MS_MAX: u64 = 500;
+/// A partition is over after so long, at most.
+const CUT_MS_MAX: u64 = 1500;
+
+/// Draws faults.
+pub struct Faults {
+    dice: Dice,
+    clients: u64,
+    next_ms: u64,
+    mended_at_ms: u64,
+}
+
+impl Faults {
+    /// For so many clients.
+    #[must_use]
+    pub fn new(dice: Dice, clients: u64) -> Self {
+        Self { dice, clients, next_ms: 0, mended_at_ms: u64::MAX }
+    }
+
+    /// Does what is due now.
+    pub fn strike(&mut self, members: &mut [Member], shared: &Shared) {
+        let now_ms = shared.now_ms();
+        if now_ms >= self.mended_at_ms {
+            self.mended_at_ms = u64::MAX;
+            shared.note(|| "the network is whole".into());
+            shared.net().mend();
+        }
+        if now_ms < self.next_ms {
+            return;
+        }
+        self.next_ms = now_ms + self.dice.within(10..=BETWEEN_MS_MAX);
+        let at = self.dice.below(members.len());
+        match self.dice.below(20) {
+            0..3 => self.crash(&mut members[at], shared),
+            3 | 4 => {
+                let changes = self.dice.within(1..=40);
+                shared.note(|| format!("member {}: the power goes in {changes} changes", members[at].id));
+                members[at].disk.light_fuse(changes);
+            }
+            5 if self.dice.below(3) == 0 => members.iter_mut().for_each(|member| self.crash(member, shared)),
+            5 | 6 => self.stop(&mut members[at], shared),
+            7..10 => self.partition(members, shared),
+            10..14 => self.weather(shared),
+            14 | 15 => {
+                let ms = self.dice.within(50..=2500);
+                shared.note(|| format!("member {} is held up for {ms} ms", members[at].id));
+                members[at].held_until_ms = now_ms + ms;
+            }
+            16 => {
+                members[at].ahead_ms += self.dice.within(0..=7_200_000) as i64 - 3_600_000;
+                shared.note(|| format!("clock of {}: {} ms ahead", members[at].id, members[at].ahead_ms));
+            }
+            17 => {
+                let pace = *self.dice.of(&[(50, 500), (1000, 20_000), (50, 200_000)]).unwrap_or(&(50, 500));
+                shared.note(|| format!("disk of {} takes {pace:?} us", members[at].id));
+                if let Ok(mut its_pace) = members[at].pace.lock() {
+                    *its_pace = pace;
+                }
+            }
+            _ => {
+                shared.note(|| format!("member {} hands over if it leads", members[at].id));
+                members[at].spawn(|replica| async move {
+                    replica.hand_over(std::time::Duration::from_secs(1)).await;
+                });
+            }
+        }
+    }
+
+    /// The process is killed; half of the time the power goes with it.
+    fn crash(&mut self, member: &mut Member, shared: &Shared) {
+        if !member.runs() {
+            return;
+        }
+        let power = self.dice.below(2) == 0;
+        shared.note(|| format!("member {} crashes{}", member.id, if power { ", without power" } else { "" }));
+        member.kill(power);
+        member.starts_at_ms = shared.now_ms() + self.dice.within(1..=1500);
+        shared.net().reset(member.id);
+    }
+
+    fn stop(&mut self, member: &mut Member, shared: &Shared) {
+        if member.replica().is_none() {
+            return;
+        }
+        shared.note(|| format!("member {} is stopped", member.id));
+        member.stop();
+        member.starts_at_ms = shared.now_ms() + self.dice.within(1..=1000);
+        shared.net().reset(member.id);
+    }
+
+    /// Of any shape.
+    fn partition(&mut self, members: &[Member], shared: &Shared) {
+        let all: Vec<u64> =
+            members.iter().map(|m| m.id).chain((0..self.clients).map(|n| CLIENTS + n)).collect();
+        let one = members[self.dice.below(members.len())].id;
+        let shape = self.dice.below(6);
+        let (one_in_links, sides) = (self.dice.within(2..=5), self.dice.number());
+        let cut = |from: u64, to: u64, dice: &mut Dice| match shape {
+            // One that nobody hears, that hears nobody, or both; that only the others do not hear.
+            0 => from == one,
+            1 => to == one,
+            2 => from == one || to == one,
+            3 => (from == one || to == one) && from < CLIENTS && to < CLIENTS,
+            // Two halves.
+            4 => (sides >> (from % 64)) & 1 != (sides >> (to % 64)) & 1,
+            // Any links.
+            _ => dice.within(1..=one_in_links) == 1,
+        };
+        let mut net = shared.net();
+        let mut what = vec![];
+        for from in &all {
+            for to in all.iter().filter(|to| *to != from) {
+                if cut(*from, *to, &mut self.dice) {
+                    net.cut(*from, *to);
+                    what.push(format!("{from}>{to}"));
+                }
+            }
+        }
+        drop(net);
+        self.mended_at_ms = shared.now_ms() + self.dice.within(50..=CUT_MS_MAX);
+        shared.note(|| format!("cut: {}", what.join(" ")));
+    }
+
+    fn weather(&mut self, shared: &Shared) {
+        let delay_ms = *self.dice.of(&[(0, 2), (0, 2), (0, 30), (5, 200)]).unwrap_or(&(0, 2));
+        let lost = *self.dice.of(&[0, 0, 10, 100]).unwrap_or(&0);
+        let twice = *self.dice.of(&[0, 20, 200]).unwrap_or(&0);
+        let weather = Weather { delay_ms, lost, twice };
+        shared.note(|| format!("{weather:?}"));
+        shared.net().weather = weather;
+    }
+}

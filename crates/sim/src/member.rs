@@ -1,0 +1,281 @@
+//! One metaserver's machine: a disk, a store, a clock, and, while it runs, a process with a replica.
+//!
+//! The process is a runtime of its own, with time that stands still until the cluster moves it: so each machine has its
+//! own pace, can be held up, and ends at a moment, with all its tasks, as by `kill -9` or a power failure.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::Files;
+use namespace::{Proposal, Reply, Stamp, Time};
+use replica::{
+    Answered, Carried as Calling, Channel, Ground, Member as Named, Observer, Pace, Replica, ReplicaConfig,
+    Transport, Unreachable,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::dice::Dice;
+use crate::disk::SimDisk;
+use crate::net::{Address, Call, Carried};
+use crate::request::carry_out;
+use crate::shared::Shared;
+use crate::store::SimStore;
+
+/// Segments of the log as small as they can be, so that they are begun, given up and used again all the time.
+const SEGMENT_BYTES: u64 = 16 << 10;
+/// And little kept of them, so that who was away needs a snapshot.
+const LOG_KEPT_BYTES: u64 = 32 << 10;
+
+/// How long the disk takes, at least and at most, in microseconds.
+pub type DiskPace = Arc<Mutex<(u64, u64)>>;
+
+/// A machine.
+pub struct Member {
+    /// Who.
+    pub id: Address,
+    /// Its disk.
+    pub disk: SimDisk,
+    /// Its store.
+    pub store: Arc<SimStore>,
+    /// How slow its disk is.
+    pub pace: DiskPace,
+    /// Its time of day is so much ahead, in milliseconds.
+    pub ahead_ms: i64,
+    /// It does nothing until then.
+    pub held_until_ms: u64,
+    /// It is started again then, if it is down.
+    pub starts_at_ms: u64,
+    shared: Arc<Shared>,
+    dice: Dice,
+    process: Option<Process>,
+}
+
+/// A metaserver that runs.
+struct Process {
+    runtime: Runtime,
+    replica: Arc<Mutex<Option<Replica>>>,
+    /// An operator ends it.
+    stopping: Arc<AtomicBool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A member as the others know it.
+#[must_use]
+pub fn named(id: Address) -> Named {
+    Named { name: format!("mds{id}"), address: id.to_string() }
+}
+
+impl Member {
+    /// A machine that is switched off.
+    #[must_use]
+    pub fn new(id: Address, shared: &Arc<Shared>, mut dice: Dice) -> Self {
+        let bug = shared.bug;
+        let disk = SimDisk::new(dice.fork(), bug == Some(crate::Bug::NothingSynced));
+        let told = {
+            let shared = Arc::clone(shared);
+            Box::new(move |held: &crate::store::Pictured| {
+                let next = replica::applied_next(held).unwrap_or(0);
+                shared.history().holds(shared.now_ms(), id, next, held.sum());
+            })
+        };
+        let loses = (bug == Some(crate::Bug::MemberDiffers) && id == 2).then_some(5);
+        let store = Arc::new(SimStore::new(disk.clone(), dice.fork(), told, bug, loses));
+        Self {
+            id,
+            disk,
+            store,
+            pace: Arc::new(Mutex::new((50, 500))),
+            ahead_ms: 0,
+            held_until_ms: 0,
+            starts_at_ms: 0,
+            shared: Arc::clone(shared),
+            dice,
+            process: None,
+        }
+    }
+
+    /// Whether its process runs.
+    #[must_use]
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Its replica, if it has one that has begun.
+    #[must_use]
+    pub fn replica(&self) -> Option<Replica> {
+        self.process.as_ref().and_then(|process| lock(&process.replica).clone())
+    }
+
+    /// Starts the process.
+    ///
+    /// # Panics
+    /// When the machine that all this runs on has no room for a runtime.
+    pub fn start(&mut self) {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime without threads and sockets");
+        let slot = Arc::new(Mutex::new(None));
+        let config = ReplicaConfig {
+            dir: PathBuf::from("/"),
+            reserve_bytes: 0,
+            id: self.id,
+            member: named(self.id),
+            founds: self.id == 1,
+        };
+        let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
+        let ground =
+            Ground { files, segment_bytes: SEGMENT_BYTES, log_kept_bytes: LOG_KEPT_BYTES, pace: Some(pace) };
+        let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
+        let (id, stamp, its_slot) = (self.id, self.stamp(), Arc::clone(&slot));
+        let stopping = Arc::new(AtomicBool::new(false));
+        let is_stopping = Arc::clone(&stopping);
+        runtime.spawn(async move {
+            let wire = Arc::new(Wire { from: id, shared: Arc::clone(&shared) });
+            let watcher = Arc::new(Watcher { id, shared: Arc::clone(&shared) });
+            let why = match Replica::open_on(ground, config, store, stamp, wire, watcher).await {
+                Ok(replica) => {
+                    *lock(&its_slot) = Some(replica.clone());
+                    replica.failed().await
+                }
+                Err(why) => why.to_string(),
+            };
+            if !disk.is_dead() && !is_stopping.load(Ordering::Relaxed) {
+                shared.broken(format!("member {id}: {why}"));
+            }
+        });
+        self.process = Some(Process { runtime, replica: slot, stopping });
+    }
+
+    /// Ends the process at once. `power`: and what the disk was not made to keep.
+    pub fn kill(&mut self, power: bool) {
+        if let Some(Process { runtime, replica, .. }) = self.process.take() {
+            drop(lock(&replica).take());
+            drop(runtime);
+        }
+        if power {
+            self.disk.cut_power();
+            self.disk.restart();
+        }
+        // What a process had in memory is gone either way.
+        self.store.restart();
+    }
+
+    /// Stops the process as an operator does.
+    pub fn stop(&mut self) {
+        if let (Some(replica), Some(process)) = (self.replica(), &self.process) {
+            process.stopping.store(true, Ordering::Relaxed);
+            process.runtime.block_on(async {
+                let _ = tokio::time::timeout(Duration::from_secs(5), replica.stop_tasks()).await;
+            });
+        }
+        self.kill(self.disk.is_dead());
+    }
+
+    /// Lets `ms` pass.
+    pub fn pass(&self, ms: u64) {
+        if let Some(process) = &self.process {
+            // Within the runtime: it is its time.
+            process.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
+        }
+    }
+
+    /// Does something at the member, with its replica.
+    pub fn spawn<F: Future<Output = ()> + Send + 'static>(&self, work: impl FnOnce(Replica) -> F) {
+        if let (Some(process), Some(replica)) = (&self.process, self.replica()) {
+            process.runtime.spawn(work(replica));
+        }
+    }
+
+    /// Carries out a call. Its answer is not sent when the power is gone meanwhile.
+    pub fn take(&mut self, number: u64, call: Call) {
+        let Some(replica) = self.replica().filter(|_| !self.disk.is_dead()) else {
+            let why = Unreachable::NotSent("connection refused".into());
+            return self.shared.net().answer(number, Err(why));
+        };
+        let (shared, disk, stamp) = (Arc::clone(&self.shared), self.disk.clone(), self.stamp());
+        self.spawn(move |_| async move {
+            let outcome = match call {
+                Call::Member(body) => {
+                    replica.serve(&body).await.map(Carried::Member).map_err(Unreachable::NoAnswer)
+                }
+                Call::Client(request) => {
+                    Ok(Carried::Client(Box::new(carry_out(&replica, request, stamp, shared.bug).await)))
+                }
+            };
+            if !disk.is_dead() {
+                shared.net().answer(number, outcome);
+            }
+        });
+    }
+
+    fn pace(&mut self) -> Pace {
+        let (pace, dice) = (Arc::clone(&self.pace), Mutex::new(self.dice.fork()));
+        Arc::new(move || {
+            let (least, most) = *lock(&pace);
+            Duration::from_micros(lock(&dice).within(least..=most))
+        })
+    }
+
+    /// Its time of day, and some random bits.
+    fn stamp(&mut self) -> Stamp {
+        let ms = 1_700_000_000_000 + self.shared.now_ms() as i64 + self.ahead_ms;
+        let time = Time { seconds: ms.div_euclid(1000), nanoseconds: ms.rem_euclid(1000) as u32 * 1_000_000 };
+        Stamp { time, random: self.dice.number() }
+    }
+}
+
+/// A member's end of the network.
+struct Wire {
+    from: Address,
+    shared: Arc<Shared>,
+}
+
+impl Transport for Wire {
+    fn call(&self, to: &Named, channel: Channel, body: Bytes, limit: Duration) -> Calling {
+        let Ok(to) = to.address.parse() else {
+            let why = format!("{} is no address", to.address);
+            return Box::pin(async move { Err(Unreachable::NotSent(why)) });
+        };
+        let (lane, may_come_twice) = match channel {
+            Channel::Entries => (0, true),
+            Channel::Heartbeats => (1, true),
+            // Carried out twice they are an error at the other end; a connection does not repeat anything.
+            Channel::Snapshots => (2, false),
+            Channel::Requests => (3, false),
+        };
+        let outcome = self.shared.net().call(self.from, to, lane, may_come_twice, Call::Member(body));
+        Box::pin(async move {
+            match tokio::time::timeout(limit, outcome).await {
+                Ok(Ok(Ok(Carried::Member(answer)))) => Ok(answer),
+                Ok(Ok(Err(why))) => Err(why),
+                Ok(Ok(Ok(Carried::Client(_))) | Err(_)) => Err(Unreachable::NoAnswer("no answer".into())),
+                Err(_) => Err(Unreachable::NoAnswer("no answer in time".into())),
+            }
+        })
+    }
+}
+
+/// Writes down what a member applies.
+struct Watcher {
+    id: Address,
+    shared: Arc<Shared>,
+}
+
+impl Observer for Watcher {
+    fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply) {
+        self.shared.history().applied(self.shared.now_ms(), self.id, index, proposal, reply);
+    }
+
+    fn replaced(&self) {
+        self.shared.note(|| format!("member {} has a snapshot", self.id));
+    }
+
+    fn asked(&self, question: Bytes) -> Answered {
+        Box::pin(std::future::ready(question))
+    }
+}

@@ -1,0 +1,133 @@
+//! Every operation took effect at one moment between its question and its answer, as if there were one machine.
+//!
+//! In general that is a search among all orders, directory by directory (Wing and Gong; Lowe). Here no search is needed,
+//! since each operation says where it took effect: a change has its index in the log, a look the index up to which it
+//! saw. That is one order of all, and it is judged whether it is a right one:
+//!
+//! - it agrees with time: who asked after another was answered stands behind it;
+//! - each answer is the one that a plain model of the name space gives in that order (`reference`).
+//!
+//! It asks for more than linearizability: an order that agrees, which is not this one, is not accepted. It covers all
+//! directories in one, renames between them too, and costs n log n, where the search is exponential in what is under way at once.
+
+use std::collections::BTreeMap;
+
+use namespace::{Command, InodeId};
+
+use crate::history::{History, Key, Operation, key};
+use crate::plain::{Content, Plain};
+use crate::reference::Reference;
+use crate::request::{Answer, Look, Request, Seen};
+
+/// Between the entries of the log: look at 2n - 1 sees what is before entry n, which is at 2n.
+type Place = u64;
+
+pub(super) fn judge(history: &History) -> Vec<String> {
+    let mut first: BTreeMap<Key, u64> = BTreeMap::new();
+    for (index, (proposal, _)) in &history.log {
+        if let Some(origin) = proposal.origin {
+            first.entry(key(&origin)).or_insert(*index);
+        }
+    }
+    let mut findings = against_time(history, &first);
+    findings.extend(against_the_model(history));
+    findings
+}
+
+fn place(operation: &Operation, first: &BTreeMap<Key, u64>) -> Option<Place> {
+    match (&operation.request, &operation.answered) {
+        (Request::Change(Some(origin), _), _) => first.get(&key(origin)).map(|index| 2 * index),
+        (Request::Look(_), Some((_, Answer::Seen(_, next)))) => Some((2 * next).saturating_sub(1)),
+        _ => None,
+    }
+}
+
+/// Who asked after another was answered stands behind it.
+fn against_time(history: &History, first: &BTreeMap<Key, u64>) -> Vec<String> {
+    let mut moments: Vec<(u64, bool, usize, Place)> = vec![];
+    for (number, operation) in history.operations.iter().enumerate() {
+        let Some(place) = place(operation, first) else { continue };
+        moments.push((operation.asked, false, number, place));
+        if let Some((answered, _)) = &operation.answered {
+            moments.push((*answered, true, number, place));
+        }
+    }
+    moments.sort_unstable();
+    let mut behind: Option<(Place, usize)> = None;
+    let mut findings = vec![];
+    for (_, is_answer, number, place) in moments {
+        if is_answer {
+            behind = behind.max(Some((place, number)));
+        } else if let Some((least, other)) = behind.filter(|(least, _)| place < *least) {
+            let [a, b] = [number, other].map(|n| &history.operations[n]);
+            findings.push(format!(
+                "operation {number} of client {} took effect at {place}/2, before operation {other} of client {} at \
+                 {least}/2, which had been answered when it was asked:\n  {:?} -> {:?}\n  {:?} -> {:?}",
+                a.client, b.client, a.request, a.answered, b.request, b.answered
+            ));
+        }
+    }
+    findings
+}
+
+/// Each answer is what the model gives.
+fn against_the_model(history: &History) -> Vec<String> {
+    let mut looks: Vec<(u64, &Look, &Seen)> = vec![];
+    for operation in &history.operations {
+        if let (Request::Look(look), Some((_, Answer::Seen(seen, next)))) =
+            (&operation.request, &operation.answered)
+        {
+            looks.push((*next, look, seen));
+        }
+    }
+    looks.sort_by_key(|(next, ..)| *next);
+    let mut looks = looks.into_iter().peekable();
+    let mut findings = vec![];
+    let mut reference: Option<Reference> = None;
+    let mut look_before = |index: u64, reference: &Option<Reference>, findings: &mut Vec<String>| {
+        while let Some((next, look, seen)) = looks.next_if(|(next, ..)| *next <= index) {
+            let expected = reference.as_ref().map(|reference| look_at(&reference.plain, look));
+            if expected.as_ref() != Some(seen) {
+                findings.push(format!("{look:?} below {next} saw {seen:?}, expected {expected:?}"));
+            }
+        }
+    };
+    for (index, (proposal, reply)) in &history.log {
+        look_before(*index, &reference, &mut findings);
+        let Some(reference) = &mut reference else {
+            if proposal.command == Command::Format {
+                reference = Some(Reference::new(Plain::new(&proposal.stamp)));
+            }
+            continue;
+        };
+        let expected = reference.apply(proposal);
+        if *reply != expected {
+            findings.push(format!("at {index} {proposal:?} -> {reply:?}, expected {expected:?}"));
+            break; // what follows would differ, too
+        }
+    }
+    look_before(u64::MAX, &reference, &mut findings);
+    findings
+}
+
+fn look_at(plain: &Plain, look: &Look) -> Seen {
+    let entries = |dir: &InodeId| match plain.nodes.get(dir).map(|node| &node.content) {
+        Some(Content::Directory { entries, .. }) => {
+            entries.iter().map(|(name, (_, inode))| (name.clone(), *inode)).collect()
+        }
+        _ => vec![],
+    };
+    match look {
+        Look::Lookup(dir, name) => {
+            Seen::Named(entries(dir).into_iter().find(|(found, _)| found == name).map(|(_, inode)| inode))
+        }
+        Look::List(dir) => Seen::Names(entries(dir)),
+        Look::Attributes(inode) => {
+            Seen::Inode(plain.nodes.contains_key(inode).then(|| Box::new(plain.inode(*inode))))
+        }
+        Look::Data(inode) => Seen::Bytes(match plain.nodes.get(inode).map(|node| &node.content) {
+            Some(Content::File { bytes, .. }) => bytes.clone(),
+            _ => vec![],
+        }),
+    }
+}

@@ -1,0 +1,59 @@
+//! What the log should have come to, in plain words: the model that the state machine's own tests hold it against
+//! (structs in maps, which share with it the types of its interface and nothing else), and what metaservers do in
+//! sessions of their own, which the model leaves out.
+
+use std::collections::BTreeMap;
+
+use namespace::{ByServer, Command, Error, Origin, Proposal, Reply};
+
+use crate::plain::Plain;
+
+/// The reference machine.
+pub(crate) struct Reference {
+    pub plain: Plain,
+    /// The life and the nonce of each metaserver's process.
+    servers: BTreeMap<u64, (u64, u64)>,
+    /// By member and slot: the last sequence, and what it was answered.
+    slots: BTreeMap<(u64, u32), (u64, Reply)>,
+}
+
+impl Reference {
+    /// As the first command of a log leaves it.
+    pub(crate) fn new(plain: Plain) -> Self {
+        Self { plain, servers: BTreeMap::new(), slots: BTreeMap::new() }
+    }
+
+    pub(crate) fn apply(&mut self, proposal: &Proposal) -> Reply {
+        match (&proposal.command, &proposal.origin) {
+            (Command::ServerStarts { member }, None) => self.starts(*member, proposal.stamp.random),
+            (_, Some(Origin::Server(origin))) => self.by_server(origin, proposal),
+            _ => self.plain.apply(proposal),
+        }
+    }
+
+    fn starts(&mut self, member: u64, nonce: u64) -> Reply {
+        match self.servers.get(&member) {
+            Some((life, its_nonce)) if *its_nonce == nonce => Reply::Started { life: *life },
+            _ => {
+                let life = self.servers.values().map(|(life, _)| *life).max().unwrap_or(0) + 1;
+                self.servers.insert(member, (life, nonce));
+                self.slots.retain(|(of, _), _| *of != member);
+                Reply::Started { life }
+            }
+        }
+    }
+
+    fn by_server(&mut self, origin: &ByServer, proposal: &Proposal) -> Reply {
+        if self.servers.get(&origin.member).is_none_or(|(life, _)| *life != origin.life) {
+            return Reply::Refused(Error::ServerGone);
+        }
+        match self.slots.get(&(origin.member, origin.slot)) {
+            Some((sequence, reply)) if *sequence == origin.sequence => return reply.clone(),
+            Some((sequence, _)) if *sequence > origin.sequence => return Reply::Refused(Error::Misordered),
+            _ => {}
+        }
+        let reply = self.plain.apply(&Proposal { origin: None, ..proposal.clone() });
+        self.slots.insert((origin.member, origin.slot), (origin.sequence, reply.clone()));
+        reply
+    }
+}

@@ -1,0 +1,79 @@
+//! What members, clients and faults have in common: the time, the network, and what is written down.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::bug::Bug;
+use crate::history::History;
+use crate::net::Net;
+
+/// Of one cluster. All of it runs on one thread; the locks are for the compiler.
+pub struct Shared {
+    now_ms: AtomicU64,
+    ending: AtomicBool,
+    net: Mutex<Net>,
+    history: Mutex<History>,
+    broken: Mutex<Vec<String>>,
+    /// What is wrong on purpose.
+    pub bug: Option<Bug>,
+}
+
+impl Shared {
+    /// At the beginning.
+    #[must_use]
+    pub fn new(net: Net, history: History, bug: Option<Bug>) -> Self {
+        Self {
+            now_ms: AtomicU64::new(0),
+            ending: AtomicBool::new(false),
+            net: Mutex::new(net),
+            history: Mutex::new(history),
+            broken: Mutex::default(),
+            bug,
+        }
+    }
+
+    /// Milliseconds since the beginning.
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn pass(&self, ms: u64) -> u64 {
+        self.now_ms.fetch_add(ms, Ordering::Relaxed) + ms
+    }
+
+    /// The network.
+    pub fn net(&self) -> MutexGuard<'_, Net> {
+        self.net.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What happened so far.
+    pub fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes something down.
+    pub fn note(&self, what: impl FnOnce() -> String) {
+        self.history().note(self.now_ms(), what);
+    }
+
+    /// A member ended, or did not begin, although nothing was done to it.
+    pub fn broken(&self, what: String) {
+        self.note(|| what.clone());
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    /// Members that did.
+    pub fn all_broken(&self) -> Vec<String> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Clients finish what they are at, and begin nothing more.
+    pub fn end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they are to.
+    pub fn ends(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,222 @@
+//! A store in memory that is at its last flush after a crash, and knows a sum of what it holds.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::{Bound, ControlFlow};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use imbl::OrdMap;
+use store::{Durability, Edit, Pairs, Store, StoreError, View, Visitor};
+
+use crate::bug::Bug;
+use crate::dice::Dice;
+use crate::disk::{SimDisk, Step};
+
+/// Keys from here on are consensus's own.
+const OTHERS: u8 = 0xff;
+/// What slots remember (`namespace::keys`).
+const SLOT_TAGS: [u8; 2] = [0x14, 0x15];
+/// Byte-range locks.
+const LOCK_TAG: u8 = 0x24;
+/// Names in directories.
+const NAME_TAG: u8 = 0x02;
+
+/// What is in a store at a moment. A copy costs nothing.
+#[derive(Clone, Default)]
+pub struct Pictured {
+    pairs: OrdMap<Vec<u8>, Vec<u8>>,
+    /// The same for the same pairs, in whatever order they came.
+    sum: u64,
+    bug: Option<Bug>,
+}
+
+impl Pictured {
+    /// What two replicas at one index must agree in.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let before = match value {
+            Some(value) => self.pairs.insert(key.to_vec(), value.to_vec()),
+            None => self.pairs.remove(key),
+        };
+        if key.first() != Some(&OTHERS) {
+            for value in before.as_deref().into_iter().chain(value) {
+                self.sum ^= hash(&(key, value));
+            }
+        }
+    }
+
+    /// A bug to be found: what is there is not seen.
+    fn is_hidden(&self, key: &[u8]) -> bool {
+        let Some(tag) = key.first() else { return false };
+        match self.bug {
+            Some(Bug::SlotsForget) => SLOT_TAGS.contains(tag),
+            Some(Bug::LocksForget) => *tag == LOCK_TAG,
+            _ => false,
+        }
+    }
+}
+
+pub(crate) fn hash(of: &impl Hash) -> u64 {
+    // With keys that are always the same.
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl View for Pictured {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.pairs.get(key).filter(|_| !self.is_hidden(key)).cloned())
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        if from >= to {
+            return Ok(());
+        }
+        let range = self.pairs.range::<_, [u8]>((Bound::Included(from), Bound::Excluded(to)));
+        for (key, value) in range.filter(|(key, _)| !self.is_hidden(key)) {
+            if let ControlFlow::Break(()) = visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Edit for Pictured {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.set(key, Some(value));
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.set(key, None);
+        Ok(())
+    }
+}
+
+struct State {
+    now: Pictured,
+    flushed: Pictured,
+    dice: Dice,
+}
+
+/// Told of each batch: what the store holds after it.
+pub type Told = Box<dyn Fn(&Pictured) + Send + Sync>;
+
+/// The store of one member, in the machine whose disk this is.
+pub struct SimStore {
+    disk: SimDisk,
+    state: Mutex<State>,
+    told: Told,
+    /// A bug to be found: puts are lost here, one in so many.
+    loses: Option<u64>,
+}
+
+impl SimStore {
+    /// An empty one.
+    #[must_use]
+    pub fn new(disk: SimDisk, dice: Dice, told: Told, bug: Option<Bug>, loses: Option<u64>) -> Self {
+        let now = Pictured { bug, ..Pictured::default() };
+        let state = State { flushed: now.clone(), now, dice };
+        Self { disk, state: Mutex::new(state), told, loses }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn now(&self) -> Pictured {
+        self.state().now.clone()
+    }
+
+    /// The power was gone: what was not flushed is lost.
+    pub fn restart(&self) {
+        let mut state = self.state();
+        state.now = state.flushed.clone();
+    }
+
+    /// One atomic step on the disk, which the power may cut off before it is done, or after.
+    fn flush(&self, mut state: MutexGuard<'_, State>) -> Result<(), StoreError> {
+        let step = self.disk.step();
+        let is_there = match step {
+            Step::Done => true,
+            Step::CutOff => state.dice.below(2) == 0,
+            Step::Dead => false,
+        };
+        if is_there {
+            state.flushed = state.now.clone();
+        }
+        match step {
+            Step::Done => Ok(()),
+            Step::CutOff | Step::Dead => {
+                Err(StoreError { doing: "flush", cause: "the power is gone".into() })
+            }
+        }
+    }
+}
+
+impl Store for SimStore {
+    fn snapshot(&self) -> Result<Box<dyn View + Send + Sync>, StoreError> {
+        Ok(Box::new(self.now()))
+    }
+
+    fn batch(
+        &self,
+        durability: Durability,
+        edit: &mut dyn FnMut(&mut dyn Edit) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let mut batch = Lossy { held: state.now.clone(), loses: self.loses };
+        edit(&mut batch)?;
+        state.now = batch.held;
+        (self.told)(&state.now);
+        match durability {
+            Durability::Deferred => Ok(()),
+            Durability::Immediate => self.flush(state),
+        }
+    }
+
+    fn replace(&self, pairs: &mut Pairs<'_>) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let mut held = Pictured { bug: state.now.bug, ..Pictured::default() };
+        for pair in pairs {
+            let (key, value) = pair?;
+            held.set(&key, Some(&value));
+        }
+        state.now = held;
+        self.flush(state)
+    }
+}
+
+/// A batch in progress.
+struct Lossy {
+    held: Pictured,
+    loses: Option<u64>,
+}
+
+impl View for Lossy {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.held.get(key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        self.held.scan(from, to, visit)
+    }
+}
+
+impl Edit for Lossy {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let lost = key.first() == Some(&NAME_TAG)
+            && self.loses.is_some_and(|one_in| hash(&key).is_multiple_of(one_in));
+        if lost { Ok(()) } else { self.held.put(key, value) }
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.held.delete(key)
+    }
+}

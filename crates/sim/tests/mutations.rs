@@ -1,0 +1,52 @@
+//! Oracles that can fail: bugs put in by hand are found, each by the oracle that is there for it.
+
+use sim::{Bug, Scenario, run};
+
+/// Seeds that a bug has at most before it is found.
+const SEEDS_MAX: u64 = 60;
+
+/// The first finding of one of these oracles, with this bug.
+fn found(bug: Bug, oracles: &[&str]) -> String {
+    let mut others = vec![];
+    for seed in 1..=SEEDS_MAX {
+        let outcome = run(&Scenario { bug: Some(bug), ..Scenario::of(seed) });
+        for finding in outcome.findings {
+            if oracles.iter().any(|oracle| finding.starts_with(oracle)) {
+                return format!("seed {seed}: {finding}");
+            }
+            others.push(finding);
+        }
+    }
+    panic!("{bug:?} was not found by {oracles:?} in {SEEDS_MAX} seeds, but: {others:#?}");
+}
+
+#[test]
+fn a_disk_that_does_not_sync_loses_what_was_acknowledged() {
+    // Whether the lost entries come to light by others in their place, or by the log that misses what the store has.
+    found(Bug::NothingSynced, &["replicas", "acknowledged", "members work"]);
+}
+
+#[test]
+fn a_read_that_does_not_ask_the_leader_sees_what_was_before() {
+    found(Bug::StaleReads, &["linearizable"]);
+}
+
+#[test]
+fn a_slot_that_forgets_has_a_change_made_twice() {
+    found(Bug::SlotsForget, &["exactly once"]);
+}
+
+#[test]
+fn a_lock_that_is_not_seen_is_given_to_two() {
+    found(Bug::LocksForget, &["locks"]);
+}
+
+#[test]
+fn a_member_that_loses_a_part_of_a_change_differs() {
+    found(Bug::MemberDiffers, &["replicas"]);
+}
+
+#[test]
+fn an_answer_before_the_change_was_ordered_is_an_acknowledgement_of_nothing() {
+    found(Bug::AnsweredTooSoon, &["acknowledged"]);
+}
