@@ -1,5 +1,6 @@
 //! Asks the admin interface of a server.
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -48,6 +49,18 @@ impl AdminClient {
 
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.answer(self.agent.post(self.url(path)).send_empty())
+    }
+
+    /// The body of an answer, as it comes.
+    pub(crate) fn stream(&self, path: &str) -> Result<impl Read + use<>, Failure> {
+        let response = self.agent.get(self.url(path)).call();
+        match response {
+            Ok(response) if response.status().is_success() => Ok(response.into_body().into_reader()),
+            other => Err(match self.answer::<serde_json::Value>(other) {
+                Err(failure) => failure,
+                Ok(_) => Failure::new(format!("{} does not answer as heorot does", self.address)),
+            }),
+        }
     }
 
     fn answer<T: DeserializeOwned>(

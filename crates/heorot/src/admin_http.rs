@@ -6,6 +6,8 @@
 //! | `GET /status` | [`Status`] or [`DataServerStatus`] |
 //! | `GET /stripe?path=/dir`, `PUT /stripe` | [`Stripe`]; metaserver only |
 //! | `POST /clean` | [`Clean`]; metaserver only |
+//! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
+//! | `GET /nodes`, `PUT /node` | see `admin_nodes`; metaserver only |
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use crate::api::{self, Clean, DataServerStatus, Refusal, Status, Stripe, StripeR
 use crate::ds::RunningDs;
 use crate::failure::Failure;
 use crate::mds::RunningMds;
-use crate::{listen, metrics};
+use crate::{admin_backup, admin_nodes, listen, metrics};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -78,6 +80,8 @@ impl AdminServer {
             .route("/status", get(status))
             .route("/stripe", get(stripe_get).put(stripe_put))
             .route("/clean", post(clean))
+            .merge(admin_nodes::routes())
+            .merge(admin_backup::routes())
             .with_state(admin);
         Ok(Self(Some(tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
@@ -96,7 +100,7 @@ impl Drop for AdminServer {
 }
 
 /// Why there is no answer.
-struct Refused(StatusCode, String);
+pub(crate) struct Refused(StatusCode, String);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
@@ -104,15 +108,15 @@ impl IntoResponse for Refused {
     }
 }
 
-fn refused(error: impl std::fmt::Display) -> Refused {
+pub(crate) fn refused(error: impl std::fmt::Display) -> Refused {
     Refused(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
 }
 
-fn failed(error: impl std::fmt::Display) -> Refused {
+pub(crate) fn failed(error: impl std::fmt::Display) -> Refused {
     Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-fn metaserver(admin: &Admin) -> Result<&Arc<Metaserver>, Refused> {
+pub(crate) fn metaserver(admin: &Admin) -> Result<&Arc<Metaserver>, Refused> {
     let why = "this is a data server; ask a metaserver's admin address";
     admin.metaserver.as_ref().ok_or_else(|| Refused(StatusCode::NOT_FOUND, why.into()))
 }

@@ -97,6 +97,44 @@ pub(crate) struct Stripe {
     pub set_on: Option<String>,
 }
 
+/// One server, of the list that `GET /nodes` gives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Node {
+    pub id: String,
+    pub name: String,
+    /// "leader", "voter", "learner" or "data server".
+    pub role: String,
+    pub address: String,
+    /// "joining", "serving", "draining" or "removed".
+    pub state: String,
+    pub version: String,
+    /// How long ago it was heard of; none: not yet.
+    pub seen_ms: Option<u64>,
+    /// Of a metaserver: the entries of the log that it has, and how many it lacks.
+    pub applied: Option<u64>,
+    pub lag: Option<u64>,
+    pub service_addresses: Vec<String>,
+    /// Of a data server.
+    pub objects: Option<u64>,
+}
+
+/// `PUT /node`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeRequest {
+    pub name: String,
+    /// "drain", "undrain", "remove", "promote", "demote" or "lead".
+    pub action: String,
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// What was done, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeDone {
+    pub done: String,
+}
+
 /// The answer to `POST /clean`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Clean {

@@ -35,6 +35,15 @@ pub(crate) enum Command {
     Ds(ConfigArgs),
     /// Show servers, targets and how evenly they are filled
     Status(StatusArgs),
+    /// Show the servers of the cluster, drain them, or remove them
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Show which metaserver leads, or have another one lead
+    Leader(LeaderArgs),
+    /// Write all metadata to a file, while the metaserver runs
+    Backup(BackupArgs),
+    /// Make a metaserver's directory from a backup, for a new cluster of one metaserver, which others then join
+    Restore(RestoreArgs),
     /// Show or set how new files in a directory are striped
     #[command(subcommand)]
     Stripe(StripeCommand),
@@ -93,6 +102,59 @@ pub(crate) struct StatusArgs {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Show all servers: role, state, version, how far each has the log, service addresses
+    List(NodeListArgs),
+    /// Take a server out of the cluster; a metaserver stops then
+    Remove {
+        #[command(flatten)]
+        node: NodeArgs,
+        /// Also if too few metaservers are left that can be reached, or if a data server has objects
+        #[arg(long)]
+        force: bool,
+    },
+    /// Give a server nothing new: no service address, no leadership, no new files
+    Drain(NodeArgs),
+    /// Have a server that drains serve again
+    Undrain(NodeArgs),
+    /// Give a metaserver that only learns a vote
+    Promote(NodeArgs),
+    /// Take a metaserver's vote: it still serves
+    Demote {
+        #[command(flatten)]
+        node: NodeArgs,
+        /// Also if too few metaservers are left that can be reached
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeListArgs {
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// As JSON, for programs; also those that were removed
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// The server's name, or its id
+    pub name: String,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LeaderArgs {
+    /// The metaserver that is to lead
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum StripeCommand {
     /// Show how new files in a directory are striped, and which directory says so
     Get {
@@ -118,6 +180,32 @@ pub(crate) enum StripeCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file; it is replaced when the backup is whole
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// What will be the metaserver's `data_dir`: an empty directory, or none yet
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The secret of the cluster that the backup was taken of: only with it are the data servers' objects found
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: PathBuf,
+    /// Take another secret than the backup's cluster had: names, attributes and files of up to 64 KiB are restored, the
+    /// data of larger files are not
+    #[arg(long)]
+    pub other_secret: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dataserver::{DataServer, DataServerConfig};
 use host::{SystemClock, SystemEntropy};
-use nfs::{Limits, Peer, Server};
+use nfs::{Limits, Server};
 use tokio::task::JoinHandle;
 
 use crate::admin_http::{Admin, AdminServer};
@@ -14,6 +14,7 @@ use crate::cli::ConfigArgs;
 use crate::config::ds::DsConfig;
 use crate::failure::Failure;
 use crate::heartbeat::{MetaserverLengths, beat};
+use crate::known_metaservers::KnownMetaservers;
 use crate::secret::{Secret, SecretError};
 use crate::signals::{Hangups, Signals};
 use crate::{config, listen, logging, reload};
@@ -34,19 +35,16 @@ pub(crate) struct DsSettings {
 pub(crate) struct RunningDs {
     pub data_server: Arc<DataServer>,
     server: Server,
-    heartbeats: Vec<JoinHandle<()>>,
+    heartbeat: JoinHandle<()>,
 }
 
 impl RunningDs {
     /// Opens its targets, listens, and registers from then on.
     pub(crate) async fn start(settings: DsSettings, secret: &Secret) -> Result<Self, Failure> {
         let entropy = Arc::new(SystemEntropy);
-        let program = (wire::cluster::PROGRAM, wire::cluster::VERSION);
-        let peer = |address: &SocketAddr| {
-            Arc::new(Peer::new(*address, program, secret.peer_key(), Arc::new(SystemEntropy)))
-        };
-        let peers: Vec<_> = settings.metaservers.iter().map(peer).collect();
-        let lengths = Arc::new(MetaserverLengths { peers: peers.clone(), key: secret.handle_key() });
+        let metaservers = Arc::new(KnownMetaservers::new(settings.metaservers, secret.peer_key()));
+        let lengths =
+            Arc::new(MetaserverLengths { metaservers: Arc::clone(&metaservers), key: secret.handle_key() });
         let config = DataServerConfig {
             data_dir: settings.data_dir,
             targets: settings.targets,
@@ -62,14 +60,13 @@ impl RunningDs {
         let server = Server::start(settings.listen, data_server.programs(), Limits::default(), metrics)
             .await
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
-        let beat = |peer| tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, peer));
-        let heartbeats = peers.into_iter().map(beat).collect();
-        Ok(Self { data_server, server, heartbeats })
+        let heartbeat = tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, metaservers));
+        Ok(Self { data_server, server, heartbeat })
     }
 
     /// Ends it. What clients did not commit stays in the page cache, and is synced at the next start.
     pub(crate) fn stop(self) {
-        self.heartbeats.iter().for_each(JoinHandle::abort);
+        self.heartbeat.abort();
         self.server.stop();
     }
 }

@@ -1,5 +1,6 @@
 //! A data server tells the metaserver that it lives, and asks it how long objects are.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -9,8 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use dataserver::{DataServer, ObjectLengths};
 use nfs::{CallFailure, Peer};
+use tokio::task::{AbortHandle, JoinSet};
 use wire::cluster::{Procedure, register, size};
 use wire::handle::{HandleKey, ObjectHandle};
+
+use crate::known_metaservers::KnownMetaservers;
 
 /// A metaserver that does not answer a small question in this time is taken for lost until it does.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
@@ -19,7 +23,7 @@ const RETRY: Duration = Duration::from_millis(500);
 
 /// Asks a metaserver how long an object is: any, and the next one if it does not answer.
 pub(crate) struct MetaserverLengths {
-    pub peers: Vec<Arc<Peer>>,
+    pub metaservers: Arc<KnownMetaservers>,
     pub key: HandleKey,
 }
 
@@ -27,7 +31,7 @@ impl ObjectLengths for MetaserverLengths {
     fn length(&self, object: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>> {
         Box::pin(async move {
             let args = size::Args { handle: object.seal(&self.key) };
-            for peer in &self.peers {
+            for peer in self.metaservers.peers().values() {
                 let answer: Result<size::Res, CallFailure> =
                     peer.call(Procedure::Size as u32, &args, ANSWER_TIME_MAX).await;
                 match answer {
@@ -47,13 +51,40 @@ impl ObjectLengths for MetaserverLengths {
     }
 }
 
-/// Registers `server`, reached at `advertise`, with one metaserver, again and again: each has to know that it lives.
-/// Losing the metaserver, and finding it again, is logged once.
-pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, peer: Arc<Peer>) {
+/// Registers `server`, reached at `advertise`, with all metaservers that are known: each has to know that it lives.
+pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaservers: Arc<KnownMetaservers>) {
+    // Ends them with this.
+    let mut all = JoinSet::new();
+    let mut handles: BTreeMap<SocketAddr, AbortHandle> = BTreeMap::new();
+    loop {
+        let peers = metaservers.peers();
+        handles.retain(|address, beat| {
+            let stays = peers.contains_key(address);
+            if !stays {
+                beat.abort();
+            }
+            stays
+        });
+        for (address, peer) in peers {
+            handles.entry(address).or_insert_with(|| {
+                all.spawn(beat_one(Arc::clone(&server), advertise, peer, Arc::clone(&metaservers)))
+            });
+        }
+        metaservers.changed.notified().await;
+    }
+}
+
+/// Registers with one metaserver, again and again. Losing it, and finding it again, is logged once.
+async fn beat_one(
+    server: Arc<DataServer>,
+    advertise: SocketAddr,
+    peer: Arc<Peer>,
+    metaservers: Arc<KnownMetaservers>,
+) {
     let mut trouble: Option<String> = None;
     let mut known = false;
     loop {
-        let outcome = register(&server, advertise, &peer).await;
+        let outcome = register(&server, advertise, &peer, &metaservers).await;
         let pause = match outcome {
             Ok(pause) => {
                 if trouble.take().is_some() || !known {
@@ -74,7 +105,12 @@ pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, peer: A
     }
 }
 
-async fn register(server: &Arc<DataServer>, advertise: SocketAddr, peer: &Peer) -> Result<Duration, String> {
+async fn register(
+    server: &Arc<DataServer>,
+    advertise: SocketAddr,
+    peer: &Peer,
+    metaservers: &KnownMetaservers,
+) -> Result<Duration, String> {
     // statvfs of a hung disk hangs, and must not hang the others' thread.
     let asked = Arc::clone(server);
     let targets = tokio::task::spawn_blocking(move || asked.space()).await.map_err(|e| e.to_string())?;
@@ -83,11 +119,20 @@ async fn register(server: &Arc<DataServer>, advertise: SocketAddr, peer: &Peer) 
         name: Bytes::copy_from_slice(server.name().as_bytes()),
         addresses: vec![Bytes::from(advertise.to_string())],
         targets,
+        version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
+        map_version: metaservers.map_version(),
     };
     let answer: Result<register::Res, CallFailure> =
         peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
     match answer {
-        Ok(Ok(done)) => Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100))),
+        Ok(Ok(done)) => {
+            metaservers.learn(done.map_version, &done.metaservers);
+            Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
+        }
+        Ok(Err(wire::cluster::Status::NotFound)) => Err(format!(
+            "it was removed from the cluster; heorot node undrain {} takes it back",
+            server.name()
+        )),
         Ok(Err(wire::cluster::Status::Invalid)) => {
             Err("another data server that lives has a target of ours; the metaserver's log names it".into())
         }

@@ -3,9 +3,12 @@
 //! In: a command line and configuration files. Out: the servers of the other crates, started with their real clock,
 //! disks and sockets, and stopped in order. It holds no logic of its own about files.
 
+mod admin_backup;
 mod admin_client;
 mod admin_http;
+mod admin_nodes;
 mod api;
+mod backup;
 mod bench;
 mod check_config;
 mod clean;
@@ -15,14 +18,17 @@ mod data_dir;
 mod ds;
 mod failure;
 mod heartbeat;
+mod known_metaservers;
 mod limits;
 mod listen;
 mod logging;
 mod mds;
 mod memory;
 mod metrics;
+mod node;
 mod owners;
 mod reload;
+mod restore;
 mod secret;
 mod signals;
 mod status;
@@ -46,6 +52,10 @@ fn main() -> ExitCode {
         Command::Mds(args) => signals::run(mds::mds(args)),
         Command::Ds(args) => signals::run(ds::ds(args)),
         Command::Status(args) => status::status(&args),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => restore::restore(&args),
+        Command::Node(command) => node::node(&command),
+        Command::Leader(args) => node::leader(&args),
         Command::Stripe(command) => stripe::stripe(&command),
         Command::Clean(args) => clean::clean(&args),
         Command::Bench(command) => bench::bench(&command),

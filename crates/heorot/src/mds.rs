@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use host::interface::SystemInterfaces;
 use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
-use metaserver::{DefaultStripe, Exports, Members, Metaserver, MetaserverConfig, ServiceAddresses, Upcalls};
+use metaserver::{
+    DefaultStripe, Exports, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer, Upcalls,
+};
 use namespace::{Stamp, Time};
 use nfs::Server;
 use replica::{Member, Part, Replica, ReplicaConfig, Transport};
@@ -117,7 +119,10 @@ impl RunningMds {
             let joined = replica.join(&join.to_string(), member.clone(), Part::Voter, JOIN_TIME_MAX).await;
             joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
         }
-        replica.ready().await.map_err(|e| Failure::new(e.to_string()))?;
+        replica.ready().await.map_err(|e| match replica.is_removed() {
+            true => removed(dir.path()),
+            false => Failure::new(e.to_string()),
+        })?;
         if group.is_some() {
             // It may have moved since it was taken in, or have been alone.
             let introduced = replica.introduce(member, Part::Voter).await;
@@ -138,6 +143,7 @@ impl RunningMds {
             .serve(settings.listen)
             .await
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
+        metaserver.enter_map(this_server(&group, settings.listen, &settings.service_addresses));
         if !settings.service_addresses.is_empty() {
             let interfaces = SystemInterfaces::open();
             let interfaces = interfaces.map_err(|e| Failure::new(format!("`service_addresses`: {e}")))?;
@@ -158,6 +164,9 @@ impl RunningMds {
     /// Returns when it can no longer serve, with the reason.
     pub(crate) async fn failed(&self) -> Failure {
         let why = self.replica.failed().await;
+        if self.replica.is_removed() {
+            return removed(self._dir.path());
+        }
         Failure::new(format!(
             "the metadata service failed: {why}; mend that and start again: nothing acknowledged is lost"
         ))
@@ -176,6 +185,30 @@ impl RunningMds {
         if tokio::time::timeout(STOP_TIME_MAX, stopped).await.is_err() {
             tracing::warn!("a connection does not end; the log is replayed at the next start");
         }
+    }
+}
+
+/// People took it out.
+fn removed(dir: &Path) -> Failure {
+    Failure::new(format!(
+        "this metaserver was removed from its group (heorot node remove); to have it join again, as a new one, start it with \
+         an empty directory in place of {}",
+        dir.display()
+    ))
+}
+
+/// What this metaserver says of itself to the cluster.
+fn this_server(group: &Option<GroupConfig>, listen: SocketAddr, service_addresses: &[IpAddr]) -> ThisServer {
+    // Everywhere is also where the other metaservers find it.
+    let address = match group {
+        Some(group) if listen.ip().is_unspecified() => SocketAddr::new(group.consensus.ip(), listen.port()),
+        _ => listen,
+    };
+    ThisServer {
+        name: group.as_ref().map_or_else(|| "mds".into(), |group| group.name.clone()),
+        address: address.to_string(),
+        version: env!("CARGO_PKG_VERSION"),
+        service_addresses: service_addresses.to_vec(),
     }
 }
 

@@ -126,6 +126,22 @@ impl Metaserver {
         })
     }
 
+    /// A backup of all metadata, as they are now.
+    ///
+    /// # Errors
+    /// [`AdminError::Failed`].
+    pub async fn backup(&self, version: &str) -> Result<replica::Backup, AdminError> {
+        self.see_all().await.map_err(server_failed)?;
+        let applied = self.replica.standing().applied;
+        let head = replica::BackupHead {
+            cluster: self.config.cluster,
+            seconds: self.now().seconds,
+            applied,
+            version: version.into(),
+        };
+        Ok(replica::Backup::new(self.view().map_err(server_failed)?.into(), head))
+    }
+
     /// How new files in the directory `path` are striped. Paths begin at the volume's root, "/".
     ///
     /// # Errors

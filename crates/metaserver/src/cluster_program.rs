@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use namespace::{DataServer, DataServerId, InodeId, Kind, TargetId, read};
+use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
 use nfs::{Answer, Connection, OperationLabels, Program};
 use wire::cluster::{self, Call, Procedure, Reply, Status, null, register, size};
 use wire::handle::ObjectHandle;
@@ -87,12 +87,29 @@ impl Metaserver {
             );
             return Err(Status::Invalid);
         }
-        self.register(server, &args.targets).await.map_err(|status| match status {
+        if self.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
+            return Err(Status::NotFound);
+        }
+        let version = String::from_utf8_lossy(&args.version).into_owned();
+        self.register(server, version, &args.targets).await.map_err(|status| match status {
             nfs4::Status::NoSpc => Status::NoSpace,
             nfs4::Status::Io => Status::Io,
             _ => Status::Delay,
         })?;
-        Ok(register::ResOk { heartbeat_ms: HEARTBEAT.as_millis() as u32 })
+        let map = self.map();
+        let changed = map.head.version != args.map_version;
+        let serving = map
+            .nodes
+            .iter()
+            .filter(|node| matches!(node.key, NodeKey::Metaserver(_)) && node.state != NodeState::Removed);
+        Ok(register::ResOk {
+            heartbeat_ms: HEARTBEAT.as_millis() as u32,
+            map_version: map.head.version,
+            metaservers: match changed {
+                true => serving.map(|node| Bytes::from(node.address.clone())).collect(),
+                false => vec![],
+            },
+        })
     }
 
     /// The length that the object with this handle has in a file of its present size.
@@ -121,6 +138,7 @@ fn data_server(args: &register::Args) -> Result<DataServer, Status> {
         || args.addresses.is_empty()
         || args.addresses.len() > ADDRESSES_MAX
         || args.name.len() > NAME_BYTES_MAX
+        || args.version.len() > NAME_BYTES_MAX
     {
         return Err(Status::Invalid);
     }
@@ -138,7 +156,15 @@ mod tests {
 
     fn args(address: &'static str) -> register::Args {
         let name = Bytes::from_static(b"ds0");
-        register::Args { server: 7, name, addresses: vec![address.into()], targets: vec![] }
+        let version = Bytes::from_static(b"0.1.0");
+        register::Args {
+            server: 7,
+            name,
+            addresses: vec![address.into()],
+            targets: vec![],
+            version,
+            map_version: 0,
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The data servers that this metaserver knows: where their targets are reached, and how much room they have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use host::{Clock, Entropy};
@@ -49,6 +49,8 @@ pub struct TargetReport {
 /// All targets, by id.
 pub(crate) struct DataServers {
     targets: RwLock<BTreeMap<TargetId, Target>>,
+    /// Data servers that take no new files.
+    closed: RwLock<BTreeSet<DataServerId>>,
     key: PeerKey,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -56,7 +58,20 @@ pub(crate) struct DataServers {
 
 impl DataServers {
     pub(crate) fn new(key: PeerKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        Self { targets: RwLock::default(), key, clock, entropy }
+        Self { targets: RwLock::default(), closed: RwLock::default(), key, clock, entropy }
+    }
+
+    /// These take no new files from now on, and all others do.
+    pub(crate) fn close(&self, closed: BTreeSet<DataServerId>) {
+        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = closed;
+    }
+
+    /// How long ago a data server was heard of.
+    pub(crate) fn heard(&self, server: DataServerId) -> Option<Duration> {
+        let targets = self.targets.read().ok()?;
+        let heard =
+            targets.values().filter(|target| target.server == server).filter_map(|target| target.heard).max();
+        Some(self.clock.monotonic().saturating_sub(heard?))
     }
 
     /// Takes in a data server from the state machine, or as it registered with `spaces`.
@@ -131,7 +146,11 @@ impl DataServers {
     /// Targets that take new files, in the order of their ids, with their free bytes.
     pub(crate) fn usable(&self) -> Vec<(TargetId, u64)> {
         let Ok(targets) = self.targets.read() else { return vec![] };
+        let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         let usable = |(id, target): (&TargetId, &Target)| {
+            if closed.contains(&target.server) {
+                return None;
+            }
             let space = target.space.as_ref().filter(|s| !s.failed)?;
             self.is_alive(target).then_some((*id, space.free))
         };

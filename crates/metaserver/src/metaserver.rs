@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use host::{Clock, Entropy};
 use namespace::{
-    ClientId, Command, DataServer, FileLayout, Inode, InodeId, NewNode, Origin, Proposal, Reply, Stamp,
-    StripePolicy, Time, read,
+    ClientId, Command, DataServer, FileLayout, Inode, InodeId, MapChange, NewNode, Node, NodeKey, NodeState,
+    Origin, Proposal, Reply, Stamp, StripePolicy, Time, read,
 };
 use nfs::{Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, ReplyCache, Server};
 use replica::{Replica, ReplicaError};
@@ -17,6 +17,7 @@ use wire::handle::{FileHandle, HandleKey};
 use wire::nfs4::Status;
 
 use crate::admission::CurrentExports;
+use crate::cluster_map::CurrentMap;
 use crate::consistency::Asked;
 use crate::data_servers::DataServers;
 use crate::delegations::{Delegations, may_be_in_the_way};
@@ -86,7 +87,8 @@ pub struct Metaserver {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) book: Book,
     pub(crate) reports: Arc<Reports>,
-    background: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) current_map: CurrentMap,
+    pub(crate) background: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Metaserver {
@@ -116,7 +118,7 @@ impl Metaserver {
         read::revoked(&*view).map_err(failed)?.into_iter().for_each(|c| delegations.note_revoked(c));
         drop(view);
         let exports = CurrentExports::new(config.exports.clone());
-        Ok(Arc::new(Self {
+        let server = Arc::new(Self {
             default_stripe: RwLock::new(config.stripe),
             owners: RwLock::default(),
             config,
@@ -141,10 +143,15 @@ impl Metaserver {
             metrics: Arc::default(),
             book: Book::default(),
             reports: Arc::default(),
+            current_map: CurrentMap::default(),
             background: Mutex::default(),
             clock,
             entropy,
-        }))
+        });
+        server
+            .follow_map()
+            .map_err(|status| ReplicaError::Failed(format!("read the cluster map: {status:?}")))?;
+        Ok(server)
     }
 
     /// Keeps what this server has in memory in step with what other metaservers do.
@@ -333,19 +340,29 @@ impl Metaserver {
         Ok(NewNode::File(FileLayout { device, first: choice.first, unit, columns }))
     }
 
-    /// A data server registers, or reports its free space.
+    /// A data server of that version registers, or reports its free space.
     pub(crate) async fn register(
         &self,
         server: DataServer,
+        version: String,
         spaces: &[wire::data::TargetSpace],
     ) -> Result<(), Status> {
-        let known = {
-            let view = self.view()?;
-            read::data_servers(&*view).map_err(store_failed)?.contains(&server)
-        };
-        if !known {
+        let map = self.map();
+        if !map.data_servers.contains(&server) {
             tracing::info!(name = %server.name, addresses = ?server.addresses, "data server registers");
             self.propose(None, Command::PutDataServer(server.clone())).await?;
+        }
+        let key = NodeKey::DataServer(server.id);
+        let known = map.node(key);
+        let node = Node {
+            key,
+            name: server.name.clone(),
+            address: server.addresses.first().cloned().unwrap_or_default(),
+            version,
+            state: known.map_or(NodeState::Serving, |node| node.state),
+        };
+        if known != Some(&node) {
+            self.change_map(MapChange::Put(node)).await?;
         }
         self.data.put(&server, Some(spaces));
         Ok(())

@@ -112,6 +112,10 @@ impl Metaserver {
             let now = self.clock.monotonic();
             let mut book = self.book.0.lock().ok()?;
             let book = book.get_or_insert_with(|| Assignment::new(&service.addresses, now));
+            if self.drains(member) {
+                book.withhold(member, &held, now);
+                return Some(vec![]);
+            }
             return Some(book.beat(member, &held, now));
         }
         if let Ok(mut book) = self.book.0.lock() {
@@ -125,7 +129,12 @@ impl Metaserver {
         tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
         let mut book = self.book.0.lock().ok()?;
         self.replica.leads().then_some(())?;
-        Some(book.as_mut()?.beat(member, held, self.clock.monotonic()))
+        let (book, now) = (book.as_mut()?, self.clock.monotonic());
+        if self.drains(member) {
+            book.withhold(member, held, now);
+            return Some(vec![]);
+        }
+        Some(book.beat(member, held, now))
     }
 
     /// Who holds which service address, if this metaserver leads.

@@ -21,6 +21,7 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::nodes::GroupReport;
 
 /// Questions that wait to be answered; the next one's asker waits with them.
 const QUESTIONS_MAX: usize = 1024;
@@ -49,6 +50,7 @@ enum Event {
     SessionsEnded,
     /// Everything may be another.
     Replaced,
+    Map,
 }
 
 /// What one metaserver asks another.
@@ -62,6 +64,8 @@ enum Question {
     Addresses(NodeId, Vec<IpAddr>),
     /// Takes a small file's data to the data servers. For the leader.
     ToColumns(InodeId),
+    /// How is the group? For the leader.
+    Group,
 }
 
 /// The replica's end.
@@ -124,7 +128,11 @@ impl Observer for Upcalls {
             Command::Unlock { .. } | Command::FreeState { .. } => self.seen.flag(UNLOCKED),
             // Not a cut: who asked for it sees to it, and the leader later if that one died.
             Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(WORK),
-            Command::PutDataServer(server) => self.seen.event(Event::DataServer(server.clone())),
+            Command::PutDataServer(server) => {
+                self.seen.event(Event::DataServer(server.clone()));
+                self.seen.event(Event::Map);
+            }
+            Command::Map(_) => self.seen.event(Event::Map),
             Command::LapseLease { client } => self.seen.event(Event::Lapsed(*client)),
             Command::RenewLease { client } => self.seen.event(Event::Renewed(*client)),
             Command::ExpireClient { client } | Command::DestroyClient { client } => {
@@ -186,6 +194,11 @@ impl Metaserver {
                 Event::Lapsed(client) => self.follow_lapse(client),
                 Event::Renewed(client) => self.leases.set_lapsed(client, false),
                 Event::Gone(client) => self.forget_client(client),
+                Event::Map => {
+                    if let Err(status) = self.follow_map() {
+                        tracing::warn!(?status, "reading the cluster map");
+                    }
+                }
                 Event::Revoked(client) => self.delegations.note_revoked(client),
                 Event::Replaced => {
                     if let Err(status) = self.read_again() {
@@ -221,6 +234,7 @@ impl Metaserver {
             }
         }
         drop(view);
+        self.follow_map()?;
         self.learn_lapsed()?;
         self.forget_ended_sessions()
     }
@@ -258,6 +272,7 @@ impl Metaserver {
                 let done = self.replica.leads() && crate::spill::to_columns(self, inode).await.is_ok();
                 postcard::to_stdvec(&done).unwrap_or_default().into()
             }
+            Ok(Question::Group) => postcard::to_stdvec(&self.group_report()).unwrap_or_default().into(),
             Err(error) => {
                 tracing::warn!(%error, "another metaserver asks what this one does not understand");
                 Bytes::new()
@@ -305,6 +320,14 @@ impl Metaserver {
         let leader = self.replica.leader()?;
         let question = postcard::to_stdvec(&Question::Addresses(member, held)).ok()?;
         let answer = self.replica.ask(&leader, question.into(), ADDRESSES_TIME_MAX).await.ok()?;
+        postcard::from_bytes(&answer).ok()?
+    }
+
+    /// What the leader knows of the group.
+    pub(crate) async fn ask_leader_for_group(&self) -> Option<GroupReport> {
+        let leader = self.replica.leader()?;
+        let question = postcard::to_stdvec(&Question::Group).ok()?;
+        let answer = self.replica.ask(&leader, question.into(), ANSWER_TIME_MAX).await.ok()?;
         postcard::from_bytes(&answer).ok()?
     }
 

@@ -36,7 +36,7 @@ use crate::states::{client, delegation, layout_state, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
     ClientId, Command, Directory, Error, FIRST_COOKIE, Inode, InodeId, Kind, Origin, Proposal, Reply, Stamp,
-    calls, cluster, keys, servers, work,
+    calls, cluster, cluster_map, keys, servers, work,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -201,5 +201,6 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::DefineDevice { targets } => cluster::define_device(step, targets),
         Command::WorkDone { ids } => work::done(step, ids),
         Command::ServerStarts { member } => servers::start(step, *member),
+        Command::Map(change) => cluster_map::change(step, change),
     }
 }

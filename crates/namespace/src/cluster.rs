@@ -1,8 +1,8 @@
-//! The cluster map: data servers, their targets, and the devices that name targets in order.
+//! The part of the cluster map that files need: data servers, their targets, and the devices that name targets in order.
 
 use crate::record::get;
 use crate::step::{Step, Stop};
-use crate::{DataServer, DataServerId, Device, DeviceId, Error, Reply, TargetId, keys};
+use crate::{DataServer, DataServerId, Device, DeviceId, Error, Reply, TargetId, cluster_map, keys};
 
 /// A data server registered. Targets that it has now and another had before have moved with their disk.
 pub(crate) fn put_data_server(step: &mut Step<'_>, server: &DataServer) -> Result<Reply, Stop> {
@@ -11,6 +11,9 @@ pub(crate) fn put_data_server(step: &mut Step<'_>, server: &DataServer) -> Resul
     server.targets.retain(|target| seen.insert(*target));
 
     let before: Option<DataServer> = get(step.view(), &keys::data_server(server.id))?;
+    if before.as_ref() == Some(&server) {
+        return Ok(Reply::Done);
+    }
     for target in before.iter().flat_map(|before| &before.targets) {
         step.delete(&keys::target(*target))?;
     }
@@ -26,6 +29,7 @@ pub(crate) fn put_data_server(step: &mut Step<'_>, server: &DataServer) -> Resul
         step.put(&key, &server.id)?;
     }
     step.put(&keys::data_server(server.id), &server)?;
+    cluster_map::changed(step)?;
     Ok(Reply::Done)
 }
 

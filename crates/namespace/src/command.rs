@@ -7,8 +7,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ByteRange, ClientId, DataServerId, DeviceId, FileLayout, InodeId, IoMode, LockKind, Principal, SessionId,
-    Share, Stateid, StripePolicy, TargetId, Time,
+    ByteRange, ClientId, DataServerId, DeviceId, FileLayout, InodeId, IoMode, LockKind, MapChange, Principal,
+    SessionId, Share, Stateid, StripePolicy, TargetId, Time,
 };
 
 /// A command as it stands in the log.
@@ -190,6 +190,9 @@ pub enum Command {
 
     /// The first of all: makes the root directory. Changes nothing where there is one.
     Format,
+
+    /// Of the cluster map.
+    Map(MapChange),
 }
 
 /// CREATE and its likes.

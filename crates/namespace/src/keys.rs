@@ -41,6 +41,8 @@
 //! 41  targets          target:8                              DataServerId (index of 40)
 //! 42  devices          device:8                              Device
 //! 43  device lists     target:8 target:8 …                   DeviceId (index of 42)
+//! 44  cluster map      ·                                     MapHead { version, service addresses, pools, groups }
+//! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
 //! ```
 //!
 //! Tags from 80 on are not ours: the replica keeps what it has applied in the same store, and in the same batch.
@@ -48,7 +50,7 @@
 //! What one operation needs lies together: a directory's names, then its entries in cookie order, are each one range; so
 //! are the opens, the locks and the layouts of one file, and the states of one client.
 
-use crate::{CallId, ClientId, DataServerId, DeviceId, InodeId, SessionId, StateId, TargetId};
+use crate::{CallId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, SessionId, StateId, TargetId};
 
 /// A key of the store.
 pub(crate) type Key = Vec<u8>;
@@ -85,12 +87,14 @@ pub(crate) const DATA_SERVERS: u8 = 0x40;
 pub(crate) const TARGETS: u8 = 0x41;
 pub(crate) const DEVICES: u8 = 0x42;
 pub(crate) const DEVICE_LISTS: u8 = 0x43;
+pub(crate) const MAP: u8 = 0x44;
+pub(crate) const NODES: u8 = 0x45;
 
 /// Tags from here on are not ours: the replica keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 32] = [
+pub(crate) const TAGS: [u8; 34] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -123,6 +127,8 @@ pub(crate) const TAGS: [u8; 32] = [
     TARGETS,
     DEVICES,
     DEVICE_LISTS,
+    MAP,
+    NODES,
 ];
 
 /// The key or prefix of `tag` and `numbers`.
@@ -315,6 +321,17 @@ pub(crate) fn device(device: DeviceId) -> Key {
 pub(crate) fn device_list(targets: &[TargetId]) -> Key {
     let targets: Vec<u64> = targets.iter().map(|target| target.0).collect();
     of(DEVICE_LISTS, &targets)
+}
+
+pub(crate) fn map_head() -> Key {
+    vec![MAP]
+}
+
+pub(crate) fn node(node: NodeKey) -> Key {
+    match node {
+        NodeKey::Metaserver(id) => of(NODES, &[0, id]),
+        NodeKey::DataServer(DataServerId(id)) => of(NODES, &[1, id]),
+    }
 }
 
 /// The number that stands `at` bytes into a key; 0 where the key is too short, which no key of ours is.

@@ -13,6 +13,7 @@ mod apply;
 mod calls;
 mod check;
 mod cluster;
+mod cluster_map;
 mod command;
 mod files;
 mod keys;
@@ -29,6 +30,10 @@ mod work;
 
 pub use apply::{apply, format};
 pub use check::check;
+pub use cluster_map::{
+    ClusterMap, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node, NodeKey, NodeState,
+    Pool, SERVICE_ADDRESSES_MAX,
+};
 pub use command::*;
 pub use layout::*;
 pub use record::{

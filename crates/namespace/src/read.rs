@@ -12,9 +12,9 @@ use crate::record::{
     CookieEntry, Counters, HeldLock, Name, Use, Xattr, XattrHead, decode, decode_data, decode_head, get,
 };
 use crate::{
-    ByteRange, ClientId, ClientRecord, Conflict, DataServer, DataServerId, Device, DeviceId, Entry, Held,
-    Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId, SessionRecord, Share, State, StateId,
-    Stateid, StripePolicy, TargetId, Work, calls, keys, servers, slot,
+    ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, Device, DeviceId,
+    Entry, Held, Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId, SessionRecord, Share,
+    State, StateId, Stateid, StripePolicy, TargetId, Work, calls, cluster_map, keys, servers, slot,
 };
 
 /// Directories above one another: more than any path names, so that a ring of them is found.
@@ -128,6 +128,14 @@ pub fn devices(view: &dyn View) -> Result<Vec<Device>, StoreError> {
 /// [`StoreError`] when the store fails.
 pub fn data_servers(view: &dyn View) -> Result<Vec<DataServer>, StoreError> {
     collect(view, &[keys::DATA_SERVERS])
+}
+
+/// The cluster map.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn cluster_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
+    cluster_map::read_map(view)
 }
 
 /// The data server that holds `target`.

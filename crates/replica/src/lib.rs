@@ -20,6 +20,7 @@
 //! Consensus is openraft's; this crate is the only one that names it. Ours are log, state machine, network, and the rules
 //! by which commands and reads find the leader. It all runs on a thread of its own.
 
+mod backup;
 mod consensus;
 mod log;
 mod machine;
@@ -40,6 +41,7 @@ mod types;
 mod watch;
 mod work;
 
+pub use backup::{Backup, BackupError, BackupHead, BackupReader};
 pub use log::LogError;
 pub use log::record::read_and_write;
 pub use machine::{Answered, Observer, applied_next};

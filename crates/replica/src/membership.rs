@@ -4,7 +4,7 @@
 //! those after it must have it. So a change that leaves too few voters that live would never come to its end, nor anything
 //! after it; it is refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +79,15 @@ pub(crate) fn living(metrics: &Metrics) -> BTreeSet<NodeId> {
     let heard = metrics.heartbeat.iter().flatten();
     let lately = heard.filter(|(_, at)| at.is_some_and(|at| at.elapsed() < SILENT_AFTER));
     lately.map(|(id, _)| *id).chain([metrics.id]).collect()
+}
+
+/// How long ago a leader heard of the others.
+pub(crate) fn heard(metrics: &Metrics) -> BTreeMap<NodeId, Duration> {
+    let heard = metrics.heartbeat.iter().flatten();
+    heard
+        .filter_map(|(id, at)| Some((*id, at.as_ref()?.elapsed())))
+        .filter(|(id, _)| *id != metrics.id)
+        .collect()
 }
 
 /// Whether these voters can agree on anything; else the words for it.

@@ -88,6 +88,8 @@ pub struct Standing {
     pub applied: u64,
     /// If this member leads: who was heard of just now, itself too.
     pub living: BTreeSet<NodeId>,
+    /// If this member leads: how long ago each other member was heard of.
+    pub heard: BTreeMap<NodeId, Duration>,
     /// If this member leads: the index after the last entry that each other member has.
     pub matched: BTreeMap<NodeId, u64>,
 }
@@ -351,6 +353,7 @@ impl Replica {
         let leads = metrics.state.is_leader();
         Standing {
             living: if leads { crate::membership::living(&metrics) } else { BTreeSet::new() },
+            heard: crate::membership::heard(&metrics),
             matched: matched.map(|(id, at)| (*id, at.map_or(0, |at| at.index + 1))).collect(),
             id: self.id,
             leader: metrics.current_leader,
@@ -476,10 +479,20 @@ impl Replica {
         if !self.leads() || self.is_alone() {
             return;
         }
-        match tokio::time::timeout(limit, self.service.hand_over()).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(why)) => tracing::warn!(%why, "leadership is not handed over"),
-            Err(_) => tracing::warn!("no other metaserver took over in time: they elect one"),
+        let deadline = tokio::time::Instant::now() + limit;
+        while self.leads() {
+            match tokio::time::timeout_at(deadline, self.service.hand_over()).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(why)) if tokio::time::Instant::now() >= deadline => {
+                    tracing::warn!(%why, "leadership is not handed over");
+                    return;
+                }
+                Ok(Err(_)) => self.next_leader().await,
+                Err(_) => {
+                    tracing::warn!("no other metaserver took over in time: they elect one");
+                    return;
+                }
+            }
         }
     }
 

@@ -19,6 +19,8 @@ use store::{Store, StoreError, View};
 const CHUNK_BYTES: usize = 512 << 10;
 /// A pair is a record, or the data of a small file.
 const PAIR_BYTES_MAX: usize = 1 << 20;
+/// A chunk with the largest pair at its end.
+pub(crate) const CHUNK_BYTES_MAX: usize = CHUNK_BYTES + 8 + PAIR_BYTES_MAX;
 /// Begins the names of what is on its way in.
 const SPOOL: &str = "snapshot.spool";
 /// Tells them apart: one may be put in place while the next begins.
@@ -75,7 +77,7 @@ fn unreadable(cause: io::Error) -> StoreError {
 type Pair = Result<(Vec<u8>, Vec<u8>), StoreError>;
 
 /// The pairs of a chunk.
-fn spread(chunk: Result<Vec<u8>, StoreError>) -> impl Iterator<Item = Pair> {
+pub(crate) fn spread(chunk: Result<Vec<u8>, StoreError>) -> impl Iterator<Item = Pair> {
     let (mut rest, mut failure) = match chunk {
         Ok(chunk) => (chunk, None),
         Err(e) => (vec![], Some(e)),
@@ -111,12 +113,19 @@ pub(crate) struct Chunks {
     view: Arc<dyn View + Send + Sync>,
     /// Where the next begins; none: there is no more.
     from: Option<Vec<u8>>,
+    to: Vec<u8>,
     pairs: u64,
 }
 
 impl Chunks {
     pub(crate) fn new(view: Arc<dyn View + Send + Sync>) -> Self {
-        Self { view, from: Some(vec![]), pairs: 0 }
+        // No key has so many of these at its beginning.
+        Self { view, from: Some(vec![]), to: vec![0xff; 16], pairs: 0 }
+    }
+
+    /// Only of keys that begin with less than `tag`.
+    pub(crate) fn below(view: Arc<dyn View + Send + Sync>, tag: u8) -> Self {
+        Self { to: vec![tag], ..Self::new(view) }
     }
 
     /// Pairs in the chunks so far.
@@ -140,8 +149,7 @@ impl Chunks {
             self.pairs += 1;
             ControlFlow::Continue(())
         };
-        // No key has so many of these at its beginning.
-        self.view.scan(&from, &[0xff; 16], &mut visit)?;
+        self.view.scan(&from, &self.to, &mut visit)?;
         Ok((!chunk.is_empty()).then_some(chunk))
     }
 }
@@ -219,7 +227,7 @@ fn read_chunk(spool: &dyn File, at: &mut u64) -> io::Result<Option<Vec<u8>>> {
     let (len, crc) = head.split_at(4);
     let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes);
     let len = number(len) as usize;
-    if len > CHUNK_BYTES + 8 + PAIR_BYTES_MAX {
+    if len > CHUNK_BYTES_MAX {
         return Err(io::Error::other("a damaged chunk"));
     }
     let mut chunk = vec![0; len];

@@ -81,6 +81,20 @@ impl Assignment {
         granted
     }
 
+    /// `member`, which still holds `held`, is to hold none, and is not counted: what it has handed back is free.
+    pub(crate) fn withhold(&mut self, member: NodeId, held: &[IpAddr], now: Duration) {
+        self.heard.remove(&member);
+        for (address, entry) in &mut self.entries {
+            if entry.owner != Some(member) {
+                continue;
+            }
+            match held.contains(address) {
+                true => entry.withheld = true,
+                false => *entry = Entry { owner: None, free_from: now, withheld: false },
+            }
+        }
+    }
+
     /// Who holds what, for people.
     pub(crate) fn owners(&self) -> BTreeMap<IpAddr, Option<NodeId>> {
         self.entries.iter().map(|(address, entry)| (*address, entry.owner)).collect()
@@ -157,6 +171,25 @@ mod tests {
         fn counts(&self) -> Vec<usize> {
             self.held.values().map(Vec::len).collect()
         }
+    }
+
+    #[test]
+    fn a_member_that_drains_holds_none_and_the_others_have_them_at_once() {
+        let mut cluster = Cluster::new(3, 6);
+        cluster.pass(LONG);
+        cluster.cut_off = vec![2]; // its beats are carried out here
+        let mut beats = 0;
+        while cluster.counts() != [3, 0, 3] {
+            let held: Vec<IpAddr> = cluster.held[&2].iter().map(|(address, _)| *address).collect();
+            cluster.book.withhold(2, &held, cluster.now);
+            cluster.held.get_mut(&2).unwrap().clear();
+            cluster.pass(BEAT);
+            beats += 1;
+            assert!(beats < 6, "{:?}", cluster.counts());
+        }
+        cluster.cut_off.clear();
+        cluster.pass(LONG);
+        assert_eq!(cluster.counts(), [2, 2, 2]);
     }
 
     const LONG: Duration = Duration::from_secs(10);

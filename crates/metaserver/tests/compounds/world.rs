@@ -78,6 +78,8 @@ async fn register(server: &nfs::Server) {
         name: Bytes::from_static(b"ds"),
         addresses: vec![Bytes::from_static(b"127.0.0.1:1")],
         targets: vec![space],
+        version: Bytes::from_static(b"0.1.0"),
+        map_version: 0,
     };
     let done: register::Res =
         peer.call(Procedure::Register as u32, &args, PATIENCE).await.expect("it answers");

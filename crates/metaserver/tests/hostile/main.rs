@@ -90,6 +90,8 @@ impl Scene {
             name: "ds".into(),
             addresses: vec![data.address().to_string().into()],
             targets: dataserver.space(),
+            version: "0.1.0".into(),
+            map_version: 0,
         };
         let procedure = cluster::Procedure::Register as u32;
         let registered: cluster::register::Res =

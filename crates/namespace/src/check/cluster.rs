@@ -6,7 +6,9 @@ use store::{StoreError, View};
 
 use super::{Findings, table};
 use crate::record::Counters;
-use crate::{DataServer, DataServerId, Device, DeviceId, Inode, InodeId, Work, WorkKind, keys};
+use crate::{
+    DataServer, DataServerId, Device, DeviceId, Inode, InodeId, MapHead, Node, Work, WorkKind, keys,
+};
 
 pub(super) fn check(
     view: &dyn View,
@@ -49,6 +51,16 @@ pub(super) fn check(
     }
     let targets = table::<DataServerId>(view, keys::TARGETS, findings)?;
     findings.expect(targets == held, || format!("targets are at {targets:02x?}, not at {held:02x?}"));
+
+    let nodes = table::<Node>(view, keys::NODES, findings)?;
+    for (key, node) in &nodes {
+        findings.expect(*key == keys::node(node.key), || format!("{node:?} is under {key:02x?}"));
+    }
+    let heads = table::<MapHead>(view, keys::MAP, findings)?;
+    let head = heads.get(&keys::map_head()).cloned().unwrap_or_default();
+    findings.expect(head.nodes as usize == nodes.len(), || format!("{} nodes, and {head:?}", nodes.len()));
+    findings
+        .expect(held.is_empty() || head.version > 0, || "data servers, and a map without a version".into());
 
     let mut lists = BTreeMap::new();
     for (key, device) in table::<Device>(view, keys::DEVICES, findings)? {

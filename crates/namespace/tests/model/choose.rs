@@ -540,8 +540,30 @@ impl<'a> Chooser<'a> {
         if self.seldom(2) { vec![999] } else { all }
     }
 
+    fn map_change(&mut self) -> MapChange {
+        let key = match self.pick(2) {
+            0 => NodeKey::Metaserver(self.pick(2) as u64),
+            _ => NodeKey::DataServer(DataServerId(self.pick(2) as u64)),
+        };
+        let states = [NodeState::Joining, NodeState::Serving, NodeState::Draining, NodeState::Removed];
+        let state = states[self.pick(4)];
+        match self.pick(3) {
+            0 => MapChange::State(key, state),
+            1 => {
+                let length = if self.seldom(4) { NODE_TEXT_BYTES_MAX + 1 } else { self.pick(3) };
+                let (name, version) = ("n".repeat(length), format!("0.{}", self.pick(2)));
+                MapChange::Put(Node { key, name, address: String::new(), version, state })
+            }
+            _ => {
+                let addresses = (0..self.pick(3)).map(|_| [10, 0, 0, self.pick(2) as u8].into());
+                MapChange::ServiceAddresses(addresses.collect())
+            }
+        }
+    }
+
     fn command_of_cluster(&mut self) -> Command {
-        match self.pick(4) {
+        match self.pick(5) {
+            4 => Command::Map(self.map_change()),
             0 => {
                 let id = DataServerId(1 + self.pick(2) as u64);
                 let targets = vec![TargetId(self.pick(4) as u64), TargetId(self.pick(4) as u64)];

@@ -32,6 +32,7 @@ pub struct Picture {
     held_files: BTreeMap<InodeId, (bool, bool)>,
     work: Vec<Work>,
     servers: Vec<DataServer>,
+    map: ClusterMap,
     devices: Vec<Device>,
 }
 
@@ -80,6 +81,7 @@ impl Picture {
             work: read::work(view, usize::MAX).expect("reads"),
             revoked: read::revoked(view).expect("reads"),
             servers: read::data_servers(view).expect("reads"),
+            map: read::cluster_map(view).expect("reads"),
             devices: read::devices(view).expect("reads"),
             ..Picture::default()
         };
@@ -150,6 +152,11 @@ impl Picture {
             inodes_counted: plain.nodes.len() as u64,
             work: plain.work.values().cloned().collect(),
             servers: plain.servers.values().cloned().collect(),
+            map: ClusterMap {
+                head: plain.map_head.clone(),
+                nodes: plain.map_nodes.values().cloned().collect(),
+                data_servers: plain.servers.values().cloned().collect(),
+            },
             devices: plain.devices.clone(),
             ..Picture::default()
         };
@@ -295,6 +302,7 @@ impl Picture {
             part("held files", &self.held_files, &expected.held_files),
             part("work", &self.work, &expected.work),
             part("servers", &self.servers, &expected.servers),
+            part("map", &self.map, &expected.map),
             part("devices", &self.devices, &expected.devices),
         ];
         Some(parts.into_iter().flatten().collect())

@@ -48,3 +48,46 @@ fn a_target_moves_with_its_disk() {
     w.apply(Command::PutDataServer(server(2, &[21]))).unwrap();
     assert_eq!(read::target_server(&*w.view(), TargetId(12)).unwrap(), None);
 }
+
+fn node(key: NodeKey, state: NodeState) -> Node {
+    let (name, address) = ("mds1".to_string(), "10.0.0.1:2049".to_string());
+    Node { key, name, address, version: "0.1.0".to_string(), state }
+}
+
+#[test]
+fn each_change_of_the_map_raises_its_version_and_what_changes_nothing_does_not() {
+    let mut w = World::new();
+    let key = NodeKey::Metaserver(7);
+    let map = |w: &World| read::cluster_map(&*w.view()).unwrap();
+    assert_eq!((map(&w).head.version, map(&w).head.pools.len(), map(&w).head.groups.len()), (0, 1, 1));
+    for _ in 0..2 {
+        w.apply(Command::Map(MapChange::Put(node(key, NodeState::Serving)))).unwrap();
+    }
+    assert_eq!((map(&w).head.version, map(&w).state(key)), (1, NodeState::Serving));
+    w.apply(Command::PutDataServer(server(1, &[11]))).unwrap();
+    w.apply(Command::PutDataServer(server(1, &[11]))).unwrap();
+    assert_eq!(map(&w).head.version, 2);
+    let addresses = vec![[10, 0, 0, 100].into()];
+    w.apply(Command::Map(MapChange::ServiceAddresses(addresses.clone()))).unwrap();
+    assert_eq!((map(&w).head.version, map(&w).head.service_addresses), (3, Some(addresses)));
+    let twice = vec![[10, 0, 0, 100].into(); 2];
+    assert_eq!(w.apply(Command::Map(MapChange::ServiceAddresses(twice))), Err(Error::Invalid));
+}
+
+#[test]
+fn a_server_that_was_drained_or_removed_stays_so_when_it_says_that_it_serves() {
+    let mut w = World::new();
+    let key = NodeKey::DataServer(DataServerId(1));
+    let unknown = Command::Map(MapChange::State(key, NodeState::Draining));
+    assert_eq!(w.apply(unknown), Err(Error::NoEntry));
+    for state in [NodeState::Draining, NodeState::Removed] {
+        w.apply(Command::Map(MapChange::Put(node(key, NodeState::Serving)))).unwrap();
+        w.apply(Command::Map(MapChange::State(key, state))).unwrap();
+        w.apply(Command::Map(MapChange::Put(node(key, NodeState::Serving)))).unwrap();
+        assert_eq!(read::cluster_map(&*w.view()).unwrap().state(key), state);
+        w.apply(Command::Map(MapChange::State(key, NodeState::Serving))).unwrap();
+    }
+    let mut long = node(key, NodeState::Serving);
+    long.name = "n".repeat(NODE_TEXT_BYTES_MAX + 1);
+    assert_eq!(w.apply(Command::Map(MapChange::Put(long))), Err(Error::Invalid));
+}

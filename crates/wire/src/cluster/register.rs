@@ -17,13 +17,20 @@ xdr_struct! {
         pub addresses: Vec<Bytes>,
         /// All of its storage targets.
         pub targets: Vec<TargetSpace>,
+        /// Of its program.
+        pub version: Bytes,
+        /// The version of the cluster map that it has; 0: none.
+        pub map_version: u64,
     }
 
     /// The results.
-    #[derive(Copy)]
     pub struct ResOk {
         /// When to register again, in milliseconds.
         pub heartbeat_ms: u32,
+        /// The version of the cluster map.
+        pub map_version: u64,
+        /// If that is another one than the caller has: where the metaservers are, each as text such as `10.0.0.1:2049`.
+        pub metaservers: Vec<Bytes>,
     }
 }
 

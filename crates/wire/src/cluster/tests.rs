@@ -28,6 +28,8 @@ fn calls() -> Vec<Call> {
             name: Bytes::from_static(b"ds5"),
             addresses: vec![Bytes::from_static(b"10.0.0.5:2050"), Bytes::from_static(b"[fd00::5]:2050")],
             targets: vec![target; 2],
+            version: Bytes::from_static(b"0.1.0"),
+            map_version: 6,
         }),
         Call::Size(size::Args { handle: Bytes::from_static(&[4; 45]) }),
     ]
@@ -38,7 +40,11 @@ fn replies() -> Vec<Reply> {
         Reply::Null(null::Res {}),
         Reply::Hello(Ok(hello::ResOk { nonce: [2; 32], proof: [3; 32] })),
         Reply::Prove(Ok(())),
-        Reply::Register(Ok(register::ResOk { heartbeat_ms: 1000 })),
+        Reply::Register(Ok(register::ResOk {
+            heartbeat_ms: 1000,
+            map_version: 7,
+            metaservers: vec![Bytes::from_static(b"10.0.0.1:2049")],
+        })),
         Reply::Register(Err(Status::Delay)),
         Reply::Size(Ok(size::ResOk { len: 1 << 40 })),
         Reply::Size(Err(Status::Stale)),

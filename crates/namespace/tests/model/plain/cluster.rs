@@ -13,10 +13,45 @@ impl Plain {
                 server.targets.push(target);
             }
         }
+        if self.servers.get(&server.id) == Some(&server) {
+            return Ok(Reply::Done);
+        }
         for other in self.servers.values_mut() {
             other.targets.retain(|target| !server.targets.contains(target));
         }
         self.servers.insert(server.id, server);
+        self.map_head.version += 1;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn change_map(&mut self, change: MapChange) -> Outcome {
+        let before = (self.map_nodes.clone(), self.map_head.clone());
+        match change {
+            MapChange::State(key, state) => {
+                self.map_nodes.get_mut(&key).ok_or(Error::NoEntry)?.state = state;
+            }
+            MapChange::Put(mut node) => {
+                if node.name.len() > NODE_TEXT_BYTES_MAX {
+                    return Err(Error::Invalid);
+                }
+                if let Some(NodeState::Draining | NodeState::Removed) =
+                    self.map_nodes.get(&node.key).map(|n| n.state)
+                {
+                    node.state = self.map_nodes[&node.key].state;
+                }
+                self.map_nodes.insert(node.key, node);
+                self.map_head.nodes = self.map_nodes.len() as u32;
+            }
+            MapChange::ServiceAddresses(addresses) => {
+                if addresses.iter().enumerate().any(|(n, a)| addresses[..n].contains(a)) {
+                    return Err(Error::Invalid);
+                }
+                self.map_head.service_addresses = Some(addresses);
+            }
+        }
+        if before != (self.map_nodes.clone(), self.map_head.clone()) {
+            self.map_head.version += 1;
+        }
         Ok(Reply::Done)
     }
 

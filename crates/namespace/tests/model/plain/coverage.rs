@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 38] = [
+const COMMANDS: [&str; 39] = [
     "Create",
     "Link",
     "Remove",
@@ -52,6 +52,7 @@ const COMMANDS: [&str; 38] = [
     "DefineDevice",
     "WorkDone",
     "Format",
+    "Map",
 ];
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and `NoXattrRoom`, which

@@ -40,6 +40,8 @@ pub struct Plain {
     pub work: BTreeMap<u64, Work>,
     pub servers: BTreeMap<DataServerId, DataServer>,
     pub devices: Vec<Device>,
+    pub map_head: MapHead,
+    pub map_nodes: BTreeMap<NodeKey, namespace::Node>,
 
     pub next_inode: u64,
     pub next_state: u64,
@@ -116,6 +118,8 @@ impl Plain {
             work: BTreeMap::new(),
             servers: BTreeMap::new(),
             devices: Vec::new(),
+            map_head: MapHead::default(),
+            map_nodes: BTreeMap::new(),
             next_inode: 3,
             next_state: 1,
             next_client: (stamp.random >> 32 << 32) + 1,
@@ -232,6 +236,7 @@ impl Plain {
             Command::LayoutRecall { client, inode } => self.layout_recall(client, inode),
             Command::LayoutReturn { client, scope } => self.layout_return(client, &scope),
 
+            Command::Map(change) => self.change_map(change),
             Command::PutDataServer(server) => self.put_data_server(server),
             Command::DefineDevice { targets } => self.define_device(targets),
             Command::WorkDone { ids } => {

@@ -1,0 +1,53 @@
+//! `heorot backup`: all metadata, as they are at one moment, in a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use host::size;
+use replica::BackupReader;
+
+use crate::admin_client::AdminClient;
+use crate::cli::BackupArgs;
+use crate::failure::Failure;
+
+/// `heorot backup`.
+pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
+    let shown = args.file.display();
+    let new = beside(&args.file);
+    let outcome = fetch(&AdminClient::new(args.admin.admin), &new).and_then(|pairs| {
+        std::fs::rename(&new, &args.file)?;
+        let dir = args.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(dir)?.sync_all()?;
+        Ok(pairs)
+    });
+    let pairs = outcome.map_err(|failure| {
+        let _ = std::fs::remove_file(&new);
+        Failure::new(format!("{shown}: no backup: {failure}"))
+    })?;
+    let bytes = std::fs::metadata(&args.file)?.len();
+    println!(
+        "{shown}: {pairs} records, {}; it needs the cluster's secret, which is not in it: keep a copy of that, too",
+        size::show(bytes)
+    );
+    Ok(())
+}
+
+/// Brings it here, to the disk, and reads it again.
+fn fetch(client: &AdminClient, new: &Path) -> Result<u64, Failure> {
+    let mut from = client.stream("/backup")?;
+    // It holds the names of all files: not for everybody.
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(new)?;
+    io::copy(&mut from, &mut file)?;
+    file.flush()?;
+    file.sync_all()?;
+    let (reader, _) = BackupReader::open(BufReader::new(File::open(new)?))?;
+    Ok(reader.check()?)
+}
+
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    file.with_file_name(name)
+}

@@ -1,0 +1,126 @@
+//! `heorot node …` and `heorot leader`: the servers of the cluster.
+
+use crate::admin_client::AdminClient;
+use crate::api::{Node, NodeDone, NodeRequest};
+use crate::cli::{LeaderArgs, NodeCommand, NodeListArgs};
+use crate::failure::Failure;
+
+/// `heorot node …`.
+pub(crate) fn node(command: &NodeCommand) -> Result<(), Failure> {
+    let (action, args, force) = match command {
+        NodeCommand::List(args) => return list(args),
+        NodeCommand::Remove { node, force } => ("remove", node, *force),
+        NodeCommand::Drain(node) => ("drain", node, false),
+        NodeCommand::Undrain(node) => ("undrain", node, false),
+        NodeCommand::Promote(node) => ("promote", node, false),
+        NodeCommand::Demote { node, force } => ("demote", node, *force),
+    };
+    change(&AdminClient::new(args.admin.admin), &args.name, action, force)
+}
+
+/// `heorot leader`.
+pub(crate) fn leader(args: &LeaderArgs) -> Result<(), Failure> {
+    let client = AdminClient::new(args.admin.admin);
+    if let Some(name) = &args.name {
+        return change(&client, name, "lead", false);
+    }
+    let nodes: Vec<Node> = client.get("/nodes", &[])?;
+    let leader = nodes.iter().find(|node| node.role == "leader");
+    match leader {
+        Some(leader) => println!("{}", leader.name),
+        None => return Err(Failure::new("nobody leads: too few metaservers with a vote can be reached")),
+    }
+    Ok(())
+}
+
+fn change(client: &AdminClient, name: &str, action: &str, force: bool) -> Result<(), Failure> {
+    let request = NodeRequest { name: name.into(), action: action.into(), force };
+    let done: NodeDone = client.put("/node", &request)?;
+    println!("{}", done.done);
+    Ok(())
+}
+
+fn list(args: &NodeListArgs) -> Result<(), Failure> {
+    let nodes: serde_json::Value = AdminClient::new(args.admin.admin).get("/nodes", &[])?;
+    if args.json {
+        println!("{nodes:#}");
+    } else {
+        print!("{}", table(&serde_json::from_value::<Vec<Node>>(nodes)?));
+    }
+    Ok(())
+}
+
+/// Who was removed is history, for `--json`.
+fn table(nodes: &[Node]) -> String {
+    let headings =
+        ["name", "role", "address", "state", "version", "seen", "applied", "lag", "service addresses"];
+    let mut rows = vec![headings.map(String::from)];
+    rows.extend(nodes.iter().filter(|node| node.state != "removed").map(row));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let mut out = String::new();
+    for row in &rows {
+        let cell = |(column, text): (usize, &String)| match column {
+            5..=7 => format!("{text:>0$}", widths[column]),
+            _ => format!("{text:<0$}", widths[column]),
+        };
+        let cells: Vec<String> = row.iter().enumerate().map(cell).collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn row(node: &Node) -> [String; 9] {
+    let number = |number: Option<u64>| number.map_or_else(|| "-".into(), |n| n.to_string());
+    let seen = match node.seen_ms {
+        None => "-".into(),
+        Some(ms) if ms < 10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        Some(ms) => format!("{} s", ms / 1000),
+    };
+    let said = |text: &str| if text.is_empty() { "-".into() } else { text.to_owned() };
+    [
+        said(&node.name),
+        node.role.clone(),
+        said(&node.address),
+        node.state.clone(),
+        said(&node.version),
+        seen,
+        number(node.applied),
+        number(node.lag),
+        node.service_addresses.join(" "),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_shows_who_is_there_and_not_who_was() {
+        let node = |name: &str, role: &str, state: &str, addresses: &[&str]| Node {
+            id: "0000000000000001".into(),
+            name: name.into(),
+            role: role.into(),
+            address: "10.0.0.1:2049".into(),
+            state: state.into(),
+            version: "0.1.0".into(),
+            seen_ms: Some(40),
+            applied: (role != "data server").then_some(1234),
+            lag: (role != "data server").then_some(0),
+            service_addresses: addresses.iter().map(ToString::to_string).collect(),
+            objects: None,
+        };
+        let nodes = [
+            node("mds1", "leader", "serving", &["10.0.0.100", "10.0.0.101"]),
+            node("mds2", "voter", "removed", &[]),
+            Node { seen_ms: Some(61_000), ..node("ds1", "data server", "draining", &[]) },
+        ];
+        let expected = "\
+name  role         address        state     version   seen  applied  lag  service addresses
+mds1  leader       10.0.0.1:2049  serving   0.1.0    0.0 s     1234    0  10.0.0.100 10.0.0.101
+ds1   data server  10.0.0.1:2049  draining  0.1.0     61 s        -    -
+";
+        assert_eq!(table(&nodes), expected);
+    }
+}

@@ -1,0 +1,176 @@
+//! A backup is taken while clients work, and everything in it is there again when it is restored.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+
+use crate::servers::{ADMIN_PORT, Client, PORT, Process, ask, mount, own_ip, run};
+
+const FILES: usize = 60;
+/// Some with their inode, some on data servers.
+const SIZES: [usize; 3] = [0, 900, 150 << 10];
+
+fn up(dir: &Path, ip: Ipv4Addr) -> Process {
+    let (listen, admin, data) =
+        (format!("{ip}:{PORT}"), format!("{ip}:{ADMIN_PORT}"), dir.display().to_string());
+    let args = ["up", "--data", &data, "--data-servers", "2", "--listen", &listen, "--admin", &admin];
+    let log = dir.with_extension("log");
+    let _ = std::fs::remove_file(&log);
+    let mut process = Process::start(&args, &log);
+    process.wait_for_log("ready\n");
+    process
+}
+
+async fn write(client: &Client, path: &str, data: Vec<u8>) {
+    let file = client.create_path(path, Some(0o640)).await.unwrap_or_else(|e| panic!("create {path}: {e}"));
+    nfs_rs::write_all(&**client, file.fh.clone(), 0, Bytes::from(data)).await.unwrap();
+    client.close(file.fh).await.unwrap();
+}
+
+fn content(n: usize) -> Vec<u8> {
+    (0..SIZES[n % SIZES.len()]).map(|at| (at * 7 + n) as u8).collect()
+}
+
+/// Names and attributes of all that is in `dir`, in words.
+async fn tree(client: &Client, dir: &str) -> Vec<String> {
+    let handle = client.lookup_path(dir).await.unwrap().fh;
+    let mut entries: Vec<_> = client.readdirplus(handle).await.try_collect::<Vec<_>>().await.unwrap();
+    entries.sort_by(|a, b| a.file_name.cmp(&b.file_name));
+    let mut all = vec![];
+    for entry in entries {
+        let path = format!("{dir}/{}", entry.file_name);
+        let attributes = client.getattr_path(&path).await.unwrap();
+        all.push(format!("{path}: {attributes:?}"));
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attributes() {
+    let (place, ip) = (tempfile::tempdir().unwrap(), own_ip());
+    let dir = place.path().join("data");
+    let server = up(&dir, ip);
+    let client = mount(ip).await;
+    client.mkdir_path("still", 0o750).await.unwrap();
+    client.mkdir_path("busy", 0o755).await.unwrap();
+    for n in 0..FILES {
+        write(&client, &format!("still/f{n:03}"), content(n)).await;
+    }
+    client.symlink_path("f000", "still/link").await.unwrap();
+    let before = tree(&client, "still").await;
+    assert_eq!(before.len(), FILES + 1);
+
+    // A file that is open and has no name any more must be gone after the restore, and not leak.
+    let open = client.create_path("unlinked", Some(0o600)).await.unwrap();
+    client.remove_path("unlinked").await.unwrap();
+    let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let load = tokio::spawn({
+        let (stop, count, client) = (Arc::clone(&stop), Arc::clone(&count), mount(ip).await);
+        async move {
+            while !stop.load(Ordering::Relaxed) {
+                let n = count.load(Ordering::Relaxed);
+                client.mkdir_path(&format!("busy/d{n}"), 0o700).await.unwrap();
+                count.fetch_add(1, Ordering::Release);
+            }
+            client.umount().await.unwrap();
+        }
+    });
+    let file = place.path().join("backup");
+    let at_least = count.load(Ordering::Acquire);
+    let said = tokio::task::spawn_blocking({
+        let file = file.display().to_string();
+        move || ask(ip, &["backup", &file])
+    });
+    let said = said.await.unwrap().unwrap();
+    let at_most = count.load(Ordering::Acquire) + 1;
+    assert!(said.contains("needs the cluster's secret"), "{said}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    stop.store(true, Ordering::Relaxed);
+    load.await.unwrap();
+    // After the backup: not in it.
+    write(&client, "still/later", content(1)).await;
+    client.close(open.fh).await.unwrap();
+    client.umount().await.unwrap();
+    assert_eq!(server.stop().code(), Some(0));
+
+    let (secret, restored) = (dir.join("secret"), place.path().join("restored"));
+    let restore = |file: &Path, to: &Path, more: &[&str]| {
+        let words = [
+            "restore",
+            file.to_str().unwrap(),
+            to.to_str().unwrap(),
+            "--secret-file",
+            secret.to_str().unwrap(),
+        ];
+        run(&[&words, more].concat())
+    };
+    let said = restore(&file, &restored, &[]).unwrap();
+    assert!(said.contains("must mount again"), "{said}");
+    let again = restore(&file, &restored, &[]).unwrap_err();
+    assert!(again.contains("belongs to cluster") && again.ends_with("name an empty directory"), "{again}");
+    std::fs::remove_dir_all(dir.join("mds")).unwrap();
+    std::fs::rename(&restored, dir.join("mds")).unwrap();
+
+    let server = up(&dir, ip);
+    let client = mount(ip).await;
+    assert_eq!(tree(&client, "still").await, before);
+    for n in 0..FILES {
+        let file = client.open_path(&format!("still/f{n:03}"), nfs_rs::OPEN_READ).await.unwrap().fh;
+        let mut data = vec![];
+        while data.len() < content(n).len() {
+            data.extend(client.read(file.clone(), data.len() as u64, 64 << 10).await.unwrap());
+        }
+        assert!(data == content(n), "f{n:03}: {} bytes", data.len());
+        client.close(file).await.unwrap();
+    }
+    let busy = tree(&client, "busy").await.len();
+    assert!((at_least..=at_most).contains(&busy), "{at_least} <= {busy} <= {at_most}");
+    let nodes = ask(ip, &["node", "list"]).unwrap();
+    assert!(nodes.contains("leader"), "{nodes}");
+    // What is made now has nothing to do with what the old cluster made under the same numbers.
+    write(&client, "still/new", content(2)).await;
+    client.umount().await.unwrap();
+    assert_eq!(server.stop().code(), Some(0));
+}
+
+#[test]
+fn a_backup_that_is_cut_short_altered_or_of_another_cluster_is_refused_in_one_line() {
+    let (place, ip) = (tempfile::tempdir().unwrap(), own_ip());
+    let dir = place.path().join("data");
+    let server = up(&dir, ip);
+    let file = place.path().join("backup");
+    let name = file.to_str().unwrap();
+    ask(ip, &["backup", name]).unwrap();
+    assert_eq!(server.stop().code(), Some(0));
+    let other = place.path().join("other");
+    std::fs::write(&other, "ab".repeat(32)).unwrap();
+    let (secret, to) = (dir.join("secret"), place.path().join("restored"));
+    let restore = |secret: &Path, more: &[&str]| {
+        let words = ["restore", name, to.to_str().unwrap(), "--secret-file", secret.to_str().unwrap()];
+        run(&[&words, more].concat())
+    };
+    let whole = std::fs::read(&file).unwrap();
+    let mut altered = whole.clone();
+    altered[whole.len() / 2] ^= 1;
+    for (bytes, why) in [
+        (&whole[..whole.len() - 1], "it is cut short: take another backup, or copy it again"),
+        (&altered, "it is damaged: take another backup, or copy it again"),
+        (b"something that somebody else wrote", "it is no backup that this version of heorot knows"),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        assert_eq!(restore(&secret, &[]).unwrap_err(), format!("heorot: {name}: {why}"));
+        assert!(!to.exists(), "nothing is made");
+    }
+    std::fs::write(&file, &whole).unwrap();
+    let why = restore(&other, &[]).unwrap_err();
+    assert!(why.contains("the backup is of cluster") && why.contains("--other-secret"), "{why}");
+    restore(&other, &["--other-secret"]).unwrap();
+    let no_admin = ask(own_ip(), &["backup", name]).unwrap_err();
+    assert!(no_admin.contains("no backup: no answer from"), "{no_admin}");
+    assert_eq!(std::fs::read(&file).unwrap(), whole, "the one that was there stays");
+}

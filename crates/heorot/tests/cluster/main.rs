@@ -1,0 +1,5 @@
+//! Clusters of real processes on this machine's loopback: servers that come and go, and metadata that are brought back.
+
+mod backup;
+mod nodes;
+mod servers;

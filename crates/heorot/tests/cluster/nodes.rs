@@ -1,0 +1,113 @@
+//! Nodes are listed, drained and removed; who leads is moved.
+
+use bytes::Bytes;
+
+use crate::servers::{Cluster, mount, until};
+
+#[test]
+fn all_servers_are_listed_with_what_they_do_by_any_metaserver() {
+    let cluster = Cluster::start(3, 2);
+    for n in 0..3 {
+        let leaders: Vec<_> =
+            (0..3).filter(|of| cluster.node(n, &format!("mds{of}"))["role"] == "leader").collect();
+        assert_eq!(leaders.len(), 1);
+        for name in ["mds0", "mds1", "mds2", "ds0", "ds1"] {
+            until("everybody serves and is heard of", || {
+                let node = cluster.node(n, name);
+                node["state"] == "serving"
+                    && node["version"] == env!("CARGO_PKG_VERSION")
+                    && node["seen_ms"].is_u64()
+            });
+        }
+        until("nobody lags", || (0..3).all(|of| cluster.node(n, &format!("mds{of}"))["lag"] == 0));
+    }
+    let table = cluster.ask(1, &["node", "list"]).unwrap();
+    assert_eq!(table.lines().count(), 6, "{table}");
+    assert!(table.contains(&format!("{}:2049", cluster.metaservers[2].0)), "{table}");
+    for to in ["mds2", "mds0", "mds1"] {
+        assert_eq!(cluster.ask(0, &["leader", to]).unwrap(), format!("{to} leads"));
+        until("all know", || (0..3).all(|n| cluster.ask(n, &["leader"]).is_ok_and(|leader| leader == to)));
+    }
+    let wrong = cluster.ask(0, &["leader", "mds7"]).unwrap_err();
+    assert_eq!(wrong, "heorot: no server is called \"mds7\"; heorot node list shows them");
+}
+
+#[test]
+fn a_metaserver_that_is_removed_stops_and_says_why_also_when_it_is_started_again() {
+    let mut cluster = Cluster::start(3, 1);
+    cluster.ask(0, &["leader", "mds2"]).unwrap();
+    let said = cluster.ask(0, &["node", "remove", "mds2"]).unwrap();
+    assert_eq!(said, "mds2 is removed, and stops");
+    for start_again in [true, false] {
+        let mut gone = cluster.metaservers[2].1.take().unwrap();
+        assert_eq!(gone.ends().code(), Some(1));
+        assert!(gone.log().contains("was removed from its group"), "{}", gone.log());
+        drop(gone);
+        if start_again {
+            let (config, log) = (cluster.file("mds2.toml"), cluster.file("again.log"));
+            let args = ["mds", "--config", config.to_str().unwrap()];
+            cluster.metaservers[2].1 = Some(crate::servers::Process::start(&args, &log));
+        }
+    }
+    until("the map says so", || cluster.node(1, "mds2")["state"] == "removed");
+    assert!(!cluster.ask(0, &["node", "list"]).unwrap().contains("mds2"));
+    // Two are left: neither can go while the other is away.
+    cluster.metaservers[1].1 = None;
+    let why = cluster.ask(0, &["node", "remove", "mds1"]).unwrap_err();
+    assert!(
+        why.ends_with("nothing can be changed now: too few metaservers with a vote can be reached"),
+        "{why}"
+    );
+    cluster.start_metaserver(1);
+    assert_eq!(cluster.ask(0, &["leader", "mds1"]).unwrap(), "mds1 leads");
+}
+
+#[test]
+fn what_would_leave_too_few_voters_is_refused_with_how_many_there_are() {
+    let mut cluster = Cluster::start(3, 0);
+    cluster.ask(0, &["leader", "mds0"]).unwrap();
+    cluster.metaservers[1].1 = None;
+    until("it is noticed", || cluster.node(0, "mds1")["seen_ms"].as_u64().is_none_or(|ms| ms > 1500));
+    let why = cluster.ask(0, &["node", "remove", "mds2"]).unwrap_err();
+    assert!(why.contains("2 with a vote, of which 1 can be reached now and 2 are needed"), "{why}");
+    assert_eq!(cluster.node(0, "mds2")["state"], "serving", "as before");
+    assert_eq!(cluster.ask(2, &["node", "remove", "mds1"]).unwrap(), "mds1 is removed, and stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_drains_gets_nothing_new_and_a_data_server_with_objects_is_not_removed() {
+    let mut cluster = Cluster::start(3, 2);
+    cluster.ask(0, &["leader", "mds1"]).unwrap();
+    let said = cluster.ask(2, &["node", "drain", "mds1"]).unwrap();
+    assert!(said.starts_with("mds1 drains: it holds no service address"), "{said}");
+    let leader = cluster.ask(2, &["leader"]).unwrap();
+    assert_ne!(leader, "mds1");
+    cluster.ask(0, &["node", "undrain", "mds1"]).unwrap();
+    assert_eq!(cluster.node(0, "mds1")["state"], "serving");
+
+    let said = cluster.ask(0, &["node", "drain", "ds0"]).unwrap();
+    assert_eq!(said, "ds0 takes no new files; its 0 objects stay where they are, and are served");
+    // At another metaserver than the one that was told; told of by the map.
+    until("the map says so", || cluster.node(1, "ds0")["state"] == "draining");
+    let client = mount(cluster.metaservers[1].0).await;
+    for n in 0..8 {
+        let file = client.create_path(&format!("f{n}"), Some(0o644)).await.unwrap();
+        nfs_rs::write_all(&*client, file.fh.clone(), 0, Bytes::from(vec![7; 200 << 10])).await.unwrap();
+        client.close(file.fh).await.unwrap();
+    }
+    until("its objects are counted", || cluster.node(0, "ds1")["objects"].as_u64() >= Some(8));
+    assert_eq!(cluster.node(0, "ds0")["objects"], 0);
+    let why = cluster.ask(0, &["node", "remove", "ds1"]).unwrap_err();
+    assert!(why.contains("ds1 has 8 objects, which nothing moves elsewhere yet"), "{why}");
+    assert_eq!(cluster.ask(0, &["node", "remove", "ds0"]).unwrap(), "ds0 is removed; stop it");
+    cluster.data_servers[0].as_mut().unwrap().wait_for_log("it was removed from the cluster");
+    client.umount().await.unwrap();
+    // Told of one metaserver, ds1 found the others by the map.
+    cluster.stop_metaserver(0);
+    until("ds1 is still heard of", || cluster.node(2, "ds1")["seen_ms"].as_u64().is_some_and(|ms| ms < 3000));
+    let again = mount(cluster.metaservers[2].0).await;
+    let file = again.create_path("after", Some(0o644)).await.unwrap();
+    nfs_rs::write_all(&*again, file.fh.clone(), 0, Bytes::from(vec![8; 200 << 10])).await.unwrap();
+    again.close(file.fh).await.unwrap();
+    again.umount().await.unwrap();
+}

@@ -1,0 +1,200 @@
+//! Metaservers and data servers, each a process with an address of its own.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub const PORT: u16 = 2049;
+pub const ADMIN_PORT: u16 = 20490;
+const CONSENSUS_PORT: u16 = 2052;
+/// Nothing here takes longer, unless it never ends.
+const LIMIT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A mount, to read and write with.
+pub type Client = Arc<dyn nfs_rs::Mount>;
+
+/// A loopback address that no other test uses, so that ports need no agreement.
+pub fn own_ip() -> Ipv4Addr {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high | 1, low, NEXT.fetch_add(1, Ordering::Relaxed) as u8)
+}
+
+/// A process, killed at the end of its test if it still runs.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `heorot ARGS`, which logs to a file.
+    pub fn start(args: &[&str], log: &Path) -> Self {
+        let out = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
+        command.args(args).env("HEOROT_LOG", "info").stdin(Stdio::null());
+        let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
+        Self { child, log: log.to_owned() }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn wait_for_log(&mut self, text: &str) {
+        until(&format!("{text:?} in the log"), || {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended: {ended:?}\n{}", self.log());
+            self.log().contains(text)
+        });
+    }
+
+    /// Waits until it ends by itself.
+    pub fn ends(&mut self) -> ExitStatus {
+        let mut ended = None;
+        until("it ends", || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
+    }
+
+    /// SIGTERM.
+    pub fn stop(mut self) -> ExitStatus {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.ends()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- {}\n{}", self.log.display(), self.log());
+        }
+    }
+}
+
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let asked = Instant::now();
+    while !done() {
+        assert!(asked.elapsed() < LIMIT, "not in time: {what}");
+        sleep(POLL);
+    }
+}
+
+/// Runs `heorot ARGS`: what it prints, or the line in which it refuses.
+pub fn run(args: &[&str]) -> Result<String, String> {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_heorot")).args(args).env("HEOROT_LOG", "off").output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
+    if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
+}
+
+/// The same, of the server whose admin interface is at `ip`.
+pub fn ask(ip: Ipv4Addr, args: &[&str]) -> Result<String, String> {
+    run(&[args, &["--admin", &format!("{ip}:{ADMIN_PORT}")]].concat())
+}
+
+/// Mounts the root by v4.2.
+pub async fn mount(ip: Ipv4Addr) -> Client {
+    let url = format!("nfs://{ip}:{PORT}/?version=4.2&noresvport=true");
+    Arc::from(nfs_rs::parse_url_and_mount(&url).await.unwrap_or_else(|e| panic!("mount {url}: {e}")))
+}
+
+/// A group of metaservers, and data servers that were told of the first one only.
+pub struct Cluster {
+    pub dir: TempDir,
+    pub metaservers: Vec<(Ipv4Addr, Option<Process>)>,
+    pub data_servers: Vec<Option<Process>>,
+}
+
+impl Cluster {
+    pub fn start(metaservers: usize, data_servers: usize) -> Self {
+        let places = (0..metaservers).map(|_| (own_ip(), None)).collect();
+        let mut cluster =
+            Self { dir: tempfile::tempdir().unwrap(), metaservers: places, data_servers: vec![] };
+        let secret = cluster.dir.path().join("secret");
+        let first = cluster.metaservers[0].0;
+        for n in 0..metaservers {
+            let ip = cluster.metaservers[n].0;
+            let join = match n {
+                0 => String::new(),
+                _ => format!("join = \"{first}:{CONSENSUS_PORT}\"\n"),
+            };
+            let text = format!(
+                "listen = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nname = \"mds{n}\"\n\
+                 consensus = \"{ip}:{CONSENSUS_PORT}\"\n{join}secret_file = {secret:?}\ndata_dir = {:?}\n",
+                cluster.dir.path().join(format!("mds{n}")),
+            );
+            std::fs::write(cluster.file(&format!("mds{n}.toml")), text).unwrap();
+            cluster.start_metaserver(n);
+        }
+        for n in 0..data_servers {
+            let text = format!(
+                "name = \"ds{n}\"\nlisten = \"{}:{PORT}\"\nadmin = \"off\"\nmetaserver = \"{first}:{PORT}\"\n\
+                 secret_file = {secret:?}\ndata_dir = {:?}\ntargets = [{:?}]\n",
+                own_ip(),
+                cluster.file(&format!("ds{n}")),
+                cluster.file(&format!("target{n}")),
+            );
+            std::fs::write(cluster.file(&format!("ds{n}.toml")), text).unwrap();
+            cluster.data_servers.push(None);
+            cluster.start_data_server(n);
+        }
+        until("all data servers are known everywhere", || {
+            (0..metaservers)
+                .all(|n| (0..data_servers).all(|ds| cluster.node(n, &format!("ds{ds}"))["seen_ms"].is_u64()))
+        });
+        cluster
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn process(&self, role: &str, name: &str) -> Process {
+        let config = self.file(&format!("{name}.toml"));
+        Process::start(&[role, "--config", config.to_str().unwrap()], &self.file(&format!("{name}.log")))
+    }
+
+    pub fn start_metaserver(&mut self, n: usize) {
+        let _ = std::fs::remove_file(self.file(&format!("mds{n}.log")));
+        let mut process = self.process("mds", &format!("mds{n}"));
+        process.wait_for_log("ready");
+        self.metaservers[n].1 = Some(process);
+    }
+
+    pub fn start_data_server(&mut self, n: usize) {
+        let mut process = self.process("ds", &format!("ds{n}"));
+        process.wait_for_log("registered");
+        self.data_servers[n] = Some(process);
+    }
+
+    /// SIGTERM to a metaserver, which ends by itself.
+    pub fn stop_metaserver(&mut self, n: usize) {
+        let status = self.metaservers[n].1.take().unwrap().stop();
+        assert_eq!(status.code(), Some(0));
+    }
+
+    pub fn ask(&self, n: usize, args: &[&str]) -> Result<String, String> {
+        ask(self.metaservers[n].0, args)
+    }
+
+    /// What metaserver `n` lists of the server with that name; null if nothing.
+    pub fn node(&self, n: usize, name: &str) -> Value {
+        let list = self.ask(n, &["node", "list", "--json"]).unwrap_or_default();
+        let list: Value = serde_json::from_str(&list).unwrap_or_default();
+        let found = list.as_array().and_then(|all| all.iter().find(|node| node["name"] == name).cloned());
+        found.unwrap_or_default()
+    }
+}

@@ -1,0 +1,208 @@
+//! What people have servers do: drain, serve again, vote or not, lead, go.
+
+use std::time::Duration;
+
+use namespace::{MapChange, NodeKey, NodeState};
+use replica::{MemberChange, NodeId};
+
+use super::report::{NodeReport, held_by};
+use crate::{AdminError, Metaserver};
+
+/// An election takes a second, or a few.
+const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
+/// For service addresses to move away.
+const MOVE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How often it is looked whether they have.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What a server is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeChange {
+    /// It gets nothing new.
+    Drain,
+    /// It serves again.
+    Undrain,
+    /// It belongs no longer.
+    Remove,
+    /// A metaserver gets a vote.
+    Promote,
+    /// A metaserver has no vote any more.
+    Demote,
+    /// A metaserver leads.
+    Lead,
+}
+
+impl Metaserver {
+    /// Has the servers of that name, or the one with that id, do something; says what was done and what was not.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`] when it cannot be, with the reason.
+    pub async fn change_node(
+        &self,
+        name: &str,
+        change: NodeChange,
+        force: bool,
+    ) -> Result<String, AdminError> {
+        // Else it would hang somewhere on its way, half done.
+        let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.replica.barrier()).await;
+        agreed
+            .map_err(|_| {
+                AdminError::Invalid(
+                    "nothing can be changed now: too few metaservers with a vote can be reached".into(),
+                )
+            })?
+            .map_err(|e| AdminError::Failed(e.to_string()))?;
+        let nodes = self.nodes().await?;
+        let wanted = |node: &&NodeReport| {
+            let is_metaserver = matches!(node.key, NodeKey::Metaserver(_));
+            let applies = is_metaserver || change <= NodeChange::Remove;
+            let gone = node.state == NodeState::Removed && change != NodeChange::Undrain;
+            applies && !gone && (node.name == name || id_text(node.key) == name)
+        };
+        let chosen: Vec<&NodeReport> = nodes.iter().filter(wanted).collect();
+        if chosen.is_empty() {
+            return Err(AdminError::Invalid(format!(
+                "no server is called {name:?}; heorot node list shows them"
+            )));
+        }
+        let metaservers = chosen.iter().filter(|node| matches!(node.key, NodeKey::Metaserver(_))).count();
+        if metaservers > 1 || chosen.len() - metaservers > 1 {
+            return Err(AdminError::Invalid(format!(
+                "several servers are called {name:?}; name one by its id, as heorot node list --json shows it"
+            )));
+        }
+        let mut said = Vec::new();
+        for node in chosen {
+            said.push(match node.key {
+                NodeKey::Metaserver(id) => self.change_metaserver(node, id, change, force).await?,
+                NodeKey::DataServer(_) => self.change_data_server(node, change, force).await?,
+            });
+        }
+        Ok(said.join("; "))
+    }
+
+    async fn change_metaserver(
+        &self,
+        node: &NodeReport,
+        id: NodeId,
+        change: NodeChange,
+        force: bool,
+    ) -> Result<String, AdminError> {
+        let name = &node.name;
+        let members = |change| async move {
+            self.replica.change_members(change, force).await.map_err(AdminError::Invalid)
+        };
+        match change {
+            NodeChange::Drain => {
+                let left = self.drain_metaserver(node, id).await?;
+                Ok(format!(
+                    "{name} drains: {left}; it still has a vote and serves who mounted its own address"
+                ))
+            }
+            NodeChange::Undrain if node.state == NodeState::Removed => Err(AdminError::Invalid(format!(
+                "{name} was removed for good; start it with an empty directory to have it join again"
+            ))),
+            NodeChange::Undrain => {
+                self.set_state(node.key, NodeState::Serving).await?;
+                Ok(format!("{name} serves"))
+            }
+            NodeChange::Promote => {
+                members(MemberChange::Promote(id)).await.map(|()| format!("{name} has a vote"))
+            }
+            NodeChange::Demote => {
+                members(MemberChange::Demote(id)).await.map(|()| format!("{name} has no vote, and serves"))
+            }
+            NodeChange::Lead => members(MemberChange::Lead(id)).await.map(|()| format!("{name} leads")),
+            NodeChange::Remove => {
+                let before = node.state;
+                // Its clients are elsewhere before it stops.
+                self.drain_metaserver(node, id).await?;
+                if let Err(why) = members(MemberChange::Remove(id)).await {
+                    let _ = self.set_state(node.key, before).await;
+                    return Err(why);
+                }
+                // If it was this one, it has no say any more: who leads now notes it.
+                if !self.replica.is_removed() {
+                    let _ = self.set_state(node.key, NodeState::Removed).await;
+                }
+                Ok(format!("{name} is removed, and stops"))
+            }
+        }
+    }
+
+    /// Says what has gone elsewhere.
+    async fn drain_metaserver(&self, node: &NodeReport, id: NodeId) -> Result<String, AdminError> {
+        self.set_state(node.key, NodeState::Draining).await?;
+        let standing = self.replica.standing();
+        let mut leadership = "";
+        if standing.leader == Some(id) {
+            // Of another one, it sees to that itself within a second.
+            if standing.id == id
+                && let Some(heir) = self.heir(&standing)
+            {
+                let led = self.replica.change_members(MemberChange::Lead(heir), false).await;
+                led.map_err(AdminError::Invalid)?;
+            }
+        }
+        let waited = tokio::time::Instant::now();
+        loop {
+            let group = self.ask_group_report().await;
+            let held = held_by(&group, id);
+            let leads = self.replica.standing().leader == Some(id);
+            if (held.is_empty() && !leads) || waited.elapsed() > MOVE_TIME_MAX {
+                if leads {
+                    leadership = ", and it leads: no other voter can";
+                }
+                return Ok(match held.len() {
+                    0 => format!("it holds no service address{leadership}"),
+                    n => format!("it holds {n} service addresses, which nobody else takes{leadership}"),
+                });
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn change_data_server(
+        &self,
+        node: &NodeReport,
+        change: NodeChange,
+        force: bool,
+    ) -> Result<String, AdminError> {
+        let (name, objects) = (&node.name, node.objects.unwrap_or(0));
+        match change {
+            NodeChange::Drain => {
+                self.set_state(node.key, NodeState::Draining).await?;
+                Ok(format!(
+                    "{name} takes no new files; its {objects} objects stay where they are, and are served"
+                ))
+            }
+            NodeChange::Undrain => {
+                self.set_state(node.key, NodeState::Serving).await?;
+                Ok(format!("{name} takes new files"))
+            }
+            NodeChange::Remove if objects > 0 && !force => Err(AdminError::Invalid(format!(
+                "{name} has {objects} objects, which nothing moves elsewhere yet: their files could not be read any more. \
+                 Drain it and remove those files first, or force it"
+            ))),
+            NodeChange::Remove if node.seen.is_none() && !force => Err(AdminError::Invalid(format!(
+                "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
+            ))),
+            _ => {
+                self.set_state(node.key, NodeState::Removed).await?;
+                Ok(format!("{name} is removed; stop it"))
+            }
+        }
+    }
+
+    async fn set_state(&self, key: NodeKey, state: NodeState) -> Result<(), AdminError> {
+        let changed = self.change_map(MapChange::State(key, state)).await;
+        changed.map_err(|status| AdminError::Failed(format!("the cluster map is not changed: {status:?}")))
+    }
+}
+
+/// As `heorot node list --json` shows it.
+#[must_use]
+pub(super) fn id_text(key: NodeKey) -> String {
+    let (NodeKey::Metaserver(id) | NodeKey::DataServer(namespace::DataServerId(id))) = key;
+    format!("{id:016x}")
+}

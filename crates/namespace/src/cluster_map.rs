@@ -1,0 +1,202 @@
+//! The cluster map: which servers there are, what state people put them in, and what the cluster is called by. Each change
+//! raises its version, so that a server that follows it knows when there is something new.
+//!
+//! Data servers with their targets are tables of their own (`cluster.rs`), and belong to the map.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use store::{StoreError, View};
+
+use crate::record::get;
+use crate::step::{Step, Stop};
+use crate::{DataServer, DataServerId, Error, Reply, keys, read};
+
+/// Servers of a cluster, of all kinds and times.
+pub const NODES_MAX: usize = 4096;
+/// Addresses that move between metaservers.
+pub const SERVICE_ADDRESSES_MAX: usize = 256;
+/// Bytes of a name, an address or a version: they are for tables.
+pub const NODE_TEXT_BYTES_MAX: usize = 255;
+
+/// Tells servers apart; each kind has ids of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum NodeKey {
+    /// A member of the metadata group, by its id there.
+    Metaserver(u64),
+    /// A data server.
+    DataServer(DataServerId),
+}
+
+/// What a server is to do, as people said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum NodeState {
+    /// It is on its way in.
+    Joining,
+    /// It does what it can.
+    Serving,
+    /// It gets nothing new: no service address, no leadership, no new files.
+    Draining,
+    /// It does not belong any more, and is not taken back by itself.
+    Removed,
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Which.
+    pub key: NodeKey,
+    /// For people.
+    pub name: String,
+    /// Where clients and other servers reach it: `10.0.0.5:2049`.
+    pub address: String,
+    /// Of its program.
+    pub version: String,
+    /// What it is to do.
+    pub state: NodeState,
+}
+
+/// A named set of targets of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Its name. There is one so far, `default`, of all targets.
+    pub name: String,
+}
+
+/// A group of metaservers that agree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetadataGroup {
+    /// Its number. There is one so far, 1, of all metaservers; it holds the name space and this map.
+    pub id: u32,
+}
+
+/// What is not about one server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapHead {
+    /// Grows by one with each change.
+    pub version: u64,
+    /// None: as the metaservers' configuration says.
+    pub service_addresses: Option<Vec<IpAddr>>,
+    /// Sets of targets.
+    pub pools: Vec<Pool>,
+    /// Groups of metaservers.
+    pub groups: Vec<MetadataGroup>,
+    /// Servers that the map has.
+    pub nodes: u32,
+}
+
+impl Default for MapHead {
+    fn default() -> Self {
+        let (pools, groups) = (vec![Pool { name: "default".into() }], vec![MetadataGroup { id: 1 }]);
+        Self { version: 0, service_addresses: None, pools, groups, nodes: 0 }
+    }
+}
+
+/// The whole map.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClusterMap {
+    /// What is not about one server.
+    pub head: MapHead,
+    /// All servers, also those that were removed.
+    pub nodes: Vec<Node>,
+    /// Data servers with their targets.
+    pub data_servers: Vec<DataServer>,
+}
+
+impl ClusterMap {
+    /// The server, if it is known.
+    #[must_use]
+    pub fn node(&self, key: NodeKey) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.key == key)
+    }
+
+    /// What the server is to do; who is not known yet is on its way in.
+    #[must_use]
+    pub fn state(&self, key: NodeKey) -> NodeState {
+        self.node(key).map_or(NodeState::Joining, |node| node.state)
+    }
+}
+
+/// A change of the map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MapChange {
+    /// A server says who and where it is. If people said that it drains or was removed, that stays.
+    Put(Node),
+    /// What a server is to do from now on.
+    State(NodeKey, NodeState),
+    /// The addresses that move between metaservers.
+    ServiceAddresses(Vec<IpAddr>),
+}
+
+/// The map as it stands in a view.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub(crate) fn read_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
+    Ok(ClusterMap {
+        head: head(view)?,
+        nodes: read::collect(view, &[keys::NODES])?,
+        data_servers: read::data_servers(view)?,
+    })
+}
+
+fn head(view: &dyn View) -> Result<MapHead, StoreError> {
+    Ok(get(view, &keys::map_head())?.unwrap_or_default())
+}
+
+/// Something that belongs to the map has changed.
+pub(crate) fn changed(step: &mut Step<'_>) -> Result<(), Stop> {
+    let mut head = head(step.view())?;
+    head.version += 1;
+    Ok(step.put(&keys::map_head(), &head)?)
+}
+
+pub(crate) fn change(step: &mut Step<'_>, change: &MapChange) -> Result<Reply, Stop> {
+    match change {
+        MapChange::Put(node) => put(step, node),
+        MapChange::State(key, state) => {
+            let node: Node = get(step.view(), &keys::node(*key))?.ok_or(Error::NoEntry)?;
+            put_if_new(step, Node { state: *state, ..node })
+        }
+        MapChange::ServiceAddresses(addresses) => {
+            let distinct: std::collections::BTreeSet<_> = addresses.iter().collect();
+            if distinct.len() != addresses.len() || addresses.len() > SERVICE_ADDRESSES_MAX {
+                return Err(Error::Invalid.into());
+            }
+            let mut head = head(step.view())?;
+            if head.service_addresses.as_ref() != Some(addresses) {
+                head.service_addresses = Some(addresses.clone());
+                head.version += 1;
+                step.put(&keys::map_head(), &head)?;
+            }
+            Ok(Reply::Done)
+        }
+    }
+}
+
+fn put(step: &mut Step<'_>, node: &Node) -> Result<Reply, Stop> {
+    let texts = [&node.name, &node.address, &node.version];
+    if texts.iter().any(|text| text.len() > NODE_TEXT_BYTES_MAX) {
+        return Err(Error::Invalid.into());
+    }
+    let known: Option<Node> = get(step.view(), &keys::node(node.key))?;
+    if known.is_none() && head(step.view())?.nodes as usize >= NODES_MAX {
+        return Err(Error::Invalid.into());
+    }
+    let said = known.as_ref().map(|node| node.state).filter(|state| *state >= NodeState::Draining);
+    if known.is_none() {
+        let mut head = head(step.view())?;
+        head.nodes += 1;
+        step.put(&keys::map_head(), &head)?;
+    }
+    put_if_new(step, Node { state: said.unwrap_or(node.state), ..node.clone() })
+}
+
+fn put_if_new(step: &mut Step<'_>, node: Node) -> Result<Reply, Stop> {
+    let key = keys::node(node.key);
+    if get::<Node>(step.view(), &key)?.as_ref() != Some(&node) {
+        step.put(&key, &node)?;
+        changed(step)?;
+    }
+    Ok(Reply::Done)
+}
