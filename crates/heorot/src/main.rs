@@ -27,6 +27,7 @@ mod memory;
 mod metrics;
 mod node;
 mod owners;
+mod refill;
 mod reload;
 mod restore;
 mod secret;

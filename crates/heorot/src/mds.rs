@@ -12,7 +12,7 @@ use metaserver::{
 };
 use namespace::{Stamp, Time};
 use nfs::Server;
-use replica::{Member, Part, Replica, ReplicaConfig, Transport};
+use replica::{Member, Part, Replica, ReplicaConfig, ReplicaError, Transport};
 use store::RedbStore;
 
 use crate::admin_http::{Admin, AdminServer};
@@ -22,7 +22,7 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::secret::Secret;
 use crate::signals::{Hangups, Signals};
-use crate::{config, listen, logging, reload};
+use crate::{config, listen, logging, refill, reload};
 
 /// The kind of a metaserver's data directory.
 pub(crate) const KIND: &str = "metaserver";
@@ -94,16 +94,21 @@ impl RunningMds {
         });
         let founds = join.is_none() && dir.member().is_none();
         let path = dir.path().to_owned();
-        let config = ReplicaConfig { dir: path, reserve_bytes, id, member: member.clone(), founds };
+        let mut config = ReplicaConfig { dir: path, reserve_bytes, id, member: member.clone(), founds };
+        let another_id = (entropy.u64() >> 1).max(FOUNDER + 1);
         let members: Arc<dyn Transport> = Arc::new(Members::new(secret.peer_key(), entropy.clone()));
         let (observer, follower) = metaserver::upcalls();
         // A replay after a crash takes a while and would keep a thread of the runtime.
         let opened = tokio::task::spawn_blocking(move || {
-            let replica = open_replica(config, memory_bytes, stamp, members, observer)?;
-            dir.claim_member(&cluster, id)?;
-            Ok::<_, Failure>((replica, dir))
+            let open = |config: &ReplicaConfig| {
+                let (members, observer) = (Arc::clone(&members), Arc::clone(&observer));
+                open_replica(config.clone(), memory_bytes, stamp, members, observer)
+            };
+            let (replica, lost) = refill::open(&mut dir, &cluster, &mut config, another_id, open)?;
+            dir.claim_member(&cluster, config.id)?;
+            Ok::<_, Failure>((replica, dir, config.id, lost))
         });
-        let (replica, dir) = opened.await??;
+        let (replica, dir, id, lost) = opened.await??;
         let consensus = match &group {
             Some(group) => {
                 let (address, peer_key) = (group.consensus, secret.peer_key());
@@ -112,17 +117,23 @@ impl RunningMds {
             }
             None => None,
         };
+        let is_refilled = !lost.is_empty();
+        let refill_from = refill::remove(lost, &replica).await?;
+        let join = refill_from.or_else(|| join.map(|join| join.to_string()));
         // Also if it was interrupted the first time.
         let belongs = replica.standing().members.iter().any(|(member, _, voter)| *member == id && *voter);
         if let Some(join) = join.filter(|_| !belongs) {
             tracing::info!(%join, "asking to be taken in");
-            let joined = replica.join(&join.to_string(), member.clone(), Part::Voter, JOIN_TIME_MAX).await;
+            let joined = replica.join(&join, member.clone(), Part::Voter, JOIN_TIME_MAX).await;
             joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
         }
         replica.ready().await.map_err(|e| match replica.is_removed() {
             true => removed(dir.path()),
             false => Failure::new(e.to_string()),
         })?;
+        if is_refilled {
+            refill::done(dir.path())?;
+        }
         if group.is_some() {
             // It may have moved since it was taken in, or have been alone.
             let introduced = replica.introduce(member, Part::Voter).await;
@@ -218,18 +229,23 @@ fn open_replica(
     stamp: Stamp,
     members: Arc<dyn Transport>,
     observer: Arc<Upcalls>,
-) -> Result<Replica, Failure> {
+) -> Result<Replica, ReplicaError> {
     let (dir, reserve_bytes) = (config.dir.clone(), config.reserve_bytes);
-    let explain = |error: String| match free_bytes(&dir) {
-        Some(free) if free < reserve_bytes && !error.contains("free some") => {
-            Failure::new(format!("{error}; {} has only {} left: free some", dir.display(), size::show(free)))
-        }
-        _ => Failure::new(error),
-    };
+    let explain =
+        |error: String| match free_bytes(&dir) {
+            Some(free) if free < reserve_bytes && !error.contains("free some") => ReplicaError::Failed(
+                format!("{error}; {} has only {} left: free some", dir.display(), size::show(free)),
+            ),
+            _ => ReplicaError::Failed(error),
+        };
     let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
     let store =
         RedbStore::open(dir.join("namespace.redb"), memory_bytes).map_err(|e| explain(e.to_string()))?;
-    Replica::open(config, Arc::new(store), stamp, members, observer).map_err(|e| explain(e.to_string()))
+    let opened = Replica::open(config, Arc::new(store), stamp, members, observer);
+    opened.map_err(|e| match e {
+        ReplicaError::Failed(why) => explain(why),
+        e => e,
+    })
 }
 
 fn free_bytes(dir: &Path) -> Option<u64> {

@@ -65,7 +65,7 @@ pub(crate) fn replica_failed(error: ReplicaError) -> Status {
     match error {
         ReplicaError::NoSpace => Status::NoSpc,
         ReplicaError::Unknown => Status::Delay,
-        ReplicaError::Failed(reason) => {
+        ReplicaError::Failed(reason) | ReplicaError::Damaged { why: reason, .. } => {
             tracing::error!(%reason, "proposal");
             Status::Io
         }

@@ -31,6 +31,9 @@ const BATCH_MAX: usize = 256;
 /// Where the last applied entry is kept in the store: tags that the state machine leaves to us.
 pub(crate) const APPLIED_KEY: &[u8] = b"\xffapplied";
 pub(crate) const MEMBERS_KEY: &[u8] = b"\xffmembers";
+/// The last entry of the snapshot that the store began with, in the same transaction: until the log is purged up to it,
+/// that may end before.
+pub(crate) const INSTALLED_KEY: &[u8] = b"\xffinstalled";
 
 /// An answer that comes later.
 pub type Answered = Pin<Box<dyn Future<Output = Bytes> + Send>>;
@@ -163,7 +166,8 @@ impl RaftStateMachine<Types> for Machine {
         let (store, last, members) =
             (Arc::clone(&self.store), meta.last_log_id, meta.last_membership.clone());
         let install = move || {
-            snapshot.install(&*store)?;
+            let installed = last.map(|last| encode(&Id::from(last))).transpose().map_err(io::Error::other)?;
+            snapshot.install(&*store, installed.map(|record| (INSTALLED_KEY.to_vec(), record)))?;
             let mut put = |edit: &mut dyn Edit| put_applied(edit, last, Some(&members));
             store.batch(Durability::Immediate, &mut put).map_err(io::Error::other)
         };
@@ -219,14 +223,19 @@ pub fn applied_next(view: &dyn View) -> Result<u64, StoreError> {
 
 /// The last entry that a view has, and who belonged to the group then.
 pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembership), StoreError> {
-    let log_id =
-        |id: Id| LogId { leader_id: LeaderId { term: id.term, node_id: id.leader }, index: id.index };
+    let log_id = LogId::from;
     let applied: Option<Id> = get(view, APPLIED_KEY, "read the applied index")?;
     let members: Option<(Option<Id>, Members)> = get(view, MEMBERS_KEY, "read the members")?;
     let (since, members) = members.unwrap_or_default();
     let members =
         Membership::try_from(members).map_err(|cause| StoreError { doing: "read the members", cause })?;
     Ok((applied.map(log_id), StoredMembership::new(since.map(log_id), members)))
+}
+
+/// The last entry of the snapshot that the store began with, if it began with one.
+pub(crate) fn installed(view: &dyn View) -> Result<Option<LogId>, StoreError> {
+    let id: Option<Id> = get(view, INSTALLED_KEY, "read what was installed")?;
+    Ok(id.map(LogId::from))
 }
 
 /// Puts what [`applied`] reads; `members` only where they changed.
@@ -251,6 +260,12 @@ struct Id {
     index: u64,
     term: u64,
     leader: u64,
+}
+
+impl From<Id> for LogId {
+    fn from(id: Id) -> Self {
+        Self { leader_id: LeaderId { term: id.term, node_id: id.leader }, index: id.index }
+    }
 }
 
 impl From<LogId> for Id {

@@ -12,7 +12,7 @@ use store::{Store, StoreError, View};
 use tokio::sync::{Mutex, oneshot};
 
 use crate::consensus::{self, Parts, Started};
-use crate::log::Log;
+use crate::log::{Log, LogError};
 use crate::machine::{Machine, Observer};
 use crate::membership::{MemberChange, Part, VOTERS_MAX};
 use crate::own::OwnSession;
@@ -71,6 +71,15 @@ pub enum ReplicaError {
     /// The log or the store failed, now or before. The command may be found done after a restart.
     #[error("metadata service failed: {0}")]
     Failed(String),
+    /// The log cannot be opened: what this member had acknowledged may be lost. It must not vote again. See
+    /// [`Replica::remove_lost`] for how a member fills itself again.
+    #[error("{why}")]
+    Damaged {
+        /// What is damaged.
+        why: String,
+        /// The other voters, as the store has them.
+        others: Vec<Member>,
+    },
 }
 
 /// What people want to know of a group.
@@ -127,8 +136,7 @@ impl Replica {
         transport: Arc<dyn Transport>,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ReplicaError> {
-        let open = Opening::new(Ground::default(), config, store, stamp, transport, observer);
-        let (parts, open) = open.map_err(|e| ReplicaError::Failed(e.to_string()))?;
+        let (parts, open) = Opening::new(Ground::default(), config, store, stamp, transport, observer)?;
         consensus::start(parts).map(|started| open.replica(started)).map_err(ReplicaError::Failed)
     }
 
@@ -145,8 +153,7 @@ impl Replica {
         transport: Arc<dyn Transport>,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ReplicaError> {
-        let open = Opening::new(ground, config, store, stamp, transport, observer);
-        let (parts, open) = open.map_err(|e| ReplicaError::Failed(e.to_string()))?;
+        let (parts, open) = Opening::new(ground, config, store, stamp, transport, observer)?;
         let started = consensus::start_task(parts).await;
         started.map(|started| open.replica(started)).map_err(ReplicaError::Failed)
     }
@@ -383,6 +390,25 @@ impl Replica {
         self.ask_who_leads(to, &request, limit).await
     }
 
+    /// Has the group go on without a member whose log was lost, which this one takes the place of; then this one can
+    /// [`Replica::join`]. `address` is any member's that is still there.
+    ///
+    /// The lost one never votes again, so nothing that it had acknowledged is missed: who is elected until it is gone has
+    /// the votes of a majority that it is not of.
+    ///
+    /// # Errors
+    /// What the group said.
+    pub async fn remove_lost(&self, address: &str, lost: NodeId, limit: Duration) -> Result<(), String> {
+        let to = Member { name: address.to_owned(), address: address.to_owned() };
+        let asked = transport::encode(&Request::WasRemoved { id: lost, at: 0 });
+        let answer = self.transport.call(&to, Channel::Requests, asked, FORWARD_TIME_MAX).await;
+        if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(true)) {
+            return Ok(());
+        }
+        let request = Request::Change { change: MemberChange::Remove(lost), force: false };
+        self.ask_who_leads(to, &request, limit).await
+    }
+
     /// Has a request about members carried out by who leads, beginning with `to`; again until `limit` is over.
     async fn ask_who_leads(&self, mut to: Member, request: &Request, limit: Duration) -> Result<(), String> {
         let body = transport::encode(request);
@@ -592,13 +618,24 @@ impl Opening {
         stamp: Stamp,
         transport: Arc<dyn Transport>,
         observer: Arc<dyn Observer>,
-    ) -> Result<(Parts, Self), Box<dyn std::error::Error>> {
-        let view = store.snapshot()?;
-        let (applied, _) = crate::machine::applied(&*view)?;
+    ) -> Result<(Parts, Self), ReplicaError> {
+        let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
+        let view = store.snapshot().map_err(|e| fail(&e))?;
+        let (applied, members) = crate::machine::applied(&*view).map_err(|e| fail(&e))?;
+        let installed = crate::machine::installed(&*view).map_err(|e| fail(&e))?;
         drop(view);
         let next = applied.map_or(0, |last| last.index + 1);
-        let log = Log::open(&ground, &config.dir.join(LOG_DIR), next)?;
-        crate::snapshot::remove_spools(&*ground.files, &config.dir)?;
+        let log = Log::open(&ground, &config.dir.join(LOG_DIR), next, installed);
+        let log = log.map_err(|e| match e {
+            LogError::Damaged { .. } | LogError::DamagedVote(_) => {
+                let members = members.membership();
+                let others = members.voter_ids().filter(|id| *id != config.id);
+                let others = others.filter_map(|id| members.get_node(&id).cloned()).collect();
+                ReplicaError::Damaged { why: e.to_string(), others }
+            }
+            e => fail(&e),
+        })?;
+        crate::snapshot::remove_spools(&*ground.files, &config.dir).map_err(|e| fail(&e))?;
         let nonce = stamp.random.wrapping_add(log.next());
         let (tell_progress, progress) = watch::channel(next);
         let (failed, failure) = watch::channel(None);
@@ -608,8 +645,8 @@ impl Opening {
         let work = Work(ground.pace.clone());
         let (its_store, its_log) = (Arc::clone(&store), log.clone());
         let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));
-        let machine =
-            Machine::new(its_store, its_log, its_observer, tell_progress, its_failed, work.clone())?;
+        let machine = Machine::new(its_store, its_log, its_observer, tell_progress, its_failed, work.clone());
+        let machine = machine.map_err(|e| fail(&e))?;
         let parts = Parts {
             id: config.id,
             member: config.member.clone(),

@@ -50,19 +50,22 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Puts it in the place of what is in `store`.
-    pub(crate) fn install(self, store: &dyn Store) -> io::Result<()> {
+    /// Puts it in the place of what is in `store`, all at once, and with it one pair of this member's own.
+    pub(crate) fn install(self, store: &dyn Store, own: Option<(Vec<u8>, Vec<u8>)>) -> io::Result<()> {
+        let own_key = own.as_ref().map(|(key, _)| key.clone());
+        let others = move |pair: &Pair| !pair.as_ref().is_ok_and(|(key, _)| Some(key) == own_key.as_ref());
         match self {
             Snapshot::Taken(view) => {
                 let mut chunks = Chunks::new(view);
-                let mut pairs = std::iter::from_fn(|| chunks.next_chunk().transpose()).flat_map(spread);
+                let pairs = std::iter::from_fn(|| chunks.next_chunk().transpose()).flat_map(spread);
+                let mut pairs = pairs.filter(others).chain(own.map(Ok));
                 store.replace(&mut pairs).map_err(io::Error::other)
             }
             Snapshot::Received(Received { files, path }) => {
                 let spool = files.open(&path, Opened::Read)?;
                 let mut at = 0;
                 let chunk = || read_chunk(&*spool, &mut at).map_err(unreadable).transpose();
-                let mut pairs = std::iter::from_fn(chunk).flat_map(spread);
+                let mut pairs = std::iter::from_fn(chunk).flat_map(spread).filter(others).chain(own.map(Ok));
                 store.replace(&mut pairs).map_err(io::Error::other)?;
                 files.remove(&path)
             }
@@ -283,7 +286,7 @@ mod tests {
             number += 1;
         }
         assert!(number > 5, "{number} chunks");
-        spool.end(chunks.pairs()).unwrap().install(&to).unwrap();
+        spool.end(chunks.pairs()).unwrap().install(&to, None).unwrap();
         assert_eq!(contents(&to), contents(&from));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
@@ -305,7 +308,7 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[20_000] ^= 1;
         std::fs::write(&path, bytes).unwrap();
-        assert!(Snapshot::Received(Received { files: files(), path }).install(&to).is_err());
+        assert!(Snapshot::Received(Received { files: files(), path }).install(&to, None).is_err());
         assert_eq!(contents(&to), contents(&filled(1)));
         remove_spools(&SystemFiles, dir.path()).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

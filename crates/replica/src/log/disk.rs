@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host::{Files, Opened};
 
+use crate::log::cut;
 use crate::log::record::{self, Record};
 use crate::log::segments::{self, HEADER_BYTES, Place, Segment};
 use crate::log::tail::{BLOCK_BYTES, Tail};
@@ -33,6 +34,10 @@ impl Disk {
     pub(crate) fn open(place: Place, mut visit: impl FnMut(Entry)) -> Result<Self, LogError> {
         place.files.make_dir(&place.dir).map_err(failed("create", &place.dir))?;
         let mut found = segments::list(&place)?;
+        let cut = cut::under_way(&*place.files, &place.dir)?;
+        if let Some(first) = cut {
+            remove_after(&place, &mut found, first)?;
+        }
         let mut last = found.first().and_then(|segment| segment.before);
         let count = found.len();
         for (n, segment) in found.iter_mut().enumerate() {
@@ -40,12 +45,15 @@ impl Disk {
             if segment.before != last {
                 return Err(LogError::Damaged { path: segment.path.clone(), index: segment.first });
             }
-            scan(&*place.files, segment, n + 1 == count, &mut |entry: Entry| {
+            scan(&*place.files, segment, n + 1 == count, cut, &mut |entry: Entry| {
                 last = Some(entry.log_id);
                 visit(entry);
             })?;
         }
         let tail = found.last().map(|segment| reopen(&*place.files, segment)).transpose()?;
+        if cut.is_some() {
+            cut::done(&*place.files, &place.dir)?;
+        }
         Ok(Self { place, segments: Arc::new(Mutex::new(found)), tail, last })
     }
 
@@ -90,50 +98,51 @@ impl Disk {
         Ok(())
     }
 
+    /// The index after the last entry.
+    pub(crate) fn next(&self) -> u64 {
+        self.last.map_or(0, |last| last.index + 1)
+    }
+
     /// Takes away the entries after `last`; none: all of them.
     pub(crate) fn truncate(&mut self, last: Option<LogId>) -> Result<(), LogError> {
         let next = last.map_or(0, |log_id| log_id.index + 1);
         let Place { files, dir, .. } = &self.place;
+        cut::begin(&**files, dir, next)?;
         self.tail = None;
-        // From the end, so that after a crash what is left has no gap.
-        loop {
-            let mut all = lock(&self.segments);
-            let Some(segment) = all.last().cloned() else { break };
-            if segment.first < next || (segment.first == next && all.len() == 1) {
-                drop(all);
-                let mut cut = cut_from(&**files, &segment, next).map_err(failed("cut", &segment.path))?;
-                cut.records = next - cut.first;
-                cut.marks.truncate(cut.records.div_ceil(segments::MARK_EVERY) as usize);
-                self.tail = Some(reopen(&**files, &cut)?);
-                if let Some(present) = lock(&self.segments).last_mut() {
-                    *present = cut;
-                }
-                break;
-            }
-            all.pop();
-            drop(all);
-            // Never the spare: what it holds could be taken for records that come after a damaged one.
-            files.remove(&segment.path).map_err(failed("remove", &segment.path))?;
-            files.sync_dir(dir).map_err(failed("sync", dir))?;
+        let mut all = lock(&self.segments).clone();
+        remove_after(&self.place, &mut all, next)?;
+        if let Some(segment) = all.last_mut() {
+            let mut cut = cut_from(&**files, segment, next).map_err(failed("cut", &segment.path))?;
+            cut.records = next - cut.first;
+            cut.marks.truncate(cut.records.div_ceil(segments::MARK_EVERY) as usize);
+            self.tail = Some(reopen(&**files, &cut)?);
+            *segment = cut;
         }
+        *lock(&self.segments) = all;
+        cut::done(&**files, dir)?;
         self.last = last;
+        Ok(())
+    }
+
+    /// Begins anew after `last`, which a snapshot has, whatever is in the log.
+    pub(crate) fn begin_after(&mut self, last: LogId) -> Result<(), LogError> {
+        let all = std::mem::take(&mut *lock(&self.segments));
+        self.tail = None;
+        for segment in all {
+            segments::give_up(&self.place, &segment)?;
+        }
+        let bytes = self.place.segment_bytes;
+        let (segment, tail) = segments::create(&self.place, last.index + 1, Some(last), bytes)?;
+        lock(&self.segments).push(segment);
+        (self.tail, self.last) = (Some(tail), Some(last));
         Ok(())
     }
 
     /// Gives up segments whose records are all at or below `upto`.
     pub(crate) fn purge(&mut self, upto: LogId) -> Result<(), LogError> {
         if self.last.is_none_or(|last| last.index < upto.index) {
-            // A snapshot reaches beyond the log: what comes next follows it.
-            let all = std::mem::take(&mut *lock(&self.segments));
-            self.tail = None;
-            for segment in all {
-                segments::give_up(&self.place, &segment)?;
-            }
-            let bytes = self.place.segment_bytes;
-            let (segment, tail) = segments::create(&self.place, upto.index + 1, Some(upto), bytes)?;
-            lock(&self.segments).push(segment);
-            (self.tail, self.last) = (Some(tail), Some(upto));
-            return Ok(());
+            // A snapshot reaches beyond the log.
+            return self.begin_after(upto);
         }
         loop {
             let mut all = lock(&self.segments);
@@ -146,6 +155,22 @@ impl Disk {
             segments::give_up(&self.place, &segment)?;
         }
     }
+}
+
+/// Removes the segments that begin at `first` or after it, but for one that is the first of all. From the end, so that
+/// after a crash what is left has no gap.
+fn remove_after(place: &Place, all: &mut Vec<Segment>, first: u64) -> Result<(), LogError> {
+    let Place { files, dir, .. } = place;
+    while let Some(segment) = all.pop() {
+        if segment.first < first || (segment.first == first && all.is_empty()) {
+            all.push(segment);
+            return Ok(());
+        }
+        // Never the spare: what it holds could be taken for records that come after a damaged one.
+        files.remove(&segment.path).map_err(failed("remove", &segment.path))?;
+        files.sync_dir(dir).map_err(failed("sync", dir))?;
+    }
+    Ok(())
 }
 
 /// The end of a segment, for writing. What stands behind it was never acknowledged, or was cut.
@@ -183,16 +208,19 @@ pub(crate) fn read(files: &dyn Files, segment: &Segment, from: u64, to: u64) -> 
     Ok(bytes)
 }
 
-/// Visits the records of a segment, and notes where they are.
+/// Visits the records of a segment, and notes where they are; those from `cut` on were being cut away.
 fn scan(
     files: &dyn Files,
     segment: &mut Segment,
     is_last: bool,
+    cut: Option<u64>,
     visit: &mut dyn FnMut(Entry),
 ) -> Result<(), LogError> {
     let path = segment.path.clone();
     let bytes = read(files, segment, 0, segment.bytes).map_err(failed("read", &path))?;
-    let is_next = |record: &Record, next: u64| record.entry.log_id.index == next;
+    let is_next = |record: &Record, next: u64| {
+        record.entry.log_id.index == next && cut.is_none_or(|first| next < first)
+    };
     while let Some(record) =
         record::decode(&bytes[segment.end as usize..]).filter(|r| is_next(r, segment.next()))
     {
@@ -200,7 +228,8 @@ fn scan(
         visit(record.entry);
     }
     // Where one that is not the last ended, the next one's header says.
-    if is_last && settled_after(&bytes[segment.end as usize..], segment.next()) {
+    let is_cut_here = cut == Some(segment.next());
+    if is_last && !is_cut_here && settled_after(&bytes[segment.end as usize..], segment.next()) {
         return Err(LogError::Damaged { path, index: segment.next() });
     }
     Ok(())
@@ -321,6 +350,55 @@ mod tests {
         disk.truncate(None).unwrap();
         disk.append(&entries(4, 0..1)).unwrap();
         assert_eq!(found(dir.path()).unwrap().1, ids(4, 0..1));
+    }
+
+    #[test]
+    fn a_crash_while_a_cut_log_is_zeroed_is_not_taken_for_damage() {
+        let image = |holes: &[u64]| {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut disk, _) = found(dir.path()).unwrap();
+            let (mut begins, mut path) = (vec![], None);
+            for index in 0..20 {
+                disk.append(&entries(1, index..index + 1)).unwrap();
+                let all = lock(&disk.segments);
+                begins.push(all[0].end);
+                path = Some(all[0].path.clone());
+            }
+            drop(disk);
+            // As the disk may have it: some blocks of zeros arrived, others did not.
+            cut::begin(&host::SystemFiles, dir.path(), 5).unwrap();
+            let file = OpenOptions::new().write(true).open(path.unwrap()).unwrap();
+            for index in holes {
+                file.write_all_at(&[0; 16], begins[*index as usize - 1]).unwrap();
+            }
+            dir
+        };
+        for holes in [&[][..], &[5], &[7], &[5, 6, 7, 8], &[6, 19], &[5, 19]] {
+            let dir = image(holes);
+            let (mut disk, all) = found(dir.path()).unwrap();
+            assert_eq!(all, ids(1, 0..5), "{holes:?}");
+            disk.append(&entries(2, 5..7)).unwrap();
+            drop(disk);
+            let all = found(dir.path()).unwrap().1;
+            assert_eq!(all, [ids(1, 0..5), ids(2, 5..7)].concat(), "what came after the cut stays");
+        }
+        let error = found(image(&[3]).path()).err().unwrap();
+        assert!(matches!(error, LogError::Damaged { index: 3, .. }), "before the cut it is damage: {error}");
+    }
+
+    #[test]
+    fn a_crash_while_segments_behind_a_cut_are_removed_leaves_the_cut_to_be_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.append(&entries(1, 0..10)).unwrap();
+        roll(&mut disk);
+        disk.append(&entries(1, 10..20)).unwrap();
+        roll(&mut disk);
+        disk.append(&entries(1, 20..30)).unwrap();
+        drop(disk);
+        cut::begin(&host::SystemFiles, dir.path(), 10).unwrap();
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..10));
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..10), "and it is finished");
     }
 
     #[test]

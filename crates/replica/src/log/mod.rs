@@ -9,6 +9,7 @@
 //! An entry can be read as soon as `append` returns; it counts once its callback was called. Entries stay in memory
 //! until they are applied and on disk, and then as long as there is room.
 
+mod cut;
 mod disk;
 pub(crate) mod record;
 mod segments;
@@ -63,7 +64,7 @@ pub enum LogError {
     NoSpace(PathBuf),
     /// The log is damaged where it had been acknowledged.
     #[error(
-        "{path}: record {index} is damaged or missing: restore the metadata from a backup or another metaserver"
+        "{path}: record {index} is damaged or missing: restore the metadata from a backup, or have it join others as a new member"
     )]
     Damaged {
         /// The segment.
@@ -72,7 +73,7 @@ pub enum LogError {
         index: u64,
     },
     /// The vote is damaged.
-    #[error("{0}: damaged: restore the metadata from a backup or another metaserver")]
+    #[error("{0}: damaged: restore the metadata from a backup, or have it join others as a new member")]
     DamagedVote(PathBuf),
     /// Written in a form that is no longer read.
     #[error("{0}: written by an earlier version of heorot, which this one cannot read")]
@@ -162,20 +163,34 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the log in `dir`. Entries at `applied` and after are kept in memory, to be applied again.
+    /// Opens the log in `dir`, for a store that has the entries below `applied`; it was `installed` there, if a snapshot is
+    /// where the store comes from. Entries at `applied` and after are kept in memory, to be applied again.
     ///
     /// # Errors
     /// [`LogError`]; when entries are missing that are not in the store either, it is damaged.
-    pub(crate) fn open(ground: &Ground, dir: &Path, applied: u64) -> Result<Self, LogError> {
+    pub(crate) fn open(
+        ground: &Ground,
+        dir: &Path,
+        applied: u64,
+        installed: Option<LogId>,
+    ) -> Result<Self, LogError> {
         let (files, segment_bytes) = (Arc::clone(&ground.files), ground.segment_bytes);
         let place = Place { files, dir: dir.to_owned(), segment_bytes };
         let mut memory = Memory { applied, ..Memory::default() };
-        let disk = Disk::open(place.clone(), |entry| {
+        let mut other = false;
+        let mut disk = Disk::open(place.clone(), |entry| {
+            other |= installed.is_some_and(|at| at.index == entry.log_id.index && at != entry.log_id);
             memory.push(entry);
             memory.written = memory.last.map_or(0, |last| last.index + 1);
             memory.shrink();
         })?;
         memory.vote = vote::read(&*place.files, dir)?;
+        // A crash came between a snapshot and the log's purge: what is in the log is not needed, or was never committed.
+        let installed = installed.filter(|at| at.index + 1 == applied);
+        if let Some(at) = installed.filter(|_| other || disk.next() < applied) {
+            disk.begin_after(at)?;
+            memory = Memory { applied, written: applied, vote: memory.vote, ..Memory::default() };
+        }
         let segments = disk.segments();
         {
             let all = disk::lock(&segments);
@@ -429,5 +444,53 @@ impl RaftLogStorage<Types> for Log {
             memory.last = memory.last.max(Some(log_id));
         }
         self.ask(Job::Purge(log_id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::LeaderId;
+
+    fn id(term: u64, index: u64) -> LogId {
+        LogId { leader_id: LeaderId { term, node_id: 1 }, index }
+    }
+
+    fn with_entries(dir: &Path, term: u64, count: u64) {
+        let mut disk = Disk::open(Place::local(dir), |_| {}).unwrap();
+        let entries = (0..count).map(|index| Entry { log_id: id(term, index), payload: Payload::Blank });
+        disk.append(&entries.collect::<Vec<_>>()).unwrap();
+    }
+
+    /// The store is at 100 by a snapshot, and the log was not purged yet.
+    #[test]
+    fn a_crash_between_a_snapshot_and_the_purge_of_the_log_is_not_taken_for_damage() {
+        for (term, count) in [(1, 5), (1, 0), (1, 150)] {
+            let dir = tempfile::tempdir().unwrap();
+            with_entries(dir.path(), term, count);
+            let ground = Ground::default();
+            if count < 100 {
+                let without = Log::open(&ground, dir.path(), 101, None);
+                assert!(matches!(without.err().unwrap(), LogError::Damaged { .. }), "nobody says why");
+                let older = Log::open(&ground, dir.path(), 101, Some(id(3, 50)));
+                assert!(matches!(older.err().unwrap(), LogError::Damaged { .. }), "it went on after that");
+            }
+            let log = Log::open(&ground, dir.path(), 101, Some(id(3, 100))).unwrap();
+            assert_eq!(log.memory().purged, Some(id(3, 100)));
+            assert_eq!((log.next(), log.written(), log.memory().recent.len()), (101, 101, 0), "{count}");
+            log.close().expect("it runs").join();
+            let log = Log::open(&ground, dir.path(), 101, Some(id(3, 100))).unwrap();
+            assert_eq!(log.next(), 101);
+            log.close().expect("it runs").join();
+        }
+    }
+
+    #[test]
+    fn entries_that_follow_a_snapshot_stay_when_the_log_was_not_purged() {
+        let dir = tempfile::tempdir().unwrap();
+        with_entries(dir.path(), 3, 150);
+        let log = Log::open(&Ground::default(), dir.path(), 101, Some(id(3, 100))).unwrap();
+        assert_eq!((log.next(), log.memory().purged), (150, None));
+        log.close().expect("it runs").join();
     }
 }

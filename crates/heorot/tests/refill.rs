@@ -1,0 +1,143 @@
+//! A metaserver of three whose log is damaged, each a process of its own.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Mds {
+    dir: PathBuf,
+    ip: String,
+    child: Option<Child>,
+}
+
+impl Mds {
+    /// Number `n` of a group in `dir`; on a loopback address of its own.
+    fn configured(dir: &Path, n: u32) -> Self {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let ip = |n: u32| format!("127.{}.{low}.{}", high | 1, 200 + n);
+        let join = if n == 0 { String::new() } else { format!("join = \"{}:2052\"\n", ip(0)) };
+        let own = dir.join(format!("mds{n}"));
+        let text = format!(
+            "listen = \"{0}:2049\"\nadmin = \"{0}:20490\"\ndata_dir = {own:?}\nsecret_file = {1:?}\nname = \"mds{n}\"\n\
+             consensus = \"{0}:2052\"\n{join}",
+            ip(n),
+            dir.join("secret"),
+        );
+        std::fs::write(dir.join(format!("mds{n}.toml")), text).unwrap();
+        Self { dir: own, ip: ip(n), child: None }
+    }
+
+    /// Starts it; what it says until it is ready.
+    fn start(&mut self) -> String {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_heorot"))
+            .args(["mds", "--config"])
+            .arg(self.dir.with_extension("toml"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        self.child = Some(child);
+        while !said.lines().last().is_some_and(|line| line.contains("ready")) {
+            let before = said.len();
+            log.read_line(&mut said).unwrap();
+            assert!(said.len() > before, "it ended: {said}");
+        }
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        said
+    }
+
+    fn stop(&mut self) {
+        let mut child = self.child.take().unwrap();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        child.wait().unwrap();
+    }
+
+    fn status(&self) -> Value {
+        let admin = format!("{}:20490", self.ip);
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_heorot")).args(["status", "--json", "--admin", &admin]).output();
+        serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
+    }
+
+    /// The ids and names of the members that have a vote, as this one knows them.
+    fn voters(&self) -> Vec<(String, String)> {
+        let status = self.status();
+        let all = status["metaservers"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let voters = all.iter().filter(|one| one["role"] != "learner");
+        let mut voters: Vec<_> = voters.map(|one| (text(&one["name"]), text(&one["id"]))).collect();
+        voters.sort();
+        voters
+    }
+}
+
+impl Drop for Mds {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Flips bits of a record in the middle of the log.
+fn damage(dir: &Path) {
+    let segment = dir.join("log/00000000000000000000.log");
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(segment).unwrap();
+    let at = 64 + 48; // the first record's payload
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0xff], at).unwrap();
+}
+
+#[test]
+fn a_metaserver_with_a_damaged_log_fills_itself_from_the_others_as_a_new_member() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir.path(), n)).collect();
+    for mds in &mut group {
+        mds.start();
+    }
+    let before = group[0].voters();
+    assert_eq!(before.len(), 3, "{before:?}");
+
+    // The founder, which is told of nobody to join.
+    group[0].stop();
+    damage(&group[0].dir.clone());
+    let said = group[0].start();
+    assert!(said.contains("record 0 is damaged"), "{said}");
+    let asked = Instant::now();
+    while group[1].voters().len() != 3 || group[0].voters() != group[1].voters() {
+        assert!(asked.elapsed() < PATIENCE, "{:?}", group[1].status());
+    }
+    let after = group[1].voters();
+    let names: Vec<_> = after.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["mds0", "mds1", "mds2"]);
+    assert_ne!(after[0], before[0], "under another id: it does not vote for what it may have lost");
+    assert_eq!(after[1..], before[1..]);
+    let kept = |end: &str| {
+        let names = std::fs::read_dir(&group[0].dir).unwrap().map(|e| e.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().ends_with(end)).count()
+    };
+    assert_eq!(kept(".replaced"), 1, "what was damaged is there to be looked at");
+
+    // It counts: another one can be away. And it starts again as it is.
+    group[0].stop();
+    group[0].start();
+    group[1].stop();
+    let asked = Instant::now();
+    while group[0].status()["metaservers"]
+        .as_array()
+        .is_none_or(|all| !all.iter().any(|m| m["role"] == "leader"))
+    {
+        assert!(asked.elapsed() < PATIENCE, "{:?}", group[0].status());
+    }
+}
