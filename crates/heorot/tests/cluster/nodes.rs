@@ -1,8 +1,15 @@
 //! Nodes are listed, drained and removed; who leads is moved.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 
 use crate::servers::{Cluster, mount, until};
+
+/// A hand-over takes milliseconds; a busy machine, or an election because of it, is no reason to fail.
+const STALL_MAX: Duration = Duration::from_secs(5);
 
 #[test]
 fn all_servers_are_listed_with_what_they_do_by_any_metaserver() {
@@ -110,4 +117,38 @@ async fn who_drains_gets_nothing_new_and_a_data_server_with_objects_is_not_remov
     nfs_rs::write_all(&*again, file.fh.clone(), 0, Bytes::from(vec![8; 200 << 10])).await.unwrap();
     again.close(file.fh).await.unwrap();
     again.umount().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_one_metaserver_does_not_notice_that_the_others_are_restarted_the_leader_too() {
+    let mut cluster = Cluster::start(3, 0);
+    let client = mount(cluster.metaservers[2].0).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let work = tokio::spawn({
+        let stop = Arc::clone(&stop);
+        async move {
+            let (mut count, mut longest) = (0, Duration::ZERO);
+            while !stop.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                client
+                    .mkdir_path(&format!("d{count}"), 0o755)
+                    .await
+                    .unwrap_or_else(|e| panic!("mkdir d{count}: {e}"));
+                (count, longest) = (count + 1, longest.max(began.elapsed()));
+            }
+            client.umount().await.unwrap();
+            (count, longest)
+        }
+    });
+    for n in [0, 1, 0] {
+        // Each leads when its turn comes.
+        cluster.ask(2, &["leader", &format!("mds{n}")]).unwrap();
+        cluster.stop_metaserver(n);
+        cluster.start_metaserver(n);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let (count, longest) = work.await.unwrap();
+    println!("{count} directories while leaders were restarted; the longest took {longest:?}");
+    assert!(count > 10, "{count} directories");
+    assert!(longest < STALL_MAX, "{longest:?}");
 }
