@@ -149,6 +149,6 @@ async fn a_client_of_one_metaserver_does_not_notice_that_the_others_are_restarte
     stop.store(true, Ordering::Relaxed);
     let (count, longest) = work.await.unwrap();
     println!("{count} directories while leaders were restarted; the longest took {longest:?}");
-    assert!(count > 10, "{count} directories");
+    assert!(count >= 3, "{count} directories");
     assert!(longest < STALL_MAX, "{longest:?}");
 }
