@@ -2,12 +2,13 @@
 
 HEOROT := $(CURDIR)/target/release/heorot
 
-.PHONY: help setup build test lint demo soak sim bench compare-fio lab directory size fuzz fix
+.PHONY: help setup build test lint demo soak sim failover bench compare-fio lab directory size fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check and test, as CI runs them'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make sim     simulated clusters of metaservers, SEEDS=20000 of them from FIRST=501 on; see docs/simulation.md'
+	@echo 'make failover  how long clients wait when metaservers are killed; KILLS=20 MIB=1024 ROUNDS=10000'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
 	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; LABS="lab/one-client.toml"'
@@ -45,6 +46,11 @@ soak: setup build
 sim:
 	HEOROT_SIM_SEEDS=$(or $(SEEDS),20000) HEOROT_SIM_FIRST=$(or $(FIRST),501) \
 		cargo test --release -p sim --test seeds -- --nocapture
+
+# KILLS of them under each of six kinds of work, ROUNDS of two clients that must agree.
+failover: setup build
+	HEOROT_BIN=$(HEOROT) HEOROT_KILLS=$(or $(KILLS),20) HEOROT_DATA_MIB=$(or $(MIB),1024) HEOROT_ROUNDS=$(or $(ROUNDS),10000) \
+		cargo test -p tests --test failover --test metaservers --test cut_off -- --include-ignored --nocapture
 
 # nfs-ganesha is only for this: Debian would start it as a service, which nobody here wants.
 bench: setup build

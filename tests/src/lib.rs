@@ -23,6 +23,7 @@ mod metaservers;
 mod metrics;
 mod ports;
 pub mod scripts;
+pub mod stalls;
 
 pub use client::{Client, Output, Running};
 pub use cluster::{Cluster, MOUNT_POINT, Server, binary};

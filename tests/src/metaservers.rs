@@ -94,7 +94,7 @@ impl Metaservers {
     /// Mounts the root from service address `number` on the client's [`MOUNT_POINT`].
     #[track_caller]
     pub fn mount(&self, client: &Client, number: usize, version: &str) {
-        client.run(&mount_script((self.service(number), NFS_PORT).into(), version, MOUNT_POINT));
+        self.mount_from(client, self.service(number), version);
     }
 
     /// What metaserver `n` says of the cluster; null if it does not answer.
@@ -130,6 +130,47 @@ impl Metaservers {
         self.metaservers[n].kill();
     }
 
+    /// Pulls metaserver `n` off the network, or plugs it in: the link at its machine's other end.
+    pub fn set_cut_off(&self, n: usize, is_cut_off: bool) {
+        // As `lab` names both ends.
+        let link = self.places[n].name.replace('-', "s");
+        let to = if is_cut_off { "down" } else { "up" };
+        let done = Command::new("ip").args(["link", "set", &link, to]).status();
+        assert!(done.is_ok_and(|status| status.success()), "ip link set {link} {to}");
+    }
+
+    /// Has metaserver `n` and the others not reach each other; clients still reach it.
+    #[track_caller]
+    pub fn set_parted(&self, n: usize, is_parted: bool) {
+        let verb = if is_parted { "add" } else { "del" };
+        for other in self.places.iter().filter(|place| **place != self.places[n]) {
+            self.ip(n, &format!("route {verb} blackhole {}/32", other.address));
+        }
+    }
+
+    /// A metaserver's own address, which never moves.
+    pub fn own_address(&self, n: usize) -> IpAddr {
+        self.places[n].address.into()
+    }
+
+    /// Mounts the root from `address` on the client's [`MOUNT_POINT`].
+    #[track_caller]
+    pub fn mount_from(&self, client: &Client, address: IpAddr, version: &str) {
+        client.run(&mount_script((address, NFS_PORT).into(), version, MOUNT_POINT));
+    }
+
+    /// Runs `ip` in the namespace of metaserver `n`.
+    #[track_caller]
+    pub fn ip(&self, n: usize, arguments: &str) {
+        let done = Command::new("ip").args(["-n", &self.places[n].name]).args(arguments.split(' ')).status();
+        assert!(done.is_ok_and(|status| status.success()), "ip {arguments}");
+    }
+
+    /// What metaserver `n` has logged: its beginning and its end.
+    pub fn log(&self, n: usize) -> String {
+        self.metaservers[n].log_ends()
+    }
+
     /// Metaserver `n` hangs until it is thawed: to the others and to its clients it is as if it were cut off.
     pub fn freeze(&self, n: usize) {
         self.metaservers[n].send(Signal::STOP);
@@ -138,6 +179,11 @@ impl Metaservers {
     /// Metaserver `n` goes on where it was.
     pub fn thaw(&self, n: usize) {
         self.metaservers[n].send(Signal::CONT);
+    }
+
+    /// Who is killed next: alternately the one that holds `service`, and the leader.
+    pub fn victim(&self, service: IpAddr, kill: usize) -> Option<usize> {
+        if kill.is_multiple_of(2) { self.holder(service) } else { self.leader() }
     }
 
     /// Starts metaserver `n` again, and waits until it serves.

@@ -8,6 +8,12 @@ pub fn source_tree(dir: &str) -> String {
     format!("D={dir}\n{MAKE_SOURCE_TREE}\n{USE_SOURCE_TREE}")
 }
 
+/// Only writes the tar file /tmp/tree.tar, and what is in it under /tmp/tree.
+#[must_use]
+pub fn make_source_tree() -> &'static str {
+    MAKE_SOURCE_TREE
+}
+
 const MAKE_SOURCE_TREE: &str = r##"
 rm -rf /tmp/tree /tmp/tree.tar; mkdir /tmp/tree
 perl -e '

@@ -3,16 +3,20 @@
 
 use std::time::{Duration, Instant};
 
+use tests::stalls::{self, Work};
 use tests::{Client, Lab, Metaservers, Running};
 
 /// Each time the metaserver that the client is mounted from, so that its address has to move.
 const KILLS: usize = 4;
-/// What no operation may take. Less than any grace period; three to six seconds are usual, and ten over a hang
-/// (docs/benchmarks.md), but a busy machine is no reason to fail.
+/// What no operation may take. Less than any grace period; a second is usual, and three over a hang (docs/benchmarks.md), but
+/// a busy machine is no reason to fail.
 const STALL_MAX: Duration = Duration::from_secs(30);
 /// Rounds that the client does between kills.
 const BETWEEN_KILLS: u32 = 40;
 const LONG: Duration = Duration::from_secs(120);
+/// Between two clients; 10,000 in `make failover`.
+const ROUNDS: u32 = 300;
+const BETWEEN_KILLS_OF_AGREE: Duration = Duration::from_secs(4);
 
 /// Makes, writes, renames, reads and removes files until /tmp/stop is there. Everything must succeed, and find what was
 /// there before. Prints how many rounds it did, and the longest that anything took.
@@ -144,15 +148,40 @@ print "done\n";
 
 /// A file that was closed at one metaserver is as it was closed when it is opened at another; a name that can be made once
 /// is made once.
-fn agree(cluster: &Metaservers, ash: &Client, elm: &Client, rounds: u32) {
+fn agree(cluster: &mut Metaservers, ash: &Client, elm: &Client, rounds: u32, with_kills: bool) {
     elm.run("rm -f /tmp/listens");
     let reader = elm.spawn(READER);
     elm.run("until [ -e /tmp/listens ]; do sleep 0.05; done");
     let holders = [0, 1].map(|n| cluster.holder(cluster.service(n)));
     assert!(holders[0] != holders[1], "two metaservers: {holders:?}");
     let script = WRITER.replace("ELM", &elm.address().to_string()).replace("ROUNDS", &rounds.to_string());
-    ash.run_within(LONG, &script);
+    let (writer, begun) = (ash.spawn(&script), Instant::now());
+    let (limit, mut kills) = (LONG * (1 + rounds / 100), 0);
+    while with_kills && !writer.is_done() && begun.elapsed() < limit {
+        std::thread::sleep(BETWEEN_KILLS_OF_AGREE);
+        if let Some(victim) = cluster.victim(cluster.service(kills % 2), kills) {
+            cluster.kill(victim);
+            std::thread::sleep(Duration::from_secs(1));
+            cluster.start_again(victim);
+            kills += 1;
+        }
+    }
+    writer.wait(limit).must_succeed("the writer");
     assert_eq!(reader.wait(LONG).must_succeed("the reader").trim(), rounds.to_string());
+    println!("{rounds} rounds, {kills} kills");
+}
+
+/// A file that another client replaces is always there, and whole.
+fn watch_renames(ash: &Client, elm: &Client) {
+    elm.run("echo 0 0 >/mnt/h/replaced");
+    let mut replacing = Work::begin(ash, "replaces", stalls::REPLACES, &["/mnt/h/replaced"]);
+    replacing.does_more(1);
+    let mut watching = Work::begin(elm, "watches", stalls::WATCHES, &["/mnt/h/replaced"]);
+    replacing.does_more(20);
+    watching.does_more(20);
+    let (looks, _) = watching.end();
+    let (replaced, _) = replacing.end();
+    println!("replaced {} times, looked at {} times", replaced.trim(), looks.trim());
 }
 
 /// Takes a lock, and writes under it when /tmp/go is there.
@@ -187,7 +216,13 @@ fn two_clients_of_two_metaservers_agree_and_outlive_them_all() {
     let (ash, elm) = (lab.client("ash"), lab.client("elm"));
     cluster.mount(&ash, 0, "vers=4.2");
     cluster.mount(&elm, 1, "vers=4.2");
-    agree(&cluster, &ash, &elm, 300);
+    match std::env::var("HEOROT_ROUNDS") {
+        Ok(text) => {
+            agree(&mut cluster, &ash, &elm, text.parse().expect("a number of rounds"), true);
+            watch_renames(&ash, &elm);
+        }
+        Err(_) => agree(&mut cluster, &ash, &elm, ROUNDS, false),
+    }
     outlive_all(&mut cluster, &ash, &elm);
 }
 
@@ -206,7 +241,8 @@ fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
     cluster.thaw(first);
     // Which of the others gets it is a matter of moments: each has it until the first has it again.
     for _ in 0..12 {
-        let holder = cluster.holder(service).expect("somebody");
+        cluster.wait_until("somebody holds it", |cluster| cluster.holder(service).is_some());
+        let Some(holder) = cluster.holder(service) else { continue };
         if holder == first {
             break;
         }

@@ -32,6 +32,8 @@ const FOUNDER: u64 = 1;
 const JOIN_TIME_MAX: Duration = Duration::from_secs(600);
 /// Then whoever is elected leads.
 const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(2);
+/// In the data directory: see [`ServiceAddresses`].
+const CLIENTS_FILE: &str = "service-clients";
 /// There is one volume so far.
 const VOLUME: u32 = 1;
 /// What a first start writes: a log segment of 32 MiB, and the store.
@@ -156,13 +158,18 @@ impl RunningMds {
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
         metaserver.enter_map(this_server(&group, settings.listen, &settings.service_addresses));
         if !settings.service_addresses.is_empty() {
-            let interfaces = SystemInterfaces::open();
-            let interfaces = interfaces.map_err(|e| Failure::new(format!("`service_addresses`: {e}")))?;
-            metaserver.hold_addresses(ServiceAddresses {
+            let mut interfaces =
+                SystemInterfaces::open().map_err(|e| Failure::new(format!("`service_addresses`: {e}")))?;
+            if let Err(why) = interfaces.go_with_process() {
+                tracing::warn!(%why, "if this process dies its service addresses stay for two seconds, and clients wait longer");
+            }
+            let service = ServiceAddresses {
                 addresses: settings.service_addresses,
                 interface: None,
                 interfaces: Arc::new(interfaces),
-            });
+                clients_file: dir.path().join(CLIENTS_FILE),
+            };
+            metaserver.hold_addresses(service, &server);
         }
         Ok(Self { metaserver, server, consensus, replica, _dir: dir })
     }
@@ -186,10 +193,12 @@ impl RunningMds {
     /// Ends it, with all that was acknowledged in the store.
     pub(crate) async fn stop(self) {
         let Self { metaserver, server, consensus, replica, _dir } = self;
-        server.stop();
-        metaserver.stop();
-        // Somebody else leads before this one is gone, so that nobody waits for an election.
+        // Somebody else leads before this one is gone, so that nobody waits for an election; and has its addresses before
+        // anybody could be refused.
         replica.hand_over(HAND_OVER_TIME_MAX).await;
+        metaserver.stop();
+        metaserver.release_addresses().await;
+        server.stop();
         consensus.iter().for_each(Server::stop);
         drop((metaserver, server));
         let stopped = tokio::task::spawn_blocking(move || replica.stop());

@@ -61,6 +61,58 @@ fn an_address_stays_while_it_is_renewed_and_goes_when_its_holder_is_killed_or_ha
 }
 
 #[test]
+fn an_address_of_a_killed_process_is_gone_before_anybody_is_refused() {
+    let lan = Lan::new(2);
+    let address = both()[0];
+    let service = SocketAddr::new(address, 2049);
+    for _ in 0..5 {
+        let holder = lan.start_listening_holder(1, address, LONG.as_secs());
+        let connected = lan.on(2, || TcpStream::connect(service)).expect("the neighbour answers for it");
+        let killer = Pid::from_child(&holder.0);
+        lan.on(2, || {
+            kill_process(killer, Signal::KILL).expect("it runs");
+            while lan.has(1, address) {
+                // It may still be let in, and is heard of no more.
+                let tried = TcpStream::connect_timeout(&service, Duration::from_millis(20));
+                let refused = tried.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused);
+                assert!(!refused, "the listener went before the address");
+            }
+        });
+        drop((connected, holder));
+    }
+}
+
+#[test]
+fn a_client_that_waits_is_told_by_the_next_holder() {
+    let lan = Lan::new(3);
+    let address = both()[0];
+    let service = SocketAddr::new(address, 2049);
+    for number in [1, 2] {
+        let listener = lan.on(number, || TcpListener::bind("0.0.0.0:2049").expect("listen"));
+        std::mem::forget(listener); // lets everybody in, and says nothing, until this process ends
+    }
+    lan.on(1, || take_now(address, None)).expect("it is free");
+    let mut waiting = lan.on(3, || TcpStream::connect(service)).expect("connect");
+    lan.on(1, || system().release(address)).expect("release");
+    lan.on(2, || {
+        take_now(address, None).expect("it is free");
+        for sequence in [7, 0x8000_0007] {
+            system().tickle(service, waiting.local_addr().expect("it has one"), sequence).expect("tickle");
+        }
+    });
+    waiting.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+    let told = waiting.read(&mut [0]).expect_err("nobody says anything there");
+    assert_eq!(told.kind(), std::io::ErrorKind::ConnectionReset);
+
+    // For one that is connected to the machine that has it, nothing changes.
+    let mut good = lan.on(3, || TcpStream::connect(service)).expect("connect");
+    lan.on(2, || system().tickle(service, good.local_addr().expect("it has one"), 7)).expect("tickle");
+    good.set_read_timeout(Some(Duration::from_millis(300))).expect("a time-out");
+    let waited = good.read(&mut [0]).expect_err("nobody says anything there");
+    assert_eq!(waited.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
 fn an_address_leaves_within_the_time_that_the_next_holder_waits() {
     let lan = Lan::new(1);
     lan.on(1, || {

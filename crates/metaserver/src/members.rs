@@ -14,10 +14,14 @@ use host::Entropy;
 use nfs::{
     Answer, CallFailure, Connection, Gatekeeper, Limits, Metrics, Peer, PeerKey, Program, Programs, Server,
 };
-use replica::{Carried, Channel, Member, Replica, Transport, Unreachable};
+use replica::{Asked, Carried, Channel, Member, Replica, Transport, Unreachable};
+use tokio::net::TcpStream;
 use wire::consensus::{self, Call, Procedure, Reply, Status, call, null};
 use wire::rpc::Rejection;
 use wire::xdr::{Encode, Encoder};
+
+/// A kernel refuses at once or not at all.
+const REFUSAL_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// Calls over RPC. A connection for each member and [`Channel`], proved on both sides.
 pub struct Members {
@@ -62,6 +66,17 @@ impl Transport for Members {
             }
         })
     }
+
+    fn refuses(&self, to: &Member) -> Asked {
+        let address = to.address.clone();
+        Box::pin(async move { is_refused(&address).await })
+    }
+}
+
+/// Whether a connection to `address` is refused: the kernel there says that nobody listens.
+async fn is_refused(address: &str) -> bool {
+    let connected = tokio::time::timeout(REFUSAL_TIME_MAX, TcpStream::connect(address)).await;
+    matches!(connected, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
 /// The program that the other metaservers call.

@@ -30,7 +30,7 @@ use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
-use crate::service_addresses::{Book, ServiceAddresses};
+use crate::service_addresses::{Addressing, ServiceAddresses};
 use crate::sessions::Sessions;
 use crate::spill::Spills;
 use crate::upcalls::Follower;
@@ -85,7 +85,7 @@ pub struct Metaserver {
     pub(crate) layouts_returned: Notify,
     pub(crate) gatekeeper: Arc<Gatekeeper>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) book: Book,
+    pub(crate) addressing: Addressing,
     pub(crate) reports: Arc<Reports>,
     pub(crate) current_map: CurrentMap,
     pub(crate) background: Mutex<Vec<JoinHandle<()>>>,
@@ -141,7 +141,7 @@ impl Metaserver {
             layouts_returned: Notify::new(),
             gatekeeper: Arc::new(Gatekeeper::new(peer_key, Arc::clone(&entropy))),
             metrics: Arc::default(),
-            book: Book::default(),
+            addressing: Addressing::default(),
             reports: Arc::default(),
             current_map: CurrentMap::default(),
             background: Mutex::default(),
@@ -161,10 +161,12 @@ impl Metaserver {
         }
     }
 
-    /// Holds its share of the service addresses. Call it once [`Metaserver::serve`] has returned.
-    pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses) {
+    /// Holds its share of the service addresses; `server` is what [`Metaserver::serve`] returned.
+    pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
+        let (connections, port) = (server.connections(), server.address().port());
         if let Ok(mut background) = self.background.lock() {
-            background.push(tokio::spawn(Arc::clone(self).hold_service_addresses(service)));
+            let holding = Arc::clone(self).hold_service_addresses(service, connections, port);
+            background.push(tokio::spawn(holding));
         }
     }
 

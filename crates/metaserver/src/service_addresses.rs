@@ -7,19 +7,29 @@
 //! ```
 //!
 //! What was granted is put on an interface with that lifetime ([`host::interface`]): the kernel takes it away from who is
-//! not granted it again, because he died, hangs, or is cut off. Then the leader grants it to another.
+//! not granted it again, because he hangs, or is cut off, and at once from who is dead. Then the leader grants it to
+//! another: at once if the dead one's kernel refuses a connection, else when its time is over. The next holder tells the
+//! clients ([`clients`]).
 
 mod assignment;
+pub(crate) mod clients;
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
-use host::interface::{ANNOUNCEMENT_GAPS, Interfaces, Patience, announce_with_gaps, take};
-use replica::NodeId;
+use host::interface::{ANNOUNCEMENT_GAPS, Error, Interfaces, Patience, announce_with_gaps, take};
+use nfs::Connections;
+use replica::{Member, NodeId};
 
 use self::assignment::{ASKING, Assignment, BEAT, LEASE};
+use self::clients::{Clients, Known, Told, tickle};
 use crate::Metaserver;
+
+/// Whoever had an address before may be late to lose it: that is no trouble yet.
+const IN_USE_MAX: Duration = Duration::from_secs(4);
 
 /// The addresses of a cluster.
 pub struct ServiceAddresses {
@@ -29,96 +39,106 @@ pub struct ServiceAddresses {
     pub interface: Option<String>,
     /// This machine's.
     pub interfaces: Arc<dyn Interfaces>,
+    /// Where to remember who is connected to them.
+    pub clients_file: PathBuf,
 }
 
-/// The leader's book, while this metaserver leads.
+/// What a metaserver knows of service addresses.
 #[derive(Default)]
-pub(crate) struct Book(Mutex<Option<Assignment>>);
+pub(crate) struct Addressing {
+    /// The leader's book, while this metaserver leads.
+    book: Mutex<Option<Assignment>>,
+    pub(crate) clients: Known,
+    /// This machine's end, once it holds any.
+    holding: OnceLock<Arc<Holding>>,
+}
 
-/// What was said of an address last, so that it is said once.
-type Troubles = BTreeMap<IpAddr, String>;
+/// Addresses of this machine, and what is connected to them.
+struct Holding {
+    service: ServiceAddresses,
+    connections: Connections,
+}
+
+/// What was said of an address last, so that it is said once; since when there is trouble.
+#[derive(Default)]
+struct Troubles(Mutex<BTreeMap<IpAddr, (String, Duration)>>);
+
+/// The task that holds addresses.
+struct Holder {
+    server: Arc<Metaserver>,
+    holding: Arc<Holding>,
+    port: u16,
+    troubles: Troubles,
+    told: Mutex<Told>,
+}
 
 impl Metaserver {
     /// Holds what the leader grants, for ever.
-    pub(crate) async fn hold_service_addresses(self: Arc<Self>, service: ServiceAddresses) {
+    pub(crate) async fn hold_service_addresses(
+        self: Arc<Self>,
+        service: ServiceAddresses,
+        connections: Connections,
+        port: u16,
+    ) {
+        self.addressing.clients.read(&service.clients_file);
+        let holding = Arc::new(Holding { service, connections });
+        let _ = self.addressing.holding.set(Arc::clone(&holding));
+        let (troubles, told) = (Troubles::default(), Mutex::default());
+        let holder = Holder { server: self, holding, port, troubles, told };
+        tokio::join!(holder.beat(), holder.server.watch_holders());
+    }
+
+    /// Gives all addresses to others, before this metaserver stops; after [`Metaserver::stop`], and once another one leads.
+    pub async fn release_addresses(&self) {
+        let Some(holding) = self.addressing.holding.get() else { return };
+        for address in holding.held().unwrap_or_default() {
+            holding.release(address);
+        }
+        self.holds_none().await;
+    }
+
+    /// Asks, while this metaserver leads, whether those who were not heard of are dead.
+    async fn watch_holders(&self) {
         let mut often = tokio::time::interval(BEAT);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut troubles = Troubles::new();
         loop {
             often.tick().await;
-            let held = match service.interfaces.held() {
-                Ok(held) => held,
-                Err(error) => {
-                    tracing::warn!(%error, "service addresses");
-                    continue;
+            let suspects = self.with_book(|book, now| book.suspects(now)).unwrap_or_default();
+            for member in suspects {
+                let standing = self.replica.standing();
+                let known = standing.members.into_iter().find(|(id, ..)| *id == member && *id != standing.id);
+                let Some((_, known, _)) = known else { continue };
+                if self.replica.is_dead(&known).await {
+                    tracing::info!(name = %known.name, "is dead: its service addresses are free");
+                    self.addresses_free(member);
                 }
-            };
-            let held: Vec<IpAddr> =
-                held.into_iter().map(|h| h.address).filter(|a| service.addresses.contains(a)).collect();
-            let asked = self.clock.monotonic();
-            // No answer: what is held goes when its time is over.
-            let Some(granted) = self.ask_for_addresses(&service, held.clone()).await else { continue };
-            if self.clock.monotonic().saturating_sub(asked) > BEAT {
-                continue; // most of its time is over
-            }
-            for address in &held {
-                if !granted.contains(address)
-                    && let Err(error) = service.interfaces.release(*address)
-                {
-                    tracing::warn!(%address, %error, "a service address is not given back");
-                }
-            }
-            for address in granted {
-                self.hold(&service, address, held.contains(&address), &mut troubles).await;
             }
         }
     }
 
-    async fn hold(&self, service: &ServiceAddresses, address: IpAddr, renew: bool, troubles: &mut Troubles) {
-        let interfaces = &service.interfaces;
-        let named = service.interface.as_deref();
-        let outcome = if renew {
-            interfaces.find(address, named).and_then(|interface| interfaces.hold(address, &interface, LEASE))
-        } else {
-            let patience = Patience { solicitations: 2, gap: ASKING / 2 };
-            let taken = take(&**interfaces, address, named, LEASE, patience, tokio::time::sleep).await;
-            taken.map(|interface| {
-                tracing::info!(%address, %interface, "holds a service address");
-                let interfaces = Arc::clone(interfaces);
-                tokio::spawn(async move {
-                    let gaps = &ANNOUNCEMENT_GAPS;
-                    let _ =
-                        announce_with_gaps(&*interfaces, address, &interface, gaps, tokio::time::sleep).await;
-                });
-            })
-        };
-        match outcome {
-            Ok(()) => drop(troubles.remove(&address)),
-            Err(error) => {
-                let said = error.to_string();
-                if troubles.get(&address) != Some(&said) {
-                    tracing::error!(%address, %error, "a service address cannot be held");
-                    troubles.insert(address, said);
-                }
-            }
-        }
+    fn with_book<T>(&self, look: impl FnOnce(&mut Assignment, Duration) -> T) -> Option<T> {
+        let mut book = self.addressing.book.lock().ok()?;
+        Some(look(book.as_mut()?, self.clock.monotonic()))
+    }
+
+    /// `member` is dead, or stops.
+    pub(crate) fn addresses_free(&self, member: NodeId) {
+        self.with_book(|book, now| book.gone(member, now));
     }
 
     async fn ask_for_addresses(&self, service: &ServiceAddresses, held: Vec<IpAddr>) -> Option<Vec<IpAddr>> {
-        let member = self.replica.standing().id;
+        let standing = self.replica.standing();
+        let member = standing.id;
         if self.replica.leads() {
             // One that was deposed and does not know it yet must not grant what another grants, too.
             tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
             let now = self.clock.monotonic();
-            let mut book = self.book.0.lock().ok()?;
-            let book = book.get_or_insert_with(|| Assignment::new(&service.addresses, now));
-            if self.drains(member) {
-                book.withhold(member, &held, now);
-                return Some(vec![]);
-            }
-            return Some(book.beat(member, &held, now));
+            let mut book = self.addressing.book.lock().ok()?;
+            let members = standing.members.iter().map(|(id, ..)| *id);
+            let book = book.get_or_insert_with(|| Assignment::new(&service.addresses, members, now));
+            return Some(self.beat(book, member, &held, now));
         }
-        if let Ok(mut book) = self.book.0.lock() {
+        if let Ok(mut book) = self.addressing.book.lock() {
             *book = None;
         }
         self.ask_leader_for_addresses(member, held).await
@@ -127,18 +147,161 @@ impl Metaserver {
     /// Another metaserver's beat. None: this one does not lead, or has no service addresses.
     pub(crate) async fn grant_addresses(&self, member: NodeId, held: &[IpAddr]) -> Option<Vec<IpAddr>> {
         tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
-        let mut book = self.book.0.lock().ok()?;
         self.replica.leads().then_some(())?;
-        let (book, now) = (book.as_mut()?, self.clock.monotonic());
+        self.with_book(|book, now| self.beat(book, member, held, now))
+    }
+
+    /// A member's beat; one that drains gets none.
+    fn beat(&self, book: &mut Assignment, member: NodeId, held: &[IpAddr], now: Duration) -> Vec<IpAddr> {
         if self.drains(member) {
             book.withhold(member, held, now);
-            return Some(vec![]);
+            return vec![];
         }
-        Some(book.beat(member, held, now))
+        book.beat(member, held, now)
     }
 
     /// Who holds which service address, if this metaserver leads.
     pub(crate) fn address_owners(&self) -> BTreeMap<IpAddr, Option<NodeId>> {
-        self.book.0.lock().ok().and_then(|book| Some(book.as_ref()?.owners())).unwrap_or_default()
+        self.with_book(|book, _| book.owners()).unwrap_or_default()
+    }
+
+    /// The other members.
+    fn others(&self) -> Vec<(NodeId, Member)> {
+        let standing = self.replica.standing();
+        let others = standing.members.into_iter().filter(|(id, ..)| *id != standing.id);
+        others.map(|(id, member, _)| (id, member)).collect()
+    }
+}
+
+impl Holding {
+    fn held(&self) -> host::interface::Result<BTreeSet<IpAddr>> {
+        let held = self.service.interfaces.held()?.into_iter().map(|holding| holding.address);
+        Ok(held.filter(|address| self.service.addresses.contains(address)).collect())
+    }
+
+    fn release(&self, address: IpAddr) {
+        match self.service.interfaces.release(address) {
+            Ok(()) => self.connections.abandon(address),
+            Err(error) => tracing::warn!(%address, %error, "a service address is not given back"),
+        }
+    }
+
+    fn renew(&self, address: IpAddr) -> host::interface::Result<()> {
+        let interfaces = &self.service.interfaces;
+        let interface = interfaces.find(address, self.service.interface.as_deref())?;
+        interfaces.hold(address, &interface, LEASE)
+    }
+}
+
+impl Holder {
+    async fn beat(&self) {
+        let mut often = tokio::time::interval(BEAT);
+        often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut before = BTreeSet::new();
+        loop {
+            often.tick().await;
+            let held = match self.holding.held() {
+                Ok(held) => held,
+                Err(error) => {
+                    tracing::warn!(%error, "service addresses");
+                    continue;
+                }
+            };
+            // Those that the kernel took away while this process stood still, too.
+            for address in before.difference(&held) {
+                tracing::info!(%address, "a service address is gone");
+                self.holding.connections.abandon(*address);
+            }
+            before.clone_from(&held);
+            self.tell_of_clients(&held);
+            let clock = &self.server.clock;
+            let asked = clock.monotonic();
+            // No answer: what is held goes when its time is over.
+            let all = held.iter().copied().collect();
+            let Some(granted) = self.server.ask_for_addresses(&self.holding.service, all).await else {
+                continue;
+            };
+            if clock.monotonic().saturating_sub(asked) > BEAT {
+                continue; // most of its time is over
+            }
+            for address in held.iter().filter(|address| !granted.contains(address)) {
+                self.holding.release(*address);
+            }
+            let (renewed, taken): (Vec<_>, Vec<_>) = granted.into_iter().partition(|a| held.contains(a));
+            for address in renewed {
+                let outcome = self.holding.renew(address);
+                self.say(address, outcome);
+            }
+            // Together: each has to ask for its address first.
+            futures_util::future::join_all(taken.into_iter().map(|address| async move {
+                let outcome = self.take(address).await;
+                self.say(address, outcome);
+            }))
+            .await;
+        }
+    }
+
+    async fn take(&self, address: IpAddr) -> host::interface::Result<()> {
+        let interfaces = &self.holding.service.interfaces;
+        let named = self.holding.service.interface.as_deref();
+        let patience = Patience { solicitations: 2, gap: ASKING / 2 };
+        let clients = self.server.clients_of(address);
+        let taken = take(&**interfaces, address, named, LEASE, patience, tokio::time::sleep);
+        let (taken, clients) = tokio::join!(taken, clients);
+        let interface = taken?;
+        tracing::info!(%address, %interface, clients = clients.len(), "holds a service address");
+        let (entropy, from) = (Arc::clone(&self.server.entropy), SocketAddr::new(address, self.port));
+        tokio::spawn(tickle(Arc::clone(interfaces), entropy, from, clients));
+        let interfaces = Arc::clone(interfaces);
+        tokio::spawn(async move {
+            let gaps = &ANNOUNCEMENT_GAPS;
+            let _ = announce_with_gaps(&*interfaces, address, &interface, gaps, tokio::time::sleep).await;
+        });
+        Ok(())
+    }
+
+    /// Says what is wrong with an address, once.
+    fn say(&self, address: IpAddr, outcome: host::interface::Result<()>) {
+        let Ok(mut troubles) = self.troubles.0.lock() else { return };
+        let Err(error) = outcome else { return drop(troubles.remove(&address)) };
+        let now = self.server.clock.monotonic();
+        let (said, since) = troubles.entry(address).or_insert_with(|| (String::new(), now));
+        if matches!(error, Error::InUse { .. }) && now.saturating_sub(*since) < IN_USE_MAX {
+            return;
+        }
+        let error = error.to_string();
+        if *said != error {
+            tracing::error!(%address, %error, "a service address cannot be held");
+            *said = error;
+        }
+    }
+
+    /// Tells the others, and the file, whose connections the addresses that are held here have.
+    fn tell_of_clients(&self, held: &BTreeSet<IpAddr>) {
+        let mut clients: Clients = held.iter().map(|address| (*address, BTreeSet::new())).collect();
+        for (local, peer) in self.holding.connections.ends() {
+            if let Some(clients) = clients.get_mut(&local.ip()) {
+                clients.insert(peer);
+            }
+        }
+        let Ok(mut told) = self.told.lock() else { return };
+        let now = self.server.clock.monotonic();
+        self.server.addressing.clients.learn(clients.clone());
+        for (id, member) in self.server.others() {
+            if told.is_news(id, &clients, now) {
+                let server = Arc::clone(&self.server);
+                let clients = clients.clone();
+                tokio::spawn(async move { server.tell_of_clients(&member, &clients).await });
+            }
+        }
+        // As one more who may have to be told.
+        if told.is_news(self.server.replica.standing().id, &clients, now) {
+            let (server, file) = (Arc::clone(&self.server), self.holding.service.clients_file.clone());
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = server.addressing.clients.write(&file) {
+                    tracing::warn!(file = %file.display(), %error, "who is connected is not remembered");
+                }
+            });
+        }
     }
 }

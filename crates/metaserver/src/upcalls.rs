@@ -4,7 +4,8 @@
 //! The state machine knows everything that lasts. What this server keeps in memory beside it (who waits for what, which
 //! data servers there are, whose lease has run out) follows here.
 
-use std::net::IpAddr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use namespace::{ClientId, Command, DataServer, Inode, InodeId, Proposal, Reply, read};
 use nfs::CallbackError;
-use replica::{Answered, NodeId, Observer};
+use replica::{Answered, Member, NodeId, Observer};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, oneshot};
 use wire::nfs4::Status;
@@ -22,6 +23,7 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::nodes::GroupReport;
+use crate::service_addresses::clients::Clients;
 
 /// Questions that wait to be answered; the next one's asker waits with them.
 const QUESTIONS_MAX: usize = 1024;
@@ -66,6 +68,12 @@ enum Question {
     ToColumns(InodeId),
     /// How is the group? For the leader.
     Group,
+    /// These are connected to the service addresses that the asker holds.
+    Clients(Clients),
+    /// Who was connected to this service address?
+    ClientsOf(IpAddr),
+    /// This member holds no service addresses from now on. For the leader.
+    HoldsNone(NodeId),
 }
 
 /// The replica's end.
@@ -273,6 +281,17 @@ impl Metaserver {
                 postcard::to_stdvec(&done).unwrap_or_default().into()
             }
             Ok(Question::Group) => postcard::to_stdvec(&self.group_report()).unwrap_or_default().into(),
+            Ok(Question::Clients(clients)) => {
+                self.addressing.clients.learn(clients);
+                Bytes::new()
+            }
+            Ok(Question::ClientsOf(address)) => {
+                postcard::to_stdvec(&self.addressing.clients.of(address)).unwrap_or_default().into()
+            }
+            Ok(Question::HoldsNone(member)) => {
+                self.addresses_free(member);
+                Bytes::new()
+            }
             Err(error) => {
                 tracing::warn!(%error, "another metaserver asks what this one does not understand");
                 Bytes::new()
@@ -329,6 +348,37 @@ impl Metaserver {
         let question = postcard::to_stdvec(&Question::Group).ok()?;
         let answer = self.replica.ask(&leader, question.into(), ANSWER_TIME_MAX).await.ok()?;
         postcard::from_bytes(&answer).ok()?
+    }
+
+    /// Tells another metaserver who is connected to the service addresses that this one holds.
+    pub(crate) async fn tell_of_clients(&self, member: &Member, clients: &Clients) {
+        let Ok(question) = postcard::to_stdvec(&Question::Clients(clients.clone())) else { return };
+        if let Err(error) = self.replica.ask(member, question.into(), ANSWER_TIME_MAX).await {
+            tracing::debug!(%error, member = %member.name, "telling another metaserver of clients");
+        }
+    }
+
+    /// Who was connected to a service address before it came here, as far as anybody knows.
+    pub(crate) async fn clients_of(&self, address: IpAddr) -> BTreeSet<SocketAddr> {
+        let mut clients = self.addressing.clients.of(address);
+        let Ok(question) = postcard::to_stdvec(&Question::ClientsOf(address)) else { return clients };
+        let question = Bytes::from(question);
+        let others = self.replica.others();
+        let ask = |member| self.replica.ask(member, question.clone(), ADDRESSES_TIME_MAX);
+        for answer in futures_util::future::join_all(others.iter().map(ask)).await {
+            let known: Option<BTreeSet<SocketAddr>> =
+                answer.ok().and_then(|bytes| postcard::from_bytes(&bytes).ok());
+            clients.extend(known.unwrap_or_default());
+        }
+        clients
+    }
+
+    /// Tells the leader that this metaserver holds no service addresses from now on.
+    pub(crate) async fn holds_none(&self) {
+        let id = self.replica.standing().id;
+        let Some(leader) = self.replica.leader() else { return self.addresses_free(id) };
+        let Ok(question) = postcard::to_stdvec(&Question::HoldsNone(id)) else { return };
+        let _ = self.replica.ask(&leader, question.into(), ADDRESSES_TIME_MAX).await;
     }
 
     /// Calls `client` back over a back channel that another metaserver has.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -68,6 +68,7 @@ pub struct Connection {
     next_xid: AtomicU32,
     closed: Notify,
     ended: Semaphore,
+    abandoned: AtomicBool,
     /// See [`Connection::associate`]; the last used stands last.
     sessions: Mutex<Vec<SessionId>>,
 }
@@ -106,7 +107,9 @@ impl Connection {
     pub(crate) fn start(stream: TcpStream, around: Surroundings) -> std::io::Result<Arc<Self>> {
         // Without it a client that does not set it itself waits 35 ms for each answer.
         stream.set_nodelay(true)?;
-        let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
+        // One that came to `[::]` by IPv4 has the addresses that it would have otherwise.
+        let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+        let (peer, local) = (plain(stream.peer_addr()?), plain(stream.local_addr()?));
         let (read, write) = stream.into_split();
         let id = ConnectionId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
         let connection = Arc::new(Self {
@@ -121,6 +124,7 @@ impl Connection {
             next_xid: AtomicU32::new(1),
             closed: Notify::new(),
             ended: Semaphore::new(0),
+            abandoned: AtomicBool::new(false),
             sessions: Mutex::default(),
         });
         tokio::spawn(Arc::clone(&connection).read(read, around));
@@ -180,6 +184,13 @@ impl Connection {
         self.closed.notify_one();
     }
 
+    /// Ends the connection, and has the kernel forget it: our address is another machine's now, and no answer to what the
+    /// kernel would send to end it properly can come. If it comes back, nothing is left that a new connection could meet.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+        self.close();
+    }
+
     /// Since when nothing has been asked over this connection; none while a call is worked on.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let activity = *self.activity.lock().ok()?;
@@ -212,7 +223,11 @@ impl Connection {
         }
         self.close();
         let mut writer = self.writer.lock().await;
-        let _ = writer.shutdown().await;
+        if self.abandoned.load(Ordering::Relaxed) {
+            let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), Some(Duration::ZERO));
+        } else {
+            let _ = writer.shutdown().await;
+        }
         self.ended.close();
     }
 

@@ -34,5 +34,5 @@ pub use metrics::{Metrics, OperationLabels, exposition};
 pub use peer::{Peer, PeerKey};
 pub use program::{Answer, Call, Program, Programs};
 pub use reply_cache::{CallId, Keep, ReplyCache};
-pub use server::Server;
+pub use server::{Connections, Server};
 pub use session::{Likeness, Session, SessionLimits, SlotAnswer};

@@ -1,6 +1,6 @@
 //! Listens, and turns each stream into a [`Connection`].
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -15,6 +15,30 @@ use crate::{Connection, Limits, Metrics, Programs};
 
 /// After an accept failed for want of file descriptors there is nothing to do but wait for some to be closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The connections that a server has accepted.
+#[derive(Clone)]
+pub struct Connections(Arc<Mutex<Vec<Weak<Connection>>>>);
+
+impl Connections {
+    /// Both ends of each that is open: first ours.
+    #[must_use]
+    pub fn ends(&self) -> Vec<(SocketAddr, SocketAddr)> {
+        let open = |connection: Arc<Connection>| {
+            connection.is_open().then(|| (connection.local(), connection.peer()))
+        };
+        let all = self.0.lock();
+        all.map(|all| all.iter().filter_map(Weak::upgrade).filter_map(open).collect()).unwrap_or_default()
+    }
+
+    /// Ends those to an address that this machine has no longer, without a word, since there is nowhere to say it from.
+    pub fn abandon(&self, address: IpAddr) {
+        let Ok(all) = self.0.lock() else { return };
+        let open = all.iter().filter_map(Weak::upgrade);
+        open.filter(|connection| connection.local().ip() == address)
+            .for_each(|connection| connection.abandon());
+    }
+}
 
 /// A listening server. Dropping it stops accepting; [`Server::stop`] also ends what it accepted.
 pub struct Server {
@@ -52,6 +76,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What it has accepted, also what it will accept.
+    #[must_use]
+    pub fn connections(&self) -> Connections {
+        Connections(Arc::clone(&self.connections))
     }
 
     /// Stops accepting and closes every connection.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use namespace::{Command, Proposal, Stamp};
@@ -14,6 +15,7 @@ use crate::log::Log;
 use crate::machine::Machine;
 use crate::network::Network;
 use crate::removed::removed;
+use crate::succession::watch_leader;
 use crate::transport::Transport;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
@@ -40,6 +42,8 @@ pub(crate) struct Parts {
     pub progress: watch::Receiver<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub removed: Arc<watch::Sender<bool>>,
+    /// Counts what came from a leader.
+    pub heard: Arc<AtomicU64>,
     pub log_kept_bytes: u64,
     pub work: Work,
 }
@@ -86,6 +90,7 @@ async fn run(
     let (log, store, failed) = (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
     let (progress, work, kept) = (parts.progress.clone(), parts.work.clone(), parts.log_kept_bytes);
     let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
+    let heard = Arc::clone(&parts.heard);
     let raft = match begin(parts).await {
         Ok(raft) => raft,
         Err(why) => return tell(Err(why)),
@@ -97,6 +102,7 @@ async fn run(
         why = upkeep(&raft, &log, &store, progress, &work, kept) => Err(why),
         why = ended(&raft) => Err(why),
         why = removed(id, &raft, &transport, &told) => Err(why),
+        () = watch_leader(id, &raft, &transport, &heard) => Err("consensus ended".into()),
     };
     let _ = raft.shutdown().await;
     if let Err(reason) = outcome.and_then(|()| flush(&*store)) {

@@ -34,6 +34,7 @@ mod runtime;
 mod service;
 mod snapshot;
 mod space;
+mod succession;
 #[cfg(test)]
 mod suite;
 mod transport;
@@ -48,6 +49,6 @@ pub use machine::{Answered, Observer, applied_next};
 pub use membership::{MemberChange, Part, VOTERS_MAX};
 pub use replica::{Replica, ReplicaConfig, ReplicaError, Standing};
 pub use runtime::seed_thread;
-pub use transport::{Carried, Channel, Transport, Unreachable};
+pub use transport::{Asked, Carried, Channel, Transport, Unreachable};
 pub use types::{Member, NodeId};
 pub use work::{Ground, Pace};

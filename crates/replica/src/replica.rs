@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -539,6 +540,11 @@ impl Replica {
         self.transport.call(to, Channel::Requests, body, limit).await
     }
 
+    /// Whether the machine of a member says that its process is dead. Takes a moment; who does not answer is not dead.
+    pub async fn is_dead(&self, member: &Member) -> bool {
+        self.transport.refuses(member).await
+    }
+
     /// The other members, as they are known here.
     #[must_use]
     pub fn others(&self) -> Vec<Member> {
@@ -605,6 +611,7 @@ struct Opening {
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
     removed: Arc<watch::Sender<bool>>,
+    heard: Arc<AtomicU64>,
     is_removed: watch::Receiver<bool>,
     nonce: u64,
 }
@@ -642,6 +649,7 @@ impl Opening {
         let failed = Arc::new(failed);
         let (removed, is_removed) = watch::channel(false);
         let removed = Arc::new(removed);
+        let heard = Arc::default();
         let work = Work(ground.pace.clone());
         let (its_store, its_log) = (Arc::clone(&store), log.clone());
         let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));
@@ -659,6 +667,7 @@ impl Opening {
             progress: progress.clone(),
             failed,
             removed: Arc::clone(&removed),
+            heard: Arc::clone(&heard),
             log_kept_bytes: ground.log_kept_bytes,
             work,
         };
@@ -672,6 +681,7 @@ impl Opening {
             progress,
             failure,
             removed,
+            heard,
             is_removed,
             nonce,
         };
@@ -691,6 +701,7 @@ impl Opening {
             space: Space::new(self.config.reserve_bytes),
             spool: Mutex::default(),
             observer: self.observer,
+            heard: self.heard,
         });
         Replica {
             id: self.config.id,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use host::Files;
@@ -69,6 +70,8 @@ pub(crate) struct Service {
     pub space: Space,
     pub spool: Mutex<Option<Spool>>,
     pub observer: Arc<dyn Observer>,
+    /// Counts what came from a leader: entries and heartbeats.
+    pub heard: Arc<AtomicU64>,
 }
 
 impl Service {
@@ -77,6 +80,7 @@ impl Service {
         let said = |e: &dyn std::fmt::Display| e.to_string();
         Ok(match transport::decode(body)? {
             Request::Append(rpc) => {
+                self.heard.fetch_add(1, Ordering::Relaxed);
                 transport::encode(&self.raft.append_entries(rpc).await.map_err(|e| said(&e))?)
             }
             Request::Vote(rpc) => transport::encode(&self.raft.vote(rpc).await.map_err(|e| said(&e))?),

@@ -16,11 +16,19 @@ use crate::types::{Change, Member, SnapshotMeta, Types, Vote};
 /// A call that has its answer later.
 pub type Carried = Pin<Box<dyn Future<Output = Result<Bytes, Unreachable>> + Send>>;
 
+/// A question about a member that has its answer later.
+pub type Asked = Pin<Box<dyn Future<Output = bool> + Send>>;
+
 /// Carries calls to other members, and their answers back. Calls on one [`Channel`] to one member arrive in the order in
 /// which they were made.
 pub trait Transport: Send + Sync + 'static {
     /// Has `to` carry out `body`, as its [`crate::Replica::serve`] does; gives up after `limit`.
     fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried;
+
+    /// Whether the machine of `to` answers that nobody listens there: its process is dead. Not so when nothing answers.
+    fn refuses(&self, _to: &Member) -> Asked {
+        Box::pin(async { false })
+    }
 }
 
 /// Connections of their own, so that what is small and urgent does not wait behind what is large.

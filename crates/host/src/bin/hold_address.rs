@@ -1,7 +1,8 @@
-//! `hold_address ADDRESS SECONDS [INTERFACE]`: holds a service address until it is killed, as a metaserver does; the
-//! address is gone at most SECONDS and a bit later. For the tests, and to see what a machine and its network allow.
+//! `hold_address ADDRESS SECONDS [listen]`: holds a service address until it is killed, as a metaserver does; the
+//! address is gone at most SECONDS and a bit later. With `listen` it listens on port 2049, and an address of IPv4 is gone
+//! before that. For the tests, and to see what a machine and its network allow.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::task::{Context, Poll, Waker};
@@ -15,20 +16,26 @@ fn main() -> ExitCode {
     let (Some(Ok(address)), Some(Ok(seconds @ 1..))) =
         (words.first().map(|word| word.parse()), words.get(1).map(|word| word.parse()))
     else {
-        eprintln!("usage: hold_address ADDRESS SECONDS [INTERFACE]");
+        eprintln!("usage: hold_address ADDRESS SECONDS [listen]");
         return ExitCode::from(2);
     };
-    let Err(error) = hold(address, Duration::from_secs(seconds), words.get(2).map(String::as_str));
+    let Err(error) =
+        hold(address, Duration::from_secs(seconds), words.get(2).is_some_and(|word| word == "listen"));
     eprintln!("hold_address: {error}");
     ExitCode::FAILURE
 }
 
 enum Never {}
 
-fn hold(address: IpAddr, time: Duration, named: Option<&str>) -> host::interface::Result<Never> {
-    let interfaces = SystemInterfaces::open()?;
+fn hold(address: IpAddr, time: Duration, listens: bool) -> host::interface::Result<Never> {
+    let mut interfaces = SystemInterfaces::open()?;
+    let listener = listens.then(|| TcpListener::bind("0.0.0.0:2049"));
+    if let Some(listener) = &listener {
+        listener.as_ref().unwrap_or_else(|e| panic!("listen: {e}"));
+        interfaces.go_with_process()?;
+    }
     let interface =
-        run(take(&interfaces, address, named, time, Patience::default(), |gap| async move { sleep(gap) }))?;
+        run(take(&interfaces, address, None, time, Patience::default(), |gap| async move { sleep(gap) }))?;
     println!("holds {address} on {interface}");
     std::thread::scope(|scope| {
         // What a lost announcement costs is time, not the address.

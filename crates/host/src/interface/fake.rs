@@ -4,7 +4,7 @@
 //! It is as bad as Linux may be: an address stays [`EXPIRY_LATE_MAX`] longer than it should.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ struct Machine {
     /// Until when the kernel keeps each, by the clock.
     held: BTreeMap<IpAddr, Duration>,
     answers: BTreeMap<IpAddr, Mac>,
+    /// From and to.
+    tickles: Vec<(SocketAddr, SocketAddr)>,
 }
 
 impl FakeNetwork {
@@ -104,6 +106,12 @@ impl FakeInterfaces {
     /// Takes away the right to change addresses, or gives it.
     pub fn set_forbidden(&self, is_forbidden: bool) {
         self.network.state().machines[self.machine].is_forbidden = is_forbidden;
+    }
+
+    /// Whom this machine has told, as whom, that a connection is gone.
+    #[must_use]
+    pub fn tickles(&self) -> Vec<(SocketAddr, SocketAddr)> {
+        self.network.state().machines[self.machine].tickles.clone()
     }
 
     /// An address of the administrator's.
@@ -196,5 +204,11 @@ impl Interfaces for FakeInterfaces {
     fn answered(&self, address: IpAddr, interface: &str) -> Result<Option<Mac>> {
         self.check(address, interface)?;
         Ok(self.network.state().machines[self.machine].answers.get(&address).copied())
+    }
+
+    fn tickle(&self, from: SocketAddr, to: SocketAddr, _: u32) -> Result<()> {
+        self.check(from.ip(), INTERFACE)?;
+        self.network.state().machines[self.machine].tickles.push((from, to));
+        Ok(())
     }
 }

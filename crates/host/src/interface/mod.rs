@@ -12,6 +12,9 @@
 //! just stops renewing. What the kernel may take longer is [`EXPIRY_LATE_MAX`]. Its timer stands still while a machine
 //! is suspended: one that wakes up holds what it held for the rest of the time.
 //!
+//! **An address of IPv4 goes with its holder**, if the machine has TUN devices: it is on one of the process ([`device`]),
+//! which the kernel removes when that dies. The lifetime is for who hangs, or is cut off.
+//!
 //! **An address is alone** (/32, or /128), whatever network it belongs to: Linux removes the other addresses of a
 //! network together with the first of them, and the first must never be ours. It also makes no route. A service address
 //! of IPv6 is deprecated from the start (preferred lifetime 0), so that the kernel does not choose it as the source of
@@ -25,15 +28,17 @@
 //! has it. RFC 5227 has a probe for this, with an empty sender, which spares neighbours' caches an address that may not
 //! be ours: the kernel asks with this machine's own address, which they may well know.
 
+mod device;
 mod error;
 mod fake;
 mod frame;
 mod netlink;
+mod segment;
 mod system;
 mod take;
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 pub use error::{Error, Result};
@@ -104,6 +109,15 @@ pub trait Interfaces: Send + Sync + 'static {
     /// # Errors
     /// [`Error::NoInterface`], and if the kernel does not tell.
     fn answered(&self, address: IpAddr, interface: &str) -> Result<Option<Mac>>;
+
+    /// Sends to a client, at `to`, an ACK of a connection that it may have to `from`, which this machine holds now and another
+    /// one held before. A client that still counts on that connection is reset, and connects again at once; for one that
+    /// is connected to this machine nothing changes. The number is the caller's, and should be another one each time: one
+    /// that happens to be expected is not answered.
+    ///
+    /// # Errors
+    /// [`Error::NotAllowed`], and what the kernel refuses.
+    fn tickle(&self, from: SocketAddr, to: SocketAddr, sequence: u32) -> Result<()>;
 
     /// Whether `address` is a service address on this machine now.
     ///

@@ -1,6 +1,6 @@
 //! The machine's own interfaces, through rtnetlink and a packet socket.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -18,8 +18,10 @@ use nix::sys::socket::{LinkAddr, MsgFlags, SockaddrStorage};
 use rustix::io::Errno;
 use rustix::net::netdevice::{index_to_name, name_to_index};
 
+use super::device::{Device, answers_for_others};
 use super::frame::{Arp, gratuitous_arp, neighbour_advertisement};
 use super::netlink::Netlink;
+use super::segment::ack;
 use super::{Error, Holding, Interfaces, Mac, Result, check_unicast, whole_seconds};
 
 /// `H`, in IFA_PROTO: who put an address there. Older kernels than 5.18 ignore it.
@@ -40,6 +42,8 @@ pub struct SystemInterfaces {
     netlink: Mutex<Netlink>,
     /// Of no protocol: it sends frames and never receives one.
     packets: OwnedFd,
+    /// For addresses of IPv4.
+    device: Option<Device>,
 }
 
 impl SystemInterfaces {
@@ -56,7 +60,25 @@ impl SystemInterfaces {
         let nothing = RouteNetlinkMessage::DelAddress(message(IpAddr::from([0, 0, 0, 0]), 0));
         match netlink.request(nothing, 0) {
             Err(e) if e.raw_os_error() == Some(Errno::PERM.raw_os_error()) => Err(Error::NotAllowed),
-            _ => Ok(Self { netlink: Mutex::new(netlink), packets }),
+            _ => Ok(Self { netlink: Mutex::new(netlink), packets, device: None }),
+        }
+    }
+
+    /// From now on addresses of IPv4 go with this process, or with this value if that is dropped before; not only when their
+    /// time is over. Call it once all listeners are there.
+    ///
+    /// # Errors
+    /// If the machine has no TUN devices, or this process may not make one.
+    pub fn go_with_process(&mut self) -> Result<()> {
+        self.device = Some(Device::open().map_err(Error::refused("make a TUN device"))?);
+        Ok(())
+    }
+
+    /// Where to put an address that its neighbours ask for on `interface`.
+    fn place(&self, address: IpAddr, interface: &str) -> String {
+        match &self.device {
+            Some(device) if address.is_ipv4() && answers_for_others(interface) => device.name.clone(),
+            _ => interface.to_owned(),
         }
     }
 
@@ -155,6 +177,7 @@ impl Interfaces for SystemInterfaces {
     fn hold(&self, address: IpAddr, interface: &str, time: Duration) -> Result<()> {
         check_unicast(address)?;
         let seconds = whole_seconds(time);
+        let interface = &*self.place(address, interface);
         let index = self.index(interface)?;
         let mut present = self.addresses(family(address))?;
         present.retain(|present| present.address == address);
@@ -193,6 +216,21 @@ impl Interfaces for SystemInterfaces {
             }
             IpAddr::V6(v6) => self.send(&neighbour_advertisement(mac, v6), interface, &link),
         }
+    }
+
+    fn tickle(&self, from: SocketAddr, to: SocketAddr, sequence: u32) -> Result<()> {
+        use rustix::net::{
+            AddressFamily, SendFlags, SocketFlags, SocketType, bind, ipproto, sendto, socket_with,
+        };
+        let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        // The kernel makes the header of IP, and finds the way. Ports are in the segment.
+        let send = || {
+            let socket = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
+            bind(&socket, &SocketAddr::new(from.ip(), 0))?;
+            let segment = ack(from, to, sequence);
+            sendto(&socket, &segment, SendFlags::DONTWAIT, &SocketAddr::new(to.ip(), 0)).map(drop)
+        };
+        send().map_err(|e: Errno| Error::refused(format!("send {to} a segment from {from}"))(e.into()))
     }
 
     fn solicit(&self, address: IpAddr, interface: &str) -> Result<()> {

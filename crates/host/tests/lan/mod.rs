@@ -119,8 +119,17 @@ impl Lan {
 
     /// Starts `hold_address` on a machine; it holds the address when this returns.
     pub fn start_holder(&self, number: u8, address: IpAddr, seconds: u64) -> Holder {
+        self.start_hold_address(number, address, &[&seconds.to_string()])
+    }
+
+    /// The same, with a listener on port 2049; the address goes before that.
+    pub fn start_listening_holder(&self, number: u8, address: IpAddr, seconds: u64) -> Holder {
+        self.start_hold_address(number, address, &[&seconds.to_string(), "listen"])
+    }
+
+    fn start_hold_address(&self, number: u8, address: IpAddr, words: &[&str]) -> Holder {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hold_address"));
-        command.args([address.to_string(), seconds.to_string()]).stdout(Stdio::piped());
+        command.arg(address.to_string()).args(words).stdout(Stdio::piped());
         // `ip netns exec` would be the process to kill: a child inherits its thread's namespace.
         let mut child = self.on(number, || command.spawn().expect("start hold_address"));
         let mut line = String::new();

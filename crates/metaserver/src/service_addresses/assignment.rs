@@ -1,20 +1,25 @@
 //! Who holds which service address: the leader's book. It knows time only as it is told.
 //!
 //! ```text
-//! free ──granted──▶ held until a lease from the last grant ──not granted again──▶ over, and late by the kernel ──▶ free
-//!                        └── handed back: reported as not held any more ─────────────────────────────────────────▶ free
+//! free ──granted──▶ held until a lease from the last grant ──not granted again──▶ over ──▶ free
+//!                        ├── handed back: reported as not held any more ──────────────────▶ free
+//!                        └── its holder's process is dead, or it stops ───────────────────▶ free
 //! ```
+//!
+//! An address that is free here may still be on the machine that had it: its kernel may be late (by
+//! [`host::interface::EXPIRY_LATE_MAX`]), or have no device that goes with the process. Whoever is granted one asks its
+//! neighbours first, and again with each beat until nobody answers. A machine that is cut off from those who ask does not
+//! answer, and may be heard by some clients for as long as its kernel is late: they learn nothing wrong there, since a
+//! metaserver that hears no majority answers no reads and makes no changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use host::interface::EXPIRY_LATE_MAX;
 use replica::NodeId;
 
 /// For how long an address is granted; the kernel of whom it was granted to takes it away then. Short: clients of a
-/// metaserver that died wait for it. Linux tries to connect again 3 s after it was refused, and then waits for longer: by
-/// then the address should be where somebody answers.
+/// metaserver that hangs wait for it.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 /// How often each metaserver asks the leader for its addresses.
 pub(crate) const BEAT: Duration = Duration::from_millis(150);
@@ -22,19 +27,25 @@ pub(crate) const BEAT: Duration = Duration::from_millis(150);
 pub(crate) const ASKING: Duration = Duration::from_millis(60);
 /// Who was not heard of for this long gets none.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
-/// How much later than a lease's end an address may be gone: the grant was on its way for a beat at most, the address was
-/// asked for, the kernel is late, and a clock may run slower than another.
-const LATE_MAX: Duration =
-    EXPIRY_LATE_MAX.saturating_add(BEAT).saturating_add(ASKING).saturating_add(Duration::from_millis(50));
+/// Who was not heard of for this long is worth the question whether its process is there.
+const SUSPECT_AFTER: Duration = Duration::from_millis(200);
 
 /// One address.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     owner: Option<NodeId>,
-    /// Somebody else may hold it from then on.
+    /// Somebody else may be granted it from then on.
     free_from: Duration,
     /// To be handed back, since others have fewer.
     withheld: bool,
+    /// Whether its owner said that it has it, and not only may.
+    held: bool,
+}
+
+impl Entry {
+    fn free(from: Duration) -> Self {
+        Self { owner: None, free_from: from, withheld: false, held: false }
+    }
 }
 
 /// All addresses.
@@ -42,13 +53,20 @@ struct Entry {
 pub(crate) struct Assignment {
     entries: BTreeMap<IpAddr, Entry>,
     heard: BTreeMap<NodeId, Duration>,
+    /// Members of whom nothing is known since this leader began: each may hold what the one before granted it.
+    unknown: BTreeSet<NodeId>,
 }
 
 impl Assignment {
-    /// Of a leader that has just begun: what the one before granted is unknown, but over after a lease.
-    pub(crate) fn new(addresses: &[IpAddr], now: Duration) -> Self {
-        let entry = Entry { owner: None, free_from: now + LEASE + LATE_MAX, withheld: false };
-        Self { entries: addresses.iter().map(|a| (*a, entry)).collect(), heard: BTreeMap::new() }
+    /// Of a leader that has just begun: what the one before granted is unknown until all members were heard or are dead,
+    /// and over after a lease.
+    pub(crate) fn new(
+        addresses: &[IpAddr],
+        members: impl IntoIterator<Item = NodeId>,
+        now: Duration,
+    ) -> Self {
+        let entries = addresses.iter().map(|a| (*a, Entry::free(now + LEASE))).collect();
+        Self { entries, heard: BTreeMap::new(), unknown: members.into_iter().collect() }
     }
 
     /// `member` lives, and holds `held`: what it may hold for a lease from now on.
@@ -56,15 +74,18 @@ impl Assignment {
         self.heard.insert(member, now);
         self.heard.retain(|_, heard| now.saturating_sub(*heard) < SILENT_AFTER);
         for (address, entry) in &mut self.entries {
-            match (entry.owner, held.contains(address)) {
+            let holds = held.contains(address);
+            match entry.owner {
                 // The leader before granted it.
-                (None, true) if entry.free_from > now => entry.owner = Some(member),
-                (Some(owner), false) if owner == member && entry.withheld => {
-                    *entry = Entry { owner: None, free_from: now, withheld: false };
-                }
+                None if holds && entry.free_from > now => entry.owner = Some(member),
+                Some(owner) if owner == member && !holds && entry.withheld => *entry = Entry::free(now),
                 _ => {}
             }
+            if entry.owner == Some(member) {
+                entry.held = holds;
+            }
         }
+        self.know(member, now);
         self.level(member);
         let mut granted = Vec::new();
         for address in self.entries.keys().copied().collect::<Vec<_>>() {
@@ -73,8 +94,10 @@ impl Assignment {
             let taken =
                 entry.owner != Some(member) && is_over && entry.free_from <= now && self.is_poorest(member);
             if taken || (entry.owner == Some(member) && !entry.withheld) {
-                let free_from = now + LEASE + LATE_MAX;
-                self.entries.insert(address, Entry { owner: Some(member), free_from, withheld: false });
+                let held = entry.held && !taken;
+                let granted_now =
+                    Entry { owner: Some(member), free_from: now + LEASE, withheld: false, held };
+                self.entries.insert(address, granted_now);
                 granted.push(address);
             }
         }
@@ -84,20 +107,49 @@ impl Assignment {
     /// `member`, which still holds `held`, is to hold none, and is not counted: what it has handed back is free.
     pub(crate) fn withhold(&mut self, member: NodeId, held: &[IpAddr], now: Duration) {
         self.heard.remove(&member);
-        for (address, entry) in &mut self.entries {
-            if entry.owner != Some(member) {
-                continue;
-            }
+        for (address, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.owner == Some(member)) {
             match held.contains(address) {
                 true => entry.withheld = true,
-                false => *entry = Entry { owner: None, free_from: now, withheld: false },
+                false => *entry = Entry::free(now),
             }
         }
+        if held.is_empty() {
+            self.know(member, now);
+        }
+    }
+
+    /// The process of `member` is dead, or it stops: what it had is free.
+    pub(crate) fn gone(&mut self, member: NodeId, now: Duration) {
+        self.heard.remove(&member);
+        for entry in self.entries.values_mut().filter(|entry| entry.owner == Some(member)) {
+            *entry = Entry::free(now);
+        }
+        self.know(member, now);
+    }
+
+    /// Members that should have been heard by now.
+    pub(crate) fn suspects(&self, now: Duration) -> Vec<NodeId> {
+        let owners = self.entries.values().filter_map(|entry| entry.owner);
+        let silent = |member: &NodeId| {
+            self.heard.get(member).is_none_or(|heard| now.saturating_sub(*heard) > SUSPECT_AFTER)
+        };
+        let all: BTreeSet<NodeId> = owners.chain(self.unknown.iter().copied()).filter(silent).collect();
+        all.into_iter().collect()
     }
 
     /// Who holds what, for people.
     pub(crate) fn owners(&self) -> BTreeMap<IpAddr, Option<NodeId>> {
-        self.entries.iter().map(|(address, entry)| (*address, entry.owner)).collect()
+        let owner = |entry: &Entry| entry.owner.filter(|_| entry.held);
+        self.entries.iter().map(|(address, entry)| (*address, owner(entry))).collect()
+    }
+
+    /// `member` has said what it holds, or holds nothing. After the last of them, what nobody claimed is free.
+    fn know(&mut self, member: NodeId, now: Duration) {
+        if self.unknown.remove(&member) && self.unknown.is_empty() {
+            for entry in self.entries.values_mut().filter(|entry| entry.owner.is_none()) {
+                entry.free_from = now;
+            }
+        }
     }
 
     fn count(&self, member: NodeId) -> usize {
@@ -123,25 +175,29 @@ impl Assignment {
 
 #[cfg(test)]
 mod tests {
+    use host::interface::EXPIRY_LATE_MAX;
+
     use super::*;
 
     fn addresses(count: u8) -> Vec<IpAddr> {
         (0..count).map(|n| IpAddr::from([10, 77, 0, n])).collect()
     }
 
-    /// Members that beat in turn, and hold what they were granted until its lease is over, as the kernel does.
+    /// Members that beat in turn, hold what they were granted until its lease is over, as the kernel does, and take an
+    /// address only if no other answers for it.
     struct Cluster {
         book: Assignment,
         now: Duration,
         held: BTreeMap<NodeId, Vec<(IpAddr, Duration)>>,
-        cut_off: Vec<NodeId>,
+        /// Their kernels answer.
+        hung: Vec<NodeId>,
     }
 
     impl Cluster {
         fn new(members: u64, count: u8) -> Self {
-            let book = Assignment::new(&addresses(count), Duration::ZERO);
+            let book = Assignment::new(&addresses(count), 1..=members, Duration::ZERO);
             let held = (1..=members).map(|id| (id, vec![])).collect();
-            Self { book, now: Duration::ZERO, held, cut_off: vec![] }
+            Self { book, now: Duration::ZERO, held, hung: vec![] }
         }
 
         fn pass(&mut self, time: Duration) {
@@ -149,16 +205,22 @@ mod tests {
             while self.now < end {
                 self.now += BEAT;
                 let now = self.now;
-                for (member, held) in &mut self.held {
-                    held.retain(|(_, until)| *until > now);
-                    if self.cut_off.contains(member) {
+                for member in self.held.keys().copied().collect::<Vec<_>>() {
+                    self.held.values_mut().for_each(|held| held.retain(|(_, until)| *until > now));
+                    if self.hung.contains(&member) {
                         continue;
                     }
-                    let before: Vec<IpAddr> = held.iter().map(|(address, _)| *address).collect();
-                    let granted = self.book.beat(*member, &before, now);
+                    let has = |held: &[(IpAddr, Duration)], address| held.iter().any(|(a, _)| *a == address);
+                    let before: Vec<IpAddr> =
+                        self.held[&member].iter().map(|(address, _)| *address).collect();
+                    let mut granted = self.book.beat(member, &before, now);
+                    granted.retain(|address| {
+                        !self.held.iter().any(|(other, held)| *other != member && has(held, *address))
+                    });
                     // At its latest.
-                    let until = now + LEASE + LATE_MAX - Duration::from_millis(1);
-                    *held = granted.into_iter().map(|address| (address, until)).collect();
+                    let until = now + LEASE + EXPIRY_LATE_MAX;
+                    let held = granted.into_iter().map(|address| (address, until)).collect();
+                    self.held.insert(member, held);
                 }
                 let mut all: Vec<_> = self.held.values().flatten().map(|(address, _)| *address).collect();
                 let held = all.len();
@@ -177,7 +239,7 @@ mod tests {
     fn a_member_that_drains_holds_none_and_the_others_have_them_at_once() {
         let mut cluster = Cluster::new(3, 6);
         cluster.pass(LONG);
-        cluster.cut_off = vec![2]; // its beats are carried out here
+        cluster.hung = vec![2]; // its beats are carried out here
         let mut beats = 0;
         while cluster.counts() != [3, 0, 3] {
             let held: Vec<IpAddr> = cluster.held[&2].iter().map(|(address, _)| *address).collect();
@@ -187,7 +249,7 @@ mod tests {
             beats += 1;
             assert!(beats < 6, "{:?}", cluster.counts());
         }
-        cluster.cut_off.clear();
+        cluster.hung.clear();
         cluster.pass(LONG);
         assert_eq!(cluster.counts(), [2, 2, 2]);
     }
@@ -197,8 +259,6 @@ mod tests {
     #[test]
     fn all_addresses_are_held_and_shared_out() {
         let mut cluster = Cluster::new(3, 6);
-        cluster.pass(LEASE);
-        assert_eq!(cluster.counts(), [0, 0, 0], "the leader before may have granted them");
         cluster.pass(LONG);
         assert_eq!(cluster.counts(), [2, 2, 2]);
         let mut few = Cluster::new(3, 1);
@@ -207,18 +267,18 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_off_loses_his_to_the_others_and_gets_some_back_one_by_one() {
+    fn who_hangs_loses_his_to_the_others_and_gets_some_back_one_by_one() {
         let mut cluster = Cluster::new(3, 6);
         cluster.pass(LONG);
-        cluster.cut_off = vec![2];
+        cluster.hung = vec![2];
         let mut waited = Duration::ZERO;
         while cluster.counts() != [3, 0, 3] {
             cluster.pass(BEAT);
             waited += BEAT;
-            assert!(waited <= LEASE + LATE_MAX + 2 * BEAT, "clients wait: {:?}", cluster.counts());
+            assert!(waited <= LEASE + EXPIRY_LATE_MAX + 2 * BEAT, "clients wait: {:?}", cluster.counts());
         }
         let kept: Vec<_> = cluster.held[&1].iter().map(|(address, _)| *address).collect();
-        cluster.cut_off.clear();
+        cluster.hung.clear();
         cluster.pass(LONG);
         assert_eq!(cluster.counts(), [2, 2, 2]);
         let stayed = cluster.held[&1].iter().filter(|(address, _)| kept.contains(address)).count();
@@ -230,11 +290,50 @@ mod tests {
         let mut cluster = Cluster::new(3, 3);
         cluster.pass(LONG);
         let before = cluster.held.clone();
-        cluster.book = Assignment::new(&addresses(3), cluster.now);
+        cluster.book = Assignment::new(&addresses(3), 1..=3, cluster.now);
         cluster.pass(LONG);
         let places = |held: &BTreeMap<NodeId, Vec<(IpAddr, Duration)>>| -> Vec<Vec<IpAddr>> {
             held.values().map(|held| held.iter().map(|(address, _)| *address).collect()).collect()
         };
         assert_eq!(places(&cluster.held), places(&before));
+    }
+
+    #[test]
+    fn what_a_dead_one_had_is_granted_with_the_next_beat() {
+        let mut cluster = Cluster::new(3, 3);
+        cluster.pass(LONG);
+        let lost = cluster.held.remove(&2).expect("a member")[0].0;
+        cluster.pass(2 * BEAT);
+        assert_eq!(cluster.book.suspects(cluster.now), [2], "it is asked for");
+        cluster.book.gone(2, cluster.now);
+        cluster.pass(BEAT);
+        let everywhere: Vec<IpAddr> = cluster.held.values().flatten().map(|(address, _)| *address).collect();
+        assert!(everywhere.contains(&lost) && everywhere.len() == 3, "{everywhere:?}");
+        assert_eq!(cluster.book.suspects(cluster.now), []);
+    }
+
+    #[test]
+    fn a_new_leader_grants_what_the_one_before_had_once_it_is_known_to_be_dead() {
+        let mut cluster = Cluster::new(3, 3);
+        cluster.pass(LONG);
+        let lost = cluster.held.remove(&1).expect("the leader")[0].0;
+        cluster.book = Assignment::new(&addresses(3), 1..=3, cluster.now);
+        cluster.pass(2 * BEAT);
+        assert!(!cluster.book.owners().values().any(|owner| *owner == Some(1)));
+        assert_eq!(cluster.counts(), [1, 1], "the leader before may have granted it to the silent one");
+        cluster.book.gone(1, cluster.now);
+        cluster.pass(BEAT);
+        assert_eq!(cluster.counts().iter().sum::<usize>(), 3, "{lost} is granted");
+    }
+
+    #[test]
+    fn one_that_may_have_an_address_and_has_it_not_is_not_shown_as_its_holder() {
+        let [address] = addresses(1)[..] else { unreachable!() };
+        let mut book = Assignment::new(&[address], [1], Duration::ZERO);
+        assert_eq!(book.beat(1, &[], BEAT), [address]);
+        assert_eq!(book.beat(1, &[], 2 * BEAT), [address], "it is in use elsewhere: tried again");
+        assert_eq!(book.owners()[&address], None);
+        book.beat(1, &[address], 3 * BEAT);
+        assert_eq!(book.owners()[&address], Some(1));
     }
 }

@@ -1,0 +1,149 @@
+//! Whose connections an address has, known to all metaservers: so that the next holder can tell these clients.
+//!
+//! ```text
+//! holder ──"these are connected to 10.0.0.100"──▶ all others          whenever that has changed
+//! next holder ──"who was connected to 10.0.0.100?"──▶ all others      it may have been away
+//! next holder ──ACK──▶ each client                                    see host::interface, `tickle`
+//! ```
+//!
+//! A client that waits for an answer says nothing, for a minute, and would not find out by itself that the one that it
+//! waits for is gone. The list is also in a file: all metaservers may have been killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use host::Entropy;
+use host::interface::Interfaces;
+use replica::NodeId;
+
+/// When to tell a client, each after the one before: a segment may be lost, the client's network may not know yet where the
+/// address is, and Linux answers a connection's strange segments only once in half a second.
+const TICKLE_GAPS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(600), Duration::from_secs(2)];
+/// What was told is told again after this: who was told may have been started anew.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
+/// The clients of each address.
+pub(crate) type Clients = BTreeMap<IpAddr, BTreeSet<SocketAddr>>;
+
+/// What is known of them.
+#[derive(Default)]
+pub(crate) struct Known(Mutex<Clients>);
+
+impl Known {
+    /// What a metaserver says of the addresses that it holds, this one or another.
+    pub(crate) fn learn(&self, clients: Clients) {
+        if let Ok(mut known) = self.0.lock() {
+            known.extend(clients);
+        }
+    }
+
+    /// Who was connected to `address` when it was heard of last.
+    pub(crate) fn of(&self, address: IpAddr) -> BTreeSet<SocketAddr> {
+        self.0.lock().ok().and_then(|known| known.get(&address).cloned()).unwrap_or_default()
+    }
+
+    fn all(&self) -> Clients {
+        self.0.lock().map(|known| known.clone()).unwrap_or_default()
+    }
+
+    /// What an earlier life of this metaserver knew. A damaged line is left out: it costs one client a minute.
+    pub(crate) fn read(&self, file: &Path) {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let mut clients = Clients::new();
+        for line in text.lines() {
+            if let Some((address, client)) = line.split_once(' ')
+                && let (Ok(address), Ok(client)) = (address.parse(), client.parse())
+            {
+                clients.entry(address).or_default().insert(client);
+            }
+        }
+        self.learn(clients);
+    }
+
+    /// For the next life: a line for each, `10.0.0.100 10.0.0.7:834`.
+    pub(crate) fn write(&self, file: &Path) -> std::io::Result<()> {
+        let all = self.all();
+        let lines = all.iter().flat_map(|(a, clients)| clients.iter().map(move |c| format!("{a} {c}\n")));
+        let next: PathBuf = file.with_extension("next");
+        std::fs::write(&next, lines.collect::<String>())?;
+        std::fs::rename(&next, file)
+    }
+}
+
+/// To whom what was told.
+#[derive(Default)]
+pub(crate) struct Told(BTreeMap<NodeId, (Clients, Duration)>);
+
+impl Told {
+    /// Whether `member` is to be told; it is taken for told then.
+    pub(crate) fn is_news(&mut self, member: NodeId, clients: &Clients, now: Duration) -> bool {
+        let is_news = self
+            .0
+            .get(&member)
+            .is_none_or(|(told, at)| told != clients || now.saturating_sub(*at) >= TELL_AGAIN);
+        if is_news {
+            self.0.insert(member, (clients.clone(), now));
+        }
+        is_news
+    }
+}
+
+/// Tells the clients of an address, which this machine has taken, that their connections are gone.
+pub(crate) async fn tickle(
+    interfaces: Arc<dyn Interfaces>,
+    entropy: Arc<dyn Entropy>,
+    from: SocketAddr,
+    clients: BTreeSet<SocketAddr>,
+) {
+    for gap in TICKLE_GAPS {
+        tokio::time::sleep(gap).await;
+        if !interfaces.holds(from.ip()).unwrap_or(false) {
+            return;
+        }
+        for client in &clients {
+            let sequence = entropy.u64() as u32;
+            if let Err(error) = interfaces.tickle(from, *client, sequence) {
+                tracing::debug!(%client, %error, "a client finds out by itself that its connection is gone");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_connected_is_known_to_the_next_life() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("clients");
+        let (address, client) = ("10.77.0.1".parse().unwrap(), "10.77.0.9:834".parse().unwrap());
+        let known = Known::default();
+        known.learn(Clients::from([(address, [client].into())]));
+        known.write(&file).expect("write");
+        std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + "10.77.0.1 half a l").unwrap();
+        let next = Known::default();
+        next.read(&file);
+        assert_eq!(next.of(address), [client].into());
+        next.learn(Clients::from([(address, BTreeSet::new())]));
+        assert!(next.of(address).is_empty(), "its holder says that there is nobody");
+    }
+
+    #[test]
+    fn a_member_is_told_once_and_again_after_a_while() {
+        let (mut told, none) = (Told::default(), Clients::new());
+        assert!(told.is_news(2, &none, Duration::ZERO));
+        assert!(!told.is_news(2, &none, Duration::from_secs(1)));
+        assert!(told.is_news(3, &none, Duration::from_secs(1)));
+        assert!(told.is_news(
+            2,
+            &Clients::from([("::1".parse().unwrap(), BTreeSet::new())]),
+            Duration::from_secs(2)
+        ));
+        assert!(told.is_news(3, &none, Duration::from_secs(1) + TELL_AGAIN));
+    }
+}
