@@ -2,7 +2,7 @@
 
 HEOROT := $(CURDIR)/target/release/heorot
 
-.PHONY: help setup build test lint demo soak sim failover bench compare-fio lab directory size fuzz fix
+.PHONY: help setup build test lint demo soak sim failover bench compare-fio lab directory size group fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check and test, as CI runs them'
@@ -13,6 +13,7 @@ help:
 	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; LABS="lab/one-client.toml"'
 	@echo 'make directory  ENTRIES=1000000 in one directory, made, looked up, listed and removed by a real client'
+	@echo 'make group   what several metaservers cost and bring beside one: PARTS="changes misses reads"'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
 	@echo 'make size    5 million files through the state machine, twice: FILES=5000000 DIRS=50000 LIMIT_MIB=512'
 	@echo 'make build   target/release/heorot'
@@ -73,6 +74,10 @@ lab: setup build
 directory: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_DIRECTORY_ENTRIES=$(or $(ENTRIES),1000000) \
 		cargo test -p tests --test big_directory -- --nocapture
+
+group: setup build
+	cargo build --release --quiet -p tests --bin group
+	HEOROT_BIN=$(HEOROT) target/release/group $(PARTS)
 
 fuzz:
 	scripts/fuzz.sh $(or $(MINUTES),10)

@@ -128,7 +128,7 @@ impl ConsensusProgram {
     }
 }
 
-/// Listens for the other metaservers on `address`.
+/// Listens for the other metaservers on `address`, on the thread of consensus.
 ///
 /// # Errors
 /// When the address cannot be had.
@@ -139,7 +139,9 @@ pub async fn serve_members(
     entropy: Arc<dyn Entropy>,
 ) -> std::io::Result<Server> {
     let gatekeeper = Gatekeeper::new(key, entropy);
+    let runtime = replica.runtime().clone();
     let program = Arc::new(ConsensusProgram { replica, gatekeeper });
     let metrics: Arc<Metrics> = Arc::default();
-    Server::start(address, Programs::new(vec![program]), Limits::default(), metrics).await
+    let server = Server::start(address, Programs::new(vec![program]), Limits::default(), metrics);
+    runtime.spawn(server).await.map_err(std::io::Error::other)?
 }

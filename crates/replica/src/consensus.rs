@@ -9,6 +9,7 @@ use namespace::{Command, Proposal, Stamp};
 use openraft::type_config::async_runtime::WatchReceiver;
 use openraft::{Config, Raft, SnapshotPolicy};
 use store::{Durability, Store};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::log::Log;
@@ -53,7 +54,11 @@ pub(crate) struct Started {
     pub raft: Raft<Types, Machine>,
     pub stop: oneshot::Sender<()>,
     pub running: Running,
+    pub runtime: Handle,
 }
+
+/// What there is once it has begun.
+type Begun = Result<(Raft<Types, Machine>, Handle), String>;
 
 /// Starts the thread.
 pub(crate) fn start(parts: Parts) -> Result<Started, String> {
@@ -68,8 +73,8 @@ pub(crate) fn start(parts: Parts) -> Result<Started, String> {
     };
     let thread =
         std::thread::Builder::new().name("consensus".into()).spawn(on_thread).map_err(|e| e.to_string())?;
-    let raft = told.recv().map_err(|_| "the thread of consensus ended".to_owned())??;
-    Ok(Started { raft, stop, running: Running::Thread(thread) })
+    let (raft, runtime) = told.recv().map_err(|_| "the thread of consensus ended".to_owned())??;
+    Ok(Started { raft, stop, running: Running::Thread(thread), runtime })
 }
 
 /// Starts the same as a task, where a simulation has but one thread.
@@ -77,16 +82,12 @@ pub(crate) async fn start_task(parts: Parts) -> Result<Started, String> {
     let (tell, told) = oneshot::channel();
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(run(parts, |begun| drop(tell.send(begun)), stopped));
-    let raft = told.await.map_err(|_| "the task of consensus ended".to_owned())??;
-    Ok(Started { raft, stop, running: Running::Task(task) })
+    let (raft, runtime) = told.await.map_err(|_| "the task of consensus ended".to_owned())??;
+    Ok(Started { raft, stop, running: Running::Task(task), runtime })
 }
 
 /// Runs consensus until it is `stopped` or fails; tells when it has begun.
-async fn run(
-    parts: Parts,
-    tell: impl FnOnce(Result<Raft<Types, Machine>, String>),
-    stopped: oneshot::Receiver<()>,
-) {
+async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<()>) {
     let (log, store, failed) = (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
     let (progress, work, kept) = (parts.progress.clone(), parts.work.clone(), parts.log_kept_bytes);
     let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
@@ -95,7 +96,7 @@ async fn run(
         Ok(raft) => raft,
         Err(why) => return tell(Err(why)),
     };
-    tell(Ok(raft.clone()));
+    tell(Ok((raft.clone(), Handle::current())));
     let outcome = tokio::select! {
         biased;
         _ = stopped => Ok(()),

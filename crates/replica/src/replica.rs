@@ -10,6 +10,7 @@ use bytes::Bytes;
 use namespace::{Command, Error, Origin, Proposal, Reply, Stamp, Time};
 use openraft::type_config::async_runtime::WatchReceiver;
 use store::{Store, StoreError, View};
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
 
 use crate::consensus::{self, Parts, Started};
@@ -118,6 +119,7 @@ pub struct Replica {
     own: Arc<OwnSession>,
     nonce: u64,
     running: Arc<Mutex<Option<Stoppable>>>,
+    runtime: Handle,
 }
 
 /// What ends consensus, and what is to be waited for then.
@@ -523,6 +525,13 @@ impl Replica {
         }
     }
 
+    /// The runtime of the thread of consensus: whatever carries other members' calls to [`Replica::serve`] runs there, so
+    /// that what they ask is not handed from one processor to another and back. It ends with [`Replica::stop`].
+    #[must_use]
+    pub fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     /// Carries out what another member asks; the answer goes back to it.
     ///
     /// # Errors
@@ -689,7 +698,7 @@ impl Opening {
     }
 
     fn replica(self, started: Started) -> Replica {
-        let Started { raft, stop, running } = started;
+        let Started { raft, stop, running, runtime } = started;
         let service = Arc::new(Service {
             id: self.config.id,
             transport: Arc::clone(&self.transport),
@@ -715,6 +724,7 @@ impl Opening {
             own: Arc::new(OwnSession::new(self.config.id)),
             nonce: self.nonce,
             running: Arc::new(Mutex::new(Some((stop, running)))),
+            runtime,
         }
     }
 }
