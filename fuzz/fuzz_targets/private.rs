@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fuzz::{kind, there_and_back};
 use libfuzzer_sys::fuzz_target;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
-use wire::{cluster, consensus, data};
+use wire::{cluster, consensus, data, join};
 
 fuzz_target!(|data: &[u8]| {
     let Some((what, bytes)) = kind(data) else { return };
@@ -36,6 +36,13 @@ fuzz_target!(|data: &[u8]| {
             match way {
                 0 => there_and_back(&bytes, |d| consensus::Call::decode(procedure, d)),
                 _ => there_and_back(&bytes, |d| consensus::Reply::decode(procedure, d)),
+            }
+        }
+        join::PROGRAM => {
+            let Some(procedure) = join::Procedure::from_u32(procedure) else { return };
+            match way {
+                0 => there_and_back(&bytes, |d| join::Call::decode(procedure, d)),
+                _ => there_and_back(&bytes, |d| join::Reply::decode(procedure, d)),
             }
         }
         _ => {}

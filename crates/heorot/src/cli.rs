@@ -1,14 +1,17 @@
 //! The command line.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bench::model::ModelArgs;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::listen::ListenAddress;
+use crate::listen::{ListenAddress, PORT_DEFAULT};
 use host::size;
 
+/// Where a node is, unless told otherwise.
+const NODE_DIR: &str = "/var/lib/heorot";
 /// Where the admin interface of a metaserver is, unless told otherwise.
 pub(crate) const ADMIN_DEFAULT: &str = "127.0.0.1:20490";
 
@@ -29,6 +32,14 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a whole cluster on this machine: a metaserver and some data servers
     Up(UpArgs),
+    /// Begin a cluster of several machines: makes the first node's files, and a token for the others
+    Init(InitArgs),
+    /// Make this machine a node of a cluster: makes its files
+    Join(NodeJoinArgs),
+    /// Print another token for heorot join
+    Token(TokenArgs),
+    /// Run a node: all that its directory says
+    Run(RunArgs),
     /// Run a metaserver
     Mds(ConfigArgs),
     /// Run a data server
@@ -58,6 +69,16 @@ pub(crate) enum Command {
     Model(ModelArgs),
 }
 
+impl Command {
+    /// As which part of another heorot this is run.
+    pub(crate) fn part(&self) -> Option<&str> {
+        match self {
+            Self::Mds(args) | Self::Ds(args) => args.part.as_deref(),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Where everything is kept; made if it is not there
@@ -66,6 +87,10 @@ pub(crate) struct UpArgs {
     /// How many data servers; when started again, as many as before [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub data_servers: Option<u16>,
+    /// How many metaservers: more than one keep the same name space, each server a process of its own that can be killed;
+    /// when started again, as many as before [default: 1, and everything in one process]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=7))]
+    pub metaservers: Option<u16>,
     /// Address of the metaserver; data server i listens on the port after it, plus i. On other addresses than
     /// 127.0.0.1, root of a client is squashed and clients must use ports below 1024
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:2049")]
@@ -78,11 +103,110 @@ pub(crate) struct UpArgs {
     pub admin: SocketAddr,
 }
 
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Metaserver: names, attributes, locks. Three or five of a cluster's nodes
+    Mds,
+    /// Data server: file data
+    Ds,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeSetupArgs {
+    /// The node's directory; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = NODE_DIR)]
+    pub dir: PathBuf,
+    /// What the node does
+    #[arg(long = "role", value_name = "ROLE,…", value_enum, value_delimiter = ',', default_value = "mds,ds")]
+    pub roles: Vec<Role>,
+    /// The address that the other machines and the clients reach this one at [default: as it is in the network]
+    #[arg(long, value_name = "ADDR")]
+    pub address: Option<IpAddr>,
+    /// The node's name, for people [default: the machine's]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub name: Option<String>,
+    /// Where file data are kept: a directory for each disk, each with a --target [default: DIR/target]
+    #[arg(long = "target", value_name = "DIR")]
+    pub targets: Vec<PathBuf>,
+    /// Where clients mount; the data server is on the port after it, and the other metaservers come on the third
+    #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// Address of the admin interface; the data server's is on the port after it
+    #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
+    pub admin: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    #[command(flatten)]
+    pub node: NodeSetupArgs,
+    /// Addresses that clients mount, and that move to a metaserver that lives; joining nodes are told them
+    #[arg(long = "service-address", value_name = "ADDR,…", value_delimiter = ',')]
+    pub service_addresses: Vec<IpAddr>,
+    /// Root of a client stays root: whoever can reach the cluster can do everything; joining nodes are told that, too
+    #[arg(long)]
+    pub no_root_squash: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeJoinArgs {
+    /// What heorot init printed, or heorot token prints on any node
+    #[arg(value_name = "TOKEN")]
+    pub token: String,
+    /// A metaserver of the cluster
+    #[arg(value_name = "ADDR[:PORT]")]
+    pub member: String,
+    #[command(flatten)]
+    pub node: NodeSetupArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// The directory of this machine's node
+    #[arg(value_name = "DIR", default_value = NODE_DIR)]
+    pub dir: PathBuf,
+    /// For how long it lets machines in, such as 30m, 24h or 7d
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = valid)]
+    pub valid: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The node's directory
+    #[arg(value_name = "DIR", default_value = NODE_DIR)]
+    pub dir: PathBuf,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=64 => Ok(text.into()),
+        bytes => Err(format!("a name has from 1 to 64 bytes, and this has {bytes}")),
+    }
+}
+
+fn valid(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no time such as 30m, 24h or 7d");
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u32 = number.parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(u64::from(number) * seconds))
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     /// The configuration file, TOML; docs/examples has one of each
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// Run as NAME below another heorot: it ends with that one, and NAME stands before each line of its log
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub part: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -263,6 +387,11 @@ mod tests {
         let parse = |line: &str| Cli::try_parse_from(line.split(' '));
         assert!(parse("heorot up --data-servers 2 --listen 10.0.0.1").is_ok());
         assert!(parse("heorot up --data-servers 0").is_err());
+        assert!(parse("heorot init --role mds,ds --service-address 10.0.0.100,10.0.0.101").is_ok());
+        assert!(parse("heorot join heorot1-00 10.0.0.1 --role ds --target /a --target /b").is_ok());
+        assert!(parse("heorot join 10.0.0.1").is_err(), "no token");
+        assert!(parse("heorot init --role metaserver").is_err());
+        assert!(parse("heorot token --valid 7d").is_ok() && parse("heorot token --valid 7").is_err());
         assert!(parse("heorot stripe set / --unit 1MiB --columns 4").is_ok());
         assert!(parse("heorot stripe set /").is_err(), "sets nothing");
         assert!(parse("heorot stripe set / --inherit --columns 4").is_err());

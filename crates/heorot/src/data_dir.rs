@@ -52,6 +52,9 @@ struct Identity {
     /// How many data servers `heorot up` runs here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data_servers: Option<u16>,
+    /// And how many metaservers, each a process of its own; none: one, in its own process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metaservers: Option<u16>,
     /// Which member of its group of metaservers this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     member: Option<u64>,
@@ -84,6 +87,15 @@ impl DataDir {
         }
     }
 
+    /// The cluster that a directory belongs to, without touching it; none: it is empty, or not there.
+    pub(crate) fn look(path: &Path) -> Result<Option<String>, DataDirError> {
+        let identity = read_identity(&path.join(IDENTITY_FILE))?;
+        if identity.is_none() && path.symlink_metadata().is_ok() {
+            check_empty(path)?;
+        }
+        Ok(identity.map(|identity| identity.cluster))
+    }
+
     /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -97,6 +109,11 @@ impl DataDir {
     /// How many data servers were noted here.
     pub(crate) fn data_servers(&self) -> Option<u16> {
         self.identity.as_ref()?.data_servers
+    }
+
+    /// How many metaservers were noted here.
+    pub(crate) fn metaservers(&self) -> Option<u16> {
+        self.identity.as_ref()?.metaservers
     }
 
     /// Which member of its group of metaservers was noted here.
@@ -121,23 +138,38 @@ impl DataDir {
         cluster: &[u8; 16],
         data_servers: Option<u16>,
     ) -> Result<(), DataDirError> {
-        self.note(cluster, data_servers, self.member())
+        self.note(cluster, |identity| identity.data_servers = data_servers)
+    }
+
+    /// The same, and how many metaservers it has.
+    pub(crate) fn claim_group(
+        &mut self,
+        cluster: &[u8; 16],
+        data_servers: u16,
+        metaservers: u16,
+    ) -> Result<(), DataDirError> {
+        self.note(cluster, |identity| {
+            (identity.data_servers, identity.metaservers) = (Some(data_servers), Some(metaservers));
+        })
     }
 
     /// The same, and which member of its group of metaservers it is.
     pub(crate) fn claim_member(&mut self, cluster: &[u8; 16], member: u64) -> Result<(), DataDirError> {
-        self.note(cluster, self.data_servers(), Some(member))
+        self.note(cluster, |identity| identity.member = Some(member))
     }
 
-    fn note(
-        &mut self,
-        cluster: &[u8; 16],
-        data_servers: Option<u16>,
-        member: Option<u64>,
-    ) -> Result<(), DataDirError> {
+    fn note(&mut self, cluster: &[u8; 16], note: impl FnOnce(&mut Identity)) -> Result<(), DataDirError> {
         self.check(cluster)?;
-        let kind = self.kind.to_string();
-        let identity = Identity { format: FORMAT, kind, cluster: hex(cluster), data_servers, member };
+        let new = || Identity {
+            format: FORMAT,
+            kind: self.kind.to_string(),
+            cluster: hex(cluster),
+            data_servers: None,
+            metaservers: None,
+            member: None,
+        };
+        let mut identity = self.identity.clone().unwrap_or_else(new);
+        note(&mut identity);
         if self.identity.as_ref() != Some(&identity) {
             write_identity(&self.path, &identity).map_err(io_error("write identity.toml in", &self.path))?;
             self.identity = Some(identity);
@@ -200,12 +232,15 @@ fn write_identity(dir: &Path, identity: &Identity) -> io::Result<()> {
 
 /// What a first start that was cut short may leave, and nothing else.
 fn check_empty(dir: &Path) -> Result<(), DataDirError> {
-    const LEFT_OVER: [&str; 8] =
-        [LOCK_FILE, IDENTITY_NEW, "lost+found", "secret", "secret.new", "mds", "log", "namespace.redb"];
+    const LEFT_OVER: [&str; 7] =
+        [LOCK_FILE, IDENTITY_NEW, "lost+found", "secret", "secret.new", "log", "namespace.redb"];
     for entry in std::fs::read_dir(dir).map_err(io_error("read", dir))? {
         let name = entry.map_err(io_error("read", dir))?.file_name().to_string_lossy().into_owned();
-        let data_server = name.strip_prefix("ds").is_some_and(|n| n.parse::<u16>().is_ok());
-        if !LEFT_OVER.contains(&name.as_str()) && !data_server {
+        let stem = name.strip_suffix(".new").unwrap_or(&name);
+        let stem = stem.strip_suffix(".toml").unwrap_or(stem);
+        let numbered =
+            |prefix| stem.strip_prefix(prefix).is_some_and(|n| n.is_empty() || n.parse::<u16>().is_ok());
+        if !LEFT_OVER.contains(&name.as_str()) && !numbered("ds") && !numbered("mds") {
             return Err(DataDirError::NotOurs { path: dir.into(), found: name });
         }
     }

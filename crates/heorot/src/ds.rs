@@ -17,6 +17,7 @@ use crate::heartbeat::{MetaserverLengths, beat};
 use crate::known_metaservers::KnownMetaservers;
 use crate::secret::{Secret, SecretError};
 use crate::signals::{Hangups, Signals};
+use crate::supervisor::say_ready;
 use crate::{config, listen, logging, reload};
 
 /// What a data server is run with.
@@ -73,7 +74,7 @@ impl RunningDs {
 
 /// `heorot ds`.
 pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
-    let (signals, hangups) = (Signals::catch()?, Hangups::catch()?);
+    let (signals, hangups) = (Signals::catch_as(args.part.is_some())?, Hangups::catch()?);
     let config = DsConfig::parse(&args.config, &config::read(&args.config)?)?;
     logging::set(&config.log);
     let secret = Secret::read(&config.secret_file)?.ok_or_else(|| {
@@ -97,6 +98,9 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
     let admin = Admin::new(None, &[&running]);
     let _admin = AdminServer::start(config.admin, "`admin`", admin).await?;
     tracing::info!(name = running.data_server.name(), address = %running.server.address(), "ready");
+    if args.part.is_some() {
+        say_ready();
+    }
     tokio::select! {
         () = signals.stop() => {}
         () = reload::data_server(hangups, &args.config, &config) => {}
@@ -115,7 +119,7 @@ async fn resolve(name: &str) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(|| failed("has no address".into()))
 }
 
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "ds".into() } else { name.trim().into() }
 }

@@ -1,6 +1,6 @@
 //! Structured logs on standard error. Standard output is for what a script may want: the mount command.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use tracing_subscriber::EnvFilter;
@@ -20,14 +20,15 @@ type Change = Box<dyn Fn(EnvFilter) -> Result<(), Error> + Send + Sync>;
 /// How what is logged is changed; nothing if `HEOROT_LOG` decides it.
 static CHANGE: OnceLock<Change> = OnceLock::new();
 
-/// Starts logging, as `HEOROT_LOG` says: `info` unless it says otherwise.
-pub(crate) fn start(json: bool) {
+/// Starts logging, as `HEOROT_LOG` says: `info` unless it says otherwise. `part`: what stands before each line.
+pub(crate) fn start(json: bool, part: Option<&str>) {
     let (filter, bad) = match std::env::var(VARIABLE) {
         Ok(text) => filter(&text).map_or_else(|e| (EnvFilter::new(DEFAULT), Some(e)), |f| (f, None)),
         Err(_) => (EnvFilter::new(format!("{BEFORE},{AT_START}")), None),
     };
-    let format =
-        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let prefix = part.filter(|_| !json).map(|part| format!("{part} "));
+    let writer = move || Lines { prefix: prefix.clone() };
+    let format = tracing_subscriber::fmt().with_writer(writer).with_ansi(io::stderr().is_terminal());
     // The type of what filters names the format: the filter comes last.
     if json {
         let format = format.json().flatten_event(true).with_env_filter(filter).with_filter_reloading();
@@ -40,6 +41,27 @@ pub(crate) fn start(json: bool) {
     }
     if let Some(error) = bad {
         tracing::warn!(%error, "HEOROT_LOG is not understood; logging as HEOROT_LOG=info");
+    }
+}
+
+/// Standard error. Each line comes in one piece.
+struct Lines {
+    prefix: Option<String>,
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut stderr = io::stderr().lock();
+        if let Some(prefix) = &self.prefix {
+            stderr.write_all(&[prefix.as_bytes(), line].concat())?;
+        } else {
+            stderr.write_all(line)?;
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 

@@ -18,6 +18,8 @@ mod data_dir;
 mod ds;
 mod failure;
 mod heartbeat;
+mod init;
+mod knock;
 mod known_metaservers;
 mod limits;
 mod listen;
@@ -26,14 +28,17 @@ mod mds;
 mod memory;
 mod metrics;
 mod node;
+mod node_dir;
 mod owners;
 mod refill;
 mod reload;
 mod restore;
+mod run;
 mod secret;
 mod signals;
 mod status;
 mod stripe;
+mod supervisor;
 mod up;
 mod usage;
 
@@ -46,10 +51,15 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| usage::exit(&error));
-    logging::start(cli.log_json);
+    logging::start(cli.log_json, cli.command.part());
     limits::raise_open_files();
+    let part = cli.command.part().map(str::to_owned);
     let outcome = match cli.command {
         Command::Up(args) => signals::run(up::up(args)),
+        Command::Init(args) => init::init(&args),
+        Command::Join(args) => signals::run(init::join(&args)),
+        Command::Token(args) => init::token(&args),
+        Command::Run(args) => signals::run(run::run(args)),
         Command::Mds(args) => signals::run(mds::mds(args)),
         Command::Ds(args) => signals::run(ds::ds(args)),
         Command::Status(args) => status::status(&args),
@@ -68,7 +78,10 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("heorot: {failure}");
+            match part {
+                Some(part) => eprintln!("heorot: {part}: {failure}"),
+                None => eprintln!("heorot: {failure}"),
+            }
             failure.code().into()
         }
     }

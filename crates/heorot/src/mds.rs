@@ -1,14 +1,15 @@
 //! Runs a metaserver.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use host::interface::SystemInterfaces;
 use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
 use metaserver::{
-    DefaultStripe, Exports, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer, Upcalls,
+    DefaultStripe, Door, Exports, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer,
+    Upcalls,
 };
 use namespace::{Stamp, Time};
 use nfs::Server;
@@ -22,7 +23,8 @@ use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::secret::Secret;
 use crate::signals::{Hangups, Signals};
-use crate::{config, listen, logging, refill, reload};
+use crate::supervisor::say_ready;
+use crate::{config, knock, listen, logging, refill, reload};
 
 /// The kind of a metaserver's data directory.
 pub(crate) const KIND: &str = "metaserver";
@@ -55,6 +57,8 @@ pub(crate) struct MdsSettings {
     /// None: it is the only one.
     pub group: Option<GroupConfig>,
     pub service_addresses: Vec<IpAddr>,
+    /// The file that says what machines that join are to have in common with this one.
+    pub config_file: Option<PathBuf>,
 }
 
 /// A metaserver that runs.
@@ -93,6 +97,7 @@ impl RunningMds {
         let member = group.as_ref().map_or_else(Member::default, |group| Member {
             name: group.name.clone(),
             address: group.consensus.to_string(),
+            serves: serves(settings.listen, group.consensus).to_string(),
         });
         let founds = join.is_none() && dir.member().is_none();
         let path = dir.path().to_owned();
@@ -114,7 +119,9 @@ impl RunningMds {
         let consensus = match &group {
             Some(group) => {
                 let (address, peer_key) = (group.consensus, secret.peer_key());
-                let server = metaserver::serve_members(replica.clone(), address, peer_key, entropy.clone());
+                let door = door(secret, settings.config_file);
+                let server =
+                    metaserver::serve_members(replica.clone(), address, peer_key, door, entropy.clone());
                 Some(server.await.map_err(|e| listen::refused(address, "`consensus`", &e))?)
             }
             None => None,
@@ -125,6 +132,10 @@ impl RunningMds {
         // Also if it was interrupted the first time.
         let belongs = replica.standing().members.iter().any(|(member, _, voter)| *member == id && *voter);
         if let Some(join) = join.filter(|_| !belongs) {
+            if let Ok(address) = join.parse() {
+                let hinders = knock::hinders(address, secret).await;
+                hinders.map_err(|why| Failure::new(format!("`join` {join}: {why}")))?;
+            }
             tracing::info!(%join, "asking to be taken in");
             let joined = replica.join(&join, member.clone(), Part::Voter, JOIN_TIME_MAX).await;
             joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
@@ -140,6 +151,7 @@ impl RunningMds {
             // It may have moved since it was taken in, or have been alone.
             let introduced = replica.introduce(member, Part::Voter).await;
             introduced.map_err(|why| Failure::new(format!("`consensus`: {why}")))?;
+            look_at_others(&replica, secret);
         }
         let config = MetaserverConfig {
             volume: VOLUME,
@@ -257,6 +269,42 @@ fn open_replica(
     })
 }
 
+/// A member whose clock or version has changed is not turned away: the group may need its vote. But it is said.
+fn look_at_others(replica: &Replica, secret: &Secret) {
+    for other in replica.others() {
+        let (Ok(address), secret) = (other.address.parse(), secret.clone()) else { continue };
+        tokio::spawn(async move {
+            if let Err(why) = knock::hinders(address, &secret).await {
+                tracing::error!(metaserver = %other.name, "{why}");
+            }
+        });
+    }
+}
+
+/// For machines that want to join.
+fn door(secret: &Secret, config_file: Option<PathBuf>) -> Door {
+    let settings = move || match config_file.as_deref().map(config::shared) {
+        None => String::new(),
+        Some(Ok(settings)) => settings,
+        Some(Err(error)) => {
+            tracing::error!(%error, "a machine that joins is not told what all metaservers have in common");
+            String::new()
+        }
+    };
+    Door {
+        cluster: secret.cluster(),
+        secret: secret.bytes(),
+        tokens: secret.token_key(),
+        version: env!("CARGO_PKG_VERSION"),
+        settings: Box::new(settings),
+    }
+}
+
+/// Where others find what listens on `listen`: everywhere is also where the other metaservers find it.
+fn serves(listen: SocketAddr, consensus: SocketAddr) -> SocketAddr {
+    if listen.ip().is_unspecified() { SocketAddr::new(consensus.ip(), listen.port()) } else { listen }
+}
+
 fn free_bytes(dir: &Path) -> Option<u64> {
     let fs = rustix::fs::statvfs(dir).ok()?;
     Some(fs.f_bavail.saturating_mul(fs.f_frsize))
@@ -276,7 +324,7 @@ fn check_room(dir: &Path, needed: u64) -> Result<(), Failure> {
 
 /// `heorot mds`.
 pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
-    let (signals, hangups) = (Signals::catch()?, Hangups::catch()?);
+    let (signals, hangups) = (Signals::catch_as(args.part.is_some())?, Hangups::catch()?);
     let config = MdsConfig::parse(&args.config, &config::read(&args.config)?)?;
     logging::set(&config.log);
     let dir = DataDir::open(&config.data_dir, KIND)?;
@@ -299,6 +347,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
         metadata_memory_bytes: config.metadata_memory_bytes,
         group: config.group.clone(),
         service_addresses: config.service_addresses.clone(),
+        config_file: Some(args.config.clone()),
     };
     let stop = signals.stop();
     tokio::pin!(stop);
@@ -309,6 +358,9 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     };
     let admin = AdminServer::start(config.admin, "`admin`", Admin::new(Some(&running), &[])).await?;
     tracing::info!(address = %running.address(), "ready");
+    if args.part.is_some() {
+        say_ready();
+    }
     let outcome = tokio::select! {
         () = &mut stop => Ok(()),
         failure = running.failed() => Err(failure),

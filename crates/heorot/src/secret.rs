@@ -4,7 +4,8 @@
 //! ```text
 //! secret ─┬─ "heorot 2026 cluster id"  ─▶ first 16 bytes: the cluster's id, public
 //!         ├─ "heorot 2026 file handles" ─▶ seals file handles
-//!         └─ "heorot 2026 servers"      ─▶ what servers prove to each other
+//!         ├─ "heorot 2026 servers"      ─▶ what servers prove to each other
+//!         └─ "heorot 2026 join tokens"  ─▶ keys of join tokens, one for each moment in which one can end
 //! ```
 
 use std::io::{self, Write};
@@ -14,9 +15,11 @@ use std::path::{Path, PathBuf};
 use host::Entropy;
 use nfs::PeerKey;
 use wire::handle::HandleKey;
+use wire::join::Token;
 
 const CLUSTER_CONTEXT: &str = "heorot 2026 cluster id";
 const HANDLE_CONTEXT: &str = "heorot 2026 file handles";
+const TOKEN_CONTEXT: &str = "heorot 2026 join tokens";
 const PEER_CONTEXT: &str = "heorot 2026 servers";
 
 /// Why there is no secret. One line.
@@ -72,12 +75,23 @@ impl Secret {
         match (Self::read(path)?, lost) {
             (Some(secret), _) => Ok((secret, false)),
             (None, Some(why)) => Err(SecretError::Lost(path.into(), why)),
-            (None, None) => {
-                let secret = Self(entropy.bytes());
-                secret.write(path).map_err(|e| SecretError::Write(path.into(), e))?;
-                Ok((secret, true))
-            }
+            (None, None) => Ok((Self::create(path, entropy)?, true)),
         }
+    }
+
+    /// A new one, in place of one that was never used.
+    pub(crate) fn create(path: &Path, entropy: &dyn Entropy) -> Result<Self, SecretError> {
+        Self(entropy.bytes()).keep(path)
+    }
+
+    /// Another server's, written here.
+    pub(crate) fn receive(bytes: [u8; 32], path: &Path) -> Result<Self, SecretError> {
+        Self(bytes).keep(path)
+    }
+
+    fn keep(self, path: &Path) -> Result<Self, SecretError> {
+        self.write(path).map_err(|e| SecretError::Write(path.into(), e))?;
+        Ok(self)
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
@@ -101,6 +115,21 @@ impl Secret {
     /// The key that seals file handles.
     pub(crate) fn handle_key(&self) -> HandleKey {
         HandleKey::new(blake3::derive_key(HANDLE_CONTEXT, &self.0))
+    }
+
+    /// The key that the keys of join tokens are derived from.
+    pub(crate) fn token_key(&self) -> [u8; 32] {
+        blake3::derive_key(TOKEN_CONTEXT, &self.0)
+    }
+
+    /// What lets a machine in until `expires`, in seconds since 1970.
+    pub(crate) fn token(&self, expires: u64) -> Token {
+        Token::new(self.cluster(), &self.token_key(), expires)
+    }
+
+    /// The secret itself, for who has shown that it may have it.
+    pub(crate) fn bytes(&self) -> [u8; 32] {
+        self.0
     }
 
     /// What servers prove to each other.

@@ -1,22 +1,41 @@
 //! Runs a server until it is told to stop.
 
 use std::future::Future;
+use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use crate::failure::{Failure, INTERRUPTED};
 
-/// SIGTERM and SIGINT, from before anything was started.
+/// SIGTERM and SIGINT, from before anything was started; and the parent's end, for what is a part of another heorot.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    parent: Option<oneshot::Receiver<()>>,
 }
 
 impl Signals {
     /// From now on neither signal kills the process.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let catch = |kind| signal(kind).map_err(|e| Failure::new(format!("cannot catch signals: {e}")));
-        Ok(Self { terminate: catch(SignalKind::terminate())?, interrupt: catch(SignalKind::interrupt())? })
+        let (terminate, interrupt) = (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, parent: None })
+    }
+
+    /// The same; `is_part`: standard input ends with the parent.
+    pub(crate) fn catch_as(is_part: bool) -> Result<Self, Failure> {
+        let mut signals = Self::catch()?;
+        if is_part {
+            let (tell, told) = oneshot::channel();
+            // A thread that nobody waits for: it reads until the parent is gone.
+            std::thread::spawn(move || {
+                let _ = io::copy(&mut io::stdin(), &mut io::sink());
+                let _ = tell.send(());
+            });
+            signals.parent = Some(told);
+        }
+        Ok(signals)
     }
 
     /// Waits for the first one. The second one ends the process at once.
@@ -30,9 +49,19 @@ impl Signals {
     }
 
     async fn next(&mut self) -> &'static str {
+        let parent = async {
+            match self.parent.as_mut() {
+                Some(parent) => drop(parent.await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            () = parent => {
+                self.parent = None;
+                "the end of its parent"
+            }
         }
     }
 }

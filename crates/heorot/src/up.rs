@@ -1,9 +1,11 @@
-//! A whole cluster in one process: a metaserver and some data servers, each on a port of its own. They talk to each
-//! other over TCP, just as separate ones do.
+//! A whole cluster on one machine: a metaserver and some data servers in one process, each on a port of its own, who talk
+//! to each other over TCP, just as separate ones do. Or several metaservers, and then each server is a process: `group`.
 //!
 //! ```text
 //! DIR/secret  identity.toml  mds/  ds0/  ds1/  …
 //! ```
+
+mod group;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,6 +25,7 @@ use crate::failure::Failure;
 use crate::mds::{self, MdsSettings, RunningMds};
 use crate::secret::Secret;
 use crate::signals::Signals;
+use crate::up::group::Counts;
 
 const KIND: &str = "heorot up";
 const DATA_SERVERS_DEFAULT: u16 = 4;
@@ -36,6 +39,7 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
     let listen = args.listen.0;
     let mut dir = DataDir::open(&args.data, KIND)?;
     let count = data_servers(&dir, args.data_servers)?;
+    let metaservers = metaservers(&dir, args.metaservers)?;
     if u32::from(listen.port()) + u32::from(count) > u32::from(u16::MAX) {
         return Err(Failure::new(format!(
             "{count} data servers need as many ports after {}; choose a lower one with {LISTEN}",
@@ -45,6 +49,9 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
     let lost = dir.cluster().map(|cluster| format!("{} belongs to cluster {cluster}", dir.path().display()));
     let (secret, _) = Secret::read_or_create(&dir.path().join("secret"), lost, &SystemEntropy)?;
     dir.check(&secret.cluster())?;
+    if let Some(metaservers) = metaservers {
+        return group::up(&args, signals, dir, &secret, Counts { metaservers, data_servers: count }).await;
+    }
 
     let running_mds = start_mds(listen, args.no_root_squash, dir.path(), &secret).await?;
     let mut running = Vec::new();
@@ -96,6 +103,19 @@ fn data_servers(dir: &DataDir, asked: Option<u16>) -> Result<u16, Failure> {
     }
 }
 
+/// How many metaservers to run as processes; none: one, in this process.
+fn metaservers(dir: &DataDir, asked: Option<u16>) -> Result<Option<u16>, Failure> {
+    match (dir.metaservers(), asked) {
+        (Some(before), asked) if asked.unwrap_or(before) < before => Err(Failure::new(format!(
+            "{} has {before} metaservers, and those left out would be missed by the others when they vote; start with \
+             --metaservers {before} or more",
+            dir.path().display()
+        ))),
+        (Some(before), asked) => Ok(Some(asked.unwrap_or(before))),
+        (None, asked) => Ok(asked.filter(|count| *count > 1)),
+    }
+}
+
 async fn start_mds(
     listen: SocketAddr,
     no_root_squash: bool,
@@ -117,6 +137,7 @@ async fn start_mds(
         metadata_memory_bytes: crate::memory::store_bytes_default(),
         group: None,
         service_addresses: vec![],
+        config_file: None,
     };
     RunningMds::start(settings, DataDir::open(&dir.join("mds"), mds::KIND)?, secret).await
 }
@@ -156,6 +177,13 @@ async fn all_registered(mds: &RunningMds, servers: usize) -> Result<(), Failure>
 
 /// What to type now, on standard output, and that it can be typed.
 fn announce(address: SocketAddr) {
+    mount_commands(address).iter().for_each(|command| println!("{command}"));
+    println!("ready");
+    tracing::info!(%address, "ready");
+}
+
+/// What a client types to mount what is served at `address`.
+pub(crate) fn mount_commands(address: SocketAddr) -> [String; 2] {
     let (port, host) = (
         address.port(),
         match address {
@@ -163,8 +191,10 @@ fn announce(address: SocketAddr) {
             SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
         },
     );
-    println!("mount -t nfs -o vers=4.2,port={port} {host}:/ /mnt");
-    println!("mount -t nfs -o vers=3,nolock,tcp,port={port},mountport={port},mountproto=tcp {host}:/ /mnt");
-    println!("ready");
-    tracing::info!(%address, "ready");
+    [
+        format!("mount -t nfs -o vers=4.2,port={port} {host}:/ /mnt"),
+        format!(
+            "mount -t nfs -o vers=3,nolock,tcp,port={port},mountport={port},mountproto=tcp {host}:/ /mnt"
+        ),
+    ]
 }

@@ -40,7 +40,7 @@ mod tests {
             ("heorot model --client 1", "similar argument exists: '--clients'"),
             ("heorot model --disks 1 --disks-per-server 1", "cannot be used with"),
             ("heorot model --csv x", "--sweep <OPTION=RANGE>"),
-            ("heorot modle", "similar subcommand exists: 'model'"),
+            ("heorot benhc", "similar subcommand exists: 'bench'"),
         ];
         for (command, part) in cases {
             let text = line(&Cli::try_parse_from(command.split(' ')).unwrap_err().to_string());

@@ -1,71 +1,12 @@
 //! The binary as a process: what starts, what is refused and with which line, and how it ends.
 
-use std::io::{BufRead, BufReader};
+mod process;
+
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-
-const PORT: u16 = 2049;
-const ADMIN_PORT: u16 = 20490;
-const START_TIME_MAX: Duration = Duration::from_secs(60);
-
-/// A loopback address that no other test uses, so that ports need no agreement.
-fn own_ip() -> Ipv4Addr {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, high | 1, low, NEXT.fetch_add(1, Ordering::Relaxed) as u8)
-}
-
-fn heorot(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
-    command.args(args).env("HEOROT_LOG", "off").stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// A server, killed at the end of its test if it still runs.
-struct Server {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Server {
-    fn start(args: &[&str]) -> Self {
-        let mut child = heorot(args).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout }
-    }
-
-    /// What it prints until it is ready.
-    fn ready(&mut self) -> String {
-        let mut text = String::new();
-        while !text.ends_with("\nready\n") {
-            let before = text.len();
-            self.stdout.read_line(&mut text).unwrap();
-            if text.len() == before {
-                let mut line = String::new();
-                BufReader::new(self.child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-                panic!("not ready: {line}");
-            }
-        }
-        text
-    }
-
-    fn signal(&mut self, signal: Signal) -> Option<i32> {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use process::{ADMIN_PORT, PORT, Server, ask, own_ip, refusal, status, wait_until};
+use rustix::process::Signal;
 
 fn up(dir: &Path, ip: Ipv4Addr, data_servers: u16) -> Server {
     Server::start(&up_args(dir, ip, data_servers).iter().map(String::as_str).collect::<Vec<_>>())
@@ -79,28 +20,6 @@ fn up_args(dir: &Path, ip: Ipv4Addr, data_servers: u16) -> Vec<String> {
     ["up", "--data", &data, "--data-servers", &count, "--listen", &listen, "--admin", &admin]
         .map(Into::into)
         .into()
-}
-
-/// Runs to the end, which must be a refusal of one line.
-fn refusal(args: &[String]) -> String {
-    let Output { status, stdout, stderr } =
-        heorot(&args.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert_eq!(status.code(), Some(1), "{stdout}{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "one line: {stderr}");
-    assert_eq!(stdout, "");
-    stderr.trim_end().strip_prefix("heorot: ").unwrap_or_else(|| panic!("{stderr}")).into()
-}
-
-fn ask(ip: Ipv4Addr, args: &[&str]) -> Result<String, String> {
-    let admin = format!("{ip}:{ADMIN_PORT}");
-    let Output { status, stdout, stderr } = heorot(args).args(["--admin", &admin]).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
-}
-
-fn status(ip: Ipv4Addr) -> serde_json::Value {
-    serde_json::from_str(&ask(ip, &["status", "--json"]).unwrap()).unwrap()
 }
 
 fn write(path: &Path, text: &str) -> String {
@@ -264,21 +183,14 @@ fn separate_servers_find_each_other_through_one_secret() {
     assert!(line.contains("there is no secret, and a data server does not make one"), "{line}");
 
     let mut mds = Server::start(&["mds", "--config", &mds]);
-    let start = Instant::now();
-    while ask(ip, &["status"]).is_err() {
-        assert!(start.elapsed() < START_TIME_MAX && mds.child.try_wait().unwrap().is_none(), "no metaserver");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("a metaserver", &mut [&mut mds], || ask(ip, &["status"]).is_ok());
     assert!(ask(ip, &["status"]).unwrap().contains("no data servers: start one with heorot ds"));
     let mut ds = Server::start(&["ds", "--config", &ds]);
     let alive = || {
         let targets = status(ip)["data_servers"][0]["targets"].clone();
         targets.as_array().is_some_and(|t| t.len() == 2 && t.iter().all(|t| t["state"] == "ok"))
     };
-    while !alive() {
-        assert!(start.elapsed() < START_TIME_MAX && ds.child.try_wait().unwrap().is_none(), "no data server");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("a data server", &mut [&mut mds, &mut ds], alive);
     assert_eq!(status(ip)["data_servers"][0]["name"], "ds7");
     assert_eq!(ds.signal(Signal::TERM), Some(0));
     assert_eq!(mds.signal(Signal::TERM), Some(0));

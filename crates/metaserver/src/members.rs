@@ -20,6 +20,8 @@ use wire::consensus::{self, Call, Procedure, Reply, Status, call, null};
 use wire::rpc::Rejection;
 use wire::xdr::{Encode, Encoder};
 
+use crate::door::{Door, DoorProgram};
+
 /// A kernel refuses at once or not at all.
 const REFUSAL_TIME_MAX: Duration = Duration::from_millis(200);
 
@@ -128,7 +130,8 @@ impl ConsensusProgram {
     }
 }
 
-/// Listens for the other metaservers on `address`, on the thread of consensus.
+/// Listens on `address`, on the thread of consensus, for the other metaservers and for machines that want to become one of
+/// the cluster's.
 ///
 /// # Errors
 /// When the address cannot be had.
@@ -136,12 +139,14 @@ pub async fn serve_members(
     replica: Replica,
     address: SocketAddr,
     key: PeerKey,
+    door: Door,
     entropy: Arc<dyn Entropy>,
 ) -> std::io::Result<Server> {
-    let gatekeeper = Gatekeeper::new(key, entropy);
+    let gatekeeper = Gatekeeper::new(key, Arc::clone(&entropy));
     let runtime = replica.runtime().clone();
-    let program = Arc::new(ConsensusProgram { replica, gatekeeper });
+    let door = Arc::new(DoorProgram::new(door, replica.clone(), entropy));
+    let programs = Programs::new(vec![Arc::new(ConsensusProgram { replica, gatekeeper }), door]);
     let metrics: Arc<Metrics> = Arc::default();
-    let server = Server::start(address, Programs::new(vec![program]), Limits::default(), metrics);
+    let server = Server::start(address, programs, Limits::default(), metrics);
     runtime.spawn(server).await.map_err(std::io::Error::other)?
 }

@@ -43,8 +43,8 @@ impl std::fmt::Debug for PeerKey {
 pub struct Peer {
     address: SocketAddr,
     program: (u32, u32),
-    key: PeerKey,
-    entropy: Arc<dyn Entropy>,
+    /// What is proved to hold when the connection is made; none: nothing.
+    proves: Option<(PeerKey, Arc<dyn Entropy>)>,
     around: Surroundings,
     connection: tokio::sync::Mutex<Current>,
 }
@@ -60,6 +60,16 @@ impl Peer {
     /// The program (number, version) at `address`. Nothing is sent yet.
     #[must_use]
     pub fn new(address: SocketAddr, program: (u32, u32), key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
+        Self::with(address, program, Some((key, entropy)))
+    }
+
+    /// The same for who is not one of the cluster yet: nothing is proved.
+    #[must_use]
+    pub fn of_a_stranger(address: SocketAddr, program: (u32, u32)) -> Self {
+        Self::with(address, program, None)
+    }
+
+    fn with(address: SocketAddr, program: (u32, u32), proves: Option<(PeerKey, Arc<dyn Entropy>)>) -> Self {
         let limits = Limits::default();
         let around = Surroundings {
             budgets: Budgets::new(&limits),
@@ -68,7 +78,7 @@ impl Peer {
             pool: BufferPool::default(),
             metrics: Arc::default(),
         };
-        Self { address, program, key, entropy, around, connection: tokio::sync::Mutex::default() }
+        Self { address, program, proves, around, connection: tokio::sync::Mutex::default() }
     }
 
     /// Where it is.
@@ -141,12 +151,13 @@ impl Peer {
 
     /// Both ends show that they hold the secret, without showing it.
     async fn prove(&self, connection: &Connection) -> Result<(), CallFailure> {
-        let nonce = self.entropy.bytes();
-        let args = hello::Args { cluster: self.key.cluster, nonce };
+        let Some((key, entropy)) = &self.proves else { return Ok(()) };
+        let nonce = entropy.bytes();
+        let args = hello::Args { cluster: key.cluster, nonce };
         let refused = |why: String| CallFailure::Connect(format!("{}: {why}", self.address));
         let hello: hello::Res = self.exchange(connection, HELLO, &args, CONNECT_TIME_MAX).await?;
         let theirs = hello.map_err(|status| refused(format!("{status:?}: is it of this cluster?")))?;
-        let secret = &self.key.secret;
+        let secret = &key.secret;
         if !hello::proof_matches(&hello::server_proof(secret, &nonce, &theirs.nonce), &theirs.proof) {
             return Err(refused("does not hold this cluster's secret".into()));
         }

@@ -31,6 +31,8 @@ const LOG_DIR: &str = "log";
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
 /// For a change of members to find a leader.
 const CHANGE_TIME_MAX: Duration = Duration::from_secs(20);
+/// A member that lives answers at once which one it is.
+const WHO_TIME_MAX: Duration = Duration::from_secs(3);
 /// Between two tries to be taken in.
 const JOIN_AGAIN: Duration = Duration::from_millis(500);
 /// Between two tries when nobody is known to lead, unless somebody is before.
@@ -389,7 +391,8 @@ impl Replica {
             Part::Voter => Request::Join(self.id, member),
             Part::Learner => Request::JoinAsLearner(self.id, member),
         };
-        let to = Member { name: address.to_owned(), address: address.to_owned() };
+        let (name, address) = (address.to_owned(), address.to_owned());
+        let to = Member { name, address, serves: String::new() };
         self.ask_who_leads(to, &request, limit).await
     }
 
@@ -402,7 +405,8 @@ impl Replica {
     /// # Errors
     /// What the group said.
     pub async fn remove_lost(&self, address: &str, lost: NodeId, limit: Duration) -> Result<(), String> {
-        let to = Member { name: address.to_owned(), address: address.to_owned() };
+        let (name, address) = (address.to_owned(), address.to_owned());
+        let to = Member { name, address, serves: String::new() };
         let asked = transport::encode(&Request::WasRemoved { id: lost, at: 0 });
         let answer = self.transport.call(&to, Channel::Requests, asked, FORWARD_TIME_MAX).await;
         if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(true)) {
@@ -427,6 +431,7 @@ impl Replica {
                     "it does not lead".to_owned()
                 }
                 Ok(Err(Refused::Elsewhere(None))) => "nobody leads".to_owned(),
+                Ok(Err(Refused::Never(why))) => return Err(why),
                 Ok(Err(Refused::Because(why))) | Err(why) => why,
             };
             if tokio::time::Instant::now() >= deadline {
@@ -458,7 +463,7 @@ impl Replica {
             };
             match refused {
                 Ok(()) => return Ok(()),
-                Err(Refused::Because(why)) => return Err(why),
+                Err(Refused::Because(why) | Refused::Never(why)) => return Err(why),
                 Err(Refused::Elsewhere(_)) if *self.is_removed.get() => return Ok(()),
                 Err(Refused::Elsewhere(_)) if tokio::time::Instant::now() >= deadline => {
                     return Err("nobody leads: too few voters can be reached".into());
@@ -477,8 +482,12 @@ impl Replica {
     /// Tells the group where this member is and how it takes part, if it does not know.
     ///
     /// # Errors
-    /// What the group said.
+    /// What the group said; that another member has the name or the address; that this member runs already, elsewhere.
     pub async fn introduce(&self, member: Member, part: Part) -> Result<(), String> {
+        if let Some(why) = self.service.clash(self.id, &member) {
+            return Err(why);
+        }
+        self.runs_nowhere_else(&member).await?;
         // A learner may have been interrupted on its way to a vote.
         let known = |standing: &Standing| {
             let votes = standing.members.iter().filter(|(.., voter)| *voter).count();
@@ -500,6 +509,26 @@ impl Replica {
             self.next_leader().await;
         }
         Ok(())
+    }
+
+    /// A member that moved is not where it was. Somebody there who is this member, too, works with a copy of its log: both
+    /// would vote.
+    async fn runs_nowhere_else(&self, member: &Member) -> Result<(), String> {
+        let standing = self.standing();
+        let before =
+            standing.members.into_iter().find(|(id, ..)| *id == self.id).map(|(_, before, _)| before);
+        let Some(before) = before.filter(|before| before.address != member.address) else { return Ok(()) };
+        let body = transport::encode(&Request::Who);
+        let answer = self.transport.call(&before, Channel::Requests, body, WHO_TIME_MAX).await;
+        match answer.map(|answer| transport::decode::<NodeId>(&answer)) {
+            Ok(Ok(id)) if id == self.id => Err(format!(
+                "this member runs already, as {:?} at {}: a directory and its copy are one member, and only one of them \
+                 may run; stop that one, or start this one as another member with an empty directory",
+                before.name, before.address
+            )),
+            // Nobody, or another member that has the address now.
+            _ => Ok(()),
+        }
     }
 
     /// Has another member lead, if this one does and there is one that lives and has what this one has; gives up after

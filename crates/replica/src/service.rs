@@ -24,7 +24,6 @@ use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
 
 /// How a command that was given to a leader ended.
-#[expect(clippy::large_enum_variant, reason = "the large one is what nearly all are")]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Proposed {
     /// Answered; whoever has applied `index` sees it.
@@ -55,6 +54,8 @@ pub(crate) enum Refused {
     Elsewhere(Option<Member>),
     /// What consensus says.
     Because(String),
+    /// What somebody has to mend first: it is of no use to ask again.
+    Never(String),
 }
 
 /// This member's consensus.
@@ -123,6 +124,7 @@ impl Service {
             }
             Request::WasRemoved { id, at } => transport::encode(&self.was_removed(id, at)),
             Request::Ask(question) => self.observer.asked(question).await,
+            Request::Who => transport::encode(&self.id),
         })
     }
 
@@ -159,9 +161,29 @@ impl Service {
 
     async fn asked_to_join(&self, id: NodeId, member: Member, part: Part) -> Result<(), Refused> {
         match self.raft.is_leader() {
-            true => self.join(id, member, part).await.map_err(Refused::Because),
+            true => match self.clash(id, &member) {
+                Some(why) => Err(Refused::Never(why)),
+                None => self.join(id, member, part).await.map_err(Refused::Because),
+            },
             false => Err(Refused::Elsewhere(self.leader())),
         }
+    }
+
+    /// Why a member cannot be of this group as it is: another one has its name or its address.
+    pub(crate) fn clash(&self, id: NodeId, member: &Member) -> Option<String> {
+        let known = self.metrics().membership_config;
+        let others = known.membership().nodes().filter(|(other, _)| **other != id);
+        let clash = |other: &Member| match (other.address == member.address, other.name == member.name) {
+            (true, _) => Some("address"),
+            (false, true) => Some("name"),
+            (false, false) => None,
+        };
+        let (what, Member { name, address, .. }) =
+            others.filter_map(|(_, other)| Some((clash(other)?, other))).next()?;
+        Some(format!(
+            "the group has a member {name:?} at {address} already; choose another {what}, or remove that one first if it \
+             is gone for good"
+        ))
     }
 
     /// Takes a member in, or notes where one is that belongs already: first as a learner, then, if it is to be one and
@@ -182,7 +204,7 @@ impl Service {
         let caught_up = self.caught_up(id).await;
         caught_up.map_err(|refused| match refused {
             Refused::Elsewhere(_) => "the leader changes".to_owned(),
-            Refused::Because(why) => why,
+            Refused::Because(why) | Refused::Never(why) => why,
         })?;
         if part == Part::Voter && self.raft.voter_ids().count() < VOTERS_MAX {
             let voter = ChangeMembers::AddVoterIds([id].into());

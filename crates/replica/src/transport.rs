@@ -103,6 +103,8 @@ pub(crate) enum Request {
         id: u64,
         at: u64,
     },
+    /// Which member is this?
+    Who,
 }
 
 /// The version of these messages; a member that speaks another is told so.

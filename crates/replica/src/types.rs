@@ -37,6 +37,8 @@ pub struct Member {
     pub name: String,
     /// Where the others reach it, for [`crate::Transport`] to understand.
     pub address: String,
+    /// Where it serves: clients mount there, and data servers register.
+    pub serves: String,
 }
 
 /// A command on its way through log and network; a copy costs nothing.

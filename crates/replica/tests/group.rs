@@ -180,7 +180,11 @@ impl Group {
 }
 
 fn member(id: u64) -> Member {
-    Member { name: format!("mds{id}"), address: format!("10.0.0.{id}:2052") }
+    Member {
+        name: format!("mds{id}"),
+        address: format!("10.0.0.{id}:2052"),
+        serves: format!("10.0.0.{id}:2049"),
+    }
 }
 
 /// All but what consensus keeps of itself: members stop one after the other.

@@ -68,7 +68,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A member as the others know it.
 #[must_use]
 pub fn named(id: Address) -> Named {
-    Named { name: format!("mds{id}"), address: id.to_string() }
+    Named { name: format!("mds{id}"), address: id.to_string(), serves: String::new() }
 }
 
 impl Member {

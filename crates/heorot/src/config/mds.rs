@@ -32,6 +32,19 @@ pub(crate) const KEYS: [&str; 17] = [
     "join",
     "service_addresses",
 ];
+/// Those that one metaserver has for itself. All others hold for the cluster, and a metaserver that joins is told them.
+pub(crate) const OWN_KEYS: [&str; 10] = [
+    "listen",
+    "data_dir",
+    "admin",
+    "secret_file",
+    "reserve",
+    "log",
+    "metadata_memory",
+    "name",
+    "consensus",
+    "join",
+];
 const EXPORT: &str = "export";
 
 /// A lease: long enough for a client to survive a slow network, short enough that its locks do not outlive it by much.

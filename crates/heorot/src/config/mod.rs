@@ -34,6 +34,17 @@ pub(crate) fn read(file: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(file).map_err(|e| ConfigError::Read { file: file.into(), why: e.to_string() })
 }
 
+/// What a metaserver's file says that holds for all metaservers of its cluster, as lines of such a file.
+pub(crate) fn shared(file: &Path) -> Result<String, ConfigError> {
+    let text = read(file)?;
+    // Says what is wrong, and where, better than what follows.
+    mds::MdsConfig::parse(file, &text)?;
+    let syntax = |why: String| ConfigError::Syntax { file: file.into(), line: 1, why };
+    let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| syntax(e.message().into()))?;
+    table.retain(|key, _| !mds::OWN_KEYS.contains(&key));
+    toml::to_string(&table).map_err(|e| syntax(e.to_string()))
+}
+
 /// A parsed file.
 pub(crate) struct Document<'a> {
     file: &'a Path,

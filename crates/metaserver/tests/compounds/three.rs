@@ -96,5 +96,5 @@ impl Three {
 }
 
 fn member(id: u64) -> Member {
-    Member { name: format!("mds{id}"), address: format!("10.0.0.{id}:2052") }
+    Member { name: format!("mds{id}"), address: format!("10.0.0.{id}:2052"), serves: String::new() }
 }

@@ -183,3 +183,27 @@ async fn leadership_goes_to_a_living_voter_or_to_the_one_that_was_named() {
     group.start(dead, false).await.ready().await.unwrap();
     group.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_an_address_and_an_id_belong_to_one_member() {
+    let mut group = Group::of(3).await;
+    let named = Member { name: "mds2".into(), ..member(4) };
+    let placed = Member { address: member(2).address, ..member(4) };
+    let fourth = group.start(4, false).await;
+    for (wrong, what) in [(named, "choose another name"), (placed, "choose another address")] {
+        let why = fourth.join(&member(3).address, wrong, Part::Voter, LIMIT).await.unwrap_err();
+        let begins = "the group has a member \"mds2\" at 10.0.0.2:2052 already; ";
+        assert!(why.starts_with(begins) && why.contains(what), "{why}");
+    }
+    assert_eq!(group.member(1).standing().members.len(), 3, "nothing was done");
+    fourth.join(&member(3).address, member(4), Part::Voter, LIMIT).await.unwrap();
+    fourth.ready().await.unwrap();
+    let renamed = Member { name: "mds1".into(), ..member(4) };
+    let why = fourth.introduce(renamed, Part::Voter).await.unwrap_err();
+    assert!(why.contains("\"mds1\" at 10.0.0.1:2052 already"), "{why}");
+
+    // Its directory is copied and started elsewhere while it runs.
+    let moved = Member { address: "10.0.0.9:2052".into(), ..member(4) };
+    let why = fourth.introduce(moved, Part::Voter).await.unwrap_err();
+    assert!(why.starts_with("this member runs already, as \"mds4\" at 10.0.0.4:2052: "), "{why}");
+}

@@ -1,0 +1,197 @@
+//! `heorot init`, `heorot join` and `heorot token`: a machine becomes the first of a cluster, or one more.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use host::SystemEntropy;
+use wire::join::Token;
+
+use crate::cli::{InitArgs, NodeJoinArgs, Role, TokenArgs};
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::knock::{self, Stranger};
+use crate::node_dir::{self as node, CONSENSUS_PORT, DS_FILE, KIND, MDS_FILE, Plan, SECRET_FILE};
+use crate::secret::Secret;
+
+/// Long enough to set up a rack, short enough that what stays in a shell's history is of no use.
+const TOKEN_VALID: Duration = Duration::from_secs(24 * 3600);
+/// A machine of the same network answers at once, or does not live.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// `heorot init`.
+pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
+    if !args.node.roles.contains(&Role::Mds) {
+        return Err(Failure::new("the first node of a cluster is a metaserver; add mds to --role"));
+    }
+    let plan = Plan::new(&args.node, node::own_address)?;
+    refuse_a_node(&plan.dir)?;
+    plan.check_addresses()?;
+    let mut settings = toml::Table::new();
+    if !args.service_addresses.is_empty() {
+        let all: Vec<_> = args.service_addresses.iter().map(|address| address.to_string().into()).collect();
+        settings.insert("service_addresses".into(), toml::Value::Array(all));
+    }
+    if args.no_root_squash {
+        let everybody = [("clients", "*"), ("squash", "none")];
+        let export: toml::Table =
+            everybody.map(|(key, value)| (key.to_owned(), value.into())).into_iter().collect();
+        settings.insert("export".into(), toml::Value::Array(vec![export.into()]));
+    }
+    let mds = plan.mds_toml(None, settings)?;
+    let ds = plan.data_server.then(|| plan.ds_toml(&[plan.serves().to_string()])).transpose()?;
+
+    let mut dir = DataDir::open(&plan.dir, KIND)?;
+    let secret = Secret::create(&plan.dir.join(SECRET_FILE), &SystemEntropy)?;
+    write(&plan, Some(&mds), ds.as_deref())?;
+    dir.claim(&secret.cluster(), None)?;
+
+    let dir = plan.dir.display();
+    let token = secret.token(now_s() + TOKEN_VALID.as_secs());
+    println!(
+        "cluster {} begins in {dir}: {:?} at {}, {}",
+        crate::secret::hex(&secret.cluster()),
+        plan.name,
+        plan.address,
+        plan.roles()
+    );
+    println!("\nrun it, here:\n\n    heorot run {dir}\n");
+    println!("and, on each other machine, within a day (`heorot token {dir}` prints another token):\n");
+    println!("    heorot join {token} {}\n", plan.consensus());
+    println!(
+        "The token lets a machine in, which can then read and change every file: keep it as you keep a password."
+    );
+    if !args.no_root_squash && !plan.address.is_loopback() {
+        println!(
+            "Clients' root becomes nobody, and a new volume is root's: see [[export]] in {dir}/{MDS_FILE}, or begin \
+             with --no-root-squash."
+        );
+    }
+    Ok(())
+}
+
+/// `heorot join`.
+pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
+    // Whatever is wrong here is found before anybody is asked.
+    let token: Token = args.token.parse()?;
+    let member = resolve(&args.member)?;
+    let dir = std::path::absolute(&args.node.dir)?;
+    if let Some(cluster) = DataDir::look(&dir)? {
+        return Err(if cluster == crate::secret::hex(&token.cluster) {
+            Failure::new(format!(
+                "{0}: is a node of this cluster already; run it: heorot run {0}",
+                dir.display()
+            ))
+        } else {
+            a_node_already(&dir, &cluster)
+        });
+    }
+    let plan = Plan::new(&args.node, || way_to(member))?;
+    plan.check_addresses()?;
+
+    let refused = |why: knock::Outside| Failure::new(format!("not joined by {member}: {why}"));
+    let greeted = knock::hello(member, &token, Stranger::now()).await.map_err(refused)?;
+    let (consensus, data) =
+        (plan.metaserver.then(|| plan.consensus()), plan.data_server.then(|| plan.data()));
+    let told = greeted.enter(&plan.name, consensus, data).await.map_err(refused)?;
+    let settings = told.settings.parse::<toml::Table>().map_err(|e| {
+        Failure::new(format!(
+            "{member} sent settings that cannot be read: {}; is it of this version?",
+            e.message()
+        ))
+    })?;
+    let mds = plan.metaserver.then(|| plan.mds_toml(Some(member), settings)).transpose()?;
+    let mut metaservers = told.metaservers;
+    if plan.metaserver {
+        metaservers.push(plan.serves().to_string());
+    }
+    let ds = plan.data_server.then(|| plan.ds_toml(&metaservers)).transpose()?;
+
+    let mut dir = DataDir::open(&plan.dir, KIND)?;
+    let secret = Secret::receive(told.secret, &plan.dir.join(SECRET_FILE))?;
+    write(&plan, mds.as_deref(), ds.as_deref())?;
+    dir.claim(&secret.cluster(), None)?;
+
+    let dir = plan.dir.display();
+    println!(
+        "joined cluster {} in {dir}: {:?} at {}, {}",
+        crate::secret::hex(&secret.cluster()),
+        plan.name,
+        plan.address,
+        plan.roles()
+    );
+    println!("\nrun it, here:\n\n    heorot run {dir}");
+    Ok(())
+}
+
+/// `heorot token`.
+pub(crate) fn token(args: &TokenArgs) -> Result<(), Failure> {
+    let path = args.dir.join(SECRET_FILE);
+    let secret = Secret::read(&path)?.ok_or_else(|| {
+        Failure::new(format!(
+            "{}: there is no such file; name the directory of a node of the cluster",
+            path.display()
+        ))
+    })?;
+    println!("{}", secret.token(now_s() + args.valid.as_secs()));
+    Ok(())
+}
+
+fn refuse_a_node(dir: &Path) -> Result<(), Failure> {
+    match DataDir::look(dir)? {
+        Some(cluster) => Err(a_node_already(dir, &cluster)),
+        None => Ok(()),
+    }
+}
+
+fn a_node_already(dir: &Path, cluster: &str) -> Failure {
+    Failure::new(format!(
+        "{0}: belongs to cluster {cluster} already; run what is there (heorot run {0}), or name another directory with --dir",
+        dir.display()
+    ))
+}
+
+/// The secret is there; its owner's files follow.
+fn write(plan: &Plan, mds: Option<&str>, ds: Option<&str>) -> Result<(), Failure> {
+    for (name, text) in [(MDS_FILE, mds), (DS_FILE, ds)] {
+        let path = plan.dir.join(name);
+        match text {
+            Some(text) => node::write(&path, text)?,
+            // Of a try before this one, with other roles.
+            None => drop(std::fs::remove_file(path)),
+        }
+    }
+    Ok(())
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Where a member is: an address or a host name, with or without a port.
+fn resolve(text: &str) -> Result<SocketAddr, Failure> {
+    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, CONSENSUS_PORT));
+    }
+    let with_port = if text.contains(':') { text.to_owned() } else { format!("{text}:{CONSENSUS_PORT}") };
+    let wrong = |why: String| {
+        Failure::new(format!(
+            "{text}: {why}; name a metaserver of the cluster, such as 10.0.0.1 or 10.0.0.1:{CONSENSUS_PORT}"
+        ))
+    };
+    let mut found = with_port.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
+    found.next().ok_or_else(|| wrong("has no address".into()))
+}
+
+/// This machine's address on the way to a member; whether somebody is there at all.
+fn way_to(member: SocketAddr) -> Result<IpAddr, Failure> {
+    let stream = TcpStream::connect_timeout(&member, CONNECT_TIME_MAX).and_then(|stream| stream.local_addr());
+    let address = stream.map_err(|e| {
+        Failure::new(format!(
+            "not joined by {member}: no connection: {e}; does heorot run there, is that a metaserver's address, and does \
+             no firewall stand before it?"
+        ))
+    })?;
+    Ok(address.ip())
+}

@@ -1,0 +1,67 @@
+//! `heorot run`: everything that a node's directory says, each server a process of its own. So a metaserver whose disk
+//! fails takes no data server with it.
+
+use crate::cli::RunArgs;
+use crate::config;
+use crate::config::mds::MdsConfig;
+use crate::data_dir::DataDir;
+use crate::failure::Failure;
+use crate::node_dir::{DS_FILE, KIND, MDS_FILE};
+use crate::signals::{Hangups, Signals};
+use crate::supervisor::{Part, Supervisor};
+use crate::up::mount_commands;
+
+/// `heorot run`.
+pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
+    let (signals, hangups) = (Signals::catch()?, Hangups::catch()?);
+    if DataDir::look(&args.dir)?.is_none() {
+        return Err(Failure::new(format!(
+            "{}: is no node's directory; make a cluster there with heorot init, or join one with heorot join",
+            args.dir.display()
+        )));
+    }
+    let dir = DataDir::open(&args.dir, KIND)?;
+    let (mds, ds) = (dir.path().join(MDS_FILE), dir.path().join(DS_FILE));
+    let mut mount = None;
+    let mut parts = Vec::new();
+    // The metaserver first; and it is the first to be stopped.
+    if mds.exists() {
+        let config = MdsConfig::parse(&mds, &config::read(&mds)?)?;
+        let group = config.group.as_ref();
+        mount = Some(match group {
+            Some(group) if config.listen.ip().is_unspecified() => {
+                let ip = config.service_addresses.first().copied().unwrap_or(group.consensus.ip());
+                (ip, config.listen.port()).into()
+            }
+            _ => config.listen,
+        });
+        parts.push(Part { name: "mds".into(), role: "mds", config: mds });
+    }
+    if ds.exists() {
+        parts.push(Part { name: "ds".into(), role: "ds", config: ds });
+    }
+    if parts.is_empty() {
+        return Err(Failure::new(format!(
+            "{}: has neither {MDS_FILE} nor {DS_FILE}; bring them back from a copy",
+            dir.path().display()
+        )));
+    }
+    let mut supervisor = Supervisor::default();
+    for part in parts {
+        supervisor.start(part)?;
+    }
+    let serve = async {
+        supervisor.all_ready().await?;
+        if let Some(mount) = mount {
+            mount_commands(mount).iter().for_each(|command| println!("{command}"));
+        }
+        println!("ready");
+        supervisor.watch(Some(hangups)).await
+    };
+    let outcome = tokio::select! {
+        () = signals.stop() => Ok(()),
+        outcome = serve => outcome,
+    };
+    supervisor.stop().await;
+    outcome
+}

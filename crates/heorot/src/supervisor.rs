@@ -1,0 +1,252 @@
+//! Servers as processes of their own, below one parent: started, started again when they were killed, and ended with it.
+//!
+//! ```text
+//! parent ── stdin, a pipe that is never written ──▶ child: its end is the parent's end, and it stops
+//!        ◀── stdout: "ready" ──────────────────────
+//!        ── SIGTERM, SIGHUP ───────────────────────▶
+//! ```
+//!
+//! Children are in process groups of their own: Ctrl-C is for the parent, which then ends them in order.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+use crate::signals::Hangups;
+
+/// What a child says on its standard output when it serves.
+const READY: &str = "ready";
+/// Before a server is started again; twice as long each time that it did not live for long.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
+/// A server that lived for so long was not ended by what it was started with.
+const LIVED: Duration = Duration::from_secs(60);
+/// A server stops in less, or hangs.
+const STOP_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// Of a child: it serves.
+pub(crate) fn say_ready() {
+    // A parent that is gone is noticed by its end of standard input.
+    let _ = writeln!(std::io::stdout(), "{READY}");
+}
+
+/// A server to run.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    /// For people: it stands before each line that the server logs.
+    pub name: String,
+    /// The command that runs it: "mds" or "ds".
+    pub role: &'static str,
+    pub config: PathBuf,
+}
+
+/// A server and its process.
+struct Server {
+    part: Part,
+    pid: Option<Pid>,
+    began: Instant,
+    /// It has been ready, once at least.
+    proven: bool,
+    pause: Duration,
+    again_at: Option<Instant>,
+}
+
+enum Event {
+    Ready(usize, Pid),
+    Ended(usize, Pid, std::io::Result<ExitStatus>),
+}
+
+/// All servers of one parent.
+pub(crate) struct Supervisor {
+    servers: Vec<Server>,
+    tell: mpsc::UnboundedSender<Event>,
+    events: mpsc::UnboundedReceiver<Event>,
+}
+
+impl Default for Supervisor {
+    fn default() -> Self {
+        let (tell, events) = mpsc::unbounded_channel();
+        Self { servers: vec![], tell, events }
+    }
+}
+
+impl Supervisor {
+    /// Starts one more. They are stopped in the order in which they were started.
+    pub(crate) fn start(&mut self, part: Part) -> Result<(), Failure> {
+        let index = self.servers.len();
+        let (pid, began) = (Some(self.spawn(index, &part)?), Instant::now());
+        self.servers.push(Server { part, pid, began, proven: false, pause: AGAIN_AFTER, again_at: None });
+        Ok(())
+    }
+
+    /// The process of each server that runs.
+    pub(crate) fn pids(&self) -> Vec<(String, Option<i32>)> {
+        self.servers
+            .iter()
+            .map(|s| (s.part.name.clone(), s.pid.map(|pid| pid.as_raw_nonzero().get())))
+            .collect()
+    }
+
+    fn spawn(&self, index: usize, part: &Part) -> Result<Pid, Failure> {
+        let failed = |e: std::io::Error| Failure::new(format!("{}: cannot be started: {e}", part.name));
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut child = Command::new(program)
+            .args([part.role, "--part", &part.name, "--config"])
+            .arg(&part.config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let pid = pid.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+        let tell = self.tell.clone();
+        tokio::spawn(async move { follow(index, pid, &mut child, &tell).await });
+        Ok(pid)
+    }
+
+    /// Returns when all of them serve.
+    ///
+    /// # Errors
+    /// When one ends before it ever served: it has said why.
+    pub(crate) async fn all_ready(&mut self) -> Result<(), Failure> {
+        while !self.servers.iter().all(|server| server.proven) {
+            self.step().await?;
+        }
+        Ok(())
+    }
+
+    /// Starts again who is killed, until all of them were stopped.
+    pub(crate) async fn watch(&mut self, mut hangups: Option<Hangups>) -> Result<(), Failure> {
+        while self.servers.iter().any(|server| server.pid.is_some() || server.again_at.is_some()) {
+            let hangup = async {
+                match &mut hangups {
+                    Some(hangups) => hangups.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                outcome = self.step() => outcome?,
+                () = hangup => self.servers.iter().for_each(|server| server.send(Signal::HUP)),
+            }
+        }
+        Err(Failure::new("all servers were stopped"))
+    }
+
+    /// What happens next. Safe to give up at any moment.
+    async fn step(&mut self) -> Result<(), Failure> {
+        let again = self.servers.iter().filter_map(|server| server.again_at).min();
+        let wait = async {
+            match again {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            Some(event) = self.events.recv() => self.note(event),
+            () = wait => self.start_again(),
+        }
+    }
+
+    fn start_again(&mut self) -> Result<(), Failure> {
+        for index in 0..self.servers.len() {
+            if self.servers[index].again_at.is_some_and(|at| at <= Instant::now()) {
+                let pid = self.spawn(index, &self.servers[index].part)?;
+                let server = &mut self.servers[index];
+                (server.pid, server.began, server.again_at) = (Some(pid), Instant::now(), None);
+                tracing::info!(server = %server.part.name, pid = pid.as_raw_nonzero(), "started again");
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, event: Event) -> Result<(), Failure> {
+        let (index, pid, ended) = match event {
+            Event::Ready(index, pid) => (index, pid, None),
+            Event::Ended(index, pid, status) => (index, pid, Some(status)),
+        };
+        let server = &mut self.servers[index];
+        if server.pid != Some(pid) {
+            return Ok(());
+        }
+        let Some(status) = ended else {
+            server.proven = true;
+            return Ok(());
+        };
+        server.pid = None;
+        let name = &server.part.name;
+        let status =
+            status.map_err(|e| Failure::new(format!("{name}: its process cannot be waited for: {e}")))?;
+        let pid = pid.as_raw_nonzero();
+        if status.success() {
+            // Somebody wanted that.
+            let (role, config) = (server.part.role, server.part.config.display());
+            tracing::warn!(server = %name, "stopped; start it again with: heorot {role} --config {config}");
+            server.proven = true;
+            return Ok(());
+        }
+        if !server.proven && status.code().is_some() {
+            return Err(Failure::new(format!("{name} could not be started: its own line, above, says why")));
+        }
+        server.pause = if server.began.elapsed() > LIVED { AGAIN_AFTER } else { server.pause };
+        tracing::warn!(server = %name, pid, %status, "ended; it is started again in {:?}", server.pause);
+        server.again_at = Some(Instant::now() + server.pause);
+        server.pause = (2 * server.pause).min(AGAIN_AFTER_MAX);
+        Ok(())
+    }
+
+    /// Ends all, those first that were started first: metaservers would otherwise find their data servers dead while
+    /// clients still ask. Those of one role are ended together.
+    pub(crate) async fn stop(mut self) {
+        self.servers.iter_mut().for_each(|server| server.again_at = None);
+        for role in ["mds", "ds"] {
+            let ours = |server: &&Server| server.part.role == role;
+            self.servers.iter().filter(ours).for_each(|server| server.send(Signal::TERM));
+            let ended = async {
+                while self.servers.iter().any(|server| server.part.role == role && server.pid.is_some()) {
+                    match self.events.recv().await {
+                        Some(Event::Ended(index, ..)) => self.servers[index].pid = None,
+                        Some(Event::Ready(..)) => {}
+                        None => return,
+                    }
+                }
+            };
+            if tokio::time::timeout(STOP_TIME_MAX, ended).await.is_err() {
+                for server in self.servers.iter().filter(ours).filter(|server| server.pid.is_some()) {
+                    tracing::warn!(server = %server.part.name, "does not end, and is killed; nothing acknowledged is lost");
+                    server.send(Signal::KILL);
+                }
+            }
+        }
+    }
+}
+
+impl Server {
+    fn send(&self, signal: Signal) {
+        // It may have ended a moment ago.
+        let _ = self.pid.map(|pid| kill_process(pid, signal));
+    }
+}
+
+/// Tells what a child does, to its end.
+async fn follow(index: usize, pid: Pid, child: &mut Child, tell: &mpsc::UnboundedSender<Event>) {
+    // Held, so that it ends with us.
+    let _stdin = child.stdin.take();
+    if let Some(stdout) = child.stdout.take() {
+        let mut lines = BufReader::new(stdout).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if line == READY {
+                let _ = tell.send(Event::Ready(index, pid));
+            }
+        }
+    }
+    let _ = tell.send(Event::Ended(index, pid, child.wait().await));
+}

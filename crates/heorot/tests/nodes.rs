@@ -1,0 +1,252 @@
+//! A cluster of several machines, as a person sets it up: each machine is a loopback address and a directory.
+
+mod process;
+#[path = "nodes/up_group.rs"]
+mod up_group;
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use process::{ADMIN_PORT, PORT, Server, heorot, own_ip, refusal, status, wait_until};
+use rustix::process::Signal;
+
+/// One machine.
+struct Machine {
+    ip: Ipv4Addr,
+    dir: PathBuf,
+    name: &'static str,
+}
+
+impl Machine {
+    fn new(lab: &Path, name: &'static str) -> Self {
+        Self { ip: own_ip(), dir: lab.join(name), name }
+    }
+
+    /// What is said of it with every command.
+    fn words(&self) -> Vec<String> {
+        let (dir, ip) = (self.dir.display(), self.ip);
+        let text = format!("--dir {dir} --address {ip} --name {} --admin {ip}:{ADMIN_PORT}", self.name);
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn command(&self, words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).chain(self.words()).collect()
+    }
+
+    fn init(&self) -> String {
+        done(&self.command(&["init"]))
+    }
+
+    fn join(&self, token: &str, other: &Machine, more: &[&str]) -> Vec<String> {
+        let member = other.consensus().to_string();
+        self.command(&[&["join", token, &member], more].concat())
+    }
+
+    fn consensus(&self) -> SocketAddr {
+        (self.ip, PORT + 3).into()
+    }
+
+    fn run(&self) -> Server {
+        Server::start(&["run", &self.dir.display().to_string()])
+    }
+
+    fn token(&self) -> String {
+        done(&["token".to_owned(), self.dir.display().to_string()]).trim().to_owned()
+    }
+
+    fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.join(name)).unwrap()
+    }
+
+    fn exists(&self) -> bool {
+        self.dir.exists()
+    }
+}
+
+/// Runs to its end, which must be a good one.
+fn done(args: &[String]) -> String {
+    let Output { status, stdout, stderr } =
+        heorot(&args.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(status.success() && stderr.is_empty(), "{args:?}: {stderr}");
+    String::from_utf8(stdout).unwrap()
+}
+
+/// The word after `heorot join` in what `heorot init` says.
+fn said_token(said: &str) -> &str {
+    said.split_once("heorot join ").and_then(|(_, rest)| rest.split(' ').next()).unwrap()
+}
+
+#[test]
+fn three_machines_become_a_cluster_by_one_line_each() {
+    let lab = tempfile::tempdir().unwrap();
+    let [ash, elm, oak, fir] = ["ash", "elm", "oak", "fir"].map(|name| Machine::new(lab.path(), name));
+    let said = ash.init();
+    assert!(said.contains(&format!("heorot run {}\n", ash.dir.display())), "{said}");
+    // What a person changes in the first one's file, those that join are told.
+    let changed =
+        ash.file("mds.toml") + "[[export]]\nclients = \"127.0.0.0/8\"\nsecure = false\nsquash = \"none\"\n";
+    std::fs::write(ash.dir.join("mds.toml"), changed.replace("# lease_seconds = 30", "lease_seconds = 20"))
+        .unwrap();
+    let mut first = ash.run();
+    let mount = format!("mount -t nfs -o vers=4.2,port={PORT} {}:/ /mnt\n", ash.ip);
+    assert!(first.ready().contains(&mount));
+
+    let token = said_token(&said);
+    let said = done(&elm.join(token, &ash, &[]));
+    assert!(said.starts_with("joined cluster ") && said.contains("heorot run "), "{said}");
+    for line in ["lease_seconds = 20", "clients = \"127.0.0.0/8\""] {
+        assert!(elm.file("mds.toml").contains(line), "{}", elm.file("mds.toml"));
+    }
+    let mut second = elm.run();
+    second.ready();
+    // By another member, with another token.
+    done(&oak.join(&ash.token(), &elm, &[]));
+    let mut third = oak.run();
+    third.ready();
+    done(&fir.join(token, &oak, &["--role", "ds"]));
+    assert!(!fir.dir.join("mds.toml").exists());
+    let mut fourth = fir.run();
+    fourth.ready();
+
+    // Each metaserver knows all data servers, also those that were there before it.
+    let everyone = |machine: &Machine| {
+        let status = status(machine.ip);
+        let ok = |server: &serde_json::Value| server["targets"][0]["state"] == "ok";
+        let voters =
+            status["metaservers"].as_array().unwrap().iter().filter(|m| m["role"] != "learner").count();
+        voters == 3 && status["data_servers"].as_array().unwrap().iter().filter(|s| ok(s)).count() == 4
+    };
+    let mut all = [&mut first, &mut second, &mut third, &mut fourth];
+    wait_until("everybody knows everybody", &mut all, || [&ash, &elm, &oak].into_iter().all(everyone));
+
+    // Names, addresses and directories are given once.
+    let again = Machine { name: "elm", ..Machine::new(lab.path(), "again") };
+    let line = refusal(&again.join(token, &ash, &["--role", "mds"]));
+    let expected = format!(
+        "not joined by {}: there is a metaserver \"elm\" already, at {}; choose another one with --name",
+        ash.consensus(),
+        elm.consensus()
+    );
+    assert!(line.starts_with(&expected), "{line}");
+    let line = refusal(&again.join(token, &ash, &["--role", "ds"]));
+    assert!(line.contains("there is a data server \"elm\" already"), "{line}");
+    assert!(!again.exists(), "nothing was written");
+    let line = refusal(&elm.join(token, &ash, &[]));
+    assert!(
+        line.ends_with(&format!(
+            "is a node of this cluster already; run it: heorot run {}",
+            elm.dir.display()
+        ))
+    );
+    let line = refusal(&["run".to_owned(), elm.dir.display().to_string()]);
+    assert!(line.contains(&format!("already in use by process {}", second.child.id())), "{line}");
+
+    for server in [&mut fourth, &mut third, &mut second, &mut first] {
+        assert_eq!(server.signal(Signal::TERM), Some(0));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
+    let lab = tempfile::tempdir().unwrap();
+    let [ash, elm, oak] = ["ash", "elm", "oak"].map(|name| Machine::new(lab.path(), name));
+    let token = said_token(&ash.init()).to_owned();
+    let other = said_token(&oak.init()).to_owned();
+    let not_joined = |args: &[String]| {
+        let line = refusal(args);
+        assert!(!elm.exists(), "nothing was written: {line}");
+        line
+    };
+
+    let line = not_joined(&elm.join(&token, &ash, &[]));
+    assert!(line.contains("Connection refused") && line.contains("does heorot run there"), "{line}");
+    let line = not_joined(&elm.command(&["join", &token, "no-such-host.invalid"]));
+    assert!(
+        line.starts_with("no-such-host.invalid: ") && line.contains("name a metaserver of the cluster"),
+        "{line}"
+    );
+    let mut server = ash.run();
+    server.ready();
+
+    let line = not_joined(&elm.join(&other, &ash, &[]));
+    assert!(line.contains("the join token is of another cluster"), "{line}");
+    let typo = token.replace(&token[20..22], if &token[20..22] == "00" { "11" } else { "00" });
+    let line = not_joined(&elm.join(&typo, &ash, &[]));
+    assert!(line.starts_with("there is a mistake in this join token"), "{line}");
+    let line = not_joined(&elm.join(&ash.consensus().to_string(), &ash, &[]));
+    assert!(line.starts_with("this is no join token"), "{line}");
+    let expired = ["token", &ash.dir.display().to_string(), "--valid", "0s"].map(str::to_owned);
+    let expired = done(&expired).trim().to_owned();
+    std::thread::sleep(std::time::Duration::from_millis(1100)); // tokens end at full seconds
+    let line = not_joined(&elm.join(&expired, &ash, &[]));
+    assert!(
+        line.contains("the join token expired ") && line.contains("`heorot token` on a node prints"),
+        "{line}"
+    );
+    let mounts = format!("{}:{PORT}", ash.ip);
+    let line = not_joined(&elm.command(&["join", &token, &mounts]));
+    assert!(line.contains("does not take machines in; name a metaserver's `consensus` address"), "{line}");
+    let line = not_joined(&elm.command(&["join", &token, &format!("{}:{ADMIN_PORT}", ash.ip)]));
+    assert!(line.contains("does not answer as heorot does"), "{line}");
+    let taken = TcpListener::bind((elm.ip, PORT + 1)).unwrap();
+    let line = not_joined(&elm.join(&token, &ash, &[]));
+    assert!(line.starts_with(&format!("{}:{} is taken; ", elm.ip, PORT + 1)), "{line}");
+    drop(taken);
+    let foreign = Machine { ip: [10, 77, 255, 254].into(), ..Machine::new(lab.path(), "elm") };
+    let line = not_joined(&foreign.join(&token, &ash, &[]));
+    assert!(line.contains("is not an address of this machine") && line.ends_with("with --address"), "{line}");
+
+    // Ctrl-C while the member does not answer; then it does.
+    let silent = TcpListener::bind((elm.ip, 999 + PORT)).unwrap();
+    let member = silent.local_addr().unwrap().to_string();
+    let args = elm.command(&["join", &token, &member]);
+    let mut waits = Server::start(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let _asked = silent.accept().unwrap();
+    assert_eq!(waits.signal(Signal::INT), None, "ended by the signal");
+    assert!(!elm.exists());
+    done(&elm.join(&token, &ash, &[]));
+    assert_eq!(server.signal(Signal::TERM), Some(0));
+}
+
+#[test]
+fn a_directory_is_one_node_of_one_cluster() {
+    let lab = tempfile::tempdir().unwrap();
+    let [ash, elm] = ["ash", "elm"].map(|name| Machine::new(lab.path(), name));
+    let line = refusal(&["run".to_owned(), ash.dir.display().to_string()]);
+    assert!(line.ends_with(
+        "is no node's directory; make a cluster there with heorot init, or join one with heorot join"
+    ));
+    ash.init();
+    let secret = ash.file("secret");
+    let line = refusal(&ash.command(&["init"]));
+    assert!(
+        line.contains(": belongs to cluster ") && line.contains("already; run what is there (heorot run"),
+        "{line}"
+    );
+    assert_eq!(ash.file("secret"), secret);
+    let token = said_token(&elm.init()).to_owned();
+    let line = refusal(&ash.join(&token, &elm, &[]));
+    assert!(line.contains(": belongs to cluster "), "{line}");
+    assert_eq!(ash.file("secret"), secret);
+
+    let home = lab.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(home.join("thesis.tex"), "…").unwrap();
+    let line = refusal(&Machine { dir: home.clone(), ..Machine::new(lab.path(), "home") }.command(&["init"]));
+    assert!(line.contains("not a directory of heorot (it holds \"thesis.tex\")"), "{line}");
+    assert_eq!(std::fs::read_dir(&home).unwrap().count(), 1);
+    let line = refusal(
+        &Machine { dir: home.join("thesis.tex/a"), ..Machine::new(lab.path(), "a") }.command(&["init"]),
+    );
+    assert!(line.contains("thesis.tex/a") && line.contains("cannot read: Not a directory"), "{line}");
+    let line = refusal(&Machine::new(lab.path(), "b").command(&["init", "--role", "ds"]));
+    assert!(line.starts_with("the first node of a cluster is a metaserver"), "{line}");
+
+    // One letter is wrong in the file that a person has changed.
+    let text = ash.file("mds.toml").replace("\nlisten", "\nlistn");
+    std::fs::write(ash.dir.join("mds.toml"), text).unwrap();
+    let line = refusal(&["run".to_owned(), ash.dir.display().to_string()]);
+    assert!(line.contains("there is no key `listn`; did you mean `listen`?"), "{line}");
+}

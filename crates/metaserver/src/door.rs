@@ -1,0 +1,340 @@
+//! The door of a cluster: a machine that holds a join token is told the cluster's secret, unless something is wrong that
+//! is better mended first.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::{Clock, Entropy, SystemClock};
+use namespace::{DataServer, read};
+use nfs::{Answer, Connection, ConnectionId, Program};
+use replica::{Member, Replica};
+use wire::join::{
+    self, Call, Nonce, PROTOCOL, Procedure, Refusal, Reply, Token, client_proof, enter, hello, null,
+    proof_matches, seal, server_proof,
+};
+use wire::rpc::Rejection;
+use wire::xdr::{Encode, Encoder};
+
+/// Clocks that are kept by NTP differ by milliseconds. Nothing that is promised hangs on them (leases run by each
+/// machine's own monotonic clock), but whoever leads gives files their times, and a change of leaders must not be seen by
+/// make(1). Seconds apart, a clock is not kept at all.
+pub const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5);
+/// A name is for people; this fits a table.
+const NAME_BYTES_MAX: usize = 64;
+
+/// What the door knows of its cluster.
+pub struct Door {
+    /// The cluster's id.
+    pub cluster: [u8; 16],
+    /// The cluster's secret, which is given out.
+    pub secret: [u8; 32],
+    /// The key that the keys of tokens are derived from.
+    pub tokens: [u8; 32],
+    /// Our version, for people.
+    pub version: &'static str,
+    /// What all metaservers have in common, as lines of a configuration file.
+    pub settings: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+/// The program that machines call.
+pub(crate) struct DoorProgram {
+    door: Door,
+    replica: Replica,
+    entropy: Arc<dyn Entropy>,
+    clock: SystemClock,
+    /// Between HELLO and ENTER.
+    greeted: Arc<Mutex<HashMap<ConnectionId, Greeted>>>,
+}
+
+#[derive(Clone)]
+struct Greeted {
+    token: Token,
+    client: Nonce,
+    server: Nonce,
+}
+
+impl Program for DoorProgram {
+    fn number(&self) -> u32 {
+        join::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        join::VERSION..=join::VERSION
+    }
+
+    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+        Box::pin(async move {
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments =
+                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let peer = call.connection.peer();
+            let refused = |line: String| {
+                tracing::warn!(%peer, "a machine that wants to join is refused: {line}");
+                Refusal { line: line.into() }
+            };
+            let reply = match arguments {
+                Call::Null(_) => Reply::Null(null::Res {}),
+                Call::Hello(args) => Reply::Hello(match self.hello(&call.connection, &args) {
+                    Ok(welcome) => hello::Res::Welcome(welcome),
+                    Err(line) => hello::Res::Refused(refused(line)),
+                }),
+                Call::Enter(args) => Reply::Enter(match self.enter(call.connection.id(), &args) {
+                    Ok(entered) => enter::Res::Entered(entered),
+                    Err(line) => enter::Res::Refused(refused(line)),
+                }),
+            };
+            let mut encoder = Encoder::default();
+            reply.encode(&mut encoder);
+            Ok(encoder.finish())
+        })
+    }
+}
+
+impl DoorProgram {
+    pub(crate) fn new(door: Door, replica: Replica, entropy: Arc<dyn Entropy>) -> Self {
+        Self { door, replica, entropy, clock: SystemClock::default(), greeted: Arc::default() }
+    }
+
+    fn hello(&self, connection: &Arc<Connection>, args: &hello::Args) -> Result<hello::ResOk, String> {
+        let wall = self.clock.wall();
+        let now_ms = wall.seconds.unsigned_abs() * 1000 + u64::from(wall.nanoseconds) / 1_000_000;
+        greetable(args, &self.door.cluster, self.door.version, now_ms)?;
+        let token = Token::new(self.door.cluster, &self.door.tokens, args.expires);
+        let (client, server) = (args.nonce, self.entropy.bytes());
+        let proof = server_proof(&token.proof_key(), &client, &server);
+        self.greet(connection, Greeted { token, client, server });
+        Ok(hello::ResOk { nonce: server, proof })
+    }
+
+    /// Notes it, and sees to it that it is forgotten with the connection.
+    fn greet(&self, connection: &Arc<Connection>, greeted: Greeted) {
+        let id = connection.id();
+        let known = self.greeted.lock().map(|mut all| all.insert(id, greeted).is_some());
+        if let Ok(false) = known {
+            let (connection, all) = (Arc::clone(connection), Arc::clone(&self.greeted));
+            tokio::spawn(async move {
+                connection.ended().await;
+                if let Ok(mut all) = all.lock() {
+                    all.remove(&id);
+                }
+            });
+        }
+    }
+
+    fn enter(&self, id: ConnectionId, args: &enter::Args) -> Result<enter::ResOk, String> {
+        let greeted = self.greeted.lock().ok().and_then(|all| all.get(&id).cloned());
+        let Greeted { token, client, server } = greeted.ok_or("ENTER comes after HELLO")?;
+        let key = token.proof_key();
+        if !proof_matches(&client_proof(&key, &client, &server), &args.proof) {
+            return Err("the join token is not one of this cluster".into());
+        }
+        let standing = self.replica.standing();
+        if !standing.members.iter().any(|(member, ..)| *member == standing.id) {
+            return Err("this metaserver is not one of its group yet; ask another one".into());
+        }
+        let members: Vec<Member> = standing.members.into_iter().map(|(_, member, _)| member).collect();
+        let view = self.replica.view().map_err(|e| format!("the metaserver's store: {e}"))?;
+        let servers = read::data_servers(&*view).map_err(|e| format!("the metaserver's store: {e}"))?;
+        let wanted = Wanted::new(args)?;
+        wanted.is_free(&members, &servers)?;
+        let (sealed, tag) = seal::seal(&key, &client, &server, &self.door.secret);
+        tracing::info!(name = %wanted.name, consensus = ?wanted.consensus, data = ?wanted.data, "let in by a join token");
+        let settings = if wanted.consensus.is_some() { (self.door.settings)() } else { String::new() };
+        let metaservers = members.into_iter().map(|member| Bytes::from(member.serves)).collect();
+        Ok(enter::ResOk { sealed, tag, metaservers, settings: settings.into() })
+    }
+}
+
+/// What can be said before the machine has proved anything: nothing that is secret.
+fn greetable(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u64) -> Result<(), String> {
+    if args.cluster != *cluster {
+        return Err(
+            "the join token is of another cluster; `heorot token` on a node of this one prints its".into()
+        );
+    }
+    if args.protocol != PROTOCOL {
+        let theirs = String::from_utf8_lossy(&args.version);
+        return Err(format!(
+            "heorot {theirs} on this machine speaks protocol {}, and heorot {version} of the cluster protocol \
+             {PROTOCOL}; install the cluster's version",
+            args.protocol
+        ));
+    }
+    // Before the token's end, which a wrong clock would have wrong.
+    if args.clock_ms.abs_diff(now_ms) > CLOCKS_DIFFER_MAX.as_millis() as u64 {
+        let which = if args.clock_ms > now_ms { "ahead of" } else { "behind" };
+        let seconds = args.clock_ms.abs_diff(now_ms) / 1000;
+        return Err(format!(
+            "the clock of this machine is {} {which} the cluster's; set it (chronyd or systemd-timesyncd keep it right)",
+            duration(seconds)
+        ));
+    }
+    if args.expires.saturating_mul(1000) < now_ms {
+        let ago = duration(now_ms / 1000 - args.expires);
+        return Err(format!("the join token expired {ago} ago; `heorot token` on a node prints another one"));
+    }
+    Ok(())
+}
+
+fn duration(seconds: u64) -> String {
+    match (seconds / 86_400, seconds / 3600, seconds / 60) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
+        (days, hours, _) => format!("{days} d {} h", hours % 24),
+    }
+}
+
+/// What a machine wants to be.
+struct Wanted {
+    name: String,
+    consensus: Option<SocketAddr>,
+    data: Option<SocketAddr>,
+}
+
+impl Wanted {
+    fn new(args: &enter::Args) -> Result<Self, String> {
+        let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).map_err(|_| "not UTF-8".to_string());
+        let address = |bytes: &Bytes| match text(bytes)?.as_str() {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| format!("{text:?} is no address")),
+        };
+        let name = text(&args.name)?;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(format!("a name has from 1 to {NAME_BYTES_MAX} bytes"));
+        }
+        Ok(Self { name, consensus: address(&args.consensus)?, data: address(&args.data)? })
+    }
+
+    /// Whether nobody has the name or an address. Two machines that join at the same moment both hear that they are free:
+    /// the group refuses the second one when it starts.
+    fn is_free(&self, members: &[Member], servers: &[DataServer]) -> Result<(), String> {
+        let name = &self.name;
+        if let Some(consensus) = self.consensus.map(|address| address.to_string()) {
+            if let Some(other) = members.iter().find(|other| other.address == consensus) {
+                return Err(format!(
+                    "{consensus} is the address of metaserver {:?}; {OTHER_ADDRESS}",
+                    other.name
+                ));
+            }
+            if let Some(other) = members.iter().find(|other| other.name == *name) {
+                return Err(format!(
+                    "there is a metaserver {name:?} already, at {}; {OTHER_NAME}",
+                    other.address
+                ));
+            }
+        }
+        if let Some(data) = self.data.map(|address| address.to_string()) {
+            if let Some(other) = servers.iter().find(|other| other.addresses.contains(&data)) {
+                return Err(format!(
+                    "{data} is the address of data server {:?}; {OTHER_ADDRESS}",
+                    other.name
+                ));
+            }
+            if let Some(other) = servers.iter().find(|other| other.name == *name) {
+                let at = other.addresses.first().cloned().unwrap_or_default();
+                return Err(format!("there is a data server {name:?} already, at {at}; {OTHER_NAME}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+const OTHER_NAME: &str = "choose another one with --name, or remove that one first if it is gone for good";
+const OTHER_ADDRESS: &str =
+    "choose another one with --address, or remove that one first if it is gone for good";
+
+#[cfg(test)]
+mod tests {
+    use namespace::DataServerId;
+
+    use super::*;
+
+    const NOW_MS: u64 = 1_900_000_000_000;
+
+    fn args() -> hello::Args {
+        hello::Args {
+            protocol: PROTOCOL,
+            version: Bytes::from_static(b"0.0.9"),
+            cluster: [1; 16],
+            expires: NOW_MS / 1000 + 60,
+            clock_ms: NOW_MS,
+            nonce: [2; 32],
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_told_what_is_wrong_before_anything_is_done() {
+        let greet = |args: hello::Args| greetable(&args, &[1; 16], "0.1.0", NOW_MS);
+        assert_eq!(greet(args()), Ok(()));
+        let near = NOW_MS - 4000;
+        assert_eq!(greet(hello::Args { clock_ms: near, ..args() }), Ok(()), "as clocks are");
+        let hour = 3600 * 1000;
+        let cases = [
+            (
+                hello::Args { cluster: [9; 16], ..args() },
+                "the join token is of another cluster; `heorot token`",
+            ),
+            (
+                hello::Args { protocol: PROTOCOL - 1, ..args() },
+                "heorot 0.0.9 on this machine speaks protocol 0, and heorot 0.1.0 of the cluster protocol 1; install",
+            ),
+            (
+                hello::Args { clock_ms: NOW_MS - hour, ..args() },
+                "the clock of this machine is 1 h 0 min behind the cluster's; set it",
+            ),
+            (
+                hello::Args { clock_ms: NOW_MS + hour, expires: 0, ..args() },
+                "the clock of this machine is 1 h 0 min ahead of the cluster's; set it",
+            ),
+            (
+                hello::Args { expires: NOW_MS / 1000 - 7200, ..args() },
+                "the join token expired 2 h 0 min ago; `heorot token` on a node prints another",
+            ),
+        ];
+        for (args, line) in cases {
+            let found = greet(args).unwrap_err();
+            assert!(found.starts_with(line) && !found.contains('\n'), "{found}");
+        }
+    }
+
+    #[test]
+    fn names_and_addresses_are_given_once() {
+        let text = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let member =
+            Member { name: "ash".into(), address: "10.0.0.1:2052".into(), serves: "10.0.0.1:2049".into() };
+        let server = DataServer {
+            id: DataServerId(7),
+            name: "oak".into(),
+            addresses: vec!["10.0.0.2:2050".into()],
+            targets: vec![],
+        };
+        let ask = |name, consensus, data| {
+            let args = enter::Args { proof: [0; 32], name, consensus, data };
+            Wanted::new(&args)?.is_free(std::slice::from_ref(&member), std::slice::from_ref(&server))
+        };
+        let free = ask(text("ash"), Bytes::new(), text("10.0.0.1:2050"));
+        assert_eq!(free, Ok(()), "a metaserver and a data server of one name are one machine");
+        let taken = ask(text("ash"), text("10.0.0.3:2052"), Bytes::new()).unwrap_err();
+        assert!(
+            taken.starts_with("there is a metaserver \"ash\" already, at 10.0.0.1:2052; choose"),
+            "{taken}"
+        );
+        let taken = ask(text("elm"), text("10.0.0.1:2052"), Bytes::new()).unwrap_err();
+        assert!(taken.starts_with("10.0.0.1:2052 is the address of metaserver \"ash\"; choose"), "{taken}");
+        let taken = ask(text("oak"), Bytes::new(), text("10.0.0.3:2050")).unwrap_err();
+        assert!(
+            taken.starts_with("there is a data server \"oak\" already, at 10.0.0.2:2050; choose"),
+            "{taken}"
+        );
+        let taken = ask(text("elm"), Bytes::new(), text("10.0.0.2:2050")).unwrap_err();
+        assert!(taken.starts_with("10.0.0.2:2050 is the address of data server \"oak\"; choose"), "{taken}");
+        assert!(ask(Bytes::new(), Bytes::new(), text("10.0.0.3:2050")).is_err(), "no name");
+        assert!(ask(text("elm"), text("everywhere"), Bytes::new()).is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! HELLO: which cluster is meant, and what would hinder both from working together.
+
+use bytes::Bytes;
+
+use super::{Nonce, Proof, Refusal};
+use crate::{xdr_struct, xdr_union};
+
+xdr_struct! {
+    /// The arguments.
+    pub struct Args {
+        /// [`super::PROTOCOL`] of the machine.
+        pub protocol: u32,
+        /// Its heorot's version, for people.
+        pub version: Bytes,
+        /// The cluster that the token is of.
+        pub cluster: [u8; 16],
+        /// Until when the token holds: seconds since 1970. It says which of the cluster's tokens it is.
+        pub expires: u64,
+        /// The machine's clock: milliseconds since 1970.
+        pub clock_ms: u64,
+        /// The machine's nonce.
+        pub nonce: Nonce,
+    }
+
+    /// The results.
+    #[derive(Copy)]
+    pub struct ResOk {
+        /// The metaserver's nonce.
+        pub nonce: Nonce,
+        /// [`super::server_proof`] of both nonces with the token's key.
+        pub proof: Proof,
+    }
+}
+
+xdr_union! {
+    /// How it ended.
+    pub enum Res {
+        /// The metaserver waits for ENTER.
+        0 => Welcome(ResOk),
+        /// Something has to be mended first.
+        1 => Refused(Refusal),
+    }
+}

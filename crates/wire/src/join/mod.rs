@@ -1,0 +1,44 @@
+//! A machine that wants to become one of a cluster's, and a metaserver that takes it in.
+//!
+//! ```text
+//! machine                                   metaserver
+//!   HELLO cluster, its clock, nonce  ─────▶
+//!                                    ◀─────  nonce, proof      machine: is it the cluster that my token is of?
+//!   ENTER proof, what it wants to be ─────▶                    metaserver: does it hold a token of ours?
+//!                                    ◀─────  the cluster's secret, sealed; where the metaservers are
+//! ```
+//!
+//! Nothing is noted by the metaserver: who has the secret becomes a member or a data server by acting as one. So whatever
+//! is cut short can be done again.
+
+pub mod enter;
+pub mod hello;
+pub mod procedure;
+pub mod seal;
+#[cfg(test)]
+mod tests;
+pub mod token;
+
+use bytes::Bytes;
+
+pub use procedure::{Call, Procedure, Reply};
+pub use token::{Token, TokenError};
+
+pub use crate::cluster::{Nonce, Proof, client_proof, null, proof_matches, server_proof};
+use crate::xdr_struct;
+
+/// The RPC program number: "HEJ" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
+pub const PROGRAM: u32 = 0x2048_454A;
+/// The version of the program that these modules speak.
+pub const VERSION: u32 = 1;
+/// What the servers of one cluster say to each other, all of it: raised with every change that an older one would not
+/// understand.
+pub const PROTOCOL: u32 = 1;
+
+xdr_struct! {
+    /// Why a machine is not taken in.
+    pub struct Refusal {
+        /// One line, for the person who sits at the machine.
+        pub line: Bytes,
+    }
+}
