@@ -11,7 +11,7 @@ use metaserver::{
     DefaultStripe, Door, Exports, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer,
     Upcalls,
 };
-use namespace::{Stamp, Time};
+use namespace::{NodeKey, Stamp, Time};
 use nfs::Server;
 use replica::{Member, Part, Replica, ReplicaConfig, ReplicaError, Transport};
 use store::RedbStore;
@@ -129,15 +129,19 @@ impl RunningMds {
         let is_refilled = !lost.is_empty();
         let refill_from = refill::remove(lost, &replica).await?;
         let join = refill_from.or_else(|| join.map(|join| join.to_string()));
+        let wants_vote = group.as_ref().is_none_or(|group| !group.learner);
+        let part = if wants_vote && !stays_learner(&replica, id)? { Part::Voter } else { Part::Learner };
         // Also if it was interrupted the first time.
-        let belongs = replica.standing().members.iter().any(|(member, _, voter)| *member == id && *voter);
+        let belongs =
+            |(member, _, voter): &(u64, Member, bool)| *member == id && (*voter || part == Part::Learner);
+        let belongs = replica.standing().members.iter().any(belongs);
         if let Some(join) = join.filter(|_| !belongs) {
             if let Ok(address) = join.parse() {
                 let hinders = knock::hinders(address, secret).await;
                 hinders.map_err(|why| Failure::new(format!("`join` {join}: {why}")))?;
             }
             tracing::info!(%join, "asking to be taken in");
-            let joined = replica.join(&join, member.clone(), Part::Voter, JOIN_TIME_MAX).await;
+            let joined = replica.join(&join, member.clone(), part, JOIN_TIME_MAX).await;
             joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
         }
         replica.ready().await.map_err(|e| match replica.is_removed() {
@@ -149,7 +153,7 @@ impl RunningMds {
         }
         if group.is_some() {
             // It may have moved since it was taken in, or have been alone.
-            let introduced = replica.introduce(member, Part::Voter).await;
+            let introduced = replica.introduce(member, part).await;
             introduced.map_err(|why| Failure::new(format!("`consensus`: {why}")))?;
             look_at_others(&replica, secret);
         }
@@ -303,6 +307,14 @@ fn door(secret: &Secret, config_file: Option<PathBuf>) -> Door {
 /// Where others find what listens on `listen`: everywhere is also where the other metaservers find it.
 fn serves(listen: SocketAddr, consensus: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::new(consensus.ip(), listen.port()) } else { listen }
+
+/// Whether this metaserver has served without a vote: it was demoted, or there were enough voters. One that was
+/// interrupted on its way to its first vote is not in the map yet.
+fn stays_learner(replica: &Replica, id: u64) -> Result<bool, Failure> {
+    let is_learner = replica.standing().members.iter().any(|(member, _, voter)| *member == id && !voter);
+    let view = replica.view().map_err(|e| Failure::new(e.to_string()))?;
+    let map = namespace::read::cluster_map(&*view).map_err(|e| Failure::new(e.to_string()))?;
+    Ok(is_learner && map.node(NodeKey::Metaserver(id)).is_some())
 }
 
 fn free_bytes(dir: &Path) -> Option<u64> {

@@ -13,7 +13,7 @@ use super::{ConfigError, Document, LOG, address, admin, boolean, exports, intege
 use crate::cli::ADMIN_DEFAULT;
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 17] = [
+pub(crate) const KEYS: [&str; 18] = [
     "listen",
     "data_dir",
     "admin",
@@ -30,6 +30,7 @@ pub(crate) const KEYS: [&str; 17] = [
     "name",
     "consensus",
     "join",
+    "learner",
     "service_addresses",
 ];
 /// Those that one metaserver has for itself. All others hold for the cluster, and a metaserver that joins is told them.
@@ -76,6 +77,8 @@ pub(crate) struct GroupConfig {
     pub consensus: SocketAddr,
     /// Where one of the others is reached: asked, at the first start, to take this one in.
     pub join: Option<SocketAddr>,
+    /// Whether it serves without a vote.
+    pub learner: bool,
 }
 
 /// A metaserver's settings.
@@ -145,13 +148,18 @@ impl MdsConfig {
             (join, Some(own)) if join == own => Err("it is this one's own `consensus`".into()),
             (join, Some(_)) => Ok(join),
         })?;
+        let learner =
+            r.optional("learner", "true or false; true only with `join`", |v| match boolean(v)? {
+                true if join.is_none() => Err("the first metaserver has to vote".into()),
+                learner => Ok(learner),
+            })?;
         let name = r.optional("name", "a name of at most 64 bytes, such as \"mds1\"", |v| {
             let name = string(v)?;
             if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }
         })?;
         let group = consensus.map(|consensus| {
             let name = name.unwrap_or_else(|| consensus.ip().to_string());
-            GroupConfig { name, consensus, join }
+            GroupConfig { name, consensus, join, learner: learner.unwrap_or(false) }
         });
         let service_addresses = r.optional("service_addresses", SERVICE, |v| {
             let all = v.as_array().ok_or_else(|| format!("it is of type {}", v.type_str()))?;

@@ -81,6 +81,31 @@ fn what_would_leave_too_few_voters_is_refused_with_how_many_there_are() {
     assert_eq!(cluster.ask(2, &["node", "remove", "mds1"]).unwrap(), "mds1 is removed, and stops");
 }
 
+#[test]
+fn a_learner_stays_one_when_it_is_started_again_until_it_is_promoted() {
+    let mut cluster = Cluster::start(3, 0);
+    cluster.ask(0, &["leader", "mds0"]).unwrap();
+    cluster.ask(0, &["node", "demote", "mds2"]).unwrap();
+    for role in ["learner", "follower"] {
+        until("all know", || (0..3).all(|n| cluster.node(n, "mds2")["role"] == role));
+        cluster.stop_metaserver(2);
+        cluster.start_metaserver(2);
+        assert_eq!(cluster.node(0, "mds2")["role"], role, "as before");
+        if role == "learner" {
+            cluster.ask(0, &["node", "promote", "mds2"]).unwrap();
+        }
+    }
+    // One that is set up as a learner never votes.
+    let (config, text) =
+        (cluster.file("mds3.toml"), std::fs::read_to_string(cluster.file("mds2.toml")).unwrap());
+    let ip = crate::servers::own_ip();
+    let text = text.replace(&cluster.metaservers[2].0.to_string(), &ip.to_string()).replace("mds2", "mds3");
+    std::fs::write(config, format!("{text}learner = true\n")).unwrap();
+    cluster.metaservers.push((ip, None));
+    cluster.start_metaserver(3);
+    until("all know", || (0..4).all(|n| cluster.node(n, "mds3")["role"] == "learner"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_drains_gets_nothing_new_and_a_data_server_with_objects_is_not_removed() {
     let mut cluster = Cluster::start(3, 2);
