@@ -86,7 +86,7 @@ fn a_learner_stays_one_when_it_is_started_again_until_it_is_promoted() {
     let mut cluster = Cluster::start(3, 0);
     cluster.ask(0, &["leader", "mds0"]).unwrap();
     cluster.ask(0, &["node", "demote", "mds2"]).unwrap();
-    for role in ["learner", "follower"] {
+    for role in ["learner", "voter"] {
         until("all know", || (0..3).all(|n| cluster.node(n, "mds2")["role"] == role));
         cluster.stop_metaserver(2);
         cluster.start_metaserver(2);
