@@ -307,6 +307,7 @@ fn door(secret: &Secret, config_file: Option<PathBuf>) -> Door {
 /// Where others find what listens on `listen`: everywhere is also where the other metaservers find it.
 fn serves(listen: SocketAddr, consensus: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::new(consensus.ip(), listen.port()) } else { listen }
+}
 
 /// Whether this metaserver has served without a vote: it was demoted, or there were enough voters. One that was
 /// interrupted on its way to its first vote is not in the map yet.

@@ -34,7 +34,7 @@ pub(crate) const KEYS: [&str; 18] = [
     "service_addresses",
 ];
 /// Those that one metaserver has for itself. All others hold for the cluster, and a metaserver that joins is told them.
-pub(crate) const OWN_KEYS: [&str; 10] = [
+pub(crate) const OWN_KEYS: [&str; 11] = [
     "listen",
     "data_dir",
     "admin",
@@ -45,6 +45,7 @@ pub(crate) const OWN_KEYS: [&str; 10] = [
     "name",
     "consensus",
     "join",
+    "learner",
 ];
 const EXPORT: &str = "export";
 
