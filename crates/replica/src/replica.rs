@@ -1,9 +1,13 @@
 //! The handle on the replicated state machine: propose, read, belong.
 
+mod belonging;
+mod opening;
+
+use opening::Opening;
+pub use opening::ReplicaConfig;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,54 +17,20 @@ use store::{Store, StoreError, View};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
 
-use crate::consensus::{self, Parts, Started};
-use crate::log::{Log, LogError};
-use crate::machine::{Machine, Observer};
-use crate::membership::{MemberChange, Part, VOTERS_MAX};
+use crate::consensus;
+use crate::machine::Observer;
 use crate::own::OwnSession;
 use crate::reads::Reads;
-use crate::service::{Proposed, ReadAt, Refused, Service, SharedService};
-use crate::space::Space;
+use crate::service::{Proposed, ReadAt, SharedService};
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::types::{Change, Member, NodeId};
 use crate::watch;
-use crate::work::{Ground, Running, Work};
+use crate::work::{Ground, Running};
 
-const LOG_DIR: &str = "log";
 /// How long a call to the leader may take before it is made again; a broken connection is noticed at once.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
-/// For a change of members to find a leader.
-const CHANGE_TIME_MAX: Duration = Duration::from_secs(20);
-/// A member that lives answers at once which one it is.
-const WHO_TIME_MAX: Duration = Duration::from_secs(3);
-/// Between two tries to be taken in.
-const JOIN_AGAIN: Duration = Duration::from_millis(500);
 /// Between two tries when nobody is known to lead, unless somebody is before.
 const LEADER_WAIT: Duration = Duration::from_millis(50);
-
-/// How a replica is opened.
-#[derive(Debug, Clone)]
-pub struct ReplicaConfig {
-    /// The directory that holds the log and the store.
-    pub dir: PathBuf,
-    /// Below this much free space commands that make something are refused, so that there is always room to remove
-    /// something and to close what is open.
-    pub reserve_bytes: u64,
-    /// Which member of its group this is.
-    pub id: NodeId,
-    /// Its name and address, for the others.
-    pub member: Member,
-    /// Whether to begin a group of one if this member belongs to none yet. Without, it waits to be taken in.
-    pub founds: bool,
-}
-
-impl ReplicaConfig {
-    /// A group of one, which it founds.
-    #[must_use]
-    pub fn alone(dir: PathBuf, reserve_bytes: u64) -> Self {
-        Self { dir, reserve_bytes, id: 1, member: Member::default(), founds: true }
-    }
-}
 
 /// Why a proposal has no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -375,185 +345,6 @@ impl Replica {
         }
     }
 
-    /// Asks the member at `address` to be taken in, and waits until this member has all, and a vote if it is to have one
-    /// and there are not [`VOTERS_MAX`] yet.
-    ///
-    /// # Errors
-    /// What the group said.
-    pub async fn join(
-        &self,
-        address: &str,
-        member: Member,
-        part: Part,
-        limit: Duration,
-    ) -> Result<(), String> {
-        let request = match part {
-            Part::Voter => Request::Join(self.id, member),
-            Part::Learner => Request::JoinAsLearner(self.id, member),
-        };
-        let (name, address) = (address.to_owned(), address.to_owned());
-        let to = Member { name, address, serves: String::new() };
-        self.ask_who_leads(to, &request, limit).await
-    }
-
-    /// Has the group go on without a member whose log was lost, which this one takes the place of; then this one can
-    /// [`Replica::join`]. `address` is any member's that is still there.
-    ///
-    /// The lost one never votes again, so nothing that it had acknowledged is missed: who is elected until it is gone has
-    /// the votes of a majority that it is not of.
-    ///
-    /// # Errors
-    /// What the group said.
-    pub async fn remove_lost(&self, address: &str, lost: NodeId, limit: Duration) -> Result<(), String> {
-        let (name, address) = (address.to_owned(), address.to_owned());
-        let to = Member { name, address, serves: String::new() };
-        let asked = transport::encode(&Request::WasRemoved { id: lost, at: 0 });
-        let answer = self.transport.call(&to, Channel::Requests, asked, FORWARD_TIME_MAX).await;
-        if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(true)) {
-            return Ok(());
-        }
-        let request = Request::Change { change: MemberChange::Remove(lost), force: false };
-        self.ask_who_leads(to, &request, limit).await
-    }
-
-    /// Has a request about members carried out by who leads, beginning with `to`; again until `limit` is over.
-    async fn ask_who_leads(&self, mut to: Member, request: &Request, limit: Duration) -> Result<(), String> {
-        let body = transport::encode(request);
-        let deadline = tokio::time::Instant::now() + limit;
-        loop {
-            let answer = self.transport.call(&to, Channel::Requests, body.clone(), limit).await;
-            let outcome: Result<Result<(), Refused>, String> =
-                answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
-            let why = match outcome {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(Refused::Elsewhere(Some(leader)))) => {
-                    to = leader;
-                    "it does not lead".to_owned()
-                }
-                Ok(Err(Refused::Elsewhere(None))) => "nobody leads".to_owned(),
-                Ok(Err(Refused::Never(why))) => return Err(why),
-                Ok(Err(Refused::Because(why))) | Err(why) => why,
-            };
-            if tokio::time::Instant::now() >= deadline {
-                return Err(why);
-            }
-            tracing::info!(to = %to.address, %why, "not taken in yet");
-            tokio::time::sleep(JOIN_AGAIN).await;
-        }
-    }
-
-    /// Changes who belongs, who votes or who leads; at whoever leads. What would leave too few voters that live is refused
-    /// unless `force`.
-    ///
-    /// # Errors
-    /// Why not, in words.
-    pub async fn change_members(&self, change: MemberChange, force: bool) -> Result<(), String> {
-        let deadline = tokio::time::Instant::now() + CHANGE_TIME_MAX;
-        loop {
-            let refused = match self.service.change(change, force).await {
-                Err(Refused::Elsewhere(Some(leader))) => {
-                    let request = Request::Change { change, force };
-                    let answer = self.call_leader(&leader, &request).await;
-                    let answer: Result<Result<(), Refused>, String> =
-                        answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
-                    // Asked again, it says whether it was done.
-                    answer.unwrap_or(Err(Refused::Elsewhere(None)))
-                }
-                here => here,
-            };
-            match refused {
-                Ok(()) => return Ok(()),
-                Err(Refused::Because(why) | Refused::Never(why)) => return Err(why),
-                Err(Refused::Elsewhere(_)) if *self.is_removed.get() => return Ok(()),
-                Err(Refused::Elsewhere(_)) if tokio::time::Instant::now() >= deadline => {
-                    return Err("nobody leads: too few voters can be reached".into());
-                }
-                Err(Refused::Elsewhere(_)) => self.next_leader().await,
-            }
-        }
-    }
-
-    /// Whether this member was removed from its group: then it has failed, and will not be taken back.
-    #[must_use]
-    pub fn is_removed(&self) -> bool {
-        *self.is_removed.get()
-    }
-
-    /// Tells the group where this member is and how it takes part, if it does not know.
-    ///
-    /// # Errors
-    /// What the group said; that another member has the name or the address; that this member runs already, elsewhere.
-    pub async fn introduce(&self, member: Member, part: Part) -> Result<(), String> {
-        if let Some(why) = self.service.clash(self.id, &member) {
-            return Err(why);
-        }
-        self.runs_nowhere_else(&member).await?;
-        // A learner may have been interrupted on its way to a vote.
-        let known = |standing: &Standing| {
-            let votes = standing.members.iter().filter(|(.., voter)| *voter).count();
-            let me = standing.members.iter().find(|(id, m, _)| *id == self.id && *m == member);
-            me.is_some_and(|(.., voter)| *voter || part == Part::Learner || votes >= VOTERS_MAX)
-        };
-        while !known(&self.standing()) {
-            self.check().map_err(|e| e.to_string())?;
-            let outcome = if self.leads() {
-                self.service.join(self.id, member.clone(), part).await
-            } else if let Some(leader) = self.leader() {
-                self.join(&leader.address, member.clone(), part, FORWARD_TIME_MAX).await
-            } else {
-                Ok(())
-            };
-            if let Err(why) = outcome {
-                tracing::debug!(%why, "not introduced yet");
-            }
-            self.next_leader().await;
-        }
-        Ok(())
-    }
-
-    /// A member that moved is not where it was. Somebody there who is this member, too, works with a copy of its log: both
-    /// would vote.
-    async fn runs_nowhere_else(&self, member: &Member) -> Result<(), String> {
-        let standing = self.standing();
-        let before =
-            standing.members.into_iter().find(|(id, ..)| *id == self.id).map(|(_, before, _)| before);
-        let Some(before) = before.filter(|before| before.address != member.address) else { return Ok(()) };
-        let body = transport::encode(&Request::Who);
-        let answer = self.transport.call(&before, Channel::Requests, body, WHO_TIME_MAX).await;
-        match answer.map(|answer| transport::decode::<NodeId>(&answer)) {
-            Ok(Ok(id)) if id == self.id => Err(format!(
-                "this member runs already, as {:?} at {}: a directory and its copy are one member, and only one of them \
-                 may run; stop that one, or start this one as another member with an empty directory",
-                before.name, before.address
-            )),
-            // Nobody, or another member that has the address now.
-            _ => Ok(()),
-        }
-    }
-
-    /// Has another member lead, if this one does and there is one that lives and has what this one has; gives up after
-    /// `limit`.
-    pub async fn hand_over(&self, limit: Duration) {
-        if !self.leads() || self.is_alone() {
-            return;
-        }
-        let deadline = tokio::time::Instant::now() + limit;
-        while self.leads() {
-            match tokio::time::timeout_at(deadline, self.service.hand_over()).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(why)) if tokio::time::Instant::now() >= deadline => {
-                    tracing::warn!(%why, "leadership is not handed over");
-                    return;
-                }
-                Ok(Err(_)) => self.next_leader().await,
-                Err(_) => {
-                    tracing::warn!("no other metaserver took over in time: they elect one");
-                    return;
-                }
-            }
-        }
-    }
-
     /// The runtime of the thread of consensus: whatever carries other members' calls to [`Replica::serve`] runs there, so
     /// that what they ask is not handed from one processor to another and back. It ends with [`Replica::stop`].
     #[must_use]
@@ -576,20 +367,6 @@ impl Replica {
     pub async fn ask(&self, to: &Member, question: Bytes, limit: Duration) -> Result<Bytes, Unreachable> {
         let body = transport::encode(&Request::Ask(question));
         self.transport.call(to, Channel::Requests, body, limit).await
-    }
-
-    /// Whether the machine of a member says that its process is dead. Takes a moment; who does not answer is not dead.
-    pub async fn is_dead(&self, member: &Member) -> bool {
-        self.transport.refuses(member).await
-    }
-
-    /// The other members, as they are known here.
-    #[must_use]
-    pub fn others(&self) -> Vec<Member> {
-        let metrics = self.service.raft.metrics().borrow_watched().clone();
-        let membership = metrics.membership_config.membership();
-        let others = membership.nodes().filter(|(id, _)| **id != self.id);
-        others.map(|(_, member)| member.clone()).collect()
     }
 
     fn check(&self) -> Result<(), ReplicaError> {
@@ -634,126 +411,6 @@ impl Replica {
         }
         if let Some(log) = self.service.log.close() {
             log.ended().await;
-        }
-    }
-}
-
-/// A replica whose consensus is about to be started.
-struct Opening {
-    ground: Ground,
-    config: ReplicaConfig,
-    log: Log,
-    store: Arc<dyn Store>,
-    transport: Arc<dyn Transport>,
-    observer: Arc<dyn Observer>,
-    progress: watch::Receiver<u64>,
-    failure: watch::Receiver<Option<String>>,
-    removed: Arc<watch::Sender<bool>>,
-    heard: Arc<AtomicU64>,
-    is_removed: watch::Receiver<bool>,
-    nonce: u64,
-}
-
-impl Opening {
-    /// Opens log and store; returns also what consensus is started with.
-    fn new(
-        ground: Ground,
-        config: ReplicaConfig,
-        store: Arc<dyn Store>,
-        stamp: Stamp,
-        transport: Arc<dyn Transport>,
-        observer: Arc<dyn Observer>,
-    ) -> Result<(Parts, Self), ReplicaError> {
-        let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
-        let view = store.snapshot().map_err(|e| fail(&e))?;
-        let (applied, members) = crate::machine::applied(&*view).map_err(|e| fail(&e))?;
-        let installed = crate::machine::installed(&*view).map_err(|e| fail(&e))?;
-        drop(view);
-        let next = applied.map_or(0, |last| last.index + 1);
-        let log = Log::open(&ground, &config.dir.join(LOG_DIR), next, installed);
-        let log = log.map_err(|e| match e {
-            LogError::Damaged { .. } | LogError::DamagedVote(_) => {
-                let members = members.membership();
-                let others = members.voter_ids().filter(|id| *id != config.id);
-                let others = others.filter_map(|id| members.get_node(&id).cloned()).collect();
-                ReplicaError::Damaged { why: e.to_string(), others }
-            }
-            e => fail(&e),
-        })?;
-        crate::snapshot::remove_spools(&*ground.files, &config.dir).map_err(|e| fail(&e))?;
-        let nonce = stamp.random.wrapping_add(log.next());
-        let (tell_progress, progress) = watch::channel(next);
-        let (failed, failure) = watch::channel(None);
-        let failed = Arc::new(failed);
-        let (removed, is_removed) = watch::channel(false);
-        let removed = Arc::new(removed);
-        let heard = Arc::default();
-        let work = Work(ground.pace.clone());
-        let (its_store, its_log) = (Arc::clone(&store), log.clone());
-        let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));
-        let machine = Machine::new(its_store, its_log, its_observer, tell_progress, its_failed, work.clone());
-        let machine = machine.map_err(|e| fail(&e))?;
-        let parts = Parts {
-            id: config.id,
-            member: config.member.clone(),
-            founds: config.founds,
-            stamp,
-            machine,
-            log: log.clone(),
-            store: Arc::clone(&store),
-            transport: Arc::clone(&transport),
-            progress: progress.clone(),
-            failed,
-            removed: Arc::clone(&removed),
-            heard: Arc::clone(&heard),
-            log_kept_bytes: ground.log_kept_bytes,
-            work,
-        };
-        let opening = Self {
-            ground,
-            config,
-            log,
-            store,
-            transport,
-            observer,
-            progress,
-            failure,
-            removed,
-            heard,
-            is_removed,
-            nonce,
-        };
-        Ok((parts, opening))
-    }
-
-    fn replica(self, started: Started) -> Replica {
-        let Started { raft, stop, running, runtime } = started;
-        let service = Arc::new(Service {
-            id: self.config.id,
-            transport: Arc::clone(&self.transport),
-            removed: self.removed,
-            raft,
-            log: self.log,
-            files: self.ground.files,
-            dir: self.config.dir,
-            space: Space::new(self.config.reserve_bytes),
-            spool: Mutex::default(),
-            observer: self.observer,
-            heard: self.heard,
-        });
-        Replica {
-            id: self.config.id,
-            store: self.store,
-            service,
-            transport: self.transport,
-            reads: Arc::default(),
-            progress: self.progress,
-            failure: self.failure,
-            is_removed: self.is_removed,
-            own: Arc::new(OwnSession::new(self.config.id)),
-            nonce: self.nonce,
-            running: Arc::new(Mutex::new(Some((stop, running)))),
-            runtime,
         }
     }
 }

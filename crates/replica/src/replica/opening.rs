@@ -1,0 +1,167 @@
+//! A replica is opened: log and store, and what consensus is started with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use namespace::Stamp;
+use store::Store;
+use tokio::sync::Mutex;
+
+use super::{Replica, ReplicaError};
+use crate::consensus::{Parts, Started};
+use crate::log::{Log, LogError};
+use crate::machine::{Machine, Observer};
+use crate::own::OwnSession;
+use crate::service::Service;
+use crate::space::Space;
+use crate::transport::Transport;
+use crate::types::{Member, NodeId};
+use crate::watch;
+use crate::work::{Ground, Work};
+
+const LOG_DIR: &str = "log";
+
+/// How a replica is opened.
+#[derive(Debug, Clone)]
+pub struct ReplicaConfig {
+    /// The directory that holds the log and the store.
+    pub dir: PathBuf,
+    /// Below this much free space commands that make something are refused, so that there is always room to remove
+    /// something and to close what is open.
+    pub reserve_bytes: u64,
+    /// Which member of its group this is.
+    pub id: NodeId,
+    /// Its name and address, for the others.
+    pub member: Member,
+    /// Whether to begin a group of one if this member belongs to none yet. Without, it waits to be taken in.
+    pub founds: bool,
+}
+
+impl ReplicaConfig {
+    /// A group of one, which it founds.
+    #[must_use]
+    pub fn alone(dir: PathBuf, reserve_bytes: u64) -> Self {
+        Self { dir, reserve_bytes, id: 1, member: Member::default(), founds: true }
+    }
+}
+
+/// A replica whose consensus is about to be started.
+pub(super) struct Opening {
+    ground: Ground,
+    config: ReplicaConfig,
+    log: Log,
+    store: Arc<dyn Store>,
+    transport: Arc<dyn Transport>,
+    observer: Arc<dyn Observer>,
+    progress: watch::Receiver<u64>,
+    failure: watch::Receiver<Option<String>>,
+    removed: Arc<watch::Sender<bool>>,
+    heard: Arc<AtomicU64>,
+    is_removed: watch::Receiver<bool>,
+    nonce: u64,
+}
+
+impl Opening {
+    /// Opens log and store; returns also what consensus is started with.
+    pub(super) fn new(
+        ground: Ground,
+        config: ReplicaConfig,
+        store: Arc<dyn Store>,
+        stamp: Stamp,
+        transport: Arc<dyn Transport>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<(Parts, Self), ReplicaError> {
+        let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
+        let view = store.snapshot().map_err(|e| fail(&e))?;
+        let (applied, members) = crate::machine::applied(&*view).map_err(|e| fail(&e))?;
+        let installed = crate::machine::installed(&*view).map_err(|e| fail(&e))?;
+        drop(view);
+        let next = applied.map_or(0, |last| last.index + 1);
+        let log = Log::open(&ground, &config.dir.join(LOG_DIR), next, installed);
+        let log = log.map_err(|e| match e {
+            LogError::Damaged { .. } | LogError::DamagedVote(_) => {
+                let members = members.membership();
+                let others = members.voter_ids().filter(|id| *id != config.id);
+                let others = others.filter_map(|id| members.get_node(&id).cloned()).collect();
+                ReplicaError::Damaged { why: e.to_string(), others }
+            }
+            e => fail(&e),
+        })?;
+        crate::snapshot::remove_spools(&*ground.files, &config.dir).map_err(|e| fail(&e))?;
+        let nonce = stamp.random.wrapping_add(log.next());
+        let (tell_progress, progress) = watch::channel(next);
+        let (failed, failure) = watch::channel(None);
+        let failed = Arc::new(failed);
+        let (removed, is_removed) = watch::channel(false);
+        let removed = Arc::new(removed);
+        let heard = Arc::default();
+        let work = Work(ground.pace.clone());
+        let (its_store, its_log) = (Arc::clone(&store), log.clone());
+        let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));
+        let machine = Machine::new(its_store, its_log, its_observer, tell_progress, its_failed, work.clone());
+        let machine = machine.map_err(|e| fail(&e))?;
+        let parts = Parts {
+            id: config.id,
+            member: config.member.clone(),
+            founds: config.founds,
+            stamp,
+            machine,
+            log: log.clone(),
+            store: Arc::clone(&store),
+            transport: Arc::clone(&transport),
+            progress: progress.clone(),
+            failed,
+            removed: Arc::clone(&removed),
+            heard: Arc::clone(&heard),
+            log_kept_bytes: ground.log_kept_bytes,
+            work,
+        };
+        let opening = Self {
+            ground,
+            config,
+            log,
+            store,
+            transport,
+            observer,
+            progress,
+            failure,
+            removed,
+            heard,
+            is_removed,
+            nonce,
+        };
+        Ok((parts, opening))
+    }
+
+    pub(super) fn replica(self, started: Started) -> Replica {
+        let Started { raft, stop, running, runtime } = started;
+        let service = Arc::new(Service {
+            id: self.config.id,
+            transport: Arc::clone(&self.transport),
+            removed: self.removed,
+            raft,
+            log: self.log,
+            files: self.ground.files,
+            dir: self.config.dir,
+            space: Space::new(self.config.reserve_bytes),
+            spool: Mutex::default(),
+            observer: self.observer,
+            heard: self.heard,
+        });
+        Replica {
+            id: self.config.id,
+            store: self.store,
+            service,
+            transport: self.transport,
+            reads: Arc::default(),
+            progress: self.progress,
+            failure: self.failure,
+            is_removed: self.is_removed,
+            own: Arc::new(OwnSession::new(self.config.id)),
+            nonce: self.nonce,
+            running: Arc::new(Mutex::new(Some((stop, running)))),
+            runtime,
+        }
+    }
+}
