@@ -34,6 +34,9 @@ pub(crate) const MEMBERS_KEY: &[u8] = b"\xffmembers";
 /// The last entry of the snapshot that the store began with, in the same transaction: until the log is purged up to it,
 /// that may end before.
 pub(crate) const INSTALLED_KEY: &[u8] = b"\xffinstalled";
+/// How far the log was on this disk when the last batch was applied: a bound from below. Entries are applied when a
+/// majority has them, perhaps before this disk does, and the store may come to the disk before they do.
+pub(crate) const WRITTEN_KEY: &[u8] = b"\xffwritten";
 
 /// An answer that comes later.
 pub type Answered = Pin<Box<dyn Future<Output = Bytes> + Send>>;
@@ -109,6 +112,7 @@ impl Machine {
                     }
                 });
             }
+            edit.put(WRITTEN_KEY, &encode(&self.log.written())?)?;
             put_applied(edit, Some(last.log_id), members.as_ref())
         };
         self.store.batch(Durability::Deferred, &mut all)?;
@@ -168,7 +172,11 @@ impl RaftStateMachine<Types> for Machine {
         let install = move || {
             let installed = last.map(|last| encode(&Id::from(last))).transpose().map_err(io::Error::other)?;
             snapshot.install(&*store, installed.map(|record| (INSTALLED_KEY.to_vec(), record)))?;
-            let mut put = |edit: &mut dyn Edit| put_applied(edit, last, Some(&members));
+            let mut put = |edit: &mut dyn Edit| {
+                // What came with the snapshot is another member's.
+                edit.put(WRITTEN_KEY, &encode(&0_u64)?)?;
+                put_applied(edit, last, Some(&members))
+            };
             store.batch(Durability::Immediate, &mut put).map_err(io::Error::other)
         };
         self.work.run(install).await.map_err(io::Error::other)??;
@@ -236,6 +244,18 @@ pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembershi
 pub(crate) fn installed(view: &dyn View) -> Result<Option<LogId>, StoreError> {
     let id: Option<Id> = get(view, INSTALLED_KEY, "read what was installed")?;
     Ok(id.map(LogId::from))
+}
+
+/// Notes on disk that the log goes on after `last`, whatever is in it: it is what [`installed`] reads.
+pub(crate) fn note_installed(store: &dyn Store, last: Option<LogId>) -> Result<(), StoreError> {
+    let Some(last) = last else { return Ok(()) };
+    let record = encode(&Id::from(last))?;
+    store.batch(Durability::Immediate, &mut |edit: &mut dyn Edit| edit.put(INSTALLED_KEY, &record))
+}
+
+/// How far the log was on disk at least when the store was as it is; none: a store of before this was noted.
+pub(crate) fn written(view: &dyn View) -> Result<Option<u64>, StoreError> {
+    get(view, WRITTEN_KEY, "read how far the log was written")
 }
 
 /// Puts what [`applied`] reads; `members` only where they changed.

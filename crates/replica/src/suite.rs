@@ -7,7 +7,7 @@ use openraft::testing::log::{StoreBuilder, Suite};
 use store::MemoryStore;
 use tempfile::TempDir;
 
-use crate::log::Log;
+use crate::log::{Held, Log};
 use crate::machine::Machine;
 use crate::types::Types;
 use crate::watch;
@@ -18,7 +18,8 @@ struct Builder;
 impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
     async fn build(&self) -> Result<(TempDir, Log, Machine), StorageError<Types>> {
         let dir = tempfile::tempdir().expect("a folder");
-        let log = Log::open(&Ground::default(), &dir.path().join("log"), 0, None).expect("an empty log");
+        let log =
+            Log::open(&Ground::default(), &dir.path().join("log"), Held::default()).expect("an empty log");
         let store = Arc::new(MemoryStore::new());
         let (progress, failed) = (watch::channel(0).0, Arc::new(watch::channel(None).0));
         let machine = Machine::new(store, log.clone(), Arc::new(()), progress, failed, Work(None))

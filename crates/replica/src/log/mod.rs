@@ -72,6 +72,10 @@ pub enum LogError {
         /// The index that should have been there.
         index: u64,
     },
+    /// A crash came when the store was on disk and the last entries that it has were not: nobody was told that they were.
+    /// The log goes on after the store, as after a snapshot.
+    #[error("the store is ahead of the log")]
+    Behind,
     /// The vote is damaged.
     #[error("{0}: damaged: restore the metadata from a backup, or have it join others as a new member")]
     DamagedVote(PathBuf),
@@ -152,6 +156,17 @@ fn data_bytes(entry: &Entry) -> usize {
     }
 }
 
+/// What a store holds, for the log to go on from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held {
+    /// The last entry that is applied.
+    pub last: Option<LogId>,
+    /// The last entry of the snapshot that it came from, if a snapshot is where it comes from.
+    pub installed: Option<LogId>,
+    /// How far the log was on disk at least when the store was as it is.
+    pub written: Option<u64>,
+}
+
 /// A handle on the log; all copies are of the same.
 #[derive(Clone)]
 pub(crate) struct Log {
@@ -163,17 +178,14 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the log in `dir`, for a store that has the entries below `applied`; it was `installed` there, if a snapshot is
-    /// where the store comes from. Entries at `applied` and after are kept in memory, to be applied again.
+    /// Opens the log in `dir`, for a store that is as `held` says. Entries that the store does not have are kept in memory, to
+    /// be applied again.
     ///
     /// # Errors
     /// [`LogError`]; when entries are missing that are not in the store either, it is damaged.
-    pub(crate) fn open(
-        ground: &Ground,
-        dir: &Path,
-        applied: u64,
-        installed: Option<LogId>,
-    ) -> Result<Self, LogError> {
+    pub(crate) fn open(ground: &Ground, dir: &Path, held: Held) -> Result<Self, LogError> {
+        let Held { last, installed, written } = held;
+        let applied = last.map_or(0, |last| last.index + 1);
         let (files, segment_bytes) = (Arc::clone(&ground.files), ground.segment_bytes);
         let place = Place { files, dir: dir.to_owned(), segment_bytes };
         let mut memory = Memory { applied, ..Memory::default() };
@@ -187,7 +199,8 @@ impl Log {
         memory.vote = vote::read(&*place.files, dir)?;
         // A crash came between a snapshot and the log's purge: what is in the log is not needed, or was never committed.
         let installed = installed.filter(|at| at.index + 1 == applied);
-        if let Some(at) = installed.filter(|_| other || disk.next() < applied) {
+        let after_snapshot = installed.filter(|_| other || disk.next() < applied);
+        if let Some(at) = after_snapshot {
             disk.begin_after(at)?;
             memory = Memory { applied, written: applied, vote: memory.vote, ..Memory::default() };
         }
@@ -197,6 +210,9 @@ impl Log {
             memory.purged = all.first().and_then(|segment| segment.before);
             memory.last = memory.last.or(memory.purged);
             let (first, next) = (all.first().map_or(0, |s| s.first), memory.last.map_or(0, |l| l.index + 1));
+            if next < applied && written.is_some_and(|written| written <= next) {
+                return Err(LogError::Behind);
+            }
             if first > applied || next < applied {
                 // The store lost what the log has forgotten, or is ahead of it: someone removed files.
                 let path = all.first().map_or_else(|| dir.to_owned(), |segment| segment.path.clone());
@@ -463,6 +479,27 @@ mod tests {
     }
 
     /// The store is at 100 by a snapshot, and the log was not purged yet.
+    /// A store that has all up to entry 100.
+    fn held(installed: Option<LogId>) -> Held {
+        Held { last: Some(id(3, 100)), installed, written: None }
+    }
+
+    #[test]
+    fn a_store_that_came_to_the_disk_before_the_last_of_the_log_is_not_taken_for_damage() {
+        for (written, count, is_behind) in
+            [(90, 95, true), (95, 95, true), (96, 95, false), (0, 0, true), (1, 0, false)]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            with_entries(dir.path(), 3, count);
+            let ground = Ground::default();
+            let opened = Log::open(&ground, dir.path(), Held { written: Some(written), ..held(None) });
+            match opened.err().unwrap() {
+                LogError::Behind => assert!(is_behind, "{written} of {count}"),
+                error => assert!(!is_behind, "{written} of {count}: {error}"),
+            }
+        }
+    }
+
     #[test]
     fn a_crash_between_a_snapshot_and_the_purge_of_the_log_is_not_taken_for_damage() {
         for (term, count) in [(1, 5), (1, 0), (1, 150)] {
@@ -470,16 +507,16 @@ mod tests {
             with_entries(dir.path(), term, count);
             let ground = Ground::default();
             if count < 100 {
-                let without = Log::open(&ground, dir.path(), 101, None);
+                let without = Log::open(&ground, dir.path(), held(None));
                 assert!(matches!(without.err().unwrap(), LogError::Damaged { .. }), "nobody says why");
-                let older = Log::open(&ground, dir.path(), 101, Some(id(3, 50)));
+                let older = Log::open(&ground, dir.path(), held(Some(id(3, 50))));
                 assert!(matches!(older.err().unwrap(), LogError::Damaged { .. }), "it went on after that");
             }
-            let log = Log::open(&ground, dir.path(), 101, Some(id(3, 100))).unwrap();
+            let log = Log::open(&ground, dir.path(), held(Some(id(3, 100)))).unwrap();
             assert_eq!(log.memory().purged, Some(id(3, 100)));
             assert_eq!((log.next(), log.written(), log.memory().recent.len()), (101, 101, 0), "{count}");
             log.close().expect("it runs").join();
-            let log = Log::open(&ground, dir.path(), 101, Some(id(3, 100))).unwrap();
+            let log = Log::open(&ground, dir.path(), held(Some(id(3, 100)))).unwrap();
             assert_eq!(log.next(), 101);
             log.close().expect("it runs").join();
         }
@@ -489,7 +526,7 @@ mod tests {
     fn entries_that_follow_a_snapshot_stay_when_the_log_was_not_purged() {
         let dir = tempfile::tempdir().unwrap();
         with_entries(dir.path(), 3, 150);
-        let log = Log::open(&Ground::default(), dir.path(), 101, Some(id(3, 100))).unwrap();
+        let log = Log::open(&Ground::default(), dir.path(), held(Some(id(3, 100)))).unwrap();
         assert_eq!((log.next(), log.memory().purged), (150, None));
         log.close().expect("it runs").join();
     }

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use super::{Replica, ReplicaError};
 use crate::consensus::{Parts, Started};
-use crate::log::{Log, LogError};
+use crate::log::{Held, Log, LogError};
 use crate::machine::{Machine, Observer};
 use crate::own::OwnSession;
 use crate::service::Service;
@@ -76,9 +76,18 @@ impl Opening {
         let view = store.snapshot().map_err(|e| fail(&e))?;
         let (applied, members) = crate::machine::applied(&*view).map_err(|e| fail(&e))?;
         let installed = crate::machine::installed(&*view).map_err(|e| fail(&e))?;
+        let written = crate::machine::written(&*view).map_err(|e| fail(&e))?;
         drop(view);
         let next = applied.map_or(0, |last| last.index + 1);
-        let log = Log::open(&ground, &config.dir.join(LOG_DIR), next, installed);
+        let open = |installed| {
+            Log::open(&ground, &config.dir.join(LOG_DIR), Held { last: applied, installed, written })
+        };
+        let mut log = open(installed);
+        if let Err(LogError::Behind) = log {
+            // In the store first: a crash may come while the log begins anew.
+            crate::machine::note_installed(&*store, applied).map_err(|e| fail(&e))?;
+            log = open(applied);
+        }
         let log = log.map_err(|e| match e {
             LogError::Damaged { .. } | LogError::DamagedVote(_) => {
                 let members = members.membership();
