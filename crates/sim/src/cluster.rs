@@ -210,14 +210,21 @@ impl Cluster {
             return Err("clients still wait for an answer".into());
         }
         let level = |cluster: &Self| {
-            let applied: Vec<_> = cluster
-                .members
-                .iter()
-                .map(|m| m.replica().map(|replica| replica.standing().applied))
-                .collect();
+            let applied = cluster.applied();
             let last = cluster.shared.history().log.last_key_value().map_or(0, |(index, _)| index + 1);
             applied.iter().all(|at| at.is_some_and(|at| at >= last && Some(at) == applied[0]))
         };
-        if self.until(RECOVERY_MS_MAX, level) { Ok(()) } else { Err("members do not become equal".into()) }
+        if self.until(RECOVERY_MS_MAX, level) {
+            return Ok(());
+        }
+        let standings: Vec<_> =
+            self.members.iter().map(|m| m.replica().map(|replica| replica.standing())).collect();
+        self.shared.note(|| format!("members stay as they are: {standings:?}"));
+        Err(format!("members do not become equal: they have applied {:?}", self.applied()))
+    }
+
+    /// The index after the last command that each member has applied; none: it does not run.
+    fn applied(&self) -> Vec<Option<u64>> {
+        self.members.iter().map(|m| m.replica().map(|replica| replica.standing().applied)).collect()
     }
 }

@@ -1,8 +1,10 @@
 //! A cut of the log that is under way: noted before the first record goes, and gone when the last one is. What a crash in
-//! between leaves is cut again, and not taken for damage: behind the cut some records may be zeros and others not.
+//! between leaves is cut again, and not taken for damage: behind the cut some records may be zeros and others not, or the
+//! log be without a segment for a moment.
 //!
 //! ```text
-//! magic 16 · first index that is cut away u64 · crc32c u32      little-endian
+//! magic 16 · first index that is cut away u64 · crc32c u32                          little-endian
+//! magic 16 · index, term, leader of the entry that the log begins anew after, u64 each · crc32c u32
 //! ```
 
 use std::io;
@@ -11,12 +13,22 @@ use std::path::Path;
 use host::{Files, Opened};
 
 use crate::log::{LogError, failed};
+use crate::types::{LeaderId, LogId};
 
 const FILE: &str = "cut";
 const MAGIC: &[u8; 16] = b"heorot cut 1\n\0\0\0";
 
-/// The first index that a cut in `dir` takes away, if one is under way.
-pub(crate) fn under_way(files: &dyn Files, dir: &Path) -> Result<Option<u64>, LogError> {
+/// What goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Everything from this index on.
+    From(u64),
+    /// Everything: the log begins anew after this entry, which a snapshot has.
+    After(LogId),
+}
+
+/// The cut in `dir` that is under way, if one is.
+pub(crate) fn under_way(files: &dyn Files, dir: &Path) -> Result<Option<Cut>, LogError> {
     let path = dir.join(FILE);
     let read = || {
         let file = files.open(&path, Opened::Read)?;
@@ -30,12 +42,12 @@ pub(crate) fn under_way(files: &dyn Files, dir: &Path) -> Result<Option<u64>, Lo
     }
 }
 
-/// Notes that what is at `first` and after it goes; on disk when this returns.
-pub(crate) fn begin(files: &dyn Files, dir: &Path, first: u64) -> Result<(), LogError> {
+/// Notes what goes; on disk when this returns.
+pub(crate) fn begin(files: &dyn Files, dir: &Path, cut: Cut) -> Result<(), LogError> {
     let (path, temporary) = (dir.join(FILE), dir.join("cut.tmp"));
     let note = || {
         let file = files.open(&temporary, Opened::New)?;
-        file.write_at(&encode(first), 0)?;
+        file.write_at(&encode(cut), 0)?;
         file.sync()?;
         files.rename(&temporary, &path)?;
         files.sync_dir(dir)
@@ -49,16 +61,48 @@ pub(crate) fn done(files: &dyn Files, dir: &Path) -> Result<(), LogError> {
     files.remove(&path).and_then(|()| files.sync_dir(dir)).map_err(failed("remove", &path))
 }
 
-fn encode(first: u64) -> Vec<u8> {
-    let mut bytes = [&MAGIC[..], &first.to_le_bytes()].concat();
+fn encode(cut: Cut) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    match cut {
+        Cut::From(first) => bytes.extend_from_slice(&first.to_le_bytes()),
+        Cut::After(LogId { leader_id, index }) => {
+            for number in [index, leader_id.term, leader_id.node_id] {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+    }
     let crc = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<u64> {
+fn decode(bytes: &[u8]) -> Option<Cut> {
     let (summed, crc) = bytes.split_last_chunk()?;
-    let number = summed.strip_prefix(MAGIC)?;
-    (crc32c::crc32c(summed) == u32::from_le_bytes(*crc)).then_some(())?;
-    Some(u64::from_le_bytes(number.try_into().ok()?))
+    let (numbers, rest) = summed.strip_prefix(MAGIC)?.as_chunks::<8>();
+    (rest.is_empty() && crc32c::crc32c(summed) == u32::from_le_bytes(*crc)).then_some(())?;
+    match numbers {
+        [first] => Some(Cut::From(u64::from_le_bytes(*first))),
+        [index, term, leader] => {
+            let [index, term, node_id] = [index, term, leader].map(|number| u64::from_le_bytes(*number));
+            Some(Cut::After(LogId { leader_id: LeaderId { term, node_id }, index }))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_is_read_back_and_a_damaged_note_is_none() {
+        let after = LogId { leader_id: LeaderId { term: 7, node_id: 3 }, index: 41 };
+        for cut in [Cut::From(0), Cut::From(u64::MAX), Cut::After(after)] {
+            let mut note = encode(cut);
+            assert_eq!(decode(&note), Some(cut));
+            assert_eq!(decode(&note[..note.len() - 1]), None);
+            note[20] ^= 1;
+            assert_eq!(decode(&note), None);
+        }
+    }
 }

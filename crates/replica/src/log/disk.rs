@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host::{Files, Opened};
 
-use crate::log::cut;
+use crate::log::cut::{self, Cut};
 use crate::log::record::{self, Record};
 use crate::log::segments::{self, HEADER_BYTES, Place, Segment};
 use crate::log::tail::{BLOCK_BYTES, Tail};
@@ -35,8 +35,10 @@ impl Disk {
         place.files.make_dir(&place.dir).map_err(failed("create", &place.dir))?;
         let mut found = segments::list(&place)?;
         let cut = cut::under_way(&*place.files, &place.dir)?;
-        if let Some(first) = cut {
-            remove_after(&place, &mut found, first)?;
+        match cut {
+            Some(Cut::From(first)) => remove_after(&place, &mut found, first)?,
+            Some(Cut::After(last)) => found = vec![begin_anew(&place, std::mem::take(&mut found), last)?.0],
+            None => {}
         }
         let mut last = found.first().and_then(|segment| segment.before);
         let count = found.len();
@@ -45,7 +47,11 @@ impl Disk {
             if segment.before != last {
                 return Err(LogError::Damaged { path: segment.path.clone(), index: segment.first });
             }
-            scan(&*place.files, segment, n + 1 == count, cut, &mut |entry: Entry| {
+            let from = match cut {
+                Some(Cut::From(first)) => Some(first),
+                Some(Cut::After(_)) | None => None,
+            };
+            scan(&*place.files, segment, n + 1 == count, from, &mut |entry: Entry| {
                 last = Some(entry.log_id);
                 visit(entry);
             })?;
@@ -107,7 +113,7 @@ impl Disk {
     pub(crate) fn truncate(&mut self, last: Option<LogId>) -> Result<(), LogError> {
         let next = last.map_or(0, |log_id| log_id.index + 1);
         let Place { files, dir, .. } = &self.place;
-        cut::begin(&**files, dir, next)?;
+        cut::begin(&**files, dir, Cut::From(next))?;
         self.tail = None;
         let mut all = lock(&self.segments).clone();
         remove_after(&self.place, &mut all, next)?;
@@ -126,13 +132,12 @@ impl Disk {
 
     /// Begins anew after `last`, which a snapshot has, whatever is in the log.
     pub(crate) fn begin_after(&mut self, last: LogId) -> Result<(), LogError> {
+        let Place { files, dir, .. } = &self.place;
+        cut::begin(&**files, dir, Cut::After(last))?;
         let all = std::mem::take(&mut *lock(&self.segments));
         self.tail = None;
-        for segment in all {
-            segments::give_up(&self.place, &segment)?;
-        }
-        let bytes = self.place.segment_bytes;
-        let (segment, tail) = segments::create(&self.place, last.index + 1, Some(last), bytes)?;
+        let (segment, tail) = begin_anew(&self.place, all, last)?;
+        cut::done(&**files, dir)?;
         lock(&self.segments).push(segment);
         (self.tail, self.last) = (Some(tail), Some(last));
         Ok(())
@@ -155,6 +160,14 @@ impl Disk {
             segments::give_up(&self.place, &segment)?;
         }
     }
+}
+
+/// Gives up all segments, and makes the one that follows `last`.
+fn begin_anew(place: &Place, all: Vec<Segment>, last: LogId) -> Result<(Segment, Tail), LogError> {
+    for segment in all {
+        segments::give_up(place, &segment)?;
+    }
+    segments::create(place, last.index + 1, Some(last), place.segment_bytes)
 }
 
 /// Removes the segments that begin at `first` or after it, but for one that is the first of all. From the end, so that
@@ -366,7 +379,7 @@ mod tests {
             }
             drop(disk);
             // As the disk may have it: some blocks of zeros arrived, others did not.
-            cut::begin(&host::SystemFiles, dir.path(), 5).unwrap();
+            cut::begin(&host::SystemFiles, dir.path(), Cut::From(5)).unwrap();
             let file = OpenOptions::new().write(true).open(path.unwrap()).unwrap();
             for index in holes {
                 file.write_all_at(&[0; 16], begins[*index as usize - 1]).unwrap();
@@ -396,7 +409,7 @@ mod tests {
         roll(&mut disk);
         disk.append(&entries(1, 20..30)).unwrap();
         drop(disk);
-        cut::begin(&host::SystemFiles, dir.path(), 10).unwrap();
+        cut::begin(&host::SystemFiles, dir.path(), Cut::From(10)).unwrap();
         assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..10));
         assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..10), "and it is finished");
     }
@@ -433,5 +446,25 @@ mod tests {
         drop(reopened);
         disk.append(&entries(3, 1001..1003)).unwrap();
         assert_eq!(found(dir.path()).unwrap().1, ids(3, 1001..1003));
+    }
+
+    #[test]
+    fn a_crash_while_a_log_begins_anew_leaves_it_to_be_done_at_the_start() {
+        for gone in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut disk, _) = found(dir.path()).unwrap();
+            disk.append(&entries(1, 0..10)).unwrap();
+            let segment = lock(&disk.segments)[0].clone();
+            drop(disk);
+            cut::begin(&host::SystemFiles, dir.path(), Cut::After(id(2, 41))).unwrap();
+            if gone {
+                segments::give_up(&Place::local(dir.path()), &segment).unwrap();
+            }
+            let (mut disk, ids_found) = found(dir.path()).unwrap();
+            assert_eq!((disk.next(), ids_found.len()), (42, 0));
+            disk.append(&entries(2, 42..44)).unwrap();
+            drop(disk);
+            assert_eq!(found(dir.path()).unwrap().1, ids(2, 42..44), "it is done once");
+        }
     }
 }
