@@ -282,7 +282,7 @@ mod tests {
             ),
             (
                 hello::Args { protocol: PROTOCOL - 1, ..args() },
-                "heorot 0.0.9 on this machine speaks protocol 0, and heorot 0.1.0 of the cluster protocol 1; install",
+                "heorot 0.0.9 on this machine speaks protocol 1, and heorot 0.1.0 of the cluster protocol 2; install",
             ),
             (
                 hello::Args { clock_ms: NOW_MS - hour, ..args() },

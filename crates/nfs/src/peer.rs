@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::{BufferPool, Entropy};
+use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use wire::cluster::{Procedure, hello, prove};
@@ -23,6 +24,13 @@ const HELLO: u32 = Procedure::Hello as u32;
 const PROVE: u32 = Procedure::Prove as u32;
 /// A connection within a cluster is made at once or not at all.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// A server that lost its power or its link says nothing, and a call to it would be waited for until its own limit, or
+/// for ever. Its kernel is asked after so much silence, so often; and what is not acknowledged for so long (asking
+/// included) ends the connection. Longer than a network's own troubles, and no process has to run for an answer.
+const ASK_AFTER: Duration = Duration::from_secs(3);
+const ASK_EVERY: Duration = Duration::from_secs(1);
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(6);
 
 /// What both ends of a private connection hold.
 #[derive(Clone)]
@@ -141,6 +149,7 @@ impl Peer {
             .await
             .map_err(|e| refused(&e))?
             .map_err(|e| refused(&e))?;
+        notice_silence(&stream).map_err(|e| refused(&e))?;
         let connection = Connection::start(stream, self.around.clone()).map_err(|e| refused(&e))?;
         if let Err(failure) = self.prove(&connection).await {
             connection.close();
@@ -164,5 +173,36 @@ impl Peer {
         let args = prove::Args { proof: hello::client_proof(secret, &nonce, &theirs.nonce) };
         let proved: prove::Res = self.exchange(connection, PROVE, &args, CONNECT_TIME_MAX).await?;
         proved.map_err(|status| refused(format!("{status:?}: do both hold the same secret?")))
+    }
+}
+
+/// Has the kernel end a connection whose other end is gone without a word.
+fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
+    sockopt::set_tcp_keepidle(stream, ASK_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, ASK_EVERY)?;
+    sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX.as_millis() as u32)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel then does cannot be had without a network that can be cut.
+    #[tokio::test]
+    async fn a_server_that_is_gone_without_a_word_is_noticed_within_seconds() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        notice_silence(&stream).unwrap();
+        let keepalive = sockopt::socket_keepalive(&stream).unwrap();
+        let silence_ms = sockopt::tcp_user_timeout(&stream).unwrap();
+        let asking_ms =
+            (sockopt::tcp_keepidle(&stream).unwrap() + sockopt::tcp_keepintvl(&stream).unwrap()).as_millis();
+        assert!(keepalive && (1000..10_000).contains(&silence_ms));
+        assert!(
+            asking_ms < u128::from(silence_ms),
+            "it has the time to answer: {asking_ms} of {silence_ms} ms"
+        );
     }
 }

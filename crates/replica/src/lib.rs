@@ -22,6 +22,7 @@
 
 mod backup;
 mod consensus;
+mod install;
 mod log;
 mod machine;
 mod membership;

@@ -17,6 +17,7 @@ use openraft::raft::{
 use openraft::storage::Snapshot as RaftSnapshot;
 use serde::de::DeserializeOwned;
 
+use crate::install::{Placed, SnapshotId};
 use crate::snapshot::{Chunks, Snapshot};
 use crate::transport::{self, Channel, Request, Transport};
 use crate::types::{LeaderId, Member, Types, Vote};
@@ -25,8 +26,13 @@ use crate::types::{LeaderId, Member, Types, Vote};
 const IN_FLIGHT_MAX: usize = 8;
 /// A follower whose disk stands still for so long is sent to again. A connection that broke is noticed at once.
 const ENTRIES_TIME_MAX: Duration = Duration::from_secs(5);
-/// For one chunk of a snapshot, and for putting all of it in place at the end.
+/// For one chunk of a snapshot.
 const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
+/// For one question whether it is in place, to which the answer comes within a second.
+const PLACED_TIME_MAX: Duration = Duration::from_secs(4);
+/// Until the next, of a member that cannot be reached: it may be starting, and will know of no snapshot.
+const PLACED_ASK_AFTER: Duration = Duration::from_secs(1);
+/// For putting all of it in place at the end.
 const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Makes the connections to the others.
@@ -94,8 +100,27 @@ impl Peer {
             let () = self.call(self.channel, &request, CHUNK_TIME_MAX).await?;
             number += 1;
         }
+        let id = (vote, meta.last_log_id);
         let request = Request::SnapshotEnd { vote, meta, pairs: chunks.pairs() };
-        self.call(self.channel, &request, INSTALL_TIME_MAX).await
+        let () = self.call(self.channel, &request, CHUNK_TIME_MAX).await?;
+        let placed = tokio::time::timeout(INSTALL_TIME_MAX, self.placed(id)).await;
+        placed.unwrap_or_else(|_| Err(unreachable("it takes too long to put a snapshot in place")))
+    }
+
+    /// Asks until the snapshot is in place, or the member does not know of it.
+    async fn placed(&self, id: SnapshotId) -> Result<SnapshotResponse<Types>, Failure> {
+        let request = Request::SnapshotPlaced(id);
+        loop {
+            match self.call(self.channel, &request, PLACED_TIME_MAX).await {
+                Ok(Placed::Done(answer)) => return Ok(answer),
+                Ok(Placed::NotYet) => {}
+                Ok(Placed::Unknown(why)) => return Err(unreachable(why)),
+                Err(error) => {
+                    tracing::debug!(of = %self.member.name, %error, "does not say whether a snapshot is in place");
+                    tokio::time::sleep(PLACED_ASK_AFTER).await;
+                }
+            }
+        }
     }
 }
 
@@ -173,5 +198,67 @@ impl RaftNetworkV2<Types> for Peer {
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<Types>, Failure> {
         self.call(Channel::Heartbeats, &Request::TransferLeader(req), option.hard_ttl()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use openraft::NetSnapshot;
+    use store::{MemoryStore, Store};
+
+    use super::*;
+    use crate::transport::{Carried, Unreachable as NoWord};
+    use crate::types::SnapshotMeta;
+
+    /// A member that takes a snapshot, and then answers one question after the other as told. None: nothing, as when its
+    /// power is gone.
+    struct Member(Mutex<VecDeque<Option<Placed>>>);
+
+    impl Transport for Member {
+        fn call(&self, _: &crate::types::Member, _: Channel, body: Bytes, limit: Duration) -> Carried {
+            let answer = match transport::decode(&body).unwrap() {
+                Request::SnapshotPlaced(_) => self.0.lock().unwrap().pop_front().unwrap(),
+                _ => return Box::pin(async { Ok(transport::encode(&())) }),
+            };
+            Box::pin(async move {
+                match answer {
+                    Some(placed) => Ok(transport::encode(&placed)),
+                    None => {
+                        tokio::time::sleep(limit).await;
+                        Err(NoWord::NoAnswer("no answer in time".into()))
+                    }
+                }
+            })
+        }
+    }
+
+    async fn sent(answers: impl IntoIterator<Item = Option<Placed>>) -> (bool, Duration) {
+        let member = Arc::new(Member(Mutex::new(answers.into_iter().collect())));
+        let mut network = Network(Arc::clone(&member) as Arc<dyn Transport>);
+        let mut peer = network.new_snapshot_client(2, &crate::types::Member::default()).await;
+        let view = MemoryStore::new().snapshot().unwrap();
+        let snapshot = RaftSnapshot { meta: SnapshotMeta::default(), snapshot: Snapshot::Taken(view.into()) };
+        let began = tokio::time::Instant::now();
+        let option = RPCOption::new(Duration::from_secs(1));
+        let outcome = peer.full_snapshot(Vote::default(), snapshot, std::future::pending(), option).await;
+        assert!(member.0.lock().unwrap().is_empty(), "it is asked until it has said all");
+        (outcome.is_ok(), began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_loses_its_power_with_a_snapshot_is_soon_sent_another() {
+        let (placed, took) = sent([Some(Placed::NotYet), None, Some(Placed::Unknown("new".into()))]).await;
+        assert!(!placed && took < Duration::from_secs(10), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_snapshot_that_takes_long_to_put_in_place_is_waited_for() {
+        let done = || Some(Placed::Done(SnapshotResponse::new(Vote::default())));
+        let slow = std::iter::repeat_with(|| Some(Placed::NotYet)).take(300);
+        assert!(sent(slow.chain([None, done()])).await.0);
+        assert!(sent([done()]).await.0);
     }
 }

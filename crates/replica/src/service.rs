@@ -14,6 +14,7 @@ use openraft::{ChangeMembers, Raft};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
+use crate::install::Installation;
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::membership::{Part, VOTERS_MAX};
@@ -70,6 +71,7 @@ pub(crate) struct Service {
     pub dir: PathBuf,
     pub space: Space,
     pub spool: Mutex<Option<Spool>>,
+    pub installation: Mutex<Option<Installation>>,
     pub observer: Arc<dyn Observer>,
     /// Counts what came from a leader: entries and heartbeats.
     pub heard: Arc<AtomicU64>,
@@ -103,9 +105,17 @@ impl Service {
                     self.spool.lock().await.take().ok_or("the end of a snapshot that did not begin")?;
                 let snapshot = spool.end(pairs).map_err(|e| said(&e))?;
                 tracing::info!(pairs, upto = ?meta.last_log_id.map(|id| id.index), "installing a snapshot");
-                let snapshot = RaftSnapshot { meta, snapshot };
-                let answer = self.raft.install_full_snapshot(vote, snapshot).await.map_err(|e| said(&e))?;
-                transport::encode(&answer)
+                let id = (vote, meta.last_log_id);
+                let (raft, snapshot) = (self.raft.clone(), RaftSnapshot { meta, snapshot });
+                let install = async move {
+                    raft.install_full_snapshot(vote, snapshot).await.map_err(|e| e.to_string())
+                };
+                *self.installation.lock().await = Some(Installation::begin(id, install));
+                transport::encode(&())
+            }
+            Request::SnapshotPlaced(id) => {
+                let placed = Installation::placed(self.installation.lock().await.as_ref(), id);
+                transport::encode(&placed.await)
             }
             Request::Propose(change) => transport::encode(&self.propose(change).await),
             Request::ReadIndex => transport::encode(&self.read_index().await?),

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::install::SnapshotId;
 use crate::membership::MemberChange;
 use crate::types::{Change, Member, SnapshotMeta, Types, Vote};
 
@@ -76,6 +77,7 @@ pub(crate) enum Request {
         number: u64,
         chunk: Bytes,
     },
+    /// It is to be put in place; answered at once.
     SnapshotEnd {
         vote: Vote,
         meta: SnapshotMeta,
@@ -105,10 +107,12 @@ pub(crate) enum Request {
     },
     /// Which member is this?
     Who,
+    /// Is this snapshot in place?
+    SnapshotPlaced(SnapshotId),
 }
 
 /// The version of these messages; a member that speaks another is told so.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
 
 /// As it goes over the network: the version, then postcard.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {

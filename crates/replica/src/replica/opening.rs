@@ -155,6 +155,7 @@ impl Opening {
             dir: self.config.dir,
             space: Space::new(self.config.reserve_bytes),
             spool: Mutex::default(),
+            installation: Mutex::default(),
             observer: self.observer,
             heard: self.heard,
         });

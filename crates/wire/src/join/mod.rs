@@ -33,7 +33,7 @@ pub const PROGRAM: u32 = 0x2048_454A;
 pub const VERSION: u32 = 1;
 /// What the servers of one cluster say to each other, all of it: raised with every change that an older one would not
 /// understand.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 xdr_struct! {
     /// Why a machine is not taken in.
