@@ -12,15 +12,18 @@ use store::{Durability, Store};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use crate::book::AddressBook;
 use crate::log::Log;
 use crate::machine::Machine;
+use crate::membership::living;
 use crate::network::Network;
 use crate::removed::removed;
+use crate::space::Space;
 use crate::succession::watch_leader;
 use crate::transport::Transport;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
-use crate::work::{Running, Work};
+use crate::work::{LogKept, Running, Work};
 
 /// A leader says so often that it lives; who does not hear from one for so long (each its own time, between these two)
 /// stands for election. A disk that stands still for as long as a disk does is no reason to change leaders.
@@ -45,7 +48,9 @@ pub(crate) struct Parts {
     pub removed: Arc<watch::Sender<bool>>,
     /// Counts what came from a leader.
     pub heard: Arc<AtomicU64>,
-    pub log_kept_bytes: u64,
+    pub log_kept: LogKept,
+    pub space: Arc<Space>,
+    pub book: AddressBook,
     pub work: Work,
 }
 
@@ -89,9 +94,10 @@ pub(crate) async fn start_task(parts: Parts) -> Result<Started, String> {
 /// Runs consensus until it is `stopped` or fails; tells when it has begun.
 async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<()>) {
     let (log, store, failed) = (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
-    let (progress, work, kept) = (parts.progress.clone(), parts.work.clone(), parts.log_kept_bytes);
+    let (progress, work, kept) = (parts.progress.clone(), parts.work.clone(), parts.log_kept);
     let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
-    let heard = Arc::clone(&parts.heard);
+    let (heard, book) = (Arc::clone(&parts.heard), parts.book.clone());
+    let space = Arc::clone(&parts.space);
     let raft = match begin(parts).await {
         Ok(raft) => raft,
         Err(why) => return tell(Err(why)),
@@ -100,8 +106,8 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
     let outcome = tokio::select! {
         biased;
         _ = stopped => Ok(()),
-        why = upkeep(&raft, &log, &store, progress, &work, kept) => Err(why),
-        why = ended(&raft) => Err(why),
+        why = upkeep(&raft, &log, &store, progress, &work, (kept, &space)) => Err(why),
+        why = ended(&raft, &book) => Err(why),
         why = removed(id, &raft, &transport, &told) => Err(why),
         () = watch_leader(id, &raft, &transport, &heard) => Err("consensus ended".into()),
     };
@@ -132,7 +138,7 @@ async fn begin(parts: Parts) -> Result<Raft<Types, Machine>, String> {
         ..Config::default()
     };
     let config = Arc::new(config.validate().map_err(|e| e.to_string())?);
-    let (network, log) = (Network(parts.transport), parts.log.clone());
+    let (network, log) = (Network { transport: parts.transport, book: parts.book }, parts.log.clone());
     let raft = Raft::new(parts.id, config, network, parts.log, parts.machine).await;
     let raft = raft.map_err(|e| e.to_string())?;
     if parts.founds && !raft.is_initialized().await.map_err(|e| e.to_string())? {
@@ -164,7 +170,7 @@ async fn upkeep(
     store: &Arc<dyn Store>,
     mut progress: watch::Receiver<u64>,
     work: &Work,
-    log_kept_bytes: u64,
+    (kept, space): (LogKept, &Space),
 ) -> String {
     loop {
         if progress.changed().await.is_err() {
@@ -184,12 +190,20 @@ async fn upkeep(
             Ok(Err(reason)) => return reason,
             Err(panic) => return panic,
         }
-        if let Some(upto) = log.can_purge(log_kept_bytes).filter(|upto| *upto < applied)
+        let lagging = lagging(&raft.metrics().borrow_watched()).filter(|_| !space.is_low());
+        if let Some(upto) = log.can_purge(kept, lagging).filter(|upto| *upto < applied)
             && let Err(reason) = purge(raft, upto).await
         {
             return reason;
         }
     }
+}
+
+/// If this member leads: the index after the last entry that all have who live. They are on their way to have the rest.
+fn lagging(metrics: &openraft::RaftMetrics<Types>) -> Option<u64> {
+    let living = living(metrics);
+    let matched = metrics.replication.as_ref()?.iter().filter(|(id, _)| living.contains(id));
+    matched.map(|(_, at)| at.as_ref().map_or(0, |at| at.index + 1)).min()
 }
 
 /// openraft gives up entries only behind a snapshot; ours is the store, which is on disk.
@@ -205,15 +219,19 @@ fn flush(store: &dyn Store) -> Result<(), String> {
     store.batch(Durability::Immediate, &mut |_| Ok(())).map_err(|e| e.to_string())
 }
 
-/// Says who leads, and returns when openraft has stopped, with the reason.
-async fn ended(raft: &Raft<Types, Machine>) -> String {
+/// Says who leads, notes where members are, and returns when openraft has stopped, with the reason.
+async fn ended(raft: &Raft<Types, Machine>, book: &AddressBook) -> String {
     let mut metrics = raft.metrics();
-    let mut leader = None;
+    let (mut leader, mut members) = (None, None);
     loop {
         {
             let now = metrics.borrow_and_update();
             if let Err(fatal) = &now.running_state {
                 return fatal.to_string();
+            }
+            if members.as_ref() != Some(now.membership_config.log_id()) {
+                members = Some(*now.membership_config.log_id());
+                book.learn(now.membership_config.membership());
             }
             if now.current_leader != leader {
                 leader = now.current_leader;

@@ -21,6 +21,7 @@
 //! by which commands and reads find the leader. It all runs on a thread of its own.
 
 mod backup;
+mod book;
 mod consensus;
 mod install;
 mod log;
@@ -52,4 +53,4 @@ pub use replica::{Replica, ReplicaConfig, ReplicaError, Standing};
 pub use runtime::seed_thread;
 pub use transport::{Asked, Carried, Channel, Transport, Unreachable};
 pub use types::{Member, NodeId};
-pub use work::{Ground, Pace};
+pub use work::{Ground, LogKept, Pace};

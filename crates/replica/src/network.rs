@@ -17,10 +17,11 @@ use openraft::raft::{
 use openraft::storage::Snapshot as RaftSnapshot;
 use serde::de::DeserializeOwned;
 
+use crate::book::AddressBook;
 use crate::install::{Placed, SnapshotId};
 use crate::snapshot::{Chunks, Snapshot};
 use crate::transport::{self, Channel, Request, Transport};
-use crate::types::{LeaderId, Member, Types, Vote};
+use crate::types::{LeaderId, Member, NodeId, Types, Vote};
 
 /// Batches of entries on their way to one follower: while one is written there the next arrives.
 const IN_FLIGHT_MAX: usize = 8;
@@ -36,21 +37,32 @@ const PLACED_ASK_AFTER: Duration = Duration::from_secs(1);
 const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Makes the connections to the others.
-pub(crate) struct Network(pub Arc<dyn Transport>);
+pub(crate) struct Network {
+    pub transport: Arc<dyn Transport>,
+    /// Where they are.
+    pub book: AddressBook,
+}
+
+impl Network {
+    fn peer(&self, id: NodeId, member: &Member, channel: Channel) -> Peer {
+        let (transport, book) = (Arc::clone(&self.transport), self.book.clone());
+        Peer { transport, book, id, member: Arc::new(member.clone()), channel }
+    }
+}
 
 impl RaftNetworkFactory<Types> for Network {
     type Network = Peer;
 
-    async fn new_client(&mut self, _: u64, member: &Member) -> Peer {
-        Peer { transport: Arc::clone(&self.0), member: member.clone(), channel: Channel::Entries }
+    async fn new_client(&mut self, id: NodeId, member: &Member) -> Peer {
+        self.peer(id, member, Channel::Entries)
     }
 
-    async fn new_heartbeat_client(&mut self, _: u64, member: &Member) -> Peer {
-        Peer { transport: Arc::clone(&self.0), member: member.clone(), channel: Channel::Heartbeats }
+    async fn new_heartbeat_client(&mut self, id: NodeId, member: &Member) -> Peer {
+        self.peer(id, member, Channel::Heartbeats)
     }
 
-    async fn new_snapshot_client(&mut self, _: u64, member: &Member) -> Peer {
-        Peer { transport: Arc::clone(&self.0), member: member.clone(), channel: Channel::Snapshots }
+    async fn new_snapshot_client(&mut self, id: NodeId, member: &Member) -> Peer {
+        self.peer(id, member, Channel::Snapshots)
     }
 }
 
@@ -58,7 +70,10 @@ impl RaftNetworkFactory<Types> for Network {
 #[derive(Clone)]
 pub(crate) struct Peer {
     transport: Arc<dyn Transport>,
-    member: Member,
+    book: AddressBook,
+    id: NodeId,
+    /// Who it was when this was made; it may have moved.
+    member: Arc<Member>,
     channel: Channel,
 }
 
@@ -75,7 +90,8 @@ impl Peer {
         request: &Request,
         limit: Duration,
     ) -> impl Future<Output = Result<R, Failure>> + Send + 'static + use<R> {
-        let carried = self.transport.call(&self.member, channel, transport::encode(request), limit);
+        let member = self.book.member(self.id, &self.member);
+        let carried = self.transport.call(&member, channel, transport::encode(request), limit);
         async move {
             let answer = carried.await.map_err(unreachable)?;
             transport::decode(&answer).map_err(unreachable)
@@ -206,12 +222,15 @@ mod tests {
     use std::collections::VecDeque;
     use std::sync::Mutex;
 
-    use openraft::NetSnapshot;
     use store::{MemoryStore, Store};
 
     use super::*;
     use crate::transport::{Carried, Unreachable as NoWord};
     use crate::types::SnapshotMeta;
+
+    fn vote() -> Vote {
+        Vote::new_committed(1, 1)
+    }
 
     /// A member that takes a snapshot, and then answers one question after the other as told. None: nothing, as when its
     /// power is gone.
@@ -237,13 +256,14 @@ mod tests {
 
     async fn sent(answers: impl IntoIterator<Item = Option<Placed>>) -> (bool, Duration) {
         let member = Arc::new(Member(Mutex::new(answers.into_iter().collect())));
-        let mut network = Network(Arc::clone(&member) as Arc<dyn Transport>);
+        let transport = Arc::clone(&member) as Arc<dyn Transport>;
+        let mut network = Network { transport, book: AddressBook::default() };
         let mut peer = network.new_snapshot_client(2, &crate::types::Member::default()).await;
         let view = MemoryStore::new().snapshot().unwrap();
         let snapshot = RaftSnapshot { meta: SnapshotMeta::default(), snapshot: Snapshot::Taken(view.into()) };
         let began = tokio::time::Instant::now();
         let option = RPCOption::new(Duration::from_secs(1));
-        let outcome = peer.full_snapshot(Vote::default(), snapshot, std::future::pending(), option).await;
+        let outcome = peer.full_snapshot(vote(), snapshot, std::future::pending(), option).await;
         assert!(member.0.lock().unwrap().is_empty(), "it is asked until it has said all");
         (outcome.is_ok(), began.elapsed())
     }
@@ -256,7 +276,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_snapshot_that_takes_long_to_put_in_place_is_waited_for() {
-        let done = || Some(Placed::Done(SnapshotResponse::new(Vote::default())));
+        let done = || Some(Placed::Done(SnapshotResponse::new(vote())));
         let slow = std::iter::repeat_with(|| Some(Placed::NotYet)).take(300);
         assert!(sent(slow.chain([None, done()])).await.0);
         assert!(sent([done()]).await.0);

@@ -141,7 +141,7 @@ impl Service {
     /// Has a command carried out, if this member leads.
     pub(crate) async fn propose(&self, change: Change) -> Proposed {
         let makes_something = crate::space::makes_something(&change.0.command);
-        if makes_something && (self.log.is_full() || self.space.is_low(&self.dir)) {
+        if makes_something && (self.log.is_full() || self.space.is_low()) {
             return Proposed::NoSpace;
         }
         match self.raft.client_write(change).await {

@@ -1,6 +1,6 @@
 //! Whether the disk has room for more: some is kept for commands that give room back.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,19 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// What was seen last.
 pub(crate) struct Space {
+    dir: PathBuf,
     reserve_bytes: u64,
     seen: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Space {
-    pub(crate) fn new(reserve_bytes: u64) -> Self {
-        Self { reserve_bytes, seen: Mutex::default() }
+    /// The disk of `dir`, of which this much is to stay free.
+    pub(crate) fn new(dir: PathBuf, reserve_bytes: u64) -> Self {
+        Self { dir, reserve_bytes, seen: Mutex::default() }
     }
 
     /// Whether the disk is nearly full.
-    pub(crate) fn is_low(&self, dir: &Path) -> bool {
+    pub(crate) fn is_low(&self) -> bool {
         if self.reserve_bytes == 0 {
             return false;
         }
@@ -29,8 +31,8 @@ impl Space {
         match *seen {
             Some((at, low)) if at.elapsed() <= CHECK_EVERY => low,
             _ => {
-                let low =
-                    rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail * fs.f_frsize < self.reserve_bytes);
+                let low = rustix::fs::statvfs(&self.dir)
+                    .is_ok_and(|fs| fs.f_bavail * fs.f_frsize < self.reserve_bytes);
                 *seen = Some((Instant::now(), low));
                 low
             }

@@ -10,8 +10,22 @@ use host::{Files, SystemFiles};
 
 use crate::log::SEGMENT_BYTES;
 
-/// What stays of the log behind what the store has: a member that was away for less need not be sent a snapshot.
-const LOG_KEPT_BYTES: u64 = 64 << 20;
+/// What stays of the log behind what the store has, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct LogKept {
+    /// Always: a member that was away for less need not be sent a snapshot.
+    pub always: u64,
+    /// While a member that lives has less: it is being sent a snapshot, perhaps, and what comes after that must be there
+    /// when it is in place, or another one would follow.
+    pub for_lagging: u64,
+}
+
+impl Default for LogKept {
+    /// A GiB: what a busy group orders in the minutes that a snapshot of tens of GiB takes.
+    fn default() -> Self {
+        Self { always: 64 << 20, for_lagging: 1 << 30 }
+    }
+}
 
 /// How long the disk takes for something; asked before each time.
 pub type Pace = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -24,7 +38,7 @@ pub struct Ground {
     /// The length of the log's segments.
     pub segment_bytes: u64,
     /// How much of the log stays that this member does not need any more.
-    pub log_kept_bytes: u64,
+    pub log_kept: LogKept,
     /// None: the machine, with threads. Some: a simulation, with one thread and a disk that takes so long.
     pub pace: Option<Pace>,
 }
@@ -33,7 +47,7 @@ impl Default for Ground {
     /// The machine.
     fn default() -> Self {
         let files = Arc::new(SystemFiles);
-        Self { files, segment_bytes: SEGMENT_BYTES, log_kept_bytes: LOG_KEPT_BYTES, pace: None }
+        Self { files, segment_bytes: SEGMENT_BYTES, log_kept: LogKept::default(), pace: None }
     }
 }
 

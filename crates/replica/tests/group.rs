@@ -109,9 +109,12 @@ impl Group {
     }
 
     async fn start(&mut self, id: u64, founds: bool) -> Replica {
+        self.start_as(id, member(id), founds).await
+    }
+
+    async fn start_as(&mut self, id: u64, member: Member, founds: bool) -> Replica {
         let store = Arc::clone(self.stores.entry(id).or_default());
         let dir: PathBuf = self.dir.path().join(id.to_string());
-        let member = member(id);
         let address = member.address.clone();
         let wire = Arc::new(Wire { from: address.clone(), wires: Arc::clone(&self.wires) });
         let open = move || {

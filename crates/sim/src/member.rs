@@ -12,8 +12,8 @@ use bytes::Bytes;
 use host::Files;
 use namespace::{Proposal, Reply, Stamp, Time};
 use replica::{
-    Answered, Carried as Calling, Channel, Ground, Member as Named, Observer, Pace, Replica, ReplicaConfig,
-    Transport, Unreachable,
+    Answered, Carried as Calling, Channel, Ground, LogKept, Member as Named, Observer, Pace, Replica,
+    ReplicaConfig, Transport, Unreachable,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -27,7 +27,7 @@ use crate::store::SimStore;
 /// Segments of the log as small as they can be, so that they are begun, given up and used again all the time.
 const SEGMENT_BYTES: u64 = 16 << 10;
 /// And little kept of them, so that who was away needs a snapshot.
-const LOG_KEPT_BYTES: u64 = 32 << 10;
+const LOG_KEPT: LogKept = LogKept { always: 32 << 10, for_lagging: 64 << 10 };
 
 /// How long the disk takes, at least and at most, in microseconds.
 pub type DiskPace = Arc<Mutex<(u64, u64)>>;
@@ -128,8 +128,7 @@ impl Member {
             founds: self.id == 1,
         };
         let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
-        let ground =
-            Ground { files, segment_bytes: SEGMENT_BYTES, log_kept_bytes: LOG_KEPT_BYTES, pace: Some(pace) };
+        let ground = Ground { files, segment_bytes: SEGMENT_BYTES, log_kept: LOG_KEPT, pace: Some(pace) };
         let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
         let (id, stamp, its_slot) = (self.id, self.stamp(), Arc::clone(&slot));
         let stopping = Arc::new(AtomicBool::new(false));

@@ -35,7 +35,7 @@ pub(crate) use segments::SEGMENT_BYTES;
 use writer::{Job, Jobs, Writer};
 
 use crate::types::{Entry, LogId, Membership, Payload, Types, Vote};
-use crate::work::{Ground, Running, Work};
+use crate::work::{Ground, LogKept, Running, Work};
 
 /// Entries kept in memory beyond those that are needed: what a follower that is a little behind asks for.
 const RECENT_MAX: usize = 8192;
@@ -284,14 +284,16 @@ impl Log {
         self.memory().failure.clone()
     }
 
-    /// The last entry that may be given up so that segments of `keep` bytes stay, if that gives up any.
-    pub(crate) fn can_purge(&self, keep: u64) -> Option<u64> {
+    /// The last entry that may be given up so that segments of so many bytes stay as `kept` says, if that gives up any.
+    /// `lagging`: members that live have only what is below this index.
+    pub(crate) fn can_purge(&self, kept: LogKept, lagging: Option<u64>) -> Option<u64> {
         let all = disk::lock(&self.segments);
         let mut after: u64 = all.iter().map(|segment| segment.bytes).sum();
         let mut upto = None;
         for segment in all.iter().take(all.len().saturating_sub(1)) {
             after -= segment.bytes;
-            if after < keep {
+            let is_lacked = lagging.is_some_and(|next| next < segment.next());
+            if after < (if is_lacked { kept.for_lagging } else { kept.always }) {
                 break;
             }
             upto = segment.next().checked_sub(1);
@@ -528,6 +530,29 @@ mod tests {
         with_entries(dir.path(), 3, 150);
         let log = Log::open(&Ground::default(), dir.path(), held(Some(id(3, 100)))).unwrap();
         assert_eq!((log.next(), log.memory().purged), (150, None));
+        log.close().expect("it runs").join();
+    }
+
+    #[test]
+    fn what_a_member_that_lags_lacks_is_kept_for_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place { segment_bytes: 4096, ..Place::local(dir.path()) };
+        let mut disk = Disk::open(place, |_| {}).unwrap();
+        for index in 0..1000 {
+            disk.append(&[Entry { log_id: id(1, index), payload: Payload::Blank }]).unwrap();
+        }
+        drop(disk);
+        let ground = Ground { segment_bytes: 4096, ..Ground::default() };
+        let held = Held { last: Some(id(1, 999)), installed: None, written: None };
+        let log = Log::open(&ground, dir.path(), held).unwrap();
+        let kept = LogKept { always: 8 << 10, for_lagging: 24 << 10 };
+        let upto = |lagging| log.can_purge(kept, lagging);
+        let usual = upto(None).expect("there is more than that");
+        assert_eq!(upto(Some(usual + 1)), Some(usual), "it lacks nothing that goes");
+        let bound = upto(Some(0)).expect("there is more than that, too");
+        assert!(bound < usual, "{bound} of {usual}");
+        let between = upto(Some(usual - 10)).expect("what it has may go");
+        assert!((bound..usual - 10).contains(&between), "{bound} {between} {usual}");
         log.close().expect("it runs").join();
     }
 }

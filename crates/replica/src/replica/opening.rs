@@ -9,6 +9,7 @@ use store::Store;
 use tokio::sync::Mutex;
 
 use super::{Replica, ReplicaError};
+use crate::book::AddressBook;
 use crate::consensus::{Parts, Started};
 use crate::log::{Held, Log, LogError};
 use crate::machine::{Machine, Observer};
@@ -123,7 +124,10 @@ impl Opening {
             failed,
             removed: Arc::clone(&removed),
             heard: Arc::clone(&heard),
-            log_kept_bytes: ground.log_kept_bytes,
+            log_kept: ground.log_kept,
+            // What is kept for members that lag goes before anybody is refused anything.
+            space: Arc::new(Space::new(config.dir.clone(), config.reserve_bytes.saturating_mul(2))),
+            book: AddressBook::default(),
             work,
         };
         let opening = Self {
@@ -152,8 +156,8 @@ impl Opening {
             raft,
             log: self.log,
             files: self.ground.files,
+            space: Space::new(self.config.dir.clone(), self.config.reserve_bytes),
             dir: self.config.dir,
-            space: Space::new(self.config.reserve_bytes),
             spool: Mutex::default(),
             installation: Mutex::default(),
             observer: self.observer,

@@ -207,3 +207,21 @@ async fn a_name_an_address_and_an_id_belong_to_one_member() {
     let why = fourth.introduce(moved, Part::Voter).await.unwrap_err();
     assert!(why.starts_with("this member runs already, as \"mds4\" at 10.0.0.4:2052: "), "{why}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_moves_is_sent_what_it_lacks_where_it_is_now() {
+    let mut group = Group::of(3).await;
+    let leader = group.leader().await;
+    let mover = 1 + leader % 3;
+    group.stop(mover, false).await;
+    made(&group.member(leader), "meanwhile").await;
+
+    let moved = Member { address: format!("10.0.1.{mover}:2052"), ..member(mover) };
+    let replica = group.start_as(mover, moved.clone(), false).await;
+    let introduced = replica.introduce(moved, Part::Voter);
+    tokio::time::timeout(LIMIT, introduced).await.expect("it is told that it is known").unwrap();
+    assert!(reads(&replica, "meanwhile").await);
+    made(&group.member(leader), "after").await;
+    assert!(reads(&replica, "after").await);
+    made(&replica, "by it").await;
+}
