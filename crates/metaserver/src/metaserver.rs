@@ -32,7 +32,7 @@ use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
 use crate::service_addresses::{Addressing, ServiceAddresses};
 use crate::sessions::Sessions;
-use crate::spill::Spills;
+use crate::spill::Turns;
 use crate::upcalls::Follower;
 
 /// Delegated files that one command may be about: a RENAME is about two.
@@ -75,7 +75,7 @@ pub struct Metaserver {
     pub(crate) leases: Leases,
     pub(crate) recalls: Recalls,
     pub(crate) lock_waiters: LockWaiters,
-    pub(crate) spills: Spills,
+    pub(crate) turns: Turns,
     /// For NFSv3; sessions have their own.
     pub(crate) replies3: ReplyCache,
     pub(crate) granted: Granted,
@@ -132,7 +132,7 @@ impl Metaserver {
             leases: Leases::default(),
             recalls: Recalls::default(),
             lock_waiters: LockWaiters::default(),
-            spills: Spills::default(),
+            turns: Turns::default(),
             replies3: ReplyCache::default(),
             granted: Granted::default(),
             delegations,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use namespace::{ClientId, Command, DataPlace, Inode, InodeId, IoMode, ReturnScope, State, StateId, read};
 use tokio::task::JoinSet;
+use wire::handle::FileHandle;
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, LayoutRecall};
 
@@ -24,7 +25,7 @@ const FILES_AT_ONCE: usize = 32;
 const GRANT_IN_FLIGHT_MAX: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Whom a layout was granted lately: within the last one to two [`GRANT_IN_FLIGHT_MAX`], in two halves that take turns.
+/// Whom a layout was granted lately, by any metaserver: within the last one to two [`GRANT_IN_FLIGHT_MAX`], in two halves that take turns.
 #[derive(Default)]
 pub(crate) struct Granted(Mutex<Halves>);
 
@@ -237,6 +238,20 @@ impl Metaserver {
             }
         }
         Ok(out)
+    }
+
+    /// The file whose layout this call-back recalls.
+    pub(crate) fn recalled(&self, op: &CbArgOp) -> Option<InodeId> {
+        let CbArgOp::LayoutRecall(args) = op else { return None };
+        let LayoutRecall::File(file) = &args.recall else { return None };
+        FileHandle::open(&file.fh.0, &self.key).map(|file| InodeId(file.inode))
+    }
+
+    /// What a client that is connected here answered, for the metaserver that recalls a layout: that it has none is not
+    /// passed on while a reply of ours with the layout may be on its way to it.
+    pub(crate) fn or_later(&self, client: ClientId, recalled: Option<InodeId>, status: Status) -> Status {
+        let is_recent = |inode| self.granted.is_recent(inode, client, self.clock.monotonic());
+        if status != Status::Ok && recalled.is_some_and(is_recent) { Status::Delay } else { status }
     }
 
     fn holders(&self, inode: InodeId, except: Option<ClientId>) -> Result<Vec<ClientId>, Status> {

@@ -19,13 +19,14 @@ use wire::nfs4::Status;
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-/// Who copies which file; of all metaservers only the one that leads copies. Two copies of one file at a time would be
-/// wrong, not only wasteful: the slower one could put old data over what a client wrote after the faster one was done.
+/// Who copies or cuts which file; of all metaservers only the one that leads does. Two at a time would be wrong, not only
+/// wasteful: the slower one could put old data over what a client wrote after the faster one was done, or cut it off.
 #[derive(Default)]
-pub(crate) struct Spills(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
+pub(crate) struct Turns(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
 
-impl Spills {
-    fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<()>> {
+impl Turns {
+    /// To be locked by whoever is about to copy or cut, before it looks at what is to be done.
+    pub(crate) fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<()>> {
         let Ok(mut turns) = self.0.lock() else { return Arc::default() };
         // What nobody holds any more is forgotten: there are as many as there are operations that wait.
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
@@ -47,7 +48,7 @@ pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<In
     if !server.replica.leads() {
         return server.to_columns_elsewhere(inode).await;
     }
-    let turn = server.spills.of(inode);
+    let turn = server.turns.of(inode);
     let mine = turn.lock().await;
     let mut file = server.inode(&*server.view()?, inode)?;
     if file.data().ok_or(Status::Inval)? == DataPlace::Inline {

@@ -24,6 +24,7 @@ use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::nodes::GroupReport;
 use crate::service_addresses::clients::Clients;
+use crate::work::Cut;
 
 /// Questions that wait to be answered; the next one's asker waits with them.
 const QUESTIONS_MAX: usize = 1024;
@@ -32,6 +33,8 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// At most 64 KiB to a data server, which may be busy.
 const COPY_TIME_MAX: Duration = Duration::from_secs(10);
+/// A cut takes as long as a data server may, and one that is before it in turn.
+const CUT_TIME_MAX: Duration = Duration::from_secs(45);
 /// What was granted is not for longer than a second.
 const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(150);
 
@@ -45,6 +48,7 @@ const WORK: u8 = 4;
 /// What must be followed one by one.
 enum Event {
     DataServer(DataServer),
+    Granted(InodeId, ClientId),
     Lapsed(ClientId),
     Renewed(ClientId),
     Gone(ClientId),
@@ -66,6 +70,8 @@ enum Question {
     Addresses(NodeId, Vec<IpAddr>),
     /// Takes a small file's data to the data servers. For the leader.
     ToColumns(InodeId),
+    /// Does the cut of this record. For the leader.
+    Cut(u64),
     /// How is the group? For the leader.
     Group,
     /// These are connected to the service addresses that the asker holds.
@@ -126,6 +132,7 @@ impl Observer for Upcalls {
             return;
         }
         match &proposal.command {
+            Command::LayoutGet { client, inode, .. } => self.seen.event(Event::Granted(*inode, *client)),
             Command::LayoutReturn { .. } | Command::DelegationReturn { .. } | Command::Close { .. } => {
                 self.seen.flag(RETURNED | UNLOCKED | WORK);
             }
@@ -134,7 +141,7 @@ impl Observer for Upcalls {
                 self.seen.flag(RETURNED);
             }
             Command::Unlock { .. } | Command::FreeState { .. } => self.seen.flag(UNLOCKED),
-            // Not a cut: who asked for it sees to it, and the leader later if that one died.
+            // Not a cut: who asked for it has the leader see to it, and the leader does later if that one died.
             Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(WORK),
             Command::PutDataServer(server) => {
                 self.seen.event(Event::DataServer(server.clone()));
@@ -199,6 +206,7 @@ impl Metaserver {
         for event in events {
             match event {
                 Event::DataServer(server) => self.data.learn(&server),
+                Event::Granted(inode, client) => self.granted.note(inode, client, self.clock.monotonic()),
                 Event::Lapsed(client) => self.follow_lapse(client),
                 Event::Renewed(client) => self.leases.set_lapsed(client, false),
                 Event::Gone(client) => self.forget_client(client),
@@ -269,7 +277,9 @@ impl Metaserver {
             }
             Ok(Question::CallBack(client, op)) => {
                 let Ok(op) = CbArgOp::decode(&mut Decoder::new(op.into())) else { return Bytes::new() };
-                let answer = self.call_back_here(client, op).await.map(|status| status as u32).ok();
+                let recalled = self.recalled(&op);
+                let answer = self.call_back_here(client, op).await;
+                let answer = answer.map(|status| self.or_later(client, recalled, status) as u32).ok();
                 postcard::to_stdvec(&answer).unwrap_or_default().into()
             }
             Ok(Question::Addresses(member, held)) => {
@@ -280,6 +290,7 @@ impl Metaserver {
                 let done = self.replica.leads() && crate::spill::to_columns(self, inode).await.is_ok();
                 postcard::to_stdvec(&done).unwrap_or_default().into()
             }
+            Ok(Question::Cut(id)) => postcard::to_stdvec(&self.cut(id).await).unwrap_or_default().into(),
             Ok(Question::Group) => postcard::to_stdvec(&self.group_report()).unwrap_or_default().into(),
             Ok(Question::Clients(clients)) => {
                 self.addressing.clients.learn(clients);
@@ -328,6 +339,19 @@ impl Metaserver {
         self.see_all().await?;
         let file = self.inode(&*self.view()?, inode)?;
         if file.columns().is_some() { Ok(file) } else { Err(Status::Delay) }
+    }
+
+    /// Has the leader do the cut of a record.
+    pub(crate) async fn cut_elsewhere(&self, leader: &Member, id: u64) -> Cut {
+        let Ok(question) = postcard::to_stdvec(&Question::Cut(id)) else { return Cut::Failed { io: false } };
+        match self.replica.ask(leader, question.into(), CUT_TIME_MAX).await {
+            Ok(answer) => postcard::from_bytes(&answer).unwrap_or(Cut::Elsewhere),
+            // Whoever leads then looks at the record.
+            Err(error) => {
+                tracing::debug!(%error, leader = %leader.name, "having the leader cut a file");
+                Cut::Elsewhere
+            }
+        }
     }
 
     /// The service addresses that the leader lets this metaserver hold.

@@ -1,5 +1,13 @@
 //! Work on objects: truncate and remove. A command leaves a record (the intent), the work is done here, and
 //! [`Command::WorkDone`] takes the record away (the outcome). Whoever runs after a crash finds the records and goes on.
+//!
+//! A removal that is done twice does no harm. A cut does: the second one may come after new writes, and takes them. So only
+//! the metaserver that leads cuts, one cut of a file at a time, and looks at the record again before each:
+//!
+//! ```text
+//! asked    SetAttributes ─▶ record ─▶ Question::Cut ─┐                          ┌─▶ see_all ─▶ answer
+//! leader                                             └▶ turn ─ look ─ cut ─ WorkDone
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,6 +15,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{Command, TargetId, Work, WorkKind, read};
+use replica::Member;
+use serde::{Deserialize, Serialize};
 use wire::data::{self, Procedure};
 use wire::nfs4::Status;
 
@@ -17,43 +27,109 @@ use crate::errors::store_failed;
 const WORK_MAX: usize = 256;
 /// How long to wait after a data server did not answer.
 const RETRY: Duration = Duration::from_millis(500);
+/// A cut waits so long for somebody to lead, and looks so often.
+const LEADER_TIME_MAX: Duration = Duration::from_secs(5);
+const LEADER_AGAIN: Duration = Duration::from_millis(50);
+
+/// What became of a cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Cut {
+    /// By us or before us.
+    Done,
+    /// A data server is away, or said that its disk failed; the record stays.
+    Failed { io: bool },
+    /// Another one leads: nothing was done here.
+    Elsewhere,
+}
 
 impl Metaserver {
-    /// Does one piece of work that a client waits for. An error leaves the record: it is done later, and until then
-    /// the file's data are answered `Delay`.
+    /// Has the cut done that a client waits for, by whoever leads. An error leaves the record: it is done later, and until
+    /// then the file's data are answered `Delay`.
     pub(crate) async fn finish_work(&self, id: Option<u64>) -> Result<(), Status> {
         let Some(id) = id else { return Ok(()) };
-        let work = {
-            let view = self.view()?;
-            read::work_after(&*view, id.saturating_sub(1), 1).map_err(store_failed)?
-        };
-        match work.into_iter().find(|w| w.id == id) {
-            None => Ok(()),
-            Some(work) => match self.carry_out(&work).await {
-                Ok(()) => self.work_done(vec![id]).await,
-                Err(status) => {
-                    self.work_ready.notify_one();
-                    Err(if status == Status::Io { Status::Io } else { Status::Delay })
-                }
-            },
+        let deadline = tokio::time::Instant::now() + LEADER_TIME_MAX;
+        loop {
+            let cut = match self.replica.leader() {
+                _ if self.replica.leads() => self.cut(id).await,
+                None => Cut::Elsewhere,
+                Some(leader) => match self.cut_at(&leader, id).await {
+                    Cut::Done => return self.see_all().await,
+                    cut => cut,
+                },
+            };
+            match cut {
+                Cut::Done => return Ok(()),
+                Cut::Failed { io } => return Err(if io { Status::Io } else { Status::Delay }),
+                Cut::Elsewhere if tokio::time::Instant::now() >= deadline => return Err(Status::Delay),
+                Cut::Elsewhere => tokio::time::sleep(LEADER_AGAIN).await,
+            }
         }
     }
 
-    async fn carry_out(&self, work: &Work) -> Result<(), Status> {
-        match work.kind {
-            WorkKind::Truncate(size) => {
-                let data = self.file_data_of(work.inode, work.generation, work.layout)?;
-                self.truncate_data(&data, size).await
+    /// Has `leader` do it. Who leads no more is not waited for: it may be cut off.
+    async fn cut_at(&self, leader: &Member, id: u64) -> Cut {
+        let deposed = async {
+            while self.replica.leader().as_ref() == Some(leader) {
+                tokio::time::sleep(LEADER_AGAIN).await;
             }
-            WorkKind::Remove => {
-                let mut removals = BTreeMap::new();
-                self.gather(work, &mut removals)?;
-                for (target, handles) in removals {
-                    self.remove_objects(target, handles).await?;
-                }
-                Ok(())
+        };
+        tokio::select! {
+            cut = self.cut_elsewhere(leader, id) => cut,
+            () = deposed => Cut::Elsewhere,
+        }
+    }
+
+    /// Does the cut of this record, if this metaserver leads and the record is still there.
+    pub(crate) async fn cut(&self, id: u64) -> Cut {
+        match self.cut_if_there(id).await {
+            Ok(true) => Cut::Done,
+            Ok(false) => Cut::Elsewhere,
+            Err(status) => {
+                self.work_ready.notify_one();
+                Cut::Failed { io: status == Status::Io }
             }
         }
+    }
+
+    /// False: another one leads.
+    async fn cut_if_there(&self, id: u64) -> Result<bool, Status> {
+        let mut work = self.work(id)?;
+        if work.is_none() && self.replica.leads() {
+            // Who has just begun to lead may not have it yet.
+            self.see_all().await?;
+            work = self.work(id)?;
+        }
+        match work {
+            Some(work) => {
+                let turn = self.turns.of(work.inode);
+                let _mine = turn.lock().await;
+                self.cut_in_turn(&work).await
+            }
+            None => Ok(self.replica.leads()),
+        }
+    }
+
+    /// The caller has the turn of the file.
+    async fn cut_in_turn(&self, work: &Work) -> Result<bool, Status> {
+        // Another one, who led before or leads by now, may have done it long ago.
+        if self.replica.leads() {
+            self.see_all().await?;
+        }
+        if !self.replica.leads() {
+            return Ok(false);
+        }
+        if let (Some(work), WorkKind::Truncate(size)) = (self.work(work.id)?, work.kind) {
+            let data = self.file_data_of(work.inode, work.generation, work.layout)?;
+            self.truncate_data(&data, size).await?;
+            self.work_done(vec![work.id]).await?;
+        }
+        Ok(true)
+    }
+
+    fn work(&self, id: u64) -> Result<Option<Work>, Status> {
+        let view = self.view()?;
+        let next = read::work_after(&*view, id.saturating_sub(1), 1).map_err(store_failed)?;
+        Ok(next.into_iter().find(|work| work.id == id))
     }
 
     fn gather(&self, work: &Work, into: &mut BTreeMap<TargetId, Vec<Bytes>>) -> Result<(), Status> {
@@ -114,7 +190,7 @@ impl Metaserver {
         trouble.map_or(Ok(any), Err)
     }
 
-    /// Removals of many files in one call to each target, then truncations one by one.
+    /// Removals of many files in one call to each target, then cuts one by one.
     async fn work_batch(&self, batch: &[Work]) -> Result<bool, Status> {
         let mut removals = BTreeMap::new();
         let mut done = Vec::new();
@@ -141,15 +217,18 @@ impl Metaserver {
             }
             done = reached;
         }
-        for work in batch.iter().filter(|w| w.kind != WorkKind::Remove) {
-            match self.carry_out(work).await {
-                Ok(()) => done.push(work.id),
-                Err(status) => trouble = Some(status),
-            }
-        }
-        let any = !done.is_empty();
+        let mut any = !done.is_empty();
         if any {
             self.work_done(done).await?;
+        }
+        for work in batch.iter().filter(|w| w.kind != WorkKind::Remove) {
+            let turn = self.turns.of(work.inode);
+            // Whoever has the turn does it.
+            let Ok(_mine) = turn.try_lock() else { continue };
+            match self.cut_in_turn(work).await {
+                Ok(cut) => any |= cut,
+                Err(status) => trouble = Some(status),
+            }
         }
         trouble.map_or(Ok(any), Err)
     }

@@ -4,6 +4,8 @@
 mod attributes;
 mod consistency;
 mod courtesy;
+mod cuts;
+mod grants;
 mod procedures3;
 mod ranges;
 mod raw;

@@ -21,7 +21,7 @@ async fn mount(world: &World) -> Client {
 }
 
 /// Has the file a size without any data: what a client says in LAYOUTCOMMIT is believed. Returns its device.
-async fn grow(client: &mut Client, file: &FileHandle, open: Stateid, bytes: u64) -> DeviceId {
+pub async fn grow(client: &mut Client, file: &FileHandle, open: Stateid, bytes: u64) -> DeviceId {
     let results = client.ok(vec![putfh(file), layoutget_op(open)]).await;
     let ResOp::LayoutGet(Ok(got)) = &results[1] else { panic!("{results:?}") };
     let layout =

@@ -283,6 +283,11 @@ async fn recalled(world: &World, ash: &mut Client) -> (u32, Credential) {
 }
 
 fn not_now(call: &CbCompound) -> CbReply {
+    says(call, Status::Delay)
+}
+
+/// The answer to a call-back that recalls a layout.
+pub fn says(call: &CbCompound, status: Status) -> CbReply {
     let CbArgOp::Sequence(args) = &call.ops[0] else { panic!("{call:?}") };
     let sequence = SequenceOk {
         sessionid: args.sessionid,
@@ -291,8 +296,8 @@ fn not_now(call: &CbCompound) -> CbReply {
         highest_slotid: 0,
         target_highest_slotid: 0,
     };
-    let ops = vec![CbResOp::Sequence(Ok(sequence)), CbResOp::LayoutRecall(Err(Status::Delay))];
-    CbReply { status: Status::Delay, tag: OwnerName::default(), ops }
+    let ops = vec![CbResOp::Sequence(Ok(sequence)), CbResOp::LayoutRecall(Err(status))];
+    CbReply { status, tag: OwnerName::default(), ops }
 }
 
 /// EXCHANGE_ID costs a caller nothing: what it leaves behind must have an end.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use host::ManualClock;
-use metaserver::Rules;
+use metaserver::{Rules, upcalls};
 use namespace::Stamp;
 use replica::{Carried, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
 use store::MemoryStore;
@@ -59,11 +59,12 @@ impl Three {
         for id in 1..=3 {
             let dir = tempfile::tempdir().expect("a folder");
             let (path, wire) = (dir.path().to_owned(), Arc::new(Wire(Arc::clone(&wires))));
+            let (observer, follower) = upcalls();
             let open = move || {
                 let member = member(id);
                 let config = ReplicaConfig { dir: path, reserve_bytes: 0, id, member, founds: id == 1 };
                 let stamp = Stamp { random: 0x1234_5678_9abc_def0 + id, ..Stamp::default() };
-                Replica::open(config, Arc::new(MemoryStore::new()), stamp, wire, Arc::new(()))
+                Replica::open(config, Arc::new(MemoryStore::new()), stamp, wire, observer)
             };
             let replica = tokio::task::spawn_blocking(open).await.expect("runs").expect("a replica");
             wires.members.lock().unwrap().insert(member(id).address, replica.clone());
@@ -74,7 +75,9 @@ impl Three {
                     .expect("is taken in");
             }
             replica.ready().await.expect("is ready");
-            worlds.push(World::over(replica, dir, Arc::clone(&clock), rules).await);
+            let world = World::over(replica, dir, Arc::clone(&clock), rules).await;
+            world.metaserver.follow_others(follower);
+            worlds.push(world);
         }
         Self { worlds, clock, wires }
     }

@@ -31,7 +31,7 @@ pub struct World {
     _dir: TempDir,
 }
 
-fn peer_key() -> PeerKey {
+pub fn peer_key() -> PeerKey {
     PeerKey { cluster: [7; 16], secret: [8; 32] }
 }
 
@@ -61,6 +61,11 @@ async fn serve(
 
 /// Files need a place. Nobody listens there: no data are written in these stories.
 async fn register(server: &nfs::Server) {
+    register_at(server, "127.0.0.1:1").await;
+}
+
+/// A data server at `address` registers, in place of the one before.
+pub async fn register_at(server: &nfs::Server, address: &str) {
     let program = (wire::cluster::PROGRAM, wire::cluster::VERSION);
     let peer = Peer::new(server.address(), program, peer_key(), Arc::new(SeededEntropy::new(1)));
     let space = TargetSpace {
@@ -76,7 +81,7 @@ async fn register(server: &nfs::Server) {
     let args = register::Args {
         server: 1,
         name: Bytes::from_static(b"ds"),
-        addresses: vec![Bytes::from_static(b"127.0.0.1:1")],
+        addresses: vec![Bytes::copy_from_slice(address.as_bytes())],
         targets: vec![space],
         version: Bytes::from_static(b"0.1.0"),
         map_version: 0,

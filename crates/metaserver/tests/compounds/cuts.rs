@@ -1,0 +1,132 @@
+//! A cut that is carried out twice takes what was written in between: one metaserver does it, once.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use host::SeededEntropy;
+use metaserver::Rules;
+use nfs::{Answer, Call, Gatekeeper, Limits, Program, Programs, Server};
+use tokio::sync::watch;
+use wire::data::{self, Procedure, Reply};
+use wire::nfs4::{ArgOp, close, remove};
+use wire::rpc::Rejection;
+use wire::xdr::{Encode, Encoder};
+
+use crate::ranges::grow;
+use crate::raw::{Client, Raw, putfh};
+use crate::replies3;
+use crate::three::Three;
+use crate::world::{PATIENCE, World, peer_key, register_at};
+
+const BOTH: u32 = 3;
+
+/// A data server that counts what it is asked to do, and answers a cut when it is told to.
+struct Counting {
+    gatekeeper: Gatekeeper,
+    cuts: AtomicUsize,
+    removals: AtomicUsize,
+    answers: watch::Sender<bool>,
+}
+
+impl Program for Counting {
+    fn number(&self) -> u32 {
+        data::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        data::VERSION..=data::VERSION
+    }
+
+    fn call(self: Arc<Self>, mut call: Call) -> Answer {
+        Box::pin(async move {
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments = data::Call::decode(procedure, &mut call.arguments);
+            let reply = match arguments.map_err(|_| Rejection::GarbageArguments)? {
+                data::Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(&call.connection, &args)),
+                data::Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(&call.connection, &args)),
+                data::Call::Truncate(_) => {
+                    self.cuts.fetch_add(1, Ordering::Relaxed);
+                    let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
+                    Reply::Truncate(Ok(()))
+                }
+                data::Call::Remove(_) => {
+                    self.removals.fetch_add(1, Ordering::Relaxed);
+                    Reply::Remove(Ok(()))
+                }
+                _ => return Err(Rejection::ProcedureUnavailable),
+            };
+            let mut encoder = Encoder::default();
+            reply.encode(&mut encoder);
+            Ok(encoder.finish())
+        })
+    }
+}
+
+impl Counting {
+    async fn start() -> (Arc<Self>, Server) {
+        let gatekeeper = Gatekeeper::new(peer_key(), Arc::new(SeededEntropy::new(5)));
+        let answers = watch::Sender::new(false);
+        let counting = Arc::new(Self { gatekeeper, cuts: 0.into(), removals: 0.into(), answers });
+        let programs = Programs::new(vec![Arc::clone(&counting) as Arc<dyn Program>]);
+        let address = ([127, 0, 0, 1], 0).into();
+        let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
+        (counting, server.expect("it listens"))
+    }
+
+    fn counted(&self) -> (usize, usize) {
+        (self.cuts.load(Ordering::Relaxed), self.removals.load(Ordering::Relaxed))
+    }
+}
+
+/// ```text
+/// asked    SETATTR f 0  ─▶ ds: cut … (its disk is slow)                    ─▶ ok
+/// leader                   REMOVE g, REMOVE h: it goes through all records
+/// ```
+async fn one_cut(asked: &World, leader: &World, all: &[&World]) {
+    let (data, data_server) = Counting::start().await;
+    for world in all {
+        register_at(&world.server, &data_server.address().to_string()).await;
+    }
+    let mut ash = Client::mount(asked, "ash").await;
+    for name in ["f", "g", "h"] {
+        let (file, open) = ash.open(name, BOTH, 0).await.expect("opens");
+        grow(&mut ash, &file, open, 1 << 20).await;
+        let args = close::Args { seqid: 0, open_stateid: open };
+        ash.ok(vec![putfh(&file), ArgOp::Close(args)]).await;
+    }
+    let mut raw = Raw::connect(asked).await;
+    let cut = tokio::spawn(async move {
+        let root = replies3::root(&mut raw).await;
+        replies3::truncate(&mut raw, &root, "f").await
+    });
+    asked.until("the data server cuts", || data.counted().0 == 1).await;
+    let mut birch = Client::mount(leader, "birch").await;
+    for (name, removals) in [("g", 1), ("h", 2)] {
+        let target = bytes::Bytes::from_static(name.as_bytes());
+        birch.ok(vec![ArgOp::PutRootFh, ArgOp::Remove(remove::Args { target })]).await;
+        // What is removed second is removed after all records were gone through for the first.
+        let gone = || data.counted().1 == removals || data.counted().0 > 1;
+        leader.until("its object goes", gone).await;
+    }
+    assert_eq!(data.counted(), (1, 2), "cuts and removals");
+    data.answers.send_replace(true);
+    let outcome = tokio::time::timeout(PATIENCE, cut).await.expect("in time").expect("it ends");
+    assert_eq!(outcome, None, "the file is cut");
+    assert_eq!(data.counted().0, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_that_takes_long_is_not_done_again_by_who_goes_through_the_records() {
+    let world = World::start().await;
+    one_cut(&world, &world, &[&world]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_that_another_metaserver_was_asked_for_is_done_once() {
+    let three = Three::start(Rules::OPEN).await;
+    let (leader, other) = three.leader_and_follower();
+    let all: Vec<&World> = three.worlds.iter().collect();
+    one_cut(&three.worlds[other], &three.worlds[leader], &all).await;
+}
