@@ -20,6 +20,9 @@ use crate::signals::{Hangups, Signals};
 use crate::supervisor::say_ready;
 use crate::{config, listen, logging, reload};
 
+/// Where a data server writes down the metaservers that it knows of, in its directory.
+const METASERVERS_FILE: &str = "server.metaservers";
+
 /// What a data server is run with.
 pub(crate) struct DsSettings {
     pub name: String,
@@ -43,7 +46,8 @@ impl RunningDs {
     /// Opens its targets, listens, and registers from then on.
     pub(crate) async fn start(settings: DsSettings, secret: &Secret) -> Result<Self, Failure> {
         let entropy = Arc::new(SystemEntropy);
-        let metaservers = Arc::new(KnownMetaservers::new(settings.metaservers, secret.peer_key()));
+        let file = settings.data_dir.join(METASERVERS_FILE);
+        let metaservers = Arc::new(KnownMetaservers::new(settings.metaservers, secret.peer_key(), file));
         let lengths =
             Arc::new(MetaserverLengths { metaservers: Arc::clone(&metaservers), key: secret.handle_key() });
         let config = DataServerConfig {

@@ -57,6 +57,9 @@ pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaser
     let mut all = JoinSet::new();
     let mut handles: BTreeMap<SocketAddr, AbortHandle> = BTreeMap::new();
     loop {
+        let known = Arc::clone(&metaservers);
+        // Nobody waits for it: a disk that hangs is not to end the heartbeat.
+        tokio::task::spawn_blocking(move || known.write_down());
         let peers = metaservers.peers();
         handles.retain(|address, beat| {
             let stays = peers.contains_key(address);

@@ -1,8 +1,15 @@
 //! The metaservers that a data server knows: those of its configuration, and those that the cluster map names.
+//!
+//! The latter are written down, a line for each, so that a data server finds its cluster at its next start when none of
+//! its configuration's is there any more. The map's version is not: a start is when a data server follows a map that was
+//! restored, and so is older.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use nfs::{Peer, PeerKey};
@@ -18,6 +25,9 @@ pub(crate) struct KnownMetaservers {
     key: PeerKey,
     configured: Vec<SocketAddr>,
     known: RwLock<Known>,
+    file: PathBuf,
+    /// What the file says.
+    written: Mutex<Vec<SocketAddr>>,
     /// Told when there are others.
     pub changed: Notify,
 }
@@ -29,10 +39,15 @@ struct Known {
 }
 
 impl KnownMetaservers {
-    /// Those of the configuration.
-    pub(crate) fn new(configured: Vec<SocketAddr>, key: PeerKey) -> Self {
-        let this = Self { key, configured, known: RwLock::default(), changed: Notify::new() };
-        this.replace(0, &[]);
+    /// Those of the configuration, and those that were written down in `file`.
+    pub(crate) fn new(configured: Vec<SocketAddr>, key: PeerKey, file: PathBuf) -> Self {
+        let remembered = read(&file).unwrap_or_else(|why| {
+            tracing::warn!("{}: {why}; only the metaservers of the configuration are tried", file.display());
+            vec![]
+        });
+        let (known, changed) = (RwLock::default(), Notify::new());
+        let this = Self { key, configured, known, file, written: Mutex::new(remembered.clone()), changed };
+        this.replace(0, &remembered);
         this
     }
 
@@ -61,6 +76,23 @@ impl KnownMetaservers {
         self.changed.notify_one();
     }
 
+    /// Writes down those that are known now, unless they are. Waits for the disk.
+    pub(crate) fn write_down(&self) {
+        let now: Vec<SocketAddr> = self.peers().into_keys().collect();
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        // Version 0 is what the file and the configuration say: no news.
+        if self.map_version() == 0 || *written == now {
+            return;
+        }
+        match write(&self.file, &now) {
+            Ok(()) => *written = now,
+            Err(error) => {
+                let file = self.file.display();
+                tracing::warn!(%error, "{file}: where the metaservers are is not remembered for the next start");
+            }
+        }
+    }
+
     fn replace(&self, map_version: u64, addresses: &[SocketAddr]) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let peer = |address: SocketAddr| {
@@ -73,24 +105,71 @@ impl KnownMetaservers {
     }
 }
 
+fn read(file: &Path) -> Result<Vec<SocketAddr>, String> {
+    let text = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        text => text.map_err(|error| error.to_string())?,
+    };
+    let addresses = text.lines().take(METASERVERS_MAX);
+    addresses.map(|line| line.parse().map_err(|_| format!("{line:?} is no address"))).collect()
+}
+
+/// Written beside, synced, and renamed: there is never half a file of this name.
+fn write(file: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
+    let new = file.with_extension("new");
+    let mut out = File::create(&new)?;
+    addresses.iter().try_for_each(|address| writeln!(out, "{address}"))?;
+    out.sync_all()?;
+    std::fs::rename(&new, file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn started(file: &Path) -> KnownMetaservers {
+        let key = PeerKey { cluster: [1; 16], secret: [2; 32] };
+        KnownMetaservers::new(vec!["10.0.0.1:2049".parse().unwrap()], key, file.to_owned())
+    }
+
+    fn all(known: &KnownMetaservers) -> String {
+        known.peers().keys().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    fn bytes(texts: &[&str]) -> Vec<Bytes> {
+        texts.iter().map(|text| Bytes::from((*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_the_map_said_is_known_at_the_next_start_and_a_map_that_was_restored_is_followed_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("server.metaservers");
+        let known = started(&file);
+        known.write_down();
+        assert!(!file.exists(), "nothing that the configuration does not say");
+        known.learn(9, &bytes(&["10.0.0.2:2049", "[fd00::3]:2049"]));
+        known.write_down();
+        let next = started(&file);
+        assert_eq!(all(&next), "10.0.0.1:2049 10.0.0.2:2049 [fd00::3]:2049");
+        next.learn(2, &bytes(&["10.0.0.4:2049"]));
+        next.write_down();
+        assert_eq!(all(&started(&file)), "10.0.0.1:2049 10.0.0.4:2049");
+        std::fs::write(&file, "half a l").unwrap();
+        assert_eq!(all(&started(&file)), "10.0.0.1:2049");
+    }
+
     #[test]
     fn the_map_adds_to_the_configuration_and_an_older_one_changes_nothing() {
-        let key = PeerKey { cluster: [1; 16], secret: [2; 32] };
-        let known = KnownMetaservers::new(vec!["10.0.0.1:2049".parse().unwrap()], key);
-        let all = || known.peers().keys().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-        let bytes = |texts: &[&str]| texts.iter().map(|t| Bytes::from((*t).to_owned())).collect::<Vec<_>>();
+        let dir = tempfile::tempdir().unwrap();
+        let known = started(&dir.path().join("server.metaservers"));
         let first = known.peers();
         known.learn(4, &bytes(&["10.0.0.1:2049", "10.0.0.2:2049", "nonsense", "0.0.0.0:2049"]));
-        assert_eq!((all().as_str(), known.map_version()), ("10.0.0.1:2049 10.0.0.2:2049", 4));
+        assert_eq!((all(&known).as_str(), known.map_version()), ("10.0.0.1:2049 10.0.0.2:2049", 4));
         assert!(Arc::ptr_eq(first.values().next().unwrap(), &known.peers().into_values().next().unwrap()));
         known.learn(3, &bytes(&["10.0.0.9:2049"]));
         known.learn(5, &[]);
         assert_eq!(known.map_version(), 4);
         known.learn(5, &bytes(&["10.0.0.3:2049"]));
-        assert_eq!(all(), "10.0.0.1:2049 10.0.0.3:2049");
+        assert_eq!(all(&known), "10.0.0.1:2049 10.0.0.3:2049");
     }
 }

@@ -144,6 +144,26 @@ async fn who_drains_gets_nothing_new_and_a_data_server_with_objects_is_not_remov
     again.umount().await.unwrap();
 }
 
+#[test]
+fn a_data_server_that_starts_when_the_metaserver_of_its_configuration_is_gone_finds_the_others() {
+    let mut cluster = Cluster::start(3, 1);
+    let (file, others) = (cluster.file("ds0/server.metaservers"), [1, 2].map(|n| cluster.metaservers[n].0));
+    until("it has written them down", || {
+        let written = std::fs::read_to_string(&file).unwrap_or_default();
+        others.iter().all(|ip| written.contains(&format!("{ip}:2049\n")))
+    });
+    cluster.stop_metaserver(0);
+    assert_eq!(cluster.data_servers[0].take().unwrap().stop().code(), Some(0));
+    let began = Instant::now();
+    cluster.start_data_server(0);
+    for n in [1, 2] {
+        until("it is heard of", || {
+            let seen = cluster.node(n, "ds0")["seen_ms"].as_u64();
+            seen.is_some_and(|ms| Duration::from_millis(ms) < began.elapsed())
+        });
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_one_metaserver_does_not_notice_that_the_others_are_restarted_the_leader_too() {
     let mut cluster = Cluster::start(3, 0);
