@@ -7,6 +7,7 @@ use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, Sp
 
 use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::nfs4::Context;
 use crate::owners::Owners;
 
 /// Blocks that `du` counts in: files take whole ones.
@@ -50,6 +51,7 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::FILES_AVAIL,
     attr::FILES_FREE,
     attr::FILES_TOTAL,
+    attr::FS_LOCATIONS,
     attr::HOMOGENEOUS,
     attr::MAXFILESIZE,
     attr::MAXLINK,
@@ -77,6 +79,7 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     attr::FS_LAYOUT_TYPES,
     attr::LAYOUT_TYPE,
     attr::LAYOUT_BLKSIZE,
+    attr::FS_LOCATIONS_INFO,
     attr::MDSTHRESHOLD,
     attr::MODE_SET_MASKED,
     attr::SUPPATTR_EXCLCREAT,
@@ -260,9 +263,10 @@ fn file_type(kind: &Kind) -> FileType {
 }
 
 impl Metaserver {
-    /// The attributes of `inode`; those that cost something only when they are among `wanted`.
+    /// The attributes of `inode`, for a compound; those that cost something only when they are among `wanted`.
     pub(crate) fn attributes(
         &self,
+        context: &Context,
         view: &dyn View,
         inode: &Inode,
         wanted: &Bitmap,
@@ -291,6 +295,13 @@ impl Metaserver {
             attrs.files_total = Some(INODES_MAX);
             attrs.files_free = Some(INODES_MAX.saturating_sub(used));
             attrs.files_avail = attrs.files_free;
+        }
+        let local = context.connection.local();
+        if wanted.contains(attr::FS_LOCATIONS) {
+            attrs.fs_locations = Some(self.fs_locations(local));
+        }
+        if wanted.contains(attr::FS_LOCATIONS_INFO) {
+            attrs.fs_locations_info = Some(self.fs_locations_info(local));
         }
         if wanted.contains(attr::MDSTHRESHOLD) {
             attrs.mdsthreshold = Some(threshold(inode));

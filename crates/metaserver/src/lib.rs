@@ -22,6 +22,7 @@ mod door;
 mod errors;
 mod exports;
 mod lease;
+mod locations;
 mod lock_waiters;
 mod members;
 mod metaserver;

@@ -237,10 +237,11 @@ async fn in_session<N: Nfs4>(
         operations: header.op_count,
         bytes,
     };
-    if !server.serves_alone() && !context.connection.is_associated(args.sessionid) {
+    let alone = server.serves_alone();
+    if !alone && !context.connection.is_associated(args.sessionid) {
         session.forget_slots();
     }
-    match session.begin(args.slotid, args.sequenceid, likeness) {
+    match session.begin(args.slotid, args.sequenceid, likeness, alone) {
         Err(status) => return refuse(results, status),
         Ok(SlotAnswer::Replay(reply)) => return Ok(reply),
         Ok(SlotAnswer::Execute) => {}

@@ -109,11 +109,19 @@ impl Session {
         &self.limits
     }
 
-    /// A request arrives on a slot.
+    /// A request arrives on a slot. `alone`: no other server serves the session. Else a client may have connections to
+    /// several of them (session trunking), and what lies between the last sequence here and this one went to others. The
+    /// client had its answers, or would not have gone on, so that a request that is still busy here is waited for by nobody.
     ///
     /// # Errors
     /// The status that SEQUENCE answers (RFC 8881, section 2.10.6.1.3 and 18.46.3).
-    pub fn begin(&self, slot: u32, sequence: u32, likeness: Likeness) -> Result<SlotAnswer, Status> {
+    pub fn begin(
+        &self,
+        slot: u32,
+        sequence: u32,
+        likeness: Likeness,
+        alone: bool,
+    ) -> Result<SlotAnswer, Status> {
         let slot = self.slots.get(slot as usize).ok_or(Status::BadSlot)?;
         let mut slot = slot.lock().map_err(|_| Status::ServerFault)?;
         match slot.sequence {
@@ -129,7 +137,11 @@ impl Session {
                     None => Err(Status::RetryUncachedRep),
                 }
             }
-            Some(last) if slot.busy || sequence != last.wrapping_add(1) => Err(Status::SeqMisordered),
+            // Sequences wrap.
+            Some(last) if !alone && (sequence.wrapping_sub(last) as i32) < 0 => Err(Status::SeqMisordered),
+            Some(last) if alone && (slot.busy || sequence != last.wrapping_add(1)) => {
+                Err(Status::SeqMisordered)
+            }
             _ => {
                 *slot = Slot { sequence: Some(sequence), likeness, busy: true, reply: None };
                 Ok(SlotAnswer::Execute)
@@ -193,21 +205,38 @@ mod tests {
     #[test]
     fn a_client_that_was_elsewhere_goes_on_with_the_sequence_that_it_has_reached() {
         let (session, like) = (session(), Likeness::default());
-        assert!(matches!(session.begin(0, 1, like), Ok(SlotAnswer::Execute)));
-        assert!(matches!(session.begin(1, 1, like), Ok(SlotAnswer::Execute)));
+        assert!(matches!(session.begin(0, 1, like, true), Ok(SlotAnswer::Execute)));
+        assert!(matches!(session.begin(1, 1, like, true), Ok(SlotAnswer::Execute)));
         session.finish(1, 1, &Message::default(), true);
-        assert!(matches!(session.begin(1, 50, like), Err(Status::SeqMisordered)));
+        assert!(matches!(session.begin(1, 50, like, true), Err(Status::SeqMisordered)));
         session.forget_slots();
-        assert!(matches!(session.begin(1, 50, like), Ok(SlotAnswer::Execute)));
+        assert!(matches!(session.begin(1, 50, like, true), Ok(SlotAnswer::Execute)));
         assert!(
-            matches!(session.begin(0, 9, like), Ok(SlotAnswer::Execute)),
+            matches!(session.begin(0, 9, like, true), Ok(SlotAnswer::Execute)),
             "its old request is not waited for"
         );
         session.finish(0, 1, &Message::default(), true);
         session.abandon(0, 1);
         assert!(
-            matches!(session.begin(0, 9, like), Err(Status::Delay)),
+            matches!(session.begin(0, 9, like, true), Err(Status::Delay)),
             "and its end is not that of the new one"
         );
+    }
+    #[test]
+    fn a_client_of_several_servers_leaves_out_here_what_it_asked_elsewhere() {
+        let (session, like) = (session(), Likeness::default());
+        assert!(matches!(session.begin(0, 3, like, false), Ok(SlotAnswer::Execute)));
+        // Not answered yet, and answered elsewhere: the client goes on.
+        assert!(matches!(session.begin(0, 3, like, false), Err(Status::Delay)));
+        assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Execute)));
+        session.finish(0, 3, &Message::default(), true);
+        assert!(
+            matches!(session.begin(0, 7, like, false), Err(Status::Delay)),
+            "the old one's end is not its own"
+        );
+        session.finish(0, 7, &Message::default(), true);
+        assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Replay(_))));
+        assert!(matches!(session.begin(0, 6, like, false), Err(Status::SeqMisordered)), "late by a detour");
+        assert!(matches!(session.begin(0, 8, like, true), Ok(SlotAnswer::Execute)));
     }
 }

@@ -11,6 +11,6 @@ pub(crate) fn getattr(server: &Metaserver, context: &Context, args: Args) -> Res
     let view = server.view()?;
     let inode = server.current(&*view, context)?;
     check_readable(&args.attr_request)?;
-    let attrs = Box::new(server.attributes(&*view, &inode, &args.attr_request)?);
+    let attrs = Box::new(server.attributes(context, &*view, &inode, &args.attr_request)?);
     Ok(AttrReply { requested: args.attr_request, attrs })
 }

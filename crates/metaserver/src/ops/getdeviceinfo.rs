@@ -85,15 +85,9 @@ pub(crate) fn getdeviceinfo(server: &Metaserver, args: Args) -> Result<ResOk, Er
     Ok(ResOk { device_addr, notification })
 }
 
-/// A universal address: the host, and the port as two more numbers (RFC 5665, section 5.2.3.3).
 fn net_addr(address: &str) -> Option<NetAddr> {
     let address: SocketAddr = address.parse().ok()?;
-    let (high, low) = (address.port() >> 8, address.port() & 0xff);
-    let netid = if address.is_ipv4() { "tcp" } else { "tcp6" };
-    Some(NetAddr {
-        netid: Bytes::from_static(netid.as_bytes()),
-        uaddr: Bytes::from(format!("{}.{high}.{low}", address.ip())),
-    })
+    Some(NetAddr::tcp(address))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub(crate) fn readdir(server: &Metaserver, context: &Context, args: Args) -> Res
         eof: true,
         failed: None,
     };
-    let add = |entry| listing.add(server, &*view, &entry, &args);
+    let add = |entry| listing.add(server, context, &*view, &entry, &args);
     read::list(&*view, dir.id, args.cookie, add).map_err(store_failed)?;
     match listing {
         Listing { failed: Some(status), .. } => Err(status),
@@ -56,6 +56,7 @@ impl Listing {
     fn add(
         &mut self,
         server: &Metaserver,
+        context: &Context,
         view: &dyn View,
         entry: &namespace::Entry,
         args: &Args,
@@ -68,7 +69,7 @@ impl Listing {
         }
         let attrs = server
             .inode(view, entry.inode)
-            .and_then(|inode| server.attributes(view, &inode, &args.attr_request));
+            .and_then(|inode| server.attributes(context, view, &inode, &args.attr_request));
         let attrs = match attrs {
             Ok(attrs) => attrs,
             // Who asks for it wants the other entries all the same (RFC 8881, section 5.8.1.12).

@@ -26,7 +26,7 @@ fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<bool, S
         return Err(Status::Inval);
     }
     let mut ours = wire::xdr::Encoder::new();
-    server.attributes(&*view, &inode, &mask)?.encode(&mask, &mut ours);
+    server.attributes(context, &*view, &inode, &mask)?.encode(&mask, &mut ours);
     let theirs = match with_our_names(server, given) {
         Err(Status::BadOwner) => return Ok(false), // an owner that we do not know is nobody's here
         theirs => theirs?,

@@ -5,7 +5,7 @@ use metaserver::Owners;
 use wire::nfs4::create::CreateType;
 use wire::nfs4::fattr::{ModeMasked, ModeUmask, SetTime};
 use wire::nfs4::open::{CreateHow, OpenHow};
-use wire::nfs4::{ArgOp, Bitmap, Fattr, FileHandle, ResOp, Stateid, Status, Time, attr};
+use wire::nfs4::{ArgOp, Bitmap, Fattr, FileHandle, NetAddr, ResOp, Stateid, Status, Time, attr};
 use wire::nfs4::{create, getattr, nverify, readdir, remove, setattr, verify};
 
 use crate::raw::{Client, null, putfh};
@@ -260,4 +260,29 @@ async fn denying_others_to_read_takes_permission_to_write() {
     let open = |client: &Client, deny| client.open_how("other", READ, deny, OpenHow::NoCreate, null("f"));
     assert_eq!(ash.status(vec![ArgOp::PutRootFh, open(&ash, READ)]).await, Status::Access);
     assert_eq!(ash.status(vec![ArgOp::PutRootFh, open(&ash, 0)]).await, Status::Ok);
+}
+
+/// RFC 8881, sections 11.16 and 11.17.
+#[tokio::test]
+async fn a_file_system_says_where_it_is_when_it_is_asked_and_only_then() {
+    let world = World::start().await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let (file, _) = ash.open("f", BOTH, 0).await.expect("opens");
+    let supported = attributes(&mut ash, &file, &[0]).await.supported_attrs.expect("supported");
+    assert!(supported.contains(attr::FS_LOCATIONS) && supported.contains(attr::FS_LOCATIONS_INFO));
+    let here = NetAddr::tcp(world.server.address()).uaddr;
+    let found = attributes(&mut ash, &file, &[attr::FS_LOCATIONS, attr::FS_LOCATIONS_INFO]).await;
+    let places = found.fs_locations.clone().expect("fs_locations");
+    assert_eq!(places.locations[0].servers.as_slice(), std::slice::from_ref(&here));
+    assert_eq!((places.fs_root.len(), places.locations[0].rootpath.len()), (0, 0));
+    let info = found.fs_locations_info.clone().expect("fs_locations_info");
+    let [entry] = &info.items[0].entries[..] else { panic!("{info:?}") };
+    assert_eq!((&entry.server, entry.info.len(), entry.info[0]), (&here, 12, 0b11));
+
+    let same = ArgOp::Verify(verify::Args { obj_attributes: Box::new(found) });
+    assert_eq!(ash.status(vec![putfh(&file), same]).await, Status::Ok);
+    let listed = ash.ok(vec![ArgOp::PutRootFh, listing(&[attr::FS_LOCATIONS])]).await.remove(1);
+    let ResOp::ReadDir(Ok(listed)) = listed else { panic!("{listed:?}") };
+    let entries = listed.entries.decode().expect("entries");
+    assert!(entries.iter().all(|entry| entry.attrs.attrs.fs_locations.is_some()), "{entries:?}");
 }

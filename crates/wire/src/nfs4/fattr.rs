@@ -10,6 +10,8 @@
 
 use bytes::Bytes;
 
+use super::fs_locations::FsLocations;
+use super::fs_locations_info::FsLocationsInfo;
 use super::{Bitmap, FileHandle, FileType, FsId, LayoutType, SpecData, Status, Time};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::{xdr_enum, xdr_struct, xdr_union};
@@ -103,6 +105,8 @@ attributes! {
     22 FILES_FREE files_free: u64,
     /// Files that there can be.
     23 FILES_TOTAL files_total: u64,
+    /// Where else the file system is.
+    24 FS_LOCATIONS fs_locations: FsLocations,
     /// Whether all objects of the file system answer the same for per-file-system attributes.
     26 HOMOGENEOUS homogeneous: bool,
     /// Bytes in the largest file.
@@ -159,6 +163,8 @@ attributes! {
     65 LAYOUT_BLKSIZE layout_blksize: u32,
     /// Preferred alignment in a layout, in bytes.
     66 LAYOUT_ALIGNMENT layout_alignment: u32,
+    /// Where else the file system is, and how alike it is there.
+    67 FS_LOCATIONS_INFO fs_locations_info: FsLocationsInfo,
     /// Up to which sizes I/O should go through the metaserver (section 5.12.4).
     68 MDSTHRESHOLD mdsthreshold: Vec<ThresholdItem>,
     /// Sets some of the mode bits.

@@ -31,6 +31,8 @@ pub mod destroy_session;
 pub mod exchange_id;
 pub mod fattr;
 pub mod free_stateid;
+pub mod fs_locations;
+pub mod fs_locations_info;
 pub mod get_dir_delegation;
 pub mod getattr;
 pub mod getdeviceinfo;

@@ -1,5 +1,6 @@
 //! Types that several operations share (RFC 8881, section 3.3).
 
+use std::net::SocketAddr;
 use std::ops::Deref;
 
 use bytes::Bytes;
@@ -199,6 +200,17 @@ xdr_struct! {
         pub access_mask: u32,
         /// Whom it is about.
         pub who: Bytes,
+    }
+}
+
+impl NetAddr {
+    /// An address of TCP: the host, and the port as two more numbers (RFC 5665, section 5.2.3.3).
+    #[must_use]
+    pub fn tcp(address: SocketAddr) -> Self {
+        let (high, low) = (address.port() >> 8, address.port() & 0xff);
+        let netid = if address.is_ipv4() { "tcp" } else { "tcp6" };
+        let uaddr = format!("{}.{high}.{low}", address.ip()).into();
+        Self { netid: Bytes::from_static(netid.as_bytes()), uaddr }
     }
 }
 

@@ -115,6 +115,55 @@ fn a_threshold_below_which_io_goes_through_the_metaserver() {
 }
 
 #[test]
+fn where_else_a_file_system_is() {
+    use crate::nfs4::fs_locations::{FsLocation, FsLocations};
+    let servers = vec![name("10.77.0.1"), name("elm!")];
+    let locations = vec![FsLocation { servers, rootpath: vec![name("home")] }];
+    let fs_locations = Some(FsLocations { fs_root: vec![], locations });
+    let attrs = Box::new(Fattr { fs_locations, ..Fattr::default() });
+    let expected = words(&[
+        &[1, 1 << 24, 48],
+        &[0, 1, 2, 9, 0x3130_2e37, 0x372e_302e, 0x3100_0000], // no path here; one location, two servers: 10.77.0.1
+        &[4, 0x656c_6d21, 1, 4, 0x686f_6d65],                 // and elm!, below /home
+    ]);
+    assert_eq!(bytes_of(&attrs).as_ref(), expected);
+    assert_eq!(Decode::decode(&mut Decoder::new(expected.into())), Ok(attrs));
+}
+
+#[test]
+fn what_goes_with_a_client_to_another_server() {
+    use crate::nfs4::fs_locations_info::{
+        FsLocationsInfo, FsLocationsItem, FsLocationsServer, ServerInfo, general,
+    };
+    let info = ServerInfo {
+        flags: general::WRITABLE | general::CUR_REQ,
+        transport_flags: 0,
+        simultaneous_use: 1,
+        handle: 2,
+        fileid: 3,
+        write_verifier: 4,
+        change: 5,
+        readdir: 6,
+        read_rank: 7,
+        write_rank: 8,
+        read_order: 9,
+        write_order: 10,
+    };
+    let server = FsLocationsServer { currency_s: -1, info: info.to_bytes(), server: name("elm!") };
+    let items = vec![FsLocationsItem { entries: vec![server], rootpath: vec![] }];
+    let info = FsLocationsInfo { flags: 0, valid_for_s: 30, fs_root: vec![], items };
+    let attrs = Box::new(Fattr { fs_locations_info: Some(info), ..Fattr::default() });
+    let expected = words(&[
+        &[3, 0, 0, 1 << 3, 52], // bit 67
+        &[0, 30, 0, 1, 1],      // flags, valid for, root; one item with one entry
+        &[u32::MAX, 12, 0x0300_0102, 0x0304_0506, 0x0708_090a],
+        &[4, 0x656c_6d21, 0],
+    ]);
+    assert_eq!(bytes_of(&attrs).as_ref(), expected);
+    assert_eq!(Decode::decode(&mut Decoder::new(expected.into())), Ok(attrs));
+}
+
+#[test]
 fn failures_that_carry_data() {
     let denied = lock::Denied {
         offset: 1,

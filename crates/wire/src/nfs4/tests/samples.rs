@@ -9,6 +9,10 @@ use crate::nfs4::exchange_id::{
     ClientOwner, ServerOwner, SsvArgs, SsvInfo, StateProtectArgs, StateProtectOps, StateProtectRes,
 };
 use crate::nfs4::fattr::{ChangeAttrType, ModeMasked, ModeUmask, SetTime, ThresholdItem};
+use crate::nfs4::fs_locations::{FsLocation, FsLocations};
+use crate::nfs4::fs_locations_info::{
+    FsLocationsInfo, FsLocationsItem, FsLocationsServer, ServerInfo, general,
+};
 use crate::nfs4::layout_files::{DsAddr, FileLayout, UTIL_DENSE};
 use crate::nfs4::open::*;
 use crate::nfs4::secinfo::{GssInfo, GssService, SecInfo};
@@ -64,6 +68,7 @@ pub fn fattr() -> Box<Fattr> {
         files_avail: Some(1),
         files_free: Some(2),
         files_total: Some(3),
+        fs_locations: Some(fs_locations()),
         homogeneous: Some(true),
         maxfilesize: Some(i64::MAX as u64),
         maxlink: Some(65_000),
@@ -92,6 +97,7 @@ pub fn fattr() -> Box<Fattr> {
         layout_type: Some(vec![LayoutType::FILES, LayoutType::FLEX_FILES]),
         layout_blksize: Some(1 << 20),
         layout_alignment: Some(4096),
+        fs_locations_info: Some(fs_locations_info()),
         mdsthreshold: Some(vec![ThresholdItem::sizes(LayoutType::FILES, 65_537, 65_537)]),
         mode_set_masked: Some(ModeMasked { value: 1, mask: 7 }),
         suppattr_exclcreat: Some(Bitmap::of(&[attr::SIZE, attr::MODE])),
@@ -102,6 +108,27 @@ pub fn fattr() -> Box<Fattr> {
         xattr_support: Some(true),
         unknown: Bitmap::EMPTY,
     })
+}
+
+fn fs_locations() -> FsLocations {
+    let at = |servers: &[&'static str], path: &[&'static str]| FsLocation {
+        servers: servers.iter().map(|server| name(server)).collect(),
+        rootpath: path.iter().map(|component| name(component)).collect(),
+    };
+    FsLocations {
+        fs_root: vec![name("export"), name("home")],
+        locations: vec![at(&["10.0.0.1", "10.0.0.2.8.1", "elm"], &[]), at(&[], &["home"])],
+    }
+}
+
+fn fs_locations_info() -> FsLocationsInfo {
+    let info = ServerInfo { flags: general::WRITABLE, handle: 1, ..ServerInfo::default() };
+    let server = |info| FsLocationsServer { currency_s: -1, info, server: name("fd00::1") };
+    let item = FsLocationsItem {
+        entries: vec![server(info.to_bytes()), server(Bytes::new())],
+        rootpath: vec![name("home")],
+    };
+    FsLocationsInfo { flags: 1, valid_for_s: 30, fs_root: vec![], items: vec![item] }
 }
 
 /// Entry `i` has cookie `i + 3` and a name of `i + 1` bytes.
