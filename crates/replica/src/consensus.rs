@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::book::AddressBook;
+use crate::lease::Grants;
 use crate::log::Log;
 use crate::machine::Machine;
 use crate::membership::living;
@@ -43,6 +44,7 @@ pub(crate) struct Parts {
     pub log: Log,
     pub store: Arc<dyn Store>,
     pub transport: Arc<dyn Transport>,
+    pub grants: Arc<Grants>,
     pub progress: watch::Receiver<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub removed: Arc<watch::Sender<bool>>,
@@ -138,9 +140,11 @@ async fn begin(parts: Parts) -> Result<Raft<Types, Machine>, String> {
         ..Config::default()
     };
     let config = Arc::new(config.validate().map_err(|e| e.to_string())?);
-    let (network, log) = (Network { transport: parts.transport, book: parts.book }, parts.log.clone());
+    let (grants, log) = (Arc::clone(&parts.grants), parts.log.clone());
+    let network = Network { transport: parts.transport, book: parts.book, grants: parts.grants };
     let raft = Raft::new(parts.id, config, network, parts.log, parts.machine).await;
     let raft = raft.map_err(|e| e.to_string())?;
+    grants.follow(raft.metrics());
     if parts.founds && !raft.is_initialized().await.map_err(|e| e.to_string())? {
         let group = BTreeMap::from([(parts.id, parts.member)]);
         raft.initialize(group).await.map_err(|e| e.to_string())?;

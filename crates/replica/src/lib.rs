@@ -7,7 +7,8 @@
 //! propose ─▶ leader: consensus ─┬▶ log: append, one sync for all that wait ─┐
 //!            (openraft)         └▶ others: the same                         ├▶ a majority has it: apply, answer
 //!                                                                           ┘
-//! read ────▶ barrier: one question to the leader for all who wait ─▶ apply up to there ─▶ view
+//! read ────▶ barrier: a lease of reads (`lease`), or one question to the leader for all who wait (`reads`)
+//!            ─▶ apply up to there ─▶ view
 //! ```
 //!
 //! One group has one log; a single metaserver is a group of one. The log is what makes a command durable. The store keeps
@@ -24,6 +25,7 @@ mod backup;
 mod book;
 mod consensus;
 mod install;
+mod lease;
 mod log;
 mod machine;
 mod membership;

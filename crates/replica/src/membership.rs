@@ -166,6 +166,11 @@ impl Service {
         };
         let removed = matches!(change, ChangeMembers::RemoveVoters(_) if !retain)
             || matches!(change, ChangeMembers::RemoveNodes(_));
+        // Who belongs no longer must not believe that it is waited for.
+        let _paused = match change {
+            ChangeMembers::RemoveVoters(_) | ChangeMembers::RemoveNodes(_) => Some(self.grants.pause().await),
+            _ => None,
+        };
         let changed =
             tokio::time::timeout(CHANGE_TIME_MAX, self.raft.change_membership(change, retain)).await;
         changed

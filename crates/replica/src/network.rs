@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use openraft::OptionalSend;
 use openraft::base::{BoxFuture, BoxStream};
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
-    TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendError, StreamAppendResult,
+    TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::storage::Snapshot as RaftSnapshot;
+use openraft::{LogIdOptionExt, OptionalSend};
 use serde::de::DeserializeOwned;
 
 use crate::book::AddressBook;
 use crate::install::{Placed, SnapshotId};
+use crate::lease::Grants;
 use crate::snapshot::{Chunks, Snapshot};
 use crate::transport::{self, Channel, Request, Transport};
 use crate::types::{LeaderId, Member, NodeId, Types, Vote};
@@ -41,12 +42,14 @@ pub(crate) struct Network {
     pub transport: Arc<dyn Transport>,
     /// Where they are.
     pub book: AddressBook,
+    pub grants: Arc<Grants>,
 }
 
 impl Network {
     fn peer(&self, id: NodeId, member: &Member, channel: Channel) -> Peer {
         let (transport, book) = (Arc::clone(&self.transport), self.book.clone());
-        Peer { transport, book, id, member: Arc::new(member.clone()), channel }
+        let (grants, member) = (Arc::clone(&self.grants), Arc::new(member.clone()));
+        Peer { transport, book, grants, id, member, channel }
     }
 }
 
@@ -74,6 +77,7 @@ pub(crate) struct Peer {
     id: NodeId,
     /// Who it was when this was made; it may have moved.
     member: Arc<Member>,
+    grants: Arc<Grants>,
     channel: Channel,
 }
 
@@ -150,6 +154,8 @@ impl RaftNetworkV2<Types> for Peer {
         rpc: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, Failure> {
+        self.grants.leads(rpc.vote.leader_id);
+        self.grants.tell(rpc.leader_commit.next_index());
         self.call(self.channel, &Request::Append(rpc), option.hard_ttl()).await
     }
 
@@ -165,10 +171,26 @@ impl RaftNetworkV2<Types> for Peer {
         let answers = input.map(move |request| {
             let prev = request.prev_log_id;
             let last = request.entries.last().map(|entry| entry.log_id).or(prev);
+            let leader = request.vote.leader_id;
+            peer.grants.leads(leader);
+            peer.grants.tell(request.leader_commit.next_index());
             let answer = peer.call(peer.channel, &Request::Append(request), ENTRIES_TIME_MAX);
+            let (grants, id, counts) = (Arc::clone(&peer.grants), peer.id, peer.channel == Channel::Entries);
             async move {
                 let answer: AppendEntriesResponse<Types> = answer.await?;
-                Ok(answer.into_stream_result(prev, last))
+                let result = answer.into_stream_result(prev, last);
+                match &result {
+                    Ok(matched) => {
+                        let next = matched.next_index();
+                        grants.has(leader, id, next);
+                        if counts {
+                            grants.all_have(leader, id, next).await;
+                        }
+                    }
+                    Err(StreamAppendError::Conflict(_)) => grants.has(leader, id, 0),
+                    Err(StreamAppendError::HigherVote(_)) => {}
+                }
+                Ok(result)
             }
         });
         // In order, and with several on their way.

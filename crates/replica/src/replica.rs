@@ -2,9 +2,11 @@
 
 mod belonging;
 mod opening;
+mod reading;
 
 use opening::Opening;
 pub use opening::ReplicaConfig;
+use reading::Reader;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +23,7 @@ use crate::consensus;
 use crate::machine::Observer;
 use crate::own::OwnSession;
 use crate::reads::Reads;
-use crate::service::{Proposed, ReadAt, SharedService};
+use crate::service::{Proposed, SharedService};
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::types::{Change, Member, NodeId};
 use crate::watch;
@@ -85,6 +87,7 @@ pub struct Replica {
     service: SharedService,
     transport: Arc<dyn Transport>,
     reads: Arc<Reads>,
+    lease: Arc<Reader>,
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
     is_removed: watch::Receiver<bool>,
@@ -243,40 +246,6 @@ impl Replica {
         }
     }
 
-    /// Returns when a view taken then has everything that was acknowledged, on any member, before this call.
-    ///
-    /// # Errors
-    /// [`ReplicaError::Failed`].
-    pub async fn barrier(&self) -> Result<(), ReplicaError> {
-        if self.is_alone() {
-            return Ok(());
-        }
-        loop {
-            match self.reads.index(self.read_index()).await {
-                Ok(next) => return self.applied(next).await,
-                Err(why) => {
-                    self.check()?;
-                    tracing::debug!(%why, "no read index");
-                    self.next_leader().await;
-                }
-            }
-        }
-    }
-
-    async fn read_index(&self) -> Result<u64, String> {
-        let answer = match self.service.read_index().await? {
-            ReadAt::Next(next) => return Ok(next),
-            ReadAt::Elsewhere => {
-                let leader = self.leader().ok_or("nobody leads")?;
-                self.call_leader(&leader, &Request::ReadIndex).await.map_err(|e| e.to_string())?
-            }
-        };
-        match transport::decode(&answer)? {
-            ReadAt::Next(next) => Ok(next),
-            ReadAt::Elsewhere => Err("the leader changes".into()),
-        }
-    }
-
     /// Who leads, if it is another one and known here.
     #[must_use]
     pub fn leader(&self) -> Option<Member> {
@@ -300,13 +269,6 @@ impl Replica {
             std::future::pending().await
         };
         let _ = tokio::time::timeout(LEADER_WAIT, another).await;
-    }
-
-    /// Waits until the entries below `next` are applied here.
-    async fn applied(&self, next: u64) -> Result<(), ReplicaError> {
-        let mut progress = self.progress.clone();
-        let applied = progress.wait_for(|applied| *applied >= next).await.map(drop);
-        applied.map_err(|_| self.failed_by("stopped".into()))
     }
 
     /// A view that has everything that is applied here: after a reply, or after [`Replica::barrier`], that is what the

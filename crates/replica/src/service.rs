@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::install::Installation;
+use crate::lease::{Grants, Lease};
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::membership::{Part, VOTERS_MAX};
@@ -42,8 +43,8 @@ pub(crate) enum Proposed {
 /// Up to where must be applied what a read may show.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum ReadAt {
-    /// The index after it.
-    Next(u64),
+    /// The index after it. With a lease, further reads need not ask for a while.
+    Next { next: u64, lease: Option<Lease> },
     /// Not known here.
     Elsewhere,
 }
@@ -67,6 +68,7 @@ pub(crate) struct Service {
     pub removed: Arc<watch::Sender<bool>>,
     pub raft: Raft<Types, Machine>,
     pub log: Log,
+    pub grants: Arc<Grants>,
     pub files: Arc<dyn Files>,
     pub dir: PathBuf,
     pub space: Space,
@@ -118,7 +120,7 @@ impl Service {
                 transport::encode(&placed.await)
             }
             Request::Propose(change) => transport::encode(&self.propose(change).await),
-            Request::ReadIndex => transport::encode(&self.read_index().await?),
+            Request::Read(by) => transport::encode(&self.read(by).await?),
             Request::Join(id, member) => {
                 transport::encode(&self.asked_to_join(id, member, Part::Voter).await)
             }
@@ -154,10 +156,22 @@ impl Service {
         }
     }
 
-    /// Makes sure that this member still leads, and tells up to where a read must see.
-    pub(crate) async fn read_index(&self) -> Result<ReadAt, String> {
+    /// Makes sure that this member still leads, and tells up to where a read by member `by` must see.
+    pub(crate) async fn read(&self, by: NodeId) -> Result<ReadAt, String> {
+        if !self.raft.is_leader() {
+            return Ok(ReadAt::Elsewhere);
+        }
+        let leader = self.log.reach().0;
+        // Before it is looked what is in the log: what comes behind that waits for the holder.
+        let is_given = self.grants.give(by);
+        let logged = self.log.next();
         match self.raft.get_read_log_id(ReadPolicy::ReadIndex).await {
-            Ok((at, _)) => Ok(ReadAt::Next(at.index() + 1)),
+            Ok((at, _)) => {
+                let next = at.index() + 1;
+                let leader = leader.filter(|leader| is_given && self.log.reach().0 == Some(*leader));
+                let from = if by == self.id { next } else { next.max(logged) };
+                Ok(ReadAt::Next { next, lease: leader.map(|leader| Lease { leader, from }) })
+            }
             Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(_))) => Ok(ReadAt::Elsewhere),
             Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(e))) => Err(e.to_string()),
             Err(RaftError::Fatal(fatal)) => Err(fatal.to_string()),

@@ -85,8 +85,8 @@ pub(crate) enum Request {
     },
     /// A command, for the leader.
     Propose(Change),
-    /// Up to where must be applied what a read may show? For the leader.
-    ReadIndex,
+    /// Up to where must be applied what a read of this member may show? For the leader.
+    Read(u64),
     /// Who wants to become a member, or a member that moved. For the leader.
     Join(u64, Member),
     /// What the users of the replicas say to each other.

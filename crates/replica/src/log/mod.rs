@@ -34,7 +34,7 @@ use segments::Place;
 pub(crate) use segments::SEGMENT_BYTES;
 use writer::{Job, Jobs, Writer};
 
-use crate::types::{Entry, LogId, Membership, Payload, Types, Vote};
+use crate::types::{Entry, LeaderId, LogId, Membership, Payload, Types, Vote};
 use crate::work::{Ground, LogKept, Running, Work};
 
 /// Entries kept in memory beyond those that are needed: what a follower that is a little behind asks for.
@@ -272,6 +272,12 @@ impl Log {
     /// The index after the last entry.
     pub(crate) fn next(&self) -> u64 {
         self.memory().last.map_or(0, |last| last.index + 1)
+    }
+
+    /// The last leader, or who wants to be, that this member has heard of, and the index after the last entry.
+    pub(crate) fn reach(&self) -> (Option<LeaderId>, u64) {
+        let memory = self.memory();
+        (memory.vote.map(|vote| vote.leader_id), memory.last.map_or(0, |last| last.index + 1))
     }
 
     /// Whether the disk is full, so that what is ordered now waits until it is not.

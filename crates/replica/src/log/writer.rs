@@ -56,9 +56,7 @@ impl Writer {
                 let mut batch = Batch { entries, callbacks: vec![callback] };
                 waiting = batch.gather(more);
                 let outcome = outcome.and_then(|()| self.append(&batch.entries));
-                batch.callbacks.into_iter().for_each(|callback| {
-                    callback.io_completed(outcome.clone().map_err(io::Error::other));
-                });
+                call_back(batch.callbacks, &outcome);
                 outcome
             }
             Job::Vote(vote, done) => {
@@ -106,6 +104,18 @@ impl Writer {
         }
         memory.written = entries.last().map(|entry| entry.log_id.index + 1).unwrap_or(memory.written);
         Ok(())
+    }
+}
+
+/// Tells who asked for one write that it was made. To consensus they are marks of how far the log is on disk, of which the
+/// last says it all: each would wake its thread once more.
+fn call_back(callbacks: Vec<IOFlushed<Types>>, outcome: &Result<(), String>) {
+    let is_mark = |callback: &IOFlushed<Types>| matches!(callback, IOFlushed::Notify(_));
+    let last_mark = callbacks.iter().rposition(is_mark);
+    for (number, callback) in callbacks.into_iter().enumerate() {
+        if !is_mark(&callback) || Some(number) == last_mark {
+            callback.io_completed(outcome.clone().map_err(io::Error::other));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use super::{Replica, ReplicaError};
 use crate::book::AddressBook;
 use crate::consensus::{Parts, Started};
+use crate::lease::Grants;
 use crate::log::{Held, Log, LogError};
 use crate::machine::{Machine, Observer};
 use crate::own::OwnSession;
@@ -54,6 +55,7 @@ pub(super) struct Opening {
     log: Log,
     store: Arc<dyn Store>,
     transport: Arc<dyn Transport>,
+    grants: Arc<Grants>,
     observer: Arc<dyn Observer>,
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
@@ -105,7 +107,7 @@ impl Opening {
         let failed = Arc::new(failed);
         let (removed, is_removed) = watch::channel(false);
         let removed = Arc::new(removed);
-        let heard = Arc::default();
+        let (heard, grants) = (Arc::default(), Arc::new(Grants::new(config.id)));
         let work = Work(ground.pace.clone());
         let (its_store, its_log) = (Arc::clone(&store), log.clone());
         let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));
@@ -120,6 +122,7 @@ impl Opening {
             log: log.clone(),
             store: Arc::clone(&store),
             transport: Arc::clone(&transport),
+            grants: Arc::clone(&grants),
             progress: progress.clone(),
             failed,
             removed: Arc::clone(&removed),
@@ -136,6 +139,7 @@ impl Opening {
             log,
             store,
             transport,
+            grants,
             observer,
             progress,
             failure,
@@ -155,6 +159,7 @@ impl Opening {
             removed: self.removed,
             raft,
             log: self.log,
+            grants: self.grants,
             files: self.ground.files,
             space: Space::new(self.config.dir.clone(), self.config.reserve_bytes),
             dir: self.config.dir,
@@ -169,6 +174,7 @@ impl Opening {
             service,
             transport: self.transport,
             reads: Arc::default(),
+            lease: Arc::default(),
             progress: self.progress,
             failure: self.failure,
             is_removed: self.is_removed,

@@ -1,0 +1,395 @@
+//! Leases of reads: a member that holds one reads by itself, without asking the leader.
+//!
+//! ```text
+//! member ── may I read? ──▶ leader: notes the lease, has a majority confirm that it leads
+//!        ◀── for 300 ms ──
+//! member: a read takes what its log has now, waits until that is applied, and reads
+//! leader: a change is committed only when every member that holds a lease has it in its log
+//! ```
+//!
+//! So whatever was acknowledged, or seen by anybody, stands in the log of each holder before: it waits for it, and misses
+//! nothing. (Moraru, Andersen, Kaminsky: Paxos Quorum Leases, SoCC 2014, is the published relative.) Who does not read
+//! holds none, and nobody waits for it; who is slow to take entries is given none for a while, and asks for each round of
+//! reads as if there were no leases.
+//!
+//! It rests on clocks that run about as fast as each other, as leases of NFS do: not on what time they show. The holder
+//! counts from before it asked, the leader from after, and by a tenth more.
+//!
+//! **A new leader** does not know who was given what by the one before. A lease of an older leader ends when its holder
+//! has heard of the new one; the others' end within the time that leases last after the election, since each was
+//! confirmed by a majority before. Until then nothing is committed without them.
+//!
+//! **Who belongs to the group** must stand for as long as leases do: they are given to members of a configuration that is
+//! committed, and not while one that takes somebody away is about to be ([`Grants::pause`]).
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::types::{LeaderId, NodeId, Types};
+use crate::watch;
+
+/// How long a lease lasts for its holder. Also how long changes stand still when a holder dies.
+const LEASE: Duration = Duration::from_millis(300);
+/// The same for the leader.
+const LEASE_AT_LEADER: Duration = Duration::from_millis(330);
+/// Who has held up a change for so long is slow,
+const SLOW: Duration = Duration::from_millis(50);
+/// and is given no lease for so long.
+const SLOW_FOR: Duration = Duration::from_secs(5);
+
+type Metrics = watch::Receiver<openraft::RaftMetrics<Types>>;
+
+/// A lease, as the leader gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lease {
+    /// Who gives it, and in which term.
+    pub leader: LeaderId,
+    /// The index after the last entry that was committed before the holder was waited for, or may have been.
+    pub from: u64,
+}
+
+/// A lease, as its holder keeps it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeldLease {
+    lease: Lease,
+    until: Instant,
+}
+
+impl HeldLease {
+    /// One that was `asked` for then.
+    pub(crate) fn new(lease: Lease, asked: Instant) -> Self {
+        Self { lease, until: asked + LEASE }
+    }
+
+    /// The index from which on it counts, if it still does where `leader` is the last that this member has heard of.
+    pub(crate) fn from(&self, leader: Option<LeaderId>) -> Option<u64> {
+        (leader == Some(self.lease.leader) && Instant::now() < self.until).then_some(self.lease.from)
+    }
+
+    /// Whether it is time to ask for the next.
+    pub(crate) fn is_old(&self) -> bool {
+        self.until < Instant::now() + LEASE / 2
+    }
+}
+
+/// What a leader knows of another member.
+struct Holder {
+    /// When the last lease that it was given ends.
+    until: Instant,
+    /// None is given before.
+    refused_until: Instant,
+    /// The last leader that it has answered.
+    answered: Option<LeaderId>,
+    /// The index after the last entry that it has, as far as it told that leader.
+    matched: u64,
+}
+
+#[derive(Default)]
+struct State {
+    /// As whom this member led last, and since when.
+    led: Option<(LeaderId, Instant)>,
+    holders: BTreeMap<NodeId, Holder>,
+    /// How many changes of members are on their way.
+    paused: u32,
+}
+
+/// The leases that this member gives where it leads.
+pub(crate) struct Grants {
+    id: NodeId,
+    state: Mutex<State>,
+    /// Somebody has more entries, or answered for the first time.
+    moved: Notify,
+    /// The index after the last entry that any other member was told is committed.
+    told: AtomicU64,
+    /// Who belongs to the group.
+    metrics: OnceLock<Metrics>,
+}
+
+impl Grants {
+    pub(crate) fn new(id: NodeId) -> Self {
+        let (state, moved) = (Mutex::default(), Notify::new());
+        Self { id, state, moved, told: AtomicU64::new(0), metrics: OnceLock::new() }
+    }
+
+    /// From where it is known who belongs to the group; leases are given from then on.
+    pub(crate) fn follow(&self, metrics: Metrics) {
+        let _ = self.metrics.set(metrics);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The index after the last entry that any other member was told is committed: it may have shown it.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
+    }
+
+    /// Another member is about to be told that the entries before `next` are committed.
+    pub(crate) fn tell(&self, next: u64) {
+        self.told.fetch_max(next, Ordering::AcqRel);
+    }
+
+    /// Notes that `to` holds a lease from now on; false if it is to have none. For a leader's own reads nothing is noted.
+    pub(crate) fn give(&self, to: NodeId) -> bool {
+        if !self.can_give(to) {
+            return false;
+        }
+        let mut state = self.state();
+        if state.paused > 0 {
+            return false;
+        }
+        if to == self.id {
+            return true;
+        }
+        let now = Instant::now();
+        let holder = state.holder(to, now);
+        if now < holder.refused_until {
+            return false;
+        }
+        holder.until = now + LEASE_AT_LEADER;
+        true
+    }
+
+    /// Whether `to` belongs to a group in which nothing is committed without another member, and which is settled.
+    fn can_give(&self, to: NodeId) -> bool {
+        let Some(metrics) = self.metrics.get() else { return false };
+        let metrics = metrics.get();
+        let members = &metrics.membership_config;
+        let is_committed =
+            members.log_id().is_none_or(|at| metrics.last_applied.is_some_and(|a| a.index >= at.index));
+        let configurations = members.membership().get_joint_config();
+        let several = configurations.len() == 1 && configurations.iter().all(|voters| voters.len() > 1);
+        is_committed && several && members.membership().get_node(&to).is_some()
+    }
+
+    /// This member sends as `leader`.
+    pub(crate) fn leads(&self, leader: LeaderId) {
+        let mut state = self.state();
+        if state.led.is_none_or(|(led, _)| led != leader) {
+            state.led = Some((leader, Instant::now()));
+        }
+    }
+
+    /// `by` has answered `leader`, this member, and has the entries before `next`.
+    pub(crate) fn has(&self, leader: LeaderId, by: NodeId, next: u64) {
+        let mut state = self.state();
+        let holder = state.holder(by, Instant::now());
+        if holder.answered == Some(leader) && holder.matched >= next {
+            return;
+        }
+        holder.matched = if holder.answered == Some(leader) { holder.matched.max(next) } else { next };
+        holder.answered = Some(leader);
+        drop(state);
+        self.moved.notify_waiters();
+    }
+
+    /// Returns when everybody but `by` who may read by a lease has the entries before `next`: then `leader`, this member, may
+    /// count `by` among those who have them.
+    pub(crate) async fn all_have(&self, leader: LeaderId, by: NodeId, next: u64) {
+        let began = Instant::now();
+        loop {
+            let moved = self.moved.notified();
+            let mut moved = std::pin::pin!(moved);
+            moved.as_mut().enable();
+            let now = Instant::now();
+            let Some(until) = self.waits_for(leader, by, next, began, now) else { return };
+            tokio::select! {
+                biased;
+                () = moved => {}
+                () = sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// Until when to wait at the most; none: everybody has them.
+    fn waits_for(
+        &self,
+        leader: LeaderId,
+        by: NodeId,
+        next: u64,
+        began: Instant,
+        now: Instant,
+    ) -> Option<Instant> {
+        let mut state = self.state();
+        let (led, since) = state.led?;
+        if led != leader {
+            return None; // what a leader of long ago is told counts for nothing
+        }
+        let mut until = None;
+        for (id, holder) in &mut state.holders {
+            let lacks = holder.answered != Some(leader) || holder.matched < next;
+            if *id != by && lacks && now < holder.until {
+                until = until.max(Some(holder.until));
+                if now >= began + SLOW && now >= holder.refused_until {
+                    tracing::debug!(member = id, "is slow: it is given no leases of reads for a while");
+                    holder.refused_until = now + SLOW_FOR;
+                }
+            }
+        }
+        let settled = since + LEASE_AT_LEADER;
+        if now < settled
+            && self.others().is_none_or(|all| all.iter().any(|id| *id != by && !state.answered(*id, leader)))
+        {
+            until = until.max(Some(settled));
+        }
+        // Looked at again when it is to be found slow.
+        let slow = Some(began + SLOW).filter(|slow| now < *slow);
+        until.map(|until| slow.map_or(until, |slow| slow.min(until)))
+    }
+
+    /// The other members; none: not known yet.
+    fn others(&self) -> Option<Vec<NodeId>> {
+        let metrics = self.metrics.get()?.get();
+        let all = metrics.membership_config.membership().nodes().map(|(id, _)| *id);
+        Some(all.filter(|id| *id != self.id).collect())
+    }
+
+    /// Gives no leases while what it returns is kept; returns when those that were given have ended.
+    pub(crate) async fn pause(&self) -> Paused<'_> {
+        self.state().paused += 1;
+        let paused = Paused(self);
+        let last = self.state().holders.values().map(|holder| holder.until).max();
+        // Its own too, which is not noted.
+        sleep_until(last.unwrap_or_else(Instant::now).max(Instant::now() + LEASE_AT_LEADER)).await;
+        paused
+    }
+}
+
+impl State {
+    fn holder(&mut self, id: NodeId, now: Instant) -> &mut Holder {
+        let new = || Holder { until: now, refused_until: now, answered: None, matched: 0 };
+        self.holders.entry(id).or_insert_with(new)
+    }
+
+    fn answered(&self, id: NodeId, leader: LeaderId) -> bool {
+        self.holders.get(&id).is_some_and(|holder| holder.answered == Some(leader))
+    }
+}
+
+/// No leases are given meanwhile.
+pub(crate) struct Paused<'a>(&'a Grants);
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.state().paused -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::sync::Arc;
+
+    use openraft::{LogId, Membership, StoredMembership};
+
+    use super::*;
+    use crate::types::Member;
+
+    fn leader(term: u64) -> LeaderId {
+        LeaderId { term, node_id: 1 }
+    }
+
+    /// Member 1 of these voters, of a configuration at index 5, which knows that the entries up to `applied` are committed;
+    /// it leads in term 2, and all have answered.
+    async fn led(voters: &[u64], applied: u64) -> Arc<Grants> {
+        let grants = Arc::new(Grants::new(1));
+        let at = |index| LogId { leader_id: leader(1), index };
+        let nodes: BTreeMap<u64, Member> = [1, 2, 3].map(|id| (id, Member::default())).into();
+        let members = Membership::new(vec![voters.iter().copied().collect()], nodes).unwrap();
+        let mut metrics = openraft::RaftMetrics::new_initial(1);
+        metrics.membership_config = Arc::new(StoredMembership::new(Some(at(5)), members));
+        metrics.last_applied = Some(at(applied));
+        let (_, receiver) = watch::channel(metrics);
+        grants.follow(receiver);
+        grants.leads(leader(2));
+        grants.has(leader(2), 2, 6);
+        grants.has(leader(2), 3, 6);
+        grants
+    }
+
+    /// Whether it takes no time, and else how long it takes.
+    async fn time_of(waited: impl Future<Output = ()>) -> Duration {
+        let began = Instant::now();
+        waited.await;
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_waits_for_whoever_holds_a_lease_and_for_nobody_else() {
+        let grants = led(&[1, 2, 3], 5).await;
+        assert_eq!(time_of(grants.all_have(leader(2), 2, 7)).await, Duration::ZERO, "nobody reads");
+        assert!(grants.give(3));
+        let waits = tokio::spawn({
+            let grants = Arc::clone(&grants);
+            async move { time_of(grants.all_have(leader(2), 2, 7)).await }
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        grants.has(leader(2), 3, 6);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!waits.is_finished(), "member 3 has not got it");
+        grants.has(leader(2), 3, 7);
+        assert_eq!(waits.await.unwrap(), Duration::from_millis(40));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_dies_with_a_lease_holds_changes_up_until_it_ends_and_is_given_none_for_a_while() {
+        let grants = led(&[1, 2, 3], 5).await;
+        assert!(grants.give(3));
+        assert_eq!(time_of(grants.all_have(leader(2), 2, 7)).await, LEASE_AT_LEADER);
+        assert!(!grants.give(3), "it was slow");
+        assert!(grants.give(2));
+        tokio::time::sleep(SLOW_FOR).await;
+        assert!(grants.give(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_leader_waits_for_all_whom_the_old_one_may_have_given_leases() {
+        let grants = led(&[1, 2, 3], 5).await;
+        grants.leads(leader(4));
+        grants.has(leader(4), 2, 7);
+        assert_eq!(time_of(grants.all_have(leader(4), 2, 7)).await, LEASE_AT_LEADER, "member 3 may hold one");
+        grants.leads(leader(5));
+        grants.has(leader(5), 2, 7);
+        grants.has(leader(5), 3, 0);
+        assert_eq!(
+            time_of(grants.all_have(leader(5), 2, 7)).await,
+            Duration::ZERO,
+            "it has heard of the new leader"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_lease_where_one_may_commit_alone_or_members_are_about_to_change() {
+        assert!(!led(&[1], 5).await.give(2), "the only voter waits for nobody");
+        assert!(!led(&[1, 2, 3], 4).await.give(2), "who belongs to the group is not committed");
+        let grants = led(&[1, 2, 3], 5).await;
+        assert!(!grants.give(9), "a stranger");
+        assert!(grants.give(2));
+        let began = Instant::now();
+        let paused = grants.pause().await;
+        assert_eq!(began.elapsed(), LEASE_AT_LEADER, "until the one that was given has ended");
+        assert!(!grants.give(2) && !grants.give(1));
+        drop(paused);
+        assert!(grants.give(2) && grants.give(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_counts_from_when_it_was_asked_for_and_until_another_leader_is_heard_of() {
+        let lease = Lease { leader: leader(2), from: 7 };
+        let held = HeldLease::new(lease, Instant::now());
+        assert_eq!(held.from(Some(leader(2))), Some(7));
+        assert_eq!(held.from(Some(leader(3))), None);
+        assert_eq!(held.from(Some(LeaderId { term: 2, node_id: 3 })), None, "another one of the same term");
+        tokio::time::sleep(LEASE * 2 / 3).await;
+        assert!(held.is_old() && held.from(Some(leader(2))).is_some());
+        tokio::time::sleep(LEASE / 3).await;
+        assert_eq!(held.from(Some(leader(2))), None);
+    }
+}
