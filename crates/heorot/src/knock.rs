@@ -190,7 +190,13 @@ mod tests {
             clean_every: CLEAN_DEFAULT,
             reserve_bytes: 0,
             metadata_memory_bytes: 16 << 20,
-            group: Some(GroupConfig { name: "ash".into(), consensus: at(2052), join: None, learner: false }),
+            group: Some(GroupConfig {
+                name: "ash".into(),
+                consensus: at(2052),
+                join: None,
+                learner: false,
+                read_leases: true,
+            }),
             service_addresses: vec![],
             config_file: None,
         };

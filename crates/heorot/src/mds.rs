@@ -101,7 +101,9 @@ impl RunningMds {
         });
         let founds = join.is_none() && dir.member().is_none();
         let path = dir.path().to_owned();
-        let mut config = ReplicaConfig { dir: path, reserve_bytes, id, member: member.clone(), founds };
+        let read_leases = group.as_ref().is_none_or(|group| group.read_leases);
+        let mut config =
+            ReplicaConfig { dir: path, reserve_bytes, id, member: member.clone(), founds, read_leases };
         let another_id = (entropy.u64() >> 1).max(FOUNDER + 1);
         let members: Arc<dyn Transport> = Arc::new(Members::new(secret.peer_key(), entropy.clone()));
         let (observer, follower) = metaserver::upcalls();

@@ -13,7 +13,9 @@
 //! reads as if there were no leases.
 //!
 //! It rests on clocks that run about as fast as each other, as leases of NFS do: not on what time they show. The holder
-//! counts from before it asked, the leader from after, and by a tenth more.
+//! counts from before it asked, the leader from after, and by a tenth more. A process that is stopped, or hangs, finds its
+//! lease over when it goes on. A virtual machine whose clock stands still while it is paused or moved does not; for those
+//! there is `read_leases = false`, and each round of reads is asked for.
 //!
 //! **A new leader** does not know who was given what by the one before. A lease of an older leader ends when its holder
 //! has heard of the new one; the others' end within the time that leases last after the election, since each was
@@ -102,6 +104,8 @@ struct State {
 /// The leases that this member gives where it leads.
 pub(crate) struct Grants {
     id: NodeId,
+    /// Whether leases are given, and taken, at all.
+    are_given: bool,
     state: Mutex<State>,
     /// Somebody has more entries, or answered for the first time.
     moved: Notify,
@@ -112,9 +116,14 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
-    pub(crate) fn new(id: NodeId) -> Self {
+    pub(crate) fn new(id: NodeId, are_given: bool) -> Self {
         let (state, moved) = (Mutex::default(), Notify::new());
-        Self { id, state, moved, told: AtomicU64::new(0), metrics: OnceLock::new() }
+        Self { id, are_given, state, moved, told: AtomicU64::new(0), metrics: OnceLock::new() }
+    }
+
+    /// Whether this member takes leases.
+    pub(crate) fn are_taken(&self) -> bool {
+        self.are_given
     }
 
     /// From where it is known who belongs to the group; leases are given from then on.
@@ -138,7 +147,7 @@ impl Grants {
 
     /// Notes that `to` holds a lease from now on; false if it is to have none. For a leader's own reads nothing is noted.
     pub(crate) fn give(&self, to: NodeId) -> bool {
-        if !self.can_give(to) {
+        if !self.are_given || !self.can_give(to) {
             return false;
         }
         let mut state = self.state();
@@ -299,7 +308,7 @@ mod tests {
     /// Member 1 of these voters, of a configuration at index 5, which knows that the entries up to `applied` are committed;
     /// it leads in term 2, and all have answered.
     async fn led(voters: &[u64], applied: u64) -> Arc<Grants> {
-        let grants = Arc::new(Grants::new(1));
+        let grants = Arc::new(Grants::new(1, true));
         let at = |index| LogId { leader_id: leader(1), index };
         let nodes: BTreeMap<u64, Member> = [1, 2, 3].map(|id| (id, Member::default())).into();
         let members = Membership::new(vec![voters.iter().copied().collect()], nodes).unwrap();

@@ -118,7 +118,7 @@ impl Group {
         let address = member.address.clone();
         let wire = Arc::new(Wire { from: address.clone(), wires: Arc::clone(&self.wires) });
         let open = move || {
-            let config = ReplicaConfig { dir, reserve_bytes: 0, id, member, founds };
+            let config = ReplicaConfig { dir, reserve_bytes: 0, id, member, founds, read_leases: true };
             Replica::open(config, store, Stamp::default(), wire, Arc::new(()))
         };
         let replica = tokio::task::spawn_blocking(open).await.unwrap().unwrap();

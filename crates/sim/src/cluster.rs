@@ -102,7 +102,8 @@ pub struct Cluster {
 impl Cluster {
     fn new(scenario: &Scenario, dice: &mut Dice) -> Self {
         let net = Net::new(dice.fork());
-        let shared = Arc::new(Shared::new(net, History::new(scenario.tells), scenario.bug));
+        let leases = !scenario.seed.is_multiple_of(4);
+        let shared = Arc::new(Shared::new(net, History::new(scenario.tells), scenario.bug, leases));
         let count = *dice.of(&[1, 3, 3, 3, 3, 3, 5]).unwrap_or(&3);
         let members = (1..=count).map(|id| Member::new(id, &shared, dice.fork())).collect();
         let clients = Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -123,7 +124,10 @@ impl Cluster {
         }
         for member in &mut self.members {
             if now_ms >= member.held_until_ms {
+                member.catch_up();
                 member.pass(1);
+            } else {
+                member.missed_ms += 1;
             }
             if member.runs() && member.disk.is_dead() {
                 self.shared.note(|| format!("member {}: the power goes", member.id));

@@ -46,6 +46,8 @@ pub struct Member {
     pub ahead_ms: i64,
     /// It does nothing until then.
     pub held_until_ms: u64,
+    /// For how long it is held up by now.
+    pub missed_ms: u64,
     /// It is started again then, if it is down.
     pub starts_at_ms: u64,
     shared: Arc<Shared>,
@@ -93,6 +95,7 @@ impl Member {
             pace: Arc::new(Mutex::new((50, 500))),
             ahead_ms: 0,
             held_until_ms: 0,
+            missed_ms: 0,
             starts_at_ms: 0,
             shared: Arc::clone(shared),
             dice,
@@ -126,6 +129,7 @@ impl Member {
             id: self.id,
             member: named(self.id),
             founds: self.id == 1,
+            read_leases: self.shared.leases,
         };
         let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
         let ground = Ground { files, segment_bytes: SEGMENT_BYTES, log_kept: LOG_KEPT, pace: Some(pace) };
@@ -160,12 +164,14 @@ impl Member {
             self.disk.cut_power();
             self.disk.restart();
         }
+        self.missed_ms = 0;
         // What a process had in memory is gone either way.
         self.store.restart();
     }
 
     /// Stops the process as an operator does.
     pub fn stop(&mut self) {
+        self.catch_up();
         if let (Some(replica), Some(process)) = (self.replica(), &self.process) {
             process.stopping.store(true, Ordering::Relaxed);
             process.runtime.block_on(async {
@@ -180,6 +186,14 @@ impl Member {
         if let Some(process) = &self.process {
             // Within the runtime: it is its time.
             process.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
+        }
+    }
+
+    /// It goes on: to its process it is suddenly later.
+    pub fn catch_up(&mut self) {
+        let missed = Duration::from_millis(std::mem::take(&mut self.missed_ms));
+        if let Some(process) = self.process.as_ref().filter(|_| self.shared.leases && !missed.is_zero()) {
+            process.runtime.block_on(tokio::time::advance(missed));
         }
     }
 

@@ -16,12 +16,14 @@ pub struct Shared {
     broken: Mutex<Vec<String>>,
     /// What is wrong on purpose.
     pub bug: Option<Bug>,
+    /// Whether members read by leases. Without, a member that is held up is a machine whose clock stands still meanwhile.
+    pub leases: bool,
 }
 
 impl Shared {
     /// At the beginning.
     #[must_use]
-    pub fn new(net: Net, history: History, bug: Option<Bug>) -> Self {
+    pub fn new(net: Net, history: History, bug: Option<Bug>, leases: bool) -> Self {
         Self {
             now_ms: AtomicU64::new(0),
             ending: AtomicBool::new(false),
@@ -29,6 +31,7 @@ impl Shared {
             history: Mutex::new(history),
             broken: Mutex::default(),
             bug,
+            leases,
         }
     }
 

@@ -13,7 +13,7 @@ use super::{ConfigError, Document, LOG, address, admin, boolean, exports, intege
 use crate::cli::ADMIN_DEFAULT;
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 18] = [
+pub(crate) const KEYS: [&str; 19] = [
     "listen",
     "data_dir",
     "admin",
@@ -31,6 +31,7 @@ pub(crate) const KEYS: [&str; 18] = [
     "consensus",
     "join",
     "learner",
+    "read_leases",
     "service_addresses",
 ];
 /// Those that one metaserver has for itself. All others hold for the cluster, and a metaserver that joins is told them.
@@ -80,6 +81,8 @@ pub(crate) struct GroupConfig {
     pub join: Option<SocketAddr>,
     /// Whether it serves without a vote.
     pub learner: bool,
+    /// Whether it reads by leases.
+    pub read_leases: bool,
 }
 
 /// A metaserver's settings.
@@ -154,13 +157,21 @@ impl MdsConfig {
                 true if join.is_none() => Err("the first metaserver has to vote".into()),
                 learner => Ok(learner),
             })?;
+        let read_leases =
+            r.optional("read_leases", "true or false; false where clocks may stand still", boolean)?;
         let name = r.optional("name", "a name of at most 64 bytes, such as \"mds1\"", |v| {
             let name = string(v)?;
             if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }
         })?;
         let group = consensus.map(|consensus| {
             let name = name.unwrap_or_else(|| consensus.ip().to_string());
-            GroupConfig { name, consensus, join, learner: learner.unwrap_or(false) }
+            GroupConfig {
+                name,
+                consensus,
+                join,
+                learner: learner.unwrap_or(false),
+                read_leases: read_leases.unwrap_or(true),
+            }
         });
         let service_addresses = r.optional("service_addresses", SERVICE, |v| {
             let all = v.as_array().ok_or_else(|| format!("it is of type {}", v.type_str()))?;

@@ -62,7 +62,14 @@ impl Three {
             let (observer, follower) = upcalls();
             let open = move || {
                 let member = member(id);
-                let config = ReplicaConfig { dir: path, reserve_bytes: 0, id, member, founds: id == 1 };
+                let config = ReplicaConfig {
+                    dir: path,
+                    reserve_bytes: 0,
+                    id,
+                    member,
+                    founds: id == 1,
+                    read_leases: true,
+                };
                 let stamp = Stamp { random: 0x1234_5678_9abc_def0 + id, ..Stamp::default() };
                 Replica::open(config, Arc::new(MemoryStore::new()), stamp, wire, observer)
             };

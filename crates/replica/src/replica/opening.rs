@@ -38,13 +38,15 @@ pub struct ReplicaConfig {
     pub member: Member,
     /// Whether to begin a group of one if this member belongs to none yet. Without, it waits to be taken in.
     pub founds: bool,
+    /// Whether this member gives and takes leases of reads. Not on a machine whose clock may stand still while others' go on.
+    pub read_leases: bool,
 }
 
 impl ReplicaConfig {
     /// A group of one, which it founds.
     #[must_use]
     pub fn alone(dir: PathBuf, reserve_bytes: u64) -> Self {
-        Self { dir, reserve_bytes, id: 1, member: Member::default(), founds: true }
+        Self { dir, reserve_bytes, id: 1, member: Member::default(), founds: true, read_leases: true }
     }
 }
 
@@ -107,7 +109,7 @@ impl Opening {
         let failed = Arc::new(failed);
         let (removed, is_removed) = watch::channel(false);
         let removed = Arc::new(removed);
-        let (heard, grants) = (Arc::default(), Arc::new(Grants::new(config.id)));
+        let (heard, grants) = (Arc::default(), Arc::new(Grants::new(config.id, config.read_leases)));
         let work = Work(ground.pace.clone());
         let (its_store, its_log) = (Arc::clone(&store), log.clone());
         let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));

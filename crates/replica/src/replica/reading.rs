@@ -91,7 +91,7 @@ impl Replica {
             here @ ReadAt::Next { .. } => here,
         };
         let ReadAt::Next { next, lease } = answer else { return Err("the leader changes".into()) };
-        if let Some(lease) = lease {
+        if let Some(lease) = lease.filter(|_| self.service.grants.are_taken()) {
             self.lease.hold(HeldLease::new(lease, asked));
         }
         Ok(next)
