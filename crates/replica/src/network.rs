@@ -279,7 +279,8 @@ mod tests {
     async fn sent(answers: impl IntoIterator<Item = Option<Placed>>) -> (bool, Duration) {
         let member = Arc::new(Member(Mutex::new(answers.into_iter().collect())));
         let transport = Arc::clone(&member) as Arc<dyn Transport>;
-        let mut network = Network { transport, book: AddressBook::default() };
+        let mut network =
+            Network { transport, book: AddressBook::default(), grants: Arc::new(Grants::new(1, true)) };
         let mut peer = network.new_snapshot_client(2, &crate::types::Member::default()).await;
         let view = MemoryStore::new().snapshot().unwrap();
         let snapshot = RaftSnapshot { meta: SnapshotMeta::default(), snapshot: Snapshot::Taken(view.into()) };
