@@ -123,6 +123,9 @@ pub(crate) fn create(
     let make = || -> io::Result<Tail> {
         if bytes != *segment_bytes || files.rename(&dir.join(SPARE), &temporary).is_err() {
             preallocate(&**files, &temporary, bytes)?;
+        } else {
+            // Or after a crash it may have the name that it had as a segment, and what is written to it now.
+            files.sync_dir(dir)?;
         }
         let file = files.open(&temporary, Opened::Write)?;
         // The header, and zeros where a record would be: until the first is written there is none.
