@@ -12,6 +12,7 @@ const KILLS: usize = 2;
 /// A machine with more to do than it can is no reason to fail; less than any grace period. (A client that waits for a lock
 /// asks again after 30 s, when the one that should have told it was killed: docs/decisions/0003.)
 const STALL_MAX: Duration = Duration::from_secs(60);
+const WORTH_TELLING: Duration = Duration::from_secs(2);
 /// What begins later after a kill was not held up by it.
 const AFTER_A_KILL_SECONDS: f64 = 15.0;
 /// Of pNFS data, in MiB; a GiB with HEOROT_DATA_MIB=1024.
@@ -48,8 +49,11 @@ fn told(what: &str, kills: &Kills, stalls: &[Stall]) {
         median.as_secs_f64(),
         longest.as_secs_f64()
     );
+    for stall in stalls.iter().filter(|stall| stall.took > WORTH_TELLING) {
+        let kill = kills.0.iter().rev().find(|kill| **kill < stall.began + stall.took.as_secs_f64());
+        println!("    {stall}, begun {:.2} s after a kill", stall.began - kill.unwrap_or(&0.0));
+    }
     if let Some(stall) = stalls.iter().max_by_key(|stall| stall.took) {
-        println!("    the longest operation: {stall}");
         assert!(stall.took < STALL_MAX, "{stall}");
     }
 }

@@ -225,7 +225,7 @@ impl Clients {
             operations_max: fore.max_operations,
             slots: fore.max_requests,
         };
-        Arc::new(Session::new(id, client, limits, Backchannel::new(id, 0, Credential::None, 1), false))
+        Arc::new(Session::new(id, client, limits, Backchannel::new(id, 0, Credential::None, 1, false), false))
     }
 
     /// The session that SEQUENCE names; its client has been heard of.

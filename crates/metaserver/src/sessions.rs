@@ -82,7 +82,7 @@ fn session(id: SessionId, client: ClientId, channels: &Channels, adopted: bool) 
     let wire_id = nfs4::SessionId(id.0);
     let callback = &channels.callback;
     let credential = credential(&callback.credential);
-    let back = Backchannel::new(wire_id, callback.program, credential, channels.back.slots);
+    let back = Backchannel::new(wire_id, callback.program, credential, channels.back.slots, adopted);
     Session::new(wire_id, client.0, limits(&channels.fore), back, adopted)
 }
 

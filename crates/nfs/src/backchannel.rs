@@ -30,15 +30,28 @@ pub enum CallbackError {
 }
 
 /// The back channel of one session.
+///
+/// Only the server that sent the last call on a slot knows the slot's sequence. One that adopts a session begins at the
+/// other end of the slots than the one that made it: there nobody has called yet, as a rule. A slot that the client refuses
+/// was used by somebody else; it is left alone, and the next one tried. When none is left the client has to make a new
+/// session, which costs it everything that is under way.
 pub struct Backchannel {
     session: SessionId,
     program: AtomicU32,
     minor_version: AtomicU32,
     credential: Mutex<Credential>,
     connection: Mutex<Weak<Connection>>,
-    slots: Mutex<Vec<BackSlot>>,
+    slots: Mutex<Slots>,
     free: Semaphore,
     broken: AtomicBool,
+}
+
+/// The last free one is taken first, so that few are used.
+#[derive(Debug)]
+struct Slots {
+    free: Vec<BackSlot>,
+    /// All that the client did not refuse.
+    usable: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,17 +62,21 @@ struct BackSlot {
 
 impl Backchannel {
     /// The back channel of `session`: to the client's `program`, with `credential`, over the slots that it offered.
+    /// `adopted`: another server, or an earlier life of this one, may have called over it.
     #[must_use]
-    pub fn new(session: SessionId, program: u32, credential: Credential, slots: u32) -> Self {
-        let slots: Vec<_> = (0..slots.clamp(1, 64)).rev().map(|id| BackSlot { id, sequence: 0 }).collect();
+    pub fn new(session: SessionId, program: u32, credential: Credential, slots: u32, adopted: bool) -> Self {
+        let mut free: Vec<_> = (0..slots.clamp(1, 64)).map(|id| BackSlot { id, sequence: 0 }).collect();
+        if !adopted {
+            free.reverse();
+        }
         Self {
             session,
             program: AtomicU32::new(program),
             minor_version: AtomicU32::new(1),
             credential: Mutex::new(credential),
             connection: Mutex::default(),
-            free: Semaphore::new(slots.len()),
-            slots: Mutex::new(slots),
+            free: Semaphore::new(free.len()),
+            slots: Mutex::new(Slots { usable: free.len(), free }),
             broken: AtomicBool::new(false),
         }
     }
@@ -106,14 +123,66 @@ impl Backchannel {
     /// [`CallbackError`].
     pub async fn call(&self, op: CbArgOp) -> Result<CbResOp, CallbackError> {
         let connection = self.connection().ok_or(CallbackError::NoConnection)?;
-        let _permit = self.free.acquire().await.map_err(|_| CallbackError::NoConnection)?;
-        let slot = self.slots.lock().ok().and_then(|mut s| s.pop()).ok_or(CallbackError::NoConnection)?;
-        let mut next = BackSlot { sequence: slot.sequence.wrapping_add(1), ..slot };
+        let mut repeats = false;
+        loop {
+            let permit = self.free.acquire().await.map_err(|_| CallbackError::NoConnection)?;
+            let free = self.slots.lock().ok().and_then(|mut slots| slots.free.pop());
+            let slot = free.ok_or(CallbackError::NoConnection)?;
+            let next = BackSlot { sequence: slot.sequence.wrapping_add(1), ..slot };
+            let outcome = self.call_on(&connection, next, op.clone()).await;
+            match &outcome {
+                Err(CallbackError::Refused(Status::SeqMisordered | Status::BadSlot)) => {
+                    permit.forget();
+                    if self.leave_alone() {
+                        continue;
+                    }
+                }
+                Err(CallbackError::Refused(status)) => {
+                    if *status == Status::BadSession {
+                        self.broken.store(true, Ordering::Relaxed);
+                    }
+                    self.give_back(slot);
+                }
+                // Somebody else's last call was the first one, too: now the slot is in step.
+                Ok(result) if result.status() == Status::RetryUncachedRep && !repeats => {
+                    self.give_back(next);
+                    repeats = true;
+                    continue;
+                }
+                Ok(_) | Err(_) => self.give_back(next),
+            }
+            return outcome;
+        }
+    }
+
+    /// A slot that is in somebody else's step is not used. Whether there is another one; if not, only the client can help.
+    fn leave_alone(&self) -> bool {
+        let Ok(mut slots) = self.slots.lock() else { return false };
+        slots.usable -= 1;
+        if slots.usable == 0 {
+            self.broken.store(true, Ordering::Relaxed);
+            self.free.close();
+        }
+        slots.usable > 0
+    }
+
+    fn give_back(&self, slot: BackSlot) {
+        if let Ok(mut slots) = self.slots.lock() {
+            slots.free.push(slot);
+        }
+    }
+
+    async fn call_on(
+        &self,
+        connection: &Connection,
+        slot: BackSlot,
+        op: CbArgOp,
+    ) -> Result<CbResOp, CallbackError> {
         let sequence = CbArgOp::Sequence(SequenceArgs {
             sessionid: self.session,
-            sequenceid: next.sequence,
-            slotid: next.id,
-            highest_slotid: next.id,
+            sequenceid: slot.sequence,
+            slotid: slot.id,
+            highest_slotid: slot.id,
             cachethis: false,
             referring_call_lists: vec![],
         });
@@ -126,21 +195,8 @@ impl Backchannel {
         let program = self.program.load(Ordering::Relaxed);
         let procedure = (program, nfs4::CB_VERSION, nfs4::CB_PROC_COMPOUND);
         let credential = self.credential.lock().map_or(Credential::None, |asked| asked.clone());
-        let answer = connection.call(procedure, credential, &request, CALLBACK_TIME_MAX).await;
-        let outcome = answer.map_err(CallbackError::from).and_then(|mut d| {
-            let reply = CbReply::decode(&mut d).map_err(|_| CallbackError::Call(CallFailure::Malformed))?;
-            reply.ops.into_iter().nth(1).ok_or(CallbackError::Refused(reply.status))
-        });
-        if let Err(CallbackError::Refused(Status::SeqMisordered | Status::BadSession)) = outcome {
-            // A session that another life of this server began: only the client can put the slots in step.
-            self.broken.store(true, Ordering::Relaxed);
-        }
-        if let Err(CallbackError::Refused(_)) = outcome {
-            next.sequence = slot.sequence;
-        }
-        if let Ok(mut slots) = self.slots.lock() {
-            slots.push(next);
-        }
-        outcome
+        let mut answer = connection.call(procedure, credential, &request, CALLBACK_TIME_MAX).await?;
+        let reply = CbReply::decode(&mut answer).map_err(|_| CallFailure::Malformed)?;
+        reply.ops.into_iter().nth(1).ok_or(CallbackError::Refused(reply.status))
     }
 }

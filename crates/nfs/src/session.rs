@@ -199,7 +199,7 @@ mod tests {
             slots: 2,
         };
         let id = SessionId([7; 16]);
-        Session::new(id, 1, limits, Backchannel::new(id, 0, Credential::None, 1), false)
+        Session::new(id, 1, limits, Backchannel::new(id, 0, Credential::None, 1, false), false)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! LOCK (RFC 8881, section 18.10). A lock that is in the way is answered DENIED; a client that waits is told when it may
 //! ask again (see `lock_waiters`).
 
-use namespace::{ByteRange, Command, Conflict, LockKind, LockOwner, Reply, State};
+use namespace::{ByteRange, Command, Conflict, InodeId, LockKind, LockOwner, Reply, State};
 use wire::nfs4::lock::{Args, Denied, Error, LENGTH_TO_EOF, Locker, ResOk};
 use wire::nfs4::{ClientId, LockType, StateOwner, Status};
 
@@ -29,27 +29,40 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
     };
     let kind = kind(args.locktype);
     let owner_name = owner_name(server, &owner)?;
-    let waiter = Waiter::new(client, owner_name, kind, range, server.clock.monotonic());
+    let now = server.clock.monotonic();
+    let waiter = Waiter::new(client, owner_name, kind, range, now);
     let waits = matches!(args.locktype, LockType::ReadWait | LockType::WriteWait);
-    if waits && let Some(turn) = server.lock_waiters.turn_of_another(inode, &waiter, server.clock.monotonic())
-    {
-        server.lock_waiters.wait(inode, waiter);
-        return Err(Error::Denied(denied(turn)));
+    if waits && let Some(turn) = server.lock_waiters.turn_of_another(inode, &waiter, now) {
+        return Err(still_denied(server, inode, waiter, turn).await);
     }
-    let prepare = move |view: &dyn store::View| {
+    // One that asks again is not worth an entry of the log while it cannot have its lock.
+    let asks_again = waits && server.lock_waiters.knows(inode, client, &waiter.owner);
+    let mut in_the_way = None;
+    let prepare = |view: &dyn store::View| {
         let current = server.inode(view, inode)?;
         match current.kind {
-            namespace::Kind::File(_) => Ok(Command::Lock { client, inode, owner, kind, range }),
-            namespace::Kind::Directory(_) => Err(Status::IsDir),
-            _ => Err(Status::Inval),
+            namespace::Kind::File(_) => {}
+            namespace::Kind::Directory(_) => return Err(Status::IsDir),
+            _ => return Err(Status::Inval),
         }
+        if asks_again {
+            in_the_way = server.in_the_way_of(view, inode, &waiter)?;
+            if in_the_way.is_some() {
+                return Err(Status::Denied);
+            }
+        }
+        Ok(Command::Lock { client, inode, owner, kind, range })
     };
-    // NOSPC is none of LOCK's errors (section 15.2). The nearest that no client tries again for ever:
-    let outcome = server.change(context, prepare).await.map_err(|status| match status {
-        Status::NoSpc => Status::ServerFault,
-        other => other,
-    });
-    match outcome? {
+    let outcome = match server.change(context, prepare).await {
+        // NOSPC is none of LOCK's errors (section 15.2). The nearest that no client tries again for ever:
+        Err(Status::NoSpc) => Err(Status::ServerFault),
+        outcome => outcome,
+    };
+    let reply = match (outcome, in_the_way) {
+        (Err(Status::Denied), Some(conflict)) => Reply::Denied(conflict),
+        (outcome, _) => outcome?,
+    };
+    match reply {
         Reply::State { stateid: Some(stateid) } => {
             let lock_stateid = wire_stateid(stateid);
             context.state.set_stateid(lock_stateid);
@@ -57,18 +70,20 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
             server.tell_lock_waiters(inode); // one that excluded may only share now
             Ok(ResOk { lock_stateid })
         }
+        Reply::Denied(conflict) if waits => Err(still_denied(server, inode, waiter, conflict).await),
         Reply::Denied(conflict) => {
-            if waits {
-                server.lock_waiters.wait(inode, waiter);
-                // The lock may have gone since it was denied, when there was nobody to tell.
-                server.tell_lock_waiters(inode);
-            } else {
-                server.lock_waiters.leave(inode, client, &waiter.owner);
-            }
+            server.lock_waiters.leave(inode, client, &waiter.owner);
             Err(Error::Denied(denied(conflict)))
         }
         _ => Err(Status::ServerFault.into()),
     }
+}
+
+async fn still_denied(server: &Metaserver, inode: InodeId, waiter: Waiter, conflict: Conflict) -> Error {
+    if server.waits_on(inode, waiter).await {
+        return Status::Delay.into();
+    }
+    Error::Denied(denied(conflict))
 }
 
 /// The lock-owner's name; empty for a lock state that is not there, which is refused in a moment.

@@ -6,6 +6,7 @@ mod consistency;
 mod courtesy;
 mod cuts;
 mod grants;
+mod lock_waiters;
 mod procedures3;
 mod ranges;
 mod raw;

@@ -8,7 +8,7 @@ use wire::nfs4::callback::{CbCompound, CbReply};
 use wire::nfs4::compound::{CompoundCall, CompoundReply};
 use wire::nfs4::open::{Claim, CreateHow, OpenHow};
 use wire::nfs4::{ArgOp, ClientId, FileHandle, OwnerName, ResOp, SessionId, StateOwner, Stateid, Status};
-use wire::nfs4::{create_session, exchange_id, layoutget, lock, open, putfh, reclaim_complete, sequence};
+use wire::nfs4::{bind_conn_to_session, create_session, exchange_id, layoutget, lock, open, putfh, reclaim_complete, sequence};
 use wire::rpc::{
     AuthSys, CallHeader, Credential, FragmentHeader, MESSAGE_CALL, Rejection, ReplyHeader, frame,
 };
@@ -40,6 +40,11 @@ impl Raw {
     ) -> Result<Decoder, Rejection> {
         self.xid += 1;
         self.send((program, version), procedure, args).await;
+        self.reply().await
+    }
+
+    /// To the last call.
+    async fn reply(&mut self) -> Result<Decoder, Rejection> {
         let mut record = self.record().await;
         // A call-back that is made once more: it was answered before, and need not be again.
         while record[4..8] == MESSAGE_CALL.to_be_bytes() {
@@ -81,9 +86,18 @@ impl Raw {
     }
 
     pub async fn compound(&mut self, ops: Vec<ArgOp>) -> CompoundReply {
+        self.send_compound(ops).await;
+        self.compound_reply().await
+    }
+
+    pub async fn send_compound(&mut self, ops: Vec<ArgOp>) {
         let tag = self.tag.clone().into();
-        let call = CompoundCall { tag, minor_version: self.minor_version, ops };
-        let mut d = self.exchange((100_003, 4), 1, &call).await.expect("accepted");
+        self.xid += 1;
+        self.send((100_003, 4), 1, &CompoundCall { tag, minor_version: self.minor_version, ops }).await;
+    }
+
+    pub async fn compound_reply(&mut self) -> CompoundReply {
+        let mut d = self.reply().await.expect("accepted");
         CompoundReply::decode(&mut d).expect("a compound's reply")
     }
 
@@ -175,6 +189,17 @@ impl Client {
     /// A new connection, as after a server's restart.
     pub async fn reconnect(&mut self, world: &World) {
         self.raw = Raw { xid: self.raw.xid, ..Raw::connect(world).await };
+    }
+
+    /// Call-backs come over this connection from now on.
+    pub async fn bind(&mut self) {
+        let bind = bind_conn_to_session::Args {
+            sessid: self.session,
+            dir: bind_conn_to_session::DirFromClient::BackOrBoth,
+            use_conn_in_rdma_mode: false,
+        };
+        let bound = self.raw.compound(vec![ArgOp::BindConnToSession(bind)]).await;
+        assert_eq!(bound.status, Status::Ok);
     }
 
     /// SEQUENCE and then `ops`: the results without SEQUENCE's, or SEQUENCE's refusal.

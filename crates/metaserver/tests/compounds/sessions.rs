@@ -241,7 +241,7 @@ async fn an_adopted_session_is_called_back_as_its_client_asked() {
     world.restart().await;
     ash.reconnect(&world).await;
     assert_ne!(ash.flags().await, 0, "no connection for call-backs");
-    bind(&mut ash).await;
+    ash.bind().await;
     assert_eq!(ash.flags().await, 0);
     assert_eq!(recalled(&world, &mut ash).await, (CALLBACK_PROGRAM, credential("birch", 77)));
 
@@ -253,18 +253,8 @@ async fn an_adopted_session_is_called_back_as_its_client_asked() {
     assert_eq!(recalled(&world, &mut ash).await, (CALLBACK_PROGRAM + 1, credential("cedar", 78)));
     world.restart().await;
     ash.reconnect(&world).await;
-    bind(&mut ash).await;
+    ash.bind().await;
     assert_eq!(recalled(&world, &mut ash).await, (CALLBACK_PROGRAM + 1, credential("cedar", 78)));
-}
-
-async fn bind(ash: &mut Client) {
-    let bind = bind_conn_to_session::Args {
-        sessid: ash.session,
-        dir: bind_conn_to_session::DirFromClient::BackOrBoth,
-        use_conn_in_rdma_mode: false,
-    };
-    let bound = ash.raw.compound(vec![ArgOp::BindConnToSession(bind)]).await;
-    assert_eq!(bound.status, Status::Ok);
 }
 
 /// Somebody cuts the file that ash has a layout of: the program and credential of the call that ash gets. It keeps the
