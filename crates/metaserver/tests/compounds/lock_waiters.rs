@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metaserver::Rules;
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, SequenceOk};
-use wire::nfs4::{ArgOp, LockType, OwnerName, ResOp, Status, Stateid, locku};
+use wire::nfs4::{ArgOp, LockType, OwnerName, ResOp, Stateid, Status, locku};
 
 use crate::raw::{Client, putfh};
 use crate::three::Three;

@@ -8,7 +8,10 @@ use wire::nfs4::callback::{CbCompound, CbReply};
 use wire::nfs4::compound::{CompoundCall, CompoundReply};
 use wire::nfs4::open::{Claim, CreateHow, OpenHow};
 use wire::nfs4::{ArgOp, ClientId, FileHandle, OwnerName, ResOp, SessionId, StateOwner, Stateid, Status};
-use wire::nfs4::{bind_conn_to_session, create_session, exchange_id, layoutget, lock, open, putfh, reclaim_complete, sequence};
+use wire::nfs4::{
+    bind_conn_to_session, create_session, exchange_id, layoutget, lock, open, putfh, reclaim_complete,
+    sequence,
+};
 use wire::rpc::{
     AuthSys, CallHeader, Credential, FragmentHeader, MESSAGE_CALL, Rejection, ReplyHeader, frame,
 };
