@@ -9,9 +9,9 @@ use tests::{Client, Lab, Metaservers, scripts};
 
 /// For each kind of work.
 const KILLS: usize = 2;
-/// Ten times what is usual: a machine with more to do than it can is no reason to fail; less than what a client waits for that
-/// was forgotten (30 s).
-const STALL_MAX: Duration = Duration::from_secs(15);
+/// A machine with more to do than it can is no reason to fail; less than any grace period. (A client that waits for a lock
+/// still waits for 30 s now and then: docs/decisions/0003.)
+const STALL_MAX: Duration = Duration::from_secs(60);
 const WORTH_TELLING: Duration = Duration::from_secs(2);
 /// What begins later after a kill was not held up by it.
 const AFTER_A_KILL_SECONDS: f64 = 15.0;
