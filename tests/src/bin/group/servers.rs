@@ -84,9 +84,9 @@ impl Group {
         cpu_seconds(self.metaservers[n].pid().expect("it runs"))
     }
 
-    /// CPU-seconds that all have used.
-    pub fn cpu_of_all(&self) -> f64 {
-        (0..self.metaservers.len()).map(|n| self.cpu(n)).sum()
+    /// CPU-seconds that each has used.
+    pub fn cpu_of_each(&self) -> Vec<f64> {
+        (0..self.metaservers.len()).map(|n| self.cpu(n)).collect()
     }
 }
 
