@@ -94,8 +94,9 @@ impl Client {
 
     async fn work_on(self, session: Session, slot: u32, mut dice: Dice) {
         let mut sequence = 0;
+        let pause_ms_max = if self.shared.short_logs { 15 } else { 40 };
         while !self.shared.ends() {
-            tokio::time::sleep(Duration::from_millis(dice.within(0..=40))).await;
+            tokio::time::sleep(Duration::from_millis(dice.within(0..=pause_ms_max))).await;
             let asked = choose::request(session.client, slot, &self.known(), &mut dice);
             match asked {
                 choose::Chosen::Look(look) => drop(self.ask(Request::Look(look), &mut dice).await),

@@ -102,8 +102,7 @@ pub struct Cluster {
 impl Cluster {
     fn new(scenario: &Scenario, dice: &mut Dice) -> Self {
         let net = Net::new(dice.fork());
-        let leases = !scenario.seed.is_multiple_of(4);
-        let shared = Arc::new(Shared::new(net, History::new(scenario.tells), scenario.bug, leases));
+        let shared = Arc::new(Shared::new(net, History::new(scenario.tells), scenario.bug, scenario.seed));
         let count = *dice.of(&[1, 3, 3, 3, 3, 3, 5]).unwrap_or(&3);
         let members = (1..=count).map(|id| Member::new(id, &shared, dice.fork())).collect();
         let clients = Builder::new_current_thread().enable_time().start_paused(true).build();

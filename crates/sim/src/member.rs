@@ -24,10 +24,14 @@ use crate::request::carry_out;
 use crate::shared::Shared;
 use crate::store::SimStore;
 
-/// Segments of the log as small as they can be, so that they are begun, given up and used again all the time.
-const SEGMENT_BYTES: u64 = 16 << 10;
-/// And little kept of them, so that who was away needs a snapshot.
-const LOG_KEPT: LogKept = LogKept { always: 32 << 10, for_lagging: 64 << 10 };
+/// Small segments of the log, so that they are begun, given up and used again all the time; and little kept of them, so that who
+/// was away needs a snapshot. In some scenarios less still.
+fn log_sizes(is_short: bool) -> (u64, LogKept) {
+    match is_short {
+        false => (16 << 10, LogKept { always: 32 << 10, for_lagging: 64 << 10 }),
+        true => (8 << 10, LogKept { always: 4 << 10, for_lagging: 16 << 10 }),
+    }
+}
 
 /// How long the disk takes, at least and at most, in microseconds.
 pub type DiskPace = Arc<Mutex<(u64, u64)>>;
@@ -132,7 +136,8 @@ impl Member {
             read_leases: self.shared.leases,
         };
         let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
-        let ground = Ground { files, segment_bytes: SEGMENT_BYTES, log_kept: LOG_KEPT, pace: Some(pace) };
+        let (segment_bytes, log_kept) = log_sizes(self.shared.short_logs);
+        let ground = Ground { files, segment_bytes, log_kept, pace: Some(pace) };
         let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
         let (id, stamp, its_slot) = (self.id, self.stamp(), Arc::clone(&slot));
         let stopping = Arc::new(AtomicBool::new(false));

@@ -18,12 +18,14 @@ pub struct Shared {
     pub bug: Option<Bug>,
     /// Whether members read by leases. Without, a member that is held up is a machine whose clock stands still meanwhile.
     pub leases: bool,
+    /// Whether logs are short and clients busy, so that segments come and go, and members are sent snapshots.
+    pub short_logs: bool,
 }
 
 impl Shared {
     /// At the beginning.
     #[must_use]
-    pub fn new(net: Net, history: History, bug: Option<Bug>, leases: bool) -> Self {
+    pub fn new(net: Net, history: History, bug: Option<Bug>, seed: u64) -> Self {
         Self {
             now_ms: AtomicU64::new(0),
             ending: AtomicBool::new(false),
@@ -31,7 +33,8 @@ impl Shared {
             history: Mutex::new(history),
             broken: Mutex::default(),
             bug,
-            leases,
+            leases: !seed.is_multiple_of(4),
+            short_logs: seed % 7 == 4,
         }
     }
 
