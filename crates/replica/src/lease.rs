@@ -181,7 +181,8 @@ impl Grants {
     /// This member sends as `leader`.
     pub(crate) fn leads(&self, leader: LeaderId) {
         let mut state = self.state();
-        if state.led.is_none_or(|(led, _)| led != leader) {
+        // What a stream of an earlier term still sends changes nothing.
+        if state.led.is_none_or(|(led, _)| led < leader) {
             state.led = Some((leader, Instant::now()));
         }
     }
@@ -362,6 +363,7 @@ mod tests {
     async fn a_new_leader_waits_for_all_whom_the_old_one_may_have_given_leases() {
         let grants = led(&[1, 2, 3], 5).await;
         grants.leads(leader(4));
+        grants.leads(leader(2));
         grants.has(leader(4), 2, 7);
         assert_eq!(time_of(grants.all_have(leader(4), 2, 7)).await, LEASE_AT_LEADER, "member 3 may hold one");
         grants.leads(leader(5));
