@@ -35,7 +35,7 @@ lint:
 # one: there it runs a few seeds only.
 test: setup lint build
 	cargo test --release -p sim
-	HEOROT_BIN=$(HEOROT) cargo test --workspace
+	HEOROT_BIN=$(HEOROT) cargo test --workspace --no-fail-fast
 
 demo: setup build
 	HEOROT_BIN=$(HEOROT) cargo run --release --quiet -p tests --bin demo

@@ -105,6 +105,17 @@ impl Metaservers {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
+    /// Runs `heorot` with `arguments`, at metaserver `n`, and gives what it printed.
+    #[track_caller]
+    pub fn heorot(&self, n: usize, arguments: &[&str]) -> String {
+        let admin = SocketAddr::from((self.places[n].address, MDS_ADMIN_PORT)).to_string();
+        let output = Command::new(binary()).args(arguments).args(["--admin", &admin]).output();
+        let output = output.expect("heorot can be run");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    }
+
     /// Which metaserver leads, as one of them that lives says.
     pub fn leader(&self) -> Option<usize> {
         let statuses = (0..self.metaservers.len()).map(|n| self.status(n));
