@@ -9,9 +9,9 @@ use tests::{Client, Lab, Metaservers, scripts};
 
 /// For each kind of work.
 const KILLS: usize = 2;
-/// A machine with more to do than it can is no reason to fail; less than any grace period. (A client that waits for a lock
-/// still waits for 30 s now and then: docs/decisions/0003.)
-const STALL_MAX: Duration = Duration::from_secs(60);
+/// 5 s are wanted, and less than 2 s is what it takes. A machine with more to do than it can is no reason to fail; a client
+/// that waits for its own clock is: Linux sleeps for 15 s after a DELAY to SEQUENCE, and for 30 s after a lock was denied.
+const STALL_MAX: Duration = Duration::from_secs(12);
 const WORTH_TELLING: Duration = Duration::from_secs(2);
 /// What begins later after a kill was not held up by it.
 const AFTER_A_KILL_SECONDS: f64 = 15.0;
@@ -121,7 +121,6 @@ fn a_source_tree_is_unpacked_while_metaservers_are_killed() {
 }
 
 #[test]
-#[ignore = "two minutes: make failover"]
 fn a_lock_goes_between_two_clients_while_metaservers_are_killed() {
     with_two_clients(|cluster, ash, elm| {
         let count = |client| Work::begin(client, "counts", stalls::COUNTS, &["/mnt/h/count"]);

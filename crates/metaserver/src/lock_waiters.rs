@@ -17,20 +17,32 @@
 //! client                          metaserver
 //!   LOCK (wait)  ────────────────▶
 //!                ◀──────────────── DELAY                    asks again after 0.1, 0.2, 0.4, 0.8, 1.6 s
-//!   LOCK (wait)  ────────────────▶                          1.6 s after the last one: the next pause would be 3.2 s
+//!   LOCK (wait)  ────────────────▶                          the sixth: the next pause would be 3.2 s
 //!                ◀──────────────── CB_NOTIFY_LOCK           answered before the LOCK is:
 //!   ok           ────────────────▶
 //!                ◀──────────────── DENIED                   the client was told already, and asks at once: 0.1 s again
 //! ```
 //!
-//! So it asks six times in 3.1 s, and whoever it comes to has it in its queue. What was weighed: a shorter lease (Linux
-//! renews after 5 s at the least), holding the LOCK back (no signal but a fatal one ends that wait).
+//! So it asks six times in 3.1 s, and whoever it comes to has it in its queue. What must hold for that:
+//!
+//! - **DENIED only to who was told already**, in the same LOCK. Everything else that is lost on the way (a call-back, a queue,
+//!   the metaserver that would have told) then costs one pause.
+//! - **No pause above 1.6 s.** DELAYs are counted, not timed: a client that is woken asks before its pause is over, and pauses
+//!   for twice as long the next time all the same. Who comes from another metaserver may have had any number of them there:
+//!   it begins anew at once, or, before it has bound a back channel here, as soon as it has.
+//! - **Every OPEN says that locks are notified** (`OPEN4_RESULT_MAY_NOTIFY_LOCK`), also while the client has no back channel:
+//!   Linux otherwise does not listen to CB_NOTIFY_LOCK for that open, says OK to it, and after DENIED sleeps for 1, 2, 4, ...
+//!   30 s (nfs4_retry_setlk_simple).
+//!
+//! What was weighed: a shorter lease (Linux renews after 5 s at the least), holding the LOCK back (no signal but a fatal one
+//! ends that wait).
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use namespace::{ByteRange, ClientId, ClientRecord, Conflict, InodeId, LockKind, read};
+use nfs::Session;
 use store::View;
 use wire::nfs4::callback::{CbArgOp, NotifyLockArgs};
 use wire::nfs4::{StateOwner, Status};
@@ -51,8 +63,11 @@ const TURN: Duration = Duration::from_secs(2);
 /// A waiter that has not asked for so long has given up; Linux asks every 30 s.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// A waiter that paused for so long would pause for twice as long the next time: see above.
-const PAUSE_MAX: Duration = Duration::from_millis(1200);
+/// After so many DELAYs a client pauses for 1.6 s, and is to begin again: see above.
+const DELAYS_MAX: u32 = 5;
+
+/// A client that came so long ago from another metaserver has asked here since: Linux pauses for 15 s at the most.
+const COMES: Duration = Duration::from_secs(20);
 
 /// With more waiters than this (700 LOCKs a second), pauses grow.
 const OFTEN_ASKING_MAX: usize = 350;
@@ -81,6 +96,10 @@ pub(crate) struct Waiter {
     /// When it asked last, and when it was told, on the monotonic clock.
     asked: Duration,
     told: Option<Duration>,
+    /// It was told, and did not come in its turn: it is not told again before it asks.
+    missed: bool,
+    /// Since its pauses were short: how often it was answered DELAY, or more often than that.
+    delays: u32,
 }
 
 impl Waiter {
@@ -91,7 +110,7 @@ impl Waiter {
         range: ByteRange,
         now: Duration,
     ) -> Self {
-        Self { client, owner, kind, range, asked: now, told: None }
+        Self { client, owner, kind, range, asked: now, told: None, missed: false, delays: 0 }
     }
 
     fn is(&self, client: ClientId, owner: &[u8]) -> bool {
@@ -113,8 +132,9 @@ impl Waiter {
 pub(crate) struct LockWaiters(Mutex<BTreeMap<InodeId, Vec<Waiter>>>);
 
 impl LockWaiters {
-    /// Joins the queue, or stays where it is in it. Not when there are too many.
-    fn wait(&self, inode: InodeId, waiter: Waiter) -> Answer {
+    /// Joins the queue, or stays where it is in it. Not when there are too many. `comes`: it may have been answered DELAY
+    /// elsewhere.
+    fn wait(&self, inode: InodeId, waiter: Waiter, comes: bool) -> Answer {
         let Ok(mut queues) = self.0.lock() else { return Answer::Denied };
         let (mut all, mut own) = (0, 0);
         for other in queues.values().flatten() {
@@ -124,16 +144,31 @@ impl LockWaiters {
         let known = queues
             .get_mut(&inode)
             .and_then(|queue| queue.iter_mut().find(|known| known.is(waiter.client, &waiter.owner)));
-        if let Some(known) = known {
-            let pause = waiter.asked.saturating_sub(known.asked);
-            *known = waiter;
-            return if pause >= PAUSE_MAX && all <= OFTEN_ASKING_MAX { Answer::Anew } else { Answer::Delay };
+        let delays = known.as_ref().map_or(if comes { DELAYS_MAX } else { 0 }, |known| known.delays);
+        let answer =
+            if delays >= DELAYS_MAX && all <= OFTEN_ASKING_MAX { Answer::Anew } else { Answer::Delay };
+        let waiter = Waiter { delays: DELAYS_MAX.min(delays + 1), ..waiter };
+        match known {
+            Some(known) => *known = waiter,
+            None if all >= WAITERS_MAX || own >= WAITERS_OF_CLIENT_MAX => return Answer::Denied,
+            None => queues.entry(inode).or_default().push(waiter),
         }
-        if all >= WAITERS_MAX || own >= WAITERS_OF_CLIENT_MAX {
-            return Answer::Denied;
-        }
-        queues.entry(inode).or_default().push(waiter);
-        Answer::Delay
+        answer
+    }
+
+    /// The owner was told to ask again, and has heard it: its pauses are short again.
+    fn begins_anew(&self, inode: InodeId, client: ClientId, owner: &[u8]) {
+        let Ok(mut queues) = self.0.lock() else { return };
+        let queue = queues.get_mut(&inode).into_iter().flatten();
+        queue.filter(|waiter| waiter.is(client, owner)).for_each(|waiter| waiter.delays = 0);
+    }
+
+    /// Those of a client who are to begin anew.
+    fn who_may_pause_for_long(&self, client: ClientId) -> Vec<(InodeId, Waiter)> {
+        let Ok(queues) = self.0.lock() else { return vec![] };
+        let all = queues.iter().flat_map(|(inode, queue)| queue.iter().map(|waiter| (*inode, waiter)));
+        let who = all.filter(|(_, waiter)| waiter.client == client && waiter.delays >= DELAYS_MAX);
+        who.map(|(inode, waiter)| (inode, waiter.clone())).collect()
     }
 
     /// Whether the owner is in the queue.
@@ -184,13 +219,13 @@ impl LockWaiters {
     fn next(&self, inode: InodeId, now: Duration, is_free: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
         let Ok(mut queues) = self.0.lock() else { return vec![] };
         let Some(queue) = queues.get_mut(&inode) else { return vec![] };
-        queue.retain(|waiter| match waiter.told {
-            Some(_) => waiter.has_turn(now),
-            None => now.saturating_sub(waiter.asked) < SILENCE_MAX,
-        });
+        queue.retain(|waiter| now.saturating_sub(waiter.asked) < SILENCE_MAX);
+        for late in queue.iter_mut().filter(|waiter| waiter.told.is_some() && !waiter.has_turn(now)) {
+            (late.told, late.missed) = (None, true);
+        }
         let mut turns: Vec<Waiter> = queue.iter().filter(|waiter| waiter.told.is_some()).cloned().collect();
         let mut next = Vec::new();
-        for waiter in queue.iter_mut().filter(|waiter| waiter.told.is_none()) {
+        for waiter in queue.iter_mut().filter(|waiter| waiter.told.is_none() && !waiter.missed) {
             if is_free(waiter) && !turns.iter().any(|turn| turn.excludes(waiter)) {
                 waiter.told = Some(now);
                 turns.push(waiter.clone());
@@ -243,14 +278,14 @@ impl Metaserver {
         Some(CbArgOp::NotifyLock(NotifyLockArgs { fh, lock_owner }))
     }
 
-    /// A LOCK that waits was denied: `waiter` waits from now on, or waits on. Whether it is to be answered DELAY and not
-    /// DENIED.
-    pub(crate) async fn waits_on(&self, inode: InodeId, waiter: Waiter) -> bool {
-        let answer = self.lock_waiters.wait(inode, waiter.clone());
+    /// A LOCK of `session` that waits was denied: `waiter` waits from now on, or waits on. Whether it is to be answered DELAY
+    /// and not DENIED.
+    pub(crate) async fn waits_on(&self, session: &Session, inode: InodeId, waiter: Waiter) -> bool {
+        let answer = self.lock_waiters.wait(inode, waiter.clone(), session.has_come_within(COMES));
         // The lock may have gone since it was denied, when there was nobody to tell.
         self.tell_lock_waiters(inode);
         if self.replica.is_alone() {
-            return false; // nobody else to go to
+            return session.back.is_down(); // nobody else to go to
         }
         match answer {
             Answer::Denied => false,
@@ -267,7 +302,26 @@ impl Metaserver {
         // In a task of its own: a call cut short would lose its slot of the back channel.
         let call = tokio::spawn(self.call_back_here(waiter.client, op));
         let answer = tokio::time::timeout(NOTICE_TIME_MAX, call).await;
-        matches!(answer, Ok(Ok(Ok(Status::Ok))))
+        let is_told = matches!(answer, Ok(Ok(Ok(Status::Ok))));
+        if is_told {
+            self.lock_waiters.begins_anew(inode, waiter.client, &waiter.owner);
+        }
+        is_told
+    }
+
+    /// The client can be called back here from now on: those of its waiters that came from elsewhere are woken, and are told
+    /// to begin anew when they ask.
+    pub(crate) fn wake_lock_waiters(&self, client: ClientId) {
+        let who = self.lock_waiters.who_may_pause_for_long(client);
+        if who.is_empty() {
+            return; // nearly always
+        }
+        let Ok(view) = self.view() else { return };
+        for (inode, waiter) in who {
+            if let Some(op) = self.notice(&*view, inode, &waiter) {
+                tokio::spawn(self.call_back_here(client, op));
+            }
+        }
     }
 
     /// Locks of any file may have gone, with a client; and turns end.
@@ -295,6 +349,10 @@ mod tests {
         Waiter::new(ClientId(client), owner.into(), kind, range, s(at))
     }
 
+    fn waits(waiters: &LockWaiters, waiter: Waiter) -> Answer {
+        waiters.wait(FILE, waiter, false)
+    }
+
     /// Who is told at a time when no lock is held: owners.
     fn told(waiters: &LockWaiters, at: u64) -> Vec<String> {
         let next = waiters.next(FILE, s(at), |_| true);
@@ -305,9 +363,9 @@ mod tests {
     fn waiters_are_told_in_the_order_in_which_they_came_readers_together() {
         let waiters = LockWaiters::default();
         for (at, owner, kind) in [(1, "w1", WRITE), (2, "r1", READ), (3, "r2", READ), (4, "w2", WRITE)] {
-            waiters.wait(FILE, waiter(1, owner, kind, 0..10, at));
+            waits(&waiters, waiter(1, owner, kind, 0..10, at));
         }
-        waiters.wait(FILE, waiter(1, "elsewhere", WRITE, 10..20, 5));
+        waits(&waiters, waiter(1, "elsewhere", WRITE, 10..20, 5));
         assert_eq!(told(&waiters, 10), ["w1", "elsewhere"]);
         assert_eq!(told(&waiters, 11), Vec::<String>::new(), "each once, and the others after its turn");
         waiters.leave(FILE, ClientId(1), b"w1");
@@ -321,8 +379,8 @@ mod tests {
     #[test]
     fn who_does_not_come_in_its_turn_leaves_the_queue_to_the_next() {
         let waiters = LockWaiters::default();
-        waiters.wait(FILE, waiter(1, "dead", WRITE, 0..10, 1));
-        waiters.wait(FILE, waiter(2, "next", WRITE, 0..10, 1));
+        waits(&waiters, waiter(1, "dead", WRITE, 0..10, 1));
+        waits(&waiters, waiter(2, "next", WRITE, 0..10, 1));
         assert_eq!(told(&waiters, 10), ["dead"]);
         let barging = waiter(3, "late", WRITE, 5..6, 11);
         let in_the_way = waiters.turn_of_another(FILE, &barging, s(11)).expect("it is another's turn");
@@ -340,41 +398,58 @@ mod tests {
     #[test]
     fn only_who_nothing_is_in_the_way_of_is_told() {
         let waiters = LockWaiters::default();
-        waiters.wait(FILE, waiter(1, "blocked", WRITE, 0..10, 1));
-        waiters.wait(FILE, waiter(1, "free", WRITE, 0..10, 1));
+        waits(&waiters, waiter(1, "blocked", WRITE, 0..10, 1));
+        waits(&waiters, waiter(1, "free", WRITE, 0..10, 1));
         let next = waiters.next(FILE, s(2), |waiter| waiter.owner == b"free");
         assert_eq!(next.into_iter().map(|w| w.owner).collect::<Vec<_>>(), [b"free"]);
     }
 
     #[test]
-    fn a_waiter_that_pauses_for_long_begins_again_with_a_short_pause_unless_too_many_do() {
-        let (waiters, ms) = (LockWaiters::default(), Duration::from_millis);
-        let ask = |owner: &str, at| {
-            waiters.wait(FILE, Waiter { asked: ms(at), ..waiter(1, owner, WRITE, 0..10, 0) })
-        };
-        // As Linux does.
-        let pauses = [0, 100, 300, 700, 1500, 3100, 3101, 3201];
-        let answers = pauses.map(|at| ask("w", at));
+    fn a_waiter_is_told_after_five_delays_unless_too_many_wait() {
+        let waiters = LockWaiters::default();
+        let ask = |owner: &str| waits(&waiters, waiter(1, owner, WRITE, 0..10, 0));
         let [delay, anew] = [Answer::Delay, Answer::Anew];
-        assert_eq!(answers, [delay, delay, delay, delay, delay, anew, delay, delay]);
+        assert_eq!(
+            [(); 7].map(|()| ask("w")),
+            [delay, delay, delay, delay, delay, anew, anew],
+            "until it hears it"
+        );
+        waiters.begins_anew(FILE, ClientId(1), b"w");
+        assert_eq!([(); 6].map(|()| ask("w")), [delay, delay, delay, delay, delay, anew]);
         for number in 0..OFTEN_ASKING_MAX {
-            ask(&number.to_string(), 3300);
+            ask(&number.to_string());
         }
-        assert_eq!(ask("w", 9000), Answer::Delay, "it has company");
+        assert_eq!(ask("w"), delay, "it has company");
         for number in 0..OFTEN_ASKING_MAX {
             waiters.leave(FILE, ClientId(1), number.to_string().as_bytes());
         }
-        assert_eq!(ask("w", 19_000), Answer::Anew);
+        assert_eq!(ask("w"), anew);
+    }
+
+    #[test]
+    fn delays_count_that_a_waiter_was_answered_elsewhere_or_before_it_missed_its_turn() {
+        let waiters = LockWaiters::default();
+        assert_eq!(waiters.wait(FILE, waiter(1, "comes", WRITE, 0..10, 1), true), Answer::Anew);
+        assert_eq!(waiters.who_may_pause_for_long(ClientId(1)).len(), 1);
+        for at in 1..=5 {
+            waits(&waiters, waiter(2, "misses", WRITE, 20..30, at));
+        }
+        assert_eq!(told(&waiters, 6), ["comes", "misses"]);
+        assert_eq!(told(&waiters, 9), Vec::<String>::new());
+        assert_eq!(waits(&waiters, waiter(2, "misses", WRITE, 20..30, 10)), Answer::Anew);
+        assert_eq!(told(&waiters, 11), ["misses"], "it asked again");
+        waiters.begins_anew(FILE, ClientId(1), b"comes");
+        assert_eq!(waiters.who_may_pause_for_long(ClientId(1)), []);
     }
 
     #[test]
     fn the_queue_is_bounded_and_forgets_who_went() {
         let waiters = LockWaiters::default();
         for number in 0..2 * WAITERS_OF_CLIENT_MAX {
-            waiters.wait(FILE, waiter(1, &number.to_string(), READ, 0..1, 1));
+            waits(&waiters, waiter(1, &number.to_string(), READ, 0..1, 1));
         }
-        waiters.wait(FILE, waiter(2, "other", READ, 0..1, 1));
-        waiters.wait(FILE, waiter(2, "other", READ, 0..1, 100));
+        waits(&waiters, waiter(2, "other", READ, 0..1, 1));
+        waits(&waiters, waiter(2, "other", READ, 0..1, 100));
         assert_eq!(waiters.0.lock().unwrap()[&FILE].len(), WAITERS_OF_CLIENT_MAX + 1);
         assert_eq!(told(&waiters, 200), ["other"], "the silent have given up");
         waiters.forget_client(ClientId(2));

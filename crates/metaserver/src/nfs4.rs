@@ -313,7 +313,7 @@ impl Nfs4 for Metaserver {
             ArgOp::BackchannelCtl(args) => {
                 ResOp::BackchannelCtl(ops::backchannel_ctl::control(self, cx, args).await)
             }
-            ArgOp::BindConnToSession(args) => ResOp::BindConnToSession(ops::bind::bind(self, cx, args)),
+            ArgOp::BindConnToSession(args) => ResOp::BindConnToSession(ops::bind::bind(self, cx, args).await),
             ArgOp::ExchangeId(args) => ResOp::ExchangeId(ops::exchange_id::exchange_id(self, cx, args).await),
             ArgOp::CreateSession(args) => {
                 ResOp::CreateSession(ops::create_session::create_session(self, cx, args).await)

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, SequenceArgs};
 use wire::nfs4::{self, OwnerName, SessionId, Status};
 use wire::rpc::Credential;
@@ -12,8 +13,11 @@ use wire::xdr::Decode;
 
 use crate::{CallFailure, Connection};
 
-/// A client that does not answer a call-back in this time is treated as one whose back channel is broken.
+/// A client that does not answer a call-back in this time has no back channel any more: it is to bind one.
 const CALLBACK_TIME_MAX: Duration = Duration::from_secs(5);
+/// A client that drains its session answers every CB_SEQUENCE with DELAY. Linux does while it binds a connection, which is
+/// when there is most to tell it.
+const CALL_AGAIN: Duration = Duration::from_millis(50);
 
 /// Why a call-back did not reach the client, or what the client said against it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,6 +117,15 @@ impl Backchannel {
         self.broken.load(Ordering::Relaxed)
     }
 
+    /// Nobody answers over `connection`, if it is still the one.
+    fn unbind(&self, connection: &Arc<Connection>) {
+        if let Ok(mut bound) = self.connection.lock()
+            && std::ptr::eq(bound.as_ptr(), Arc::as_ptr(connection))
+        {
+            *bound = Weak::new();
+        }
+    }
+
     fn connection(&self) -> Option<Arc<Connection>> {
         self.connection.lock().ok()?.upgrade().filter(|c| c.is_open())
     }
@@ -122,9 +135,9 @@ impl Backchannel {
     /// # Errors
     /// [`CallbackError`].
     pub async fn call(&self, op: CbArgOp) -> Result<CbResOp, CallbackError> {
-        let connection = self.connection().ok_or(CallbackError::NoConnection)?;
-        let mut repeats = false;
+        let (began, mut repeats) = (Instant::now(), false);
         loop {
+            let connection = self.connection().ok_or(CallbackError::NoConnection)?;
             let permit = self.free.acquire().await.map_err(|_| CallbackError::NoConnection)?;
             let free = self.slots.lock().ok().and_then(|mut slots| slots.free.pop());
             let slot = free.ok_or(CallbackError::NoConnection)?;
@@ -137,6 +150,12 @@ impl Backchannel {
                         continue;
                     }
                 }
+                Err(CallbackError::Refused(Status::Delay)) if began.elapsed() < CALLBACK_TIME_MAX => {
+                    self.give_back(slot);
+                    drop(permit);
+                    tokio::time::sleep(CALL_AGAIN).await;
+                    continue;
+                }
                 Err(CallbackError::Refused(status)) => {
                     if *status == Status::BadSession {
                         self.broken.store(true, Ordering::Relaxed);
@@ -148,6 +167,10 @@ impl Backchannel {
                     self.give_back(next);
                     repeats = true;
                     continue;
+                }
+                Err(CallbackError::Call(CallFailure::TimedOut(_))) => {
+                    self.unbind(&connection);
+                    self.give_back(next);
                 }
                 Ok(_) | Err(_) => self.give_back(next),
             }

@@ -239,7 +239,7 @@ async fn in_session<N: Nfs4>(
     };
     let alone = server.serves_alone();
     if !alone && !context.connection.is_associated(args.sessionid) {
-        session.forget_slots();
+        session.comes_from_elsewhere();
     }
     match session.begin(args.slotid, args.sequenceid, likeness, alone) {
         Err(status) => return refuse(results, status),

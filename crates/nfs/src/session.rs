@@ -7,7 +7,9 @@
 //! state machine.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use wire::nfs4::{SessionId, Status};
 use wire::xdr::Message;
 
@@ -63,6 +65,8 @@ pub struct Session {
     client: u64,
     limits: SessionLimits,
     slots: Vec<Mutex<Slot>>,
+    /// See [`Session::has_come_within`].
+    came: Mutex<Option<Instant>>,
     /// Calls to the client.
     pub back: Arc<Backchannel>,
 }
@@ -87,6 +91,7 @@ impl Session {
             client,
             limits,
             slots: (0..limits.slots).map(|_| Mutex::new(slot())).collect(),
+            came: Mutex::default(),
             back: Arc::new(back),
         }
     }
@@ -149,14 +154,23 @@ impl Session {
         }
     }
 
-    /// Another server may have served the session meanwhile: what comes next on each slot is taken as it comes, as for a
-    /// session that was just adopted.
-    pub fn forget_slots(&self) {
+    /// The session comes over another connection, and another server may have served it meanwhile: what comes next on each
+    /// slot is taken as it comes, as for a session that was just adopted.
+    pub fn comes_from_elsewhere(&self) {
+        if let Ok(mut came) = self.came.lock() {
+            *came = Some(Instant::now());
+        }
         for slot in &self.slots {
             if let Ok(mut slot) = slot.lock() {
                 *slot = Slot::default();
             }
         }
+    }
+
+    /// Whether the session may have been with another server, or with an earlier life of this one, so short a time ago.
+    #[must_use]
+    pub fn has_come_within(&self, time: Duration) -> bool {
+        self.came.lock().is_ok_and(|came| came.is_some_and(|came| came.elapsed() < time))
     }
 
     /// The request on `slot` is answered with `reply`.
@@ -209,7 +223,9 @@ mod tests {
         assert!(matches!(session.begin(1, 1, like, true), Ok(SlotAnswer::Execute)));
         session.finish(1, 1, &Message::default(), true);
         assert!(matches!(session.begin(1, 50, like, true), Err(Status::SeqMisordered)));
-        session.forget_slots();
+        assert!(!session.has_come_within(Duration::MAX), "it was made here");
+        session.comes_from_elsewhere();
+        assert!(session.has_come_within(Duration::MAX) && !session.has_come_within(Duration::ZERO));
         assert!(matches!(session.begin(1, 50, like, true), Ok(SlotAnswer::Execute)));
         assert!(
             matches!(session.begin(0, 9, like, true), Ok(SlotAnswer::Execute)),

@@ -1,7 +1,7 @@
 //! LOCK (RFC 8881, section 18.10). A lock that is in the way is answered DENIED; a client that waits is told when it may
 //! ask again (see `lock_waiters`).
 
-use namespace::{ByteRange, Command, Conflict, InodeId, LockKind, LockOwner, Reply, State};
+use namespace::{ByteRange, Command, Conflict, LockKind, LockOwner, Reply, State};
 use wire::nfs4::lock::{Args, Denied, Error, LENGTH_TO_EOF, Locker, ResOk};
 use wire::nfs4::{ClientId, LockType, StateOwner, Status};
 
@@ -33,7 +33,7 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
     let waiter = Waiter::new(client, owner_name, kind, range, now);
     let waits = matches!(args.locktype, LockType::ReadWait | LockType::WriteWait);
     if waits && let Some(turn) = server.lock_waiters.turn_of_another(inode, &waiter, now) {
-        return Err(still_denied(server, inode, waiter, turn).await);
+        return Err(still_denied(server, context, waiter, turn).await);
     }
     // One that asks again is not worth an entry of the log while it cannot have its lock.
     let asks_again = waits && server.lock_waiters.knows(inode, client, &waiter.owner);
@@ -70,7 +70,7 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
             server.tell_lock_waiters(inode); // one that excluded may only share now
             Ok(ResOk { lock_stateid })
         }
-        Reply::Denied(conflict) if waits => Err(still_denied(server, inode, waiter, conflict).await),
+        Reply::Denied(conflict) if waits => Err(still_denied(server, context, waiter, conflict).await),
         Reply::Denied(conflict) => {
             server.lock_waiters.leave(inode, client, &waiter.owner);
             Err(Error::Denied(denied(conflict)))
@@ -79,8 +79,11 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
     }
 }
 
-async fn still_denied(server: &Metaserver, inode: InodeId, waiter: Waiter, conflict: Conflict) -> Error {
-    if server.waits_on(inode, waiter).await {
+async fn still_denied(server: &Metaserver, context: &Context, waiter: Waiter, conflict: Conflict) -> Error {
+    let (Some(session), Ok(current)) = (&context.session, context.state.current()) else {
+        return Error::Denied(denied(conflict));
+    };
+    if server.waits_on(session, current.inode, waiter).await {
         return Status::Delay.into();
     }
     Error::Denied(denied(conflict))

@@ -104,13 +104,11 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     context.state.set_current(&inode);
     let stateid = wire_stateid(stateid);
     context.state.set_stateid(stateid);
-    // A client that cannot be called back must ask again by itself, often.
-    let can_be_told = context.session.as_ref().is_some_and(|session| !session.back.is_down());
-    let may_notify = if can_be_told { RESULT_MAY_NOTIFY_LOCK } else { 0 };
     Ok(ResOk {
         stateid,
         cinfo: dir.map_or(ChangeInfo { atomic: true, before: 0, after: 0 }, change_info),
-        rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED | may_notify,
+        // Also while it has no back channel: see `lock_waiters`.
+        rflags: RESULT_LOCKTYPE_POSIX | RESULT_PRESERVE_UNLINKED | RESULT_MAY_NOTIFY_LOCK,
         attrset: if created { attrset } else { attrset.intersection(&TRUNCATION) },
         delegation: match delegation {
             Some(stateid) => read_delegation(wire_stateid(stateid)),

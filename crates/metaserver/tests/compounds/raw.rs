@@ -78,7 +78,16 @@ impl Raw {
 
     /// A call-back: its header and compound, answered with `status` for each operation.
     pub async fn called_back(&mut self, answer: impl Fn(&CbCompound) -> CbReply) -> (CallHeader, CbCompound) {
-        let mut d = Decoder::new(self.record().await);
+        let record = self.record().await;
+        self.answer(record, answer).await
+    }
+
+    async fn answer(
+        &mut self,
+        record: Bytes,
+        answer: impl Fn(&CbCompound) -> CbReply,
+    ) -> (CallHeader, CbCompound) {
+        let mut d = Decoder::new(record);
         let header = CallHeader::decode(&mut d).expect("a call");
         let compound = CbCompound::decode(&mut d).expect("a compound");
         let mut e = Encoder::new();
@@ -91,6 +100,24 @@ impl Raw {
     pub async fn compound(&mut self, ops: Vec<ArgOp>) -> CompoundReply {
         self.send_compound(ops).await;
         self.compound_reply().await
+    }
+
+    /// [`Raw::compound`], with call-backs before its reply.
+    pub async fn compound_answering(
+        &mut self,
+        ops: Vec<ArgOp>,
+        answer: impl Fn(&CbCompound) -> CbReply,
+    ) -> CompoundReply {
+        self.send_compound(ops).await;
+        loop {
+            let record = self.record().await;
+            if record[4..8] != MESSAGE_CALL.to_be_bytes() {
+                let mut d = Decoder::new(record);
+                ReplyHeader::decode(&mut d).expect("a reply").outcome.expect("accepted");
+                return CompoundReply::decode(&mut d).expect("a compound's reply");
+            }
+            self.answer(record, &answer).await;
+        }
     }
 
     pub async fn send_compound(&mut self, ops: Vec<ArgOp>) {
@@ -194,14 +221,18 @@ impl Client {
         self.raw = Raw { xid: self.raw.xid, ..Raw::connect(world).await };
     }
 
-    /// Call-backs come over this connection from now on.
-    pub async fn bind(&mut self) {
-        let bind = bind_conn_to_session::Args {
+    /// Has call-backs come over this connection.
+    pub fn bind_op(&self) -> ArgOp {
+        ArgOp::BindConnToSession(bind_conn_to_session::Args {
             sessid: self.session,
             dir: bind_conn_to_session::DirFromClient::BackOrBoth,
             use_conn_in_rdma_mode: false,
-        };
-        let bound = self.raw.compound(vec![ArgOp::BindConnToSession(bind)]).await;
+        })
+    }
+
+    /// Call-backs come over this connection from now on.
+    pub async fn bind(&mut self) {
+        let bound = self.raw.compound(vec![self.bind_op()]).await;
         assert_eq!(bound.status, Status::Ok);
     }
 
