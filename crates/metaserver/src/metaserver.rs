@@ -33,7 +33,7 @@ use crate::reports::Reports;
 use crate::service_addresses::{Addressing, ServiceAddresses};
 use crate::sessions::Sessions;
 use crate::spill::Turns;
-use crate::upcalls::Follower;
+use crate::upcalls::{Ends, Follower};
 
 /// Delegated files that one command may be about: a RENAME is about two.
 const DELEGATED_FILES_MAX: usize = 2;
@@ -73,6 +73,7 @@ pub struct Metaserver {
     pub(crate) asked: Asked,
     pub(crate) sessions: Sessions,
     pub(crate) leases: Leases,
+    pub(crate) ends: Ends,
     pub(crate) recalls: Recalls,
     pub(crate) lock_waiters: LockWaiters,
     pub(crate) turns: Turns,
@@ -130,6 +131,7 @@ impl Metaserver {
             asked: Asked::default(),
             sessions: Sessions::default(),
             leases: Leases::default(),
+            ends: Ends::default(),
             recalls: Recalls::default(),
             lock_waiters: LockWaiters::default(),
             turns: Turns::default(),
@@ -156,6 +158,7 @@ impl Metaserver {
 
     /// Keeps what this server has in memory in step with what other metaservers do.
     pub fn follow_others(self: &Arc<Self>, follower: Follower) {
+        self.ends.follow(&follower);
         if let Ok(mut background) = self.background.lock() {
             background.push(tokio::spawn(Arc::clone(self).follow(follower)));
         }

@@ -251,6 +251,7 @@ impl Nfs4 for Metaserver {
     async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {
         // Once for all operations of the compound: what each reads is then as new as the compound.
         context.state.sees_all = self.before_compound(&context.connection, session.id()).await?;
+        self.check_session(session)?;
         let client = ClientId(session.client());
         self.renew(client).await.map_err(|_| Status::BadSession)?;
         let revoked = self.delegations.has_revoked(client);

@@ -10,6 +10,7 @@ use wire::nfs4::{self, Status};
 use wire::rpc::{AuthSys, Credential};
 
 use crate::Metaserver;
+use crate::errors::store_failed;
 
 type ServerView = Box<dyn View + Send + Sync>;
 
@@ -111,6 +112,22 @@ impl Metaserver {
         let view = self.view().ok()?;
         let record = read::session(&*view, id).ok()??;
         self.sessions.add(id, session(id, record.client, &record.channels, true))
+    }
+
+    /// Whether a session is still there, once all that was answered before is seen. A request may have waited here while its
+    /// client was expired: if it were carried out, the client would go on with what it has cached, and take it for new.
+    ///
+    /// # Errors
+    /// `BadSession`: the client learns that it has nothing any more, delegations included.
+    pub(crate) fn check_session(&self, session: &Session) -> Result<(), Status> {
+        let ends = self.ends.count();
+        if session.is_checked(ends) {
+            return Ok(()); // nearly always
+        }
+        let record = read::session(&*self.view()?, SessionId(session.id().0)).map_err(store_failed)?;
+        record.ok_or(Status::BadSession)?;
+        session.set_checked(ends);
+        Ok(())
     }
 
     /// Forgets the sessions that ended in the state machine without a word about them: those of a client that

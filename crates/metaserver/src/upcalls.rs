@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -96,10 +96,27 @@ pub struct Follower {
 
 /// What was carried out and not looked at yet.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     flags: AtomicU8,
     events: Mutex<Vec<Event>>,
     some: Notify,
+    /// How often sessions may have ended, counted before anybody can see that they have.
+    ends: AtomicU64,
+}
+
+/// For those who must not miss that a session has ended, as [`Metaserver::follow`] may for a moment.
+#[derive(Default)]
+pub(crate) struct Ends(OnceLock<Arc<Seen>>);
+
+impl Ends {
+    /// Another number whenever sessions may have ended since. Without a follower nothing ends but by this metaserver.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.get().map_or(0, |seen| seen.ends.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn follow(&self, follower: &Follower) {
+        let _ = self.0.set(Arc::clone(&follower.seen));
+    }
 }
 
 /// Both ends.
@@ -119,6 +136,9 @@ impl Seen {
     }
 
     fn event(&self, event: Event) {
+        if let Event::Lapsed(_) | Event::Gone(_) | Event::SessionsEnded | Event::Replaced = event {
+            self.ends.fetch_add(1, Ordering::AcqRel);
+        }
         if let Ok(mut events) = self.events.lock() {
             events.push(event);
         }

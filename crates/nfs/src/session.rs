@@ -6,6 +6,7 @@
 //! and take the sequence that the client presents. Whether a changing operation was done before is then known to the
 //! state machine.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -67,6 +68,8 @@ pub struct Session {
     slots: Vec<Mutex<Slot>>,
     /// See [`Session::has_come_within`].
     came: Mutex<Option<Instant>>,
+    /// See [`Session::set_checked`].
+    checked: AtomicU64,
     /// Calls to the client.
     pub back: Arc<Backchannel>,
 }
@@ -92,6 +95,7 @@ impl Session {
             limits,
             slots: (0..limits.slots).map(|_| Mutex::new(slot())).collect(),
             came: Mutex::default(),
+            checked: AtomicU64::new(u64::MAX),
             back: Arc::new(back),
         }
     }
@@ -171,6 +175,17 @@ impl Session {
     #[must_use]
     pub fn has_come_within(&self, time: Duration) -> bool {
         self.came.lock().is_ok_and(|came| came.is_some_and(|came| came.elapsed() < time))
+    }
+
+    /// The session was found in the replicated state, at the time that the server calls `at`.
+    pub fn set_checked(&self, at: u64) {
+        self.checked.store(at, Ordering::Relaxed);
+    }
+
+    /// Whether that was at `at`.
+    #[must_use]
+    pub fn is_checked(&self, at: u64) -> bool {
+        self.checked.load(Ordering::Relaxed) == at
     }
 
     /// The request on `slot` is answered with `reply`.

@@ -12,9 +12,11 @@ use wire::xdr::{Decode, Encode};
 use crate::raw::{Client, Raw};
 use crate::replies3::{at, root};
 use crate::three::Three;
+use crate::world::LEASE;
 
 const LAZY: Rules = Rules { consistency: Consistency::Lazy, ..Rules::OPEN };
 const BOTH: u32 = 3;
+const DENY_WRITE: u32 = 2;
 /// What waits for others waits longer than this.
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -100,6 +102,39 @@ async fn strict_reads_see_all_that_was_answered() {
     three.hold(other);
     mkdir(&three, leader, "d").await;
     assert_eq!(waits(&three, async move { client.status(lookup("d")).await }).await, Status::Ok);
+}
+
+/// Its metaserver does not hear the others until then. If anything of it were carried out, the client would take what it has
+/// cached under delegations that are gone for new.
+///
+/// ```text
+/// ash, at a metaserver that hears nobody, opens /f, deny write     (a lease passes)
+/// elm, at another one, opens /f to write                           -> ok, and ash is expired
+/// ash anything                                                     -> nothing, until the others are heard: bad session
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_waited_while_its_client_was_expired_is_not_carried_out() {
+    let three = Three::start(Rules::OPEN).await;
+    let (leader, other) = three.leader_and_follower();
+    let mut ash = Client::mount(&three.worlds[other], "ash").await;
+    ash.open("f", BOTH, DENY_WRITE).await.expect("opens");
+    three.hold(other);
+    let world = &three.worlds[leader];
+    let lapses = || {
+        three.clock.advance(LEASE);
+        world.client(ash.id).is_some_and(|client| client.lapsed.is_some())
+    };
+    world.until("ash has lapsed", lapses).await;
+    let mut elm = Client::mount(world, "elm").await;
+    elm.open("f", BOTH, 0).await.expect("ash is silent");
+    let told = waits(&three, async move {
+        let mut all = vec![];
+        for _ in 0..3 {
+            all.push(ash.status(vec![ArgOp::PutRootFh]).await);
+        }
+        all
+    });
+    assert_eq!(told.await, [Status::BadSession; 3]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
