@@ -11,6 +11,19 @@ const A_WHILE: Duration = Duration::from_secs(3);
 
 #[test]
 fn a_metaserver_that_is_parted_from_the_others_tells_nothing_old_and_comes_back_by_itself() {
+    parts("echo old >/mnt/h/told");
+}
+
+/// The client has what it read in its cache, and a delegation, which is called back at the moment of the cut. What it answers
+/// does not arrive; so the writer waits for a lease, and the client's DELEGRETURN comes when the delegation is gone.
+#[test]
+#[ignore = "two minutes: make failover"]
+fn what_was_read_before_a_metaserver_was_parted_is_read_anew_after_it() {
+    parts("echo old >/mnt/h/told; cat /mnt/h/told");
+}
+
+/// `before`: what a client of the metaserver does that is then parted from the others.
+fn parts(before: &str) {
     let lab = Lab::open();
     let mut cluster = Metaservers::start(&lab, 3, 2, 3);
     let (ash, elm) = (lab.client("ash"), lab.client("elm"));
@@ -28,8 +41,7 @@ fn a_metaserver_that_is_parted_from_the_others_tells_nothing_old_and_comes_back_
         // From its own address, which nobody else takes: what it hears, it hears from this one.
         cluster.mount_from(&ash, cluster.own_address(parted), "vers=4.2");
         cluster.mount(&elm, beside.expect("it has one"), "vers=4.2");
-        // Not read there: a delegation would have to be called back first, and the others would wait for a lease.
-        ash.run("echo old >/mnt/h/told");
+        ash.run(before);
 
         cluster.set_parted(parted, true);
         let began = Instant::now();
@@ -46,6 +58,7 @@ fn a_metaserver_that_is_parted_from_the_others_tells_nothing_old_and_comes_back_
 
         cluster.set_parted(parted, false);
         assert_eq!(reader.wait(LONG).must_succeed("the reader").trim(), "new");
+        assert_eq!(ash.run("cat /mnt/h/told").trim(), "new", "and it stays so");
         cluster.wait_until("it has an address again", |cluster| {
             (0..3).any(|n| cluster.holder(cluster.service(n)) == Some(parted))
         });

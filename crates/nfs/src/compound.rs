@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use wire::nfs4::compound::{self, CompoundHeader};
-use wire::nfs4::{self, ArgOp, OwnerName, ResOp, SessionId, Status, sequence};
+use wire::nfs4::{self, ArgOp, OpNum, OwnerName, ResOp, SessionId, Stateid, Status, sequence};
 use wire::rpc::{Credential, Rejection};
 use wire::xdr::{Decode, Decoder, Message};
 
@@ -53,6 +53,8 @@ pub struct CompoundContext<S> {
     pub session: Option<Arc<Session>>,
     /// The request's place in it.
     pub position: Option<Position>,
+    /// The delegation that the next operation returns.
+    pub returns_next: Option<Stateid>,
     /// The bytes that the results of the present operation may have.
     pub room_bytes: usize,
     /// Room for the payloads of all of them.
@@ -141,6 +143,7 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
         minor_version: header.minor_version,
         session: None,
         position: None,
+        returns_next: None,
         room_bytes: 1 << 20,
         reply_room: call.room,
         state: N::State::default(),
@@ -280,6 +283,10 @@ async fn in_session<N: Nfs4>(
             Ok(op) if changing_result_bytes(&op) > context.room_bytes => op.refused(too_big),
             Ok(op) => {
                 let number = op.number();
+                context.returns_next = match op {
+                    ArgOp::GetAttr(_) if left > 1 => delegation_returned(&ops, header.minor_version),
+                    _ => None,
+                };
                 let result = timed(server, &mut context, op).await;
                 let message = compound::encode_op(&result);
                 if message.len <= context.room_bytes {
@@ -300,6 +307,18 @@ async fn in_session<N: Nfs4>(
     let reply = results.finish();
     slot.session.finish(args.slotid, args.sequenceid, &reply, args.cachethis);
     Ok(reply)
+}
+
+/// The stateid, if the next operation is DELEGRETURN.
+fn delegation_returned(ops: &Decoder, minor_version: u32) -> Option<Stateid> {
+    let mut ahead = ops.clone();
+    if u32::decode(&mut ahead).ok()? != OpNum::DelegReturn as u32 {
+        return None;
+    }
+    match ArgOp::decode(&mut ops.clone(), minor_version) {
+        Ok(ArgOp::DelegReturn(args)) => Some(args.stateid),
+        _ => None,
+    }
 }
 
 /// The longest result of success, of operations that change something and whose result has one length or nearly so.

@@ -1,16 +1,38 @@
 //! GETATTR (RFC 8881, section 18.7).
 
+use namespace::{State, read};
 use wire::nfs4::getattr::{Args, ResOk};
-use wire::nfs4::{AttrReply, Status};
+use wire::nfs4::{AttrReply, Stateid, Status};
 
 use crate::Metaserver;
 use crate::attributes::check_readable;
-use crate::nfs4::Context;
+use crate::errors::store_failed;
+use crate::nfs4::{Context, client, stateid};
 
 pub(crate) fn getattr(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let view = server.view()?;
     let inode = server.current(&*view, context)?;
     check_readable(&args.attr_request)?;
     let attrs = Box::new(server.attributes(context, &*view, &inode, &args.attr_request)?);
+    if let Some(returned) = context.returns_next
+        && !holds(server, context, returned)?
+    {
+        return Err(Status::Access);
+    }
     Ok(AttrReply { requested: args.attr_request, attrs })
+}
+
+/// Whether the client still holds the delegation that it is about to return; asked once the attributes were read.
+///
+/// Linux takes what GETATTR says before DELEGRETURN for its own doing, since nobody else may change a delegated file, and
+/// goes on with the data that it has cached: also if DELEGRETURN is then told that the delegation is gone, and others have
+/// changed the file (nfs4_delegreturn_release in fs/nfs/nfs4proc.c). Told ACCESS, it returns the delegation once more without
+/// asking for attributes.
+fn holds(server: &Metaserver, context: &Context, returned: Stateid) -> Result<bool, Status> {
+    let Ok(returned) = context.state.resolve(returned).and_then(|returned| stateid(&returned)) else {
+        return Ok(true); // DELEGRETURN refuses what it says
+    };
+    let state = read::state(&*server.view()?, returned.id).map_err(store_failed)?;
+    let client = client(context)?;
+    Ok(matches!(state, Some(State::Delegation(held)) if held.client == client && !held.revoked))
 }

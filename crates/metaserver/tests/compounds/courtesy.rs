@@ -1,12 +1,14 @@
 //! Clients whose lease ran out keep what they have until somebody wants it.
 
-use wire::nfs4::{ArgOp, ResOp, Status};
-use wire::nfs4::{close, lockt, locku, write};
+use wire::nfs4::open::Delegation;
+use wire::nfs4::{ArgOp, Bitmap, ResOp, Stateid, Status, attr};
+use wire::nfs4::{close, delegreturn, getattr, lockt, locku, write};
 
 use crate::raw::{Client, Raw, layoutget_op, putfh};
 use crate::replies3;
 use crate::world::World;
 
+const READ: u32 = 1;
 const BOTH: u32 = 3;
 const DENY_WRITE: u32 = 2;
 
@@ -142,4 +144,45 @@ async fn a_layout_of_a_silent_client_is_in_nobodys_way() {
     // The recall is over; there is no data server to cut the objects.
     assert_eq!(replies3::truncate(&mut raw, &root, "f").await, Some(wire::nfs3::Status::Jukebox));
     assert_eq!(world.client(ash.id), None);
+}
+
+/// A client takes what it reads of a file's attributes together with its DELEGRETURN for its own doing.
+///
+/// ```text
+/// ash open /f to read                  -> a delegation
+/// ash getattr, return it               -> ok
+/// ash open /f to read                  -> a delegation      (a lease passes)
+/// elm open /f to write                 -> ok, and ash has nothing any more
+/// ash getattr, return it               -> access
+/// ash return it                        -> bad stateid
+/// ```
+#[tokio::test]
+async fn no_attributes_are_told_with_the_return_of_a_delegation_that_is_gone() {
+    let world = World::start().await;
+    let mut elm = Client::mount(&world, "elm").await;
+    let (file, open) = elm.open("f", BOTH, 0).await.expect("opens");
+    elm.ok(vec![putfh(&file), ArgOp::Close(close::Args { seqid: 0, open_stateid: open })]).await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let attributes = || ArgOp::GetAttr(getattr::Args { attr_request: Bitmap::of(&[attr::CHANGE]) });
+    let given_back = |stateid| ArgOp::DelegReturn(delegreturn::Args { stateid });
+    let held = delegation(&mut ash).await;
+    ash.ok(vec![putfh(&file), attributes(), given_back(held)]).await;
+
+    let held = delegation(&mut ash).await;
+    world.a_lease_passes().await;
+    let mut elm = Client::mount(&world, "elm").await;
+    while elm.open("f", BOTH, 0).await == Err(Status::Delay) {}
+    let mut ash = Client::mount(&world, "ash").await;
+    assert_eq!(ash.status(vec![putfh(&file), attributes(), given_back(held)]).await, Status::Access);
+    assert_eq!(ash.status(vec![putfh(&file), given_back(held)]).await, Status::BadStateid);
+    ash.ok(vec![putfh(&file), attributes()]).await;
+}
+
+async fn delegation(client: &mut Client) -> Stateid {
+    let opened = client.ok(vec![ArgOp::PutRootFh, client.open_op("reader", "f", READ, 0)]).await;
+    let ResOp::Open(Ok(opened)) = &opened[1] else { panic!("{opened:?}") };
+    match &opened.delegation {
+        Delegation::Read(read) => read.stateid,
+        other => panic!("{other:?}"),
+    }
 }
