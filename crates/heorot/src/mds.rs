@@ -211,12 +211,13 @@ impl RunningMds {
     /// Ends it, with all that was acknowledged in the store.
     pub(crate) async fn stop(self) {
         let Self { metaserver, server, consensus, replica, _dir } = self;
-        // Somebody else leads before this one is gone, so that nobody waits for an election; and has its addresses before
-        // anybody could be refused.
+        // Others have its addresses before anybody could be refused; somebody else leads before this one is gone, so that
+        // nobody waits for an election; and nobody counts on a lease of reads of one that is gone.
+        metaserver.release_addresses().await;
         replica.hand_over(HAND_OVER_TIME_MAX).await;
         metaserver.stop();
-        metaserver.release_addresses().await;
         server.stop();
+        replica.retire().await;
         consensus.iter().for_each(Server::stop);
         drop((metaserver, server));
         let stopped = tokio::task::spawn_blocking(move || replica.stop());

@@ -116,6 +116,25 @@ impl DataServers {
         }
     }
 
+    /// What is known of the targets that live, for a metaserver that has just begun.
+    pub(crate) fn living(&self) -> Vec<TargetSpace> {
+        let Ok(targets) = self.targets.read() else { return vec![] };
+        targets.values().filter(|target| self.is_alive(target)).filter_map(|t| t.space.clone()).collect()
+    }
+
+    /// What another metaserver knows, for targets of which nothing was heard here yet.
+    pub(crate) fn learn_living(&self, spaces: Vec<TargetSpace>) {
+        let Ok(mut targets) = self.targets.write() else { return };
+        for space in spaces {
+            if let Some(target) = targets.get_mut(&TargetId(space.target))
+                && target.heard.is_none()
+            {
+                target.space = Some(space);
+                target.heard = Some(self.clock.monotonic());
+            }
+        }
+    }
+
     /// Its server does not answer: until it reports again, it gets no new files.
     pub(crate) fn silence(&self, target: TargetId) {
         if let Ok(mut targets) = self.targets.write()

@@ -30,7 +30,7 @@ use crate::placement::{DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
-use crate::service_addresses::{Addressing, ServiceAddresses};
+use crate::service_addresses::Addressing;
 use crate::sessions::Sessions;
 use crate::spill::Turns;
 use crate::upcalls::{Ends, Follower};
@@ -164,15 +164,6 @@ impl Metaserver {
         }
     }
 
-    /// Holds its share of the service addresses; `server` is what [`Metaserver::serve`] returned.
-    pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
-        let (connections, port) = (server.connections(), server.address().port());
-        if let Ok(mut background) = self.background.lock() {
-            let holding = Arc::clone(self).hold_service_addresses(service, connections, port);
-            background.push(tokio::spawn(holding));
-        }
-    }
-
     /// Listens on `address` and starts what runs in the background.
     ///
     /// # Errors
@@ -180,6 +171,7 @@ impl Metaserver {
     pub async fn serve(self: &Arc<Self>, address: std::net::SocketAddr) -> std::io::Result<Server> {
         let failed = |status| std::io::Error::other(format!("read the clients: {status:?}"));
         self.learn_lapsed().map_err(failed)?;
+        self.learn_living_targets().await;
         let programs = Programs::new(vec![
             Arc::new(Nfs4Program(Arc::clone(self))),
             Arc::new(crate::nfs3::Nfs3Program(Arc::clone(self))),
@@ -200,6 +192,7 @@ impl Metaserver {
         if let Ok(mut background) = self.background.lock() {
             background.drain(..).for_each(|task| task.abort());
         }
+        self.holds_no_more();
     }
 
     /// New files are laid out so from now on, where no directory says otherwise.

@@ -10,6 +10,9 @@
 //! not granted it again, because he hangs, or is cut off, and at once from who is dead. Then the leader grants it to
 //! another: at once if the dead one's kernel refuses a connection, else when its time is over. The next holder tells the
 //! clients ([`clients`]).
+//!
+//! One that stops gives its addresses back and says so. When something is free the leader has all ask at once: nobody
+//! waits for a beat.
 
 mod assignment;
 pub(crate) mod clients;
@@ -21,8 +24,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use host::interface::{ANNOUNCEMENT_GAPS, Error, Interfaces, Patience, announce_with_gaps, take};
-use nfs::Connections;
+use nfs::{Connections, Server};
 use replica::{Member, NodeId};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use self::assignment::{ASKING, Assignment, BEAT, LEASE};
 use self::clients::{Clients, Known, Told, tickle};
@@ -30,6 +35,8 @@ use crate::Metaserver;
 
 /// Whoever had an address before may be late to lose it: that is no trouble yet.
 const IN_USE_MAX: Duration = Duration::from_secs(4);
+/// For the others to take what a leader that stops gave back: they take a tenth of a second.
+const TAKEN_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The addresses of a cluster.
 pub struct ServiceAddresses {
@@ -51,6 +58,11 @@ pub(crate) struct Addressing {
     pub(crate) clients: Known,
     /// This machine's end, once it holds any.
     holding: OnceLock<Arc<Holding>>,
+    holder: Mutex<Option<JoinHandle<()>>>,
+    /// It is worth asking the leader now, and not only with the next beat.
+    ask_now: Notify,
+    /// The leader's book may say something else.
+    book_changed: Notify,
 }
 
 /// Addresses of this machine, and what is connected to them.
@@ -73,32 +85,64 @@ struct Holder {
 }
 
 impl Metaserver {
-    /// Holds what the leader grants, for ever.
-    pub(crate) async fn hold_service_addresses(
-        self: Arc<Self>,
-        service: ServiceAddresses,
-        connections: Connections,
-        port: u16,
-    ) {
+    /// Holds what the leader grants, until [`Metaserver::release_addresses`]; `server` is what [`Metaserver::serve`] returned.
+    pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
         self.addressing.clients.read(&service.clients_file);
-        let holding = Arc::new(Holding { service, connections });
+        let holding = Arc::new(Holding { service, connections: server.connections() });
         let _ = self.addressing.holding.set(Arc::clone(&holding));
         let (troubles, told) = (Troubles::default(), Mutex::default());
-        let holder = Holder { server: self, holding, port, troubles, told };
-        tokio::join!(holder.beat(), holder.server.watch_holders());
+        let (server, port) = (Arc::clone(self), server.address().port());
+        let holder = Holder { server, holding, port, troubles, told };
+        let holds = async move {
+            tokio::join!(holder.beat(), holder.server.watch_holders());
+        };
+        if let Ok(mut holder) = self.addressing.holder.lock() {
+            *holder = Some(tokio::spawn(holds));
+        }
     }
 
-    /// Gives all addresses to others, before this metaserver stops; after [`Metaserver::stop`], and once another one leads.
-    pub async fn release_addresses(&self) {
+    /// Gives all addresses to others, before this metaserver stops. If it leads it should do so until then: its book is
+    /// whole, and the next leader's is not before all have been heard.
+    pub async fn release_addresses(self: &Arc<Self>) {
         let Some(holding) = self.addressing.holding.get() else { return };
-        for address in holding.held().unwrap_or_default() {
+        if let Some(holder) = self.holds_no_more() {
+            let _ = holder.await; // it may just be taking one
+        }
+        let held = holding.held().unwrap_or_default();
+        self.addressing.clients.learn(holding.clients(&held));
+        for address in held {
             holding.release(address);
         }
         self.holds_none().await;
+        let standing = self.replica.standing();
+        if self.replica.leads() && standing.living.len() > 1 {
+            let taken = self.taken_by_others(standing.id);
+            if tokio::time::timeout(TAKEN_TIME_MAX, taken).await.is_err() {
+                tracing::warn!("not all service addresses are with other metaservers yet");
+            }
+        }
+    }
+
+    /// Ends what asks for addresses; those that are held go when their time is over.
+    pub(crate) fn holds_no_more(&self) -> Option<JoinHandle<()>> {
+        let holder = self.addressing.holder.lock().ok()?.take()?;
+        holder.abort();
+        Some(holder)
+    }
+
+    /// Returns when the book of this metaserver, which leads, has all addresses with others; or when it leads no more.
+    async fn taken_by_others(&self, id: NodeId) {
+        loop {
+            let changed = self.addressing.book_changed.notified();
+            if self.with_book(|book, _| book.is_held_without(id)).unwrap_or(true) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Asks, while this metaserver leads, whether those who were not heard of are dead.
-    async fn watch_holders(&self) {
+    async fn watch_holders(self: &Arc<Self>) {
         let mut often = tokio::time::interval(BEAT);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -122,21 +166,40 @@ impl Metaserver {
     }
 
     /// `member` is dead, or stops.
-    pub(crate) fn addresses_free(&self, member: NodeId) {
+    pub(crate) fn addresses_free(self: &Arc<Self>, member: NodeId) {
         self.with_book(|book, now| book.gone(member, now));
+        self.tell_of_free_addresses();
     }
 
-    async fn ask_for_addresses(&self, service: &ServiceAddresses, held: Vec<IpAddr>) -> Option<Vec<IpAddr>> {
+    /// If something has become free in the book, everybody asks now.
+    fn tell_of_free_addresses(self: &Arc<Self>) {
+        if self.with_book(|book, _| book.take_freed()) == Some(true) {
+            self.ask_for_addresses_now();
+            let server = Arc::clone(self);
+            tokio::spawn(async move { server.have_others_ask_for_addresses().await });
+        }
+    }
+
+    /// Something may be free.
+    pub(crate) fn ask_for_addresses_now(&self) {
+        self.addressing.ask_now.notify_one();
+    }
+
+    async fn ask_for_addresses(
+        self: &Arc<Self>,
+        service: &ServiceAddresses,
+        held: Vec<IpAddr>,
+    ) -> Option<Vec<IpAddr>> {
         let standing = self.replica.standing();
         let member = standing.id;
         if self.replica.leads() {
             // One that was deposed and does not know it yet must not grant what another grants, too.
             tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
-            let now = self.clock.monotonic();
-            let mut book = self.addressing.book.lock().ok()?;
-            let members = standing.members.iter().map(|(id, ..)| *id);
-            let book = book.get_or_insert_with(|| Assignment::new(&service.addresses, members, now));
-            return Some(self.beat(book, member, &held, now));
+            if let Ok(mut book) = self.addressing.book.lock() {
+                let (members, now) = (standing.members.iter().map(|(id, ..)| *id), self.clock.monotonic());
+                book.get_or_insert_with(|| Assignment::new(&service.addresses, members, now));
+            }
+            return self.note_beat(member, &held);
         }
         if let Ok(mut book) = self.addressing.book.lock() {
             *book = None;
@@ -145,19 +208,29 @@ impl Metaserver {
     }
 
     /// Another metaserver's beat. None: this one does not lead, or has no service addresses.
-    pub(crate) async fn grant_addresses(&self, member: NodeId, held: &[IpAddr]) -> Option<Vec<IpAddr>> {
+    pub(crate) async fn grant_addresses(
+        self: &Arc<Self>,
+        member: NodeId,
+        held: &[IpAddr],
+    ) -> Option<Vec<IpAddr>> {
         tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
         self.replica.leads().then_some(())?;
-        self.with_book(|book, now| self.beat(book, member, held, now))
+        self.note_beat(member, held)
     }
 
-    /// A member's beat; one that drains gets none.
-    fn beat(&self, book: &mut Assignment, member: NodeId, held: &[IpAddr], now: Duration) -> Vec<IpAddr> {
-        if self.drains(member) {
-            book.withhold(member, held, now);
-            return vec![];
-        }
-        book.beat(member, held, now)
+    /// A member's beat, into the book; one that drains gets none.
+    fn note_beat(self: &Arc<Self>, member: NodeId, held: &[IpAddr]) -> Option<Vec<IpAddr>> {
+        let drains = self.drains(member);
+        let granted = self.with_book(|book, now| {
+            if drains {
+                book.withhold(member, held, now);
+                return vec![];
+            }
+            book.beat(member, held, now)
+        });
+        self.addressing.book_changed.notify_waiters();
+        self.tell_of_free_addresses();
+        granted
     }
 
     /// Who holds which service address, if this metaserver leads.
@@ -186,6 +259,17 @@ impl Holding {
         }
     }
 
+    /// Who is connected to each of these.
+    fn clients(&self, held: &BTreeSet<IpAddr>) -> Clients {
+        let mut clients: Clients = held.iter().map(|address| (*address, BTreeSet::new())).collect();
+        for (local, peer) in self.connections.ends() {
+            if let Some(clients) = clients.get_mut(&local.ip()) {
+                clients.insert(peer);
+            }
+        }
+        clients
+    }
+
     fn renew(&self, address: IpAddr) -> host::interface::Result<()> {
         let interfaces = &self.service.interfaces;
         let interface = interfaces.find(address, self.service.interface.as_deref())?;
@@ -199,7 +283,10 @@ impl Holder {
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut before = BTreeSet::new();
         loop {
-            often.tick().await;
+            tokio::select! {
+                _ = often.tick() => {}
+                () = self.server.addressing.ask_now.notified() => {}
+            }
             let held = match self.holding.held() {
                 Ok(held) => held,
                 Err(error) => {
@@ -226,6 +313,7 @@ impl Holder {
             }
             for address in held.iter().filter(|address| !granted.contains(address)) {
                 self.holding.release(*address);
+                self.server.ask_for_addresses_now(); // which says that it is free
             }
             let (renewed, taken): (Vec<_>, Vec<_>) = granted.into_iter().partition(|a| held.contains(a));
             for address in renewed {
@@ -235,6 +323,9 @@ impl Holder {
             // Together: each has to ask for its address first.
             futures_util::future::join_all(taken.into_iter().map(|address| async move {
                 let outcome = self.take(address).await;
+                if outcome.is_ok() {
+                    self.server.ask_for_addresses_now(); // which says that it is held
+                }
                 self.say(address, outcome);
             }))
             .await;
@@ -278,12 +369,7 @@ impl Holder {
 
     /// Tells the others, and the file, whose connections the addresses that are held here have.
     fn tell_of_clients(&self, held: &BTreeSet<IpAddr>) {
-        let mut clients: Clients = held.iter().map(|address| (*address, BTreeSet::new())).collect();
-        for (local, peer) in self.holding.connections.ends() {
-            if let Some(clients) = clients.get_mut(&local.ip()) {
-                clients.insert(peer);
-            }
-        }
+        let clients = self.holding.clients(held);
         let Ok(mut told) = self.told.lock() else { return };
         let now = self.server.clock.monotonic();
         self.server.addressing.clients.learn(clients.clone());

@@ -31,6 +31,8 @@ const QUESTIONS_MAX: usize = 1024;
 /// A small question is answered in this time, or its asker does without.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// Whoever has not answered by then may be dead; data servers will say it themselves.
+const SPACES_TIME_MAX: Duration = Duration::from_millis(300);
 /// At most 64 KiB to a data server, which may be busy.
 const COPY_TIME_MAX: Duration = Duration::from_secs(10);
 /// A cut takes as long as a data server may, and one that is before it in turn.
@@ -80,6 +82,10 @@ enum Question {
     ClientsOf(IpAddr),
     /// This member holds no service addresses from now on. For the leader.
     HoldsNone(NodeId),
+    /// Service addresses are free: who has fewest may have them.
+    AddressesAreFree,
+    /// How much room have the targets that live? Answered in XDR.
+    Spaces,
 }
 
 /// The replica's end.
@@ -284,7 +290,7 @@ impl Metaserver {
         }
     }
 
-    async fn answer(&self, question: &[u8]) -> Bytes {
+    async fn answer(self: &Arc<Self>, question: &[u8]) -> Bytes {
         match postcard::from_bytes(question) {
             Ok(Question::Heard(clients)) => {
                 let now = self.clock.monotonic();
@@ -321,6 +327,15 @@ impl Metaserver {
             }
             Ok(Question::HoldsNone(member)) => {
                 self.addresses_free(member);
+                Bytes::new()
+            }
+            Ok(Question::Spaces) => {
+                let mut encoder = Encoder::default();
+                self.data.living().encode(&mut encoder);
+                encoder.finish().segments.concat().into()
+            }
+            Ok(Question::AddressesAreFree) => {
+                self.ask_for_addresses_now();
                 Bytes::new()
             }
             Err(error) => {
@@ -418,11 +433,33 @@ impl Metaserver {
     }
 
     /// Tells the leader that this metaserver holds no service addresses from now on.
-    pub(crate) async fn holds_none(&self) {
+    pub(crate) async fn holds_none(self: &Arc<Self>) {
         let id = self.replica.standing().id;
         let Some(leader) = self.replica.leader() else { return self.addresses_free(id) };
         let Ok(question) = postcard::to_stdvec(&Question::HoldsNone(id)) else { return };
         let _ = self.replica.ask(&leader, question.into(), ADDRESSES_TIME_MAX).await;
+    }
+
+    /// Has all others ask which service addresses they may hold.
+    pub(crate) async fn have_others_ask_for_addresses(&self) {
+        let Ok(question) = postcard::to_stdvec(&Question::AddressesAreFree) else { return };
+        let question = Bytes::from(question);
+        let others = self.replica.others();
+        let tell = |member| self.replica.ask(member, question.clone(), ADDRESSES_TIME_MAX);
+        futures_util::future::join_all(others.iter().map(tell)).await;
+    }
+
+    /// Asks the others which data servers live: these say so only once in a second, and new files would wait for it.
+    pub(crate) async fn learn_living_targets(&self) {
+        let Ok(question) = postcard::to_stdvec(&Question::Spaces) else { return };
+        let question = Bytes::from(question);
+        let others = self.replica.others();
+        let ask = |member| self.replica.ask(member, question.clone(), SPACES_TIME_MAX);
+        for answer in futures_util::future::join_all(others.iter().map(ask)).await.into_iter().flatten() {
+            if let Ok(spaces) = Vec::decode(&mut Decoder::new(answer)) {
+                self.data.learn_living(spaces);
+            }
+        }
     }
 
     /// Calls `client` back over a back channel that another metaserver has.

@@ -40,6 +40,10 @@ use crate::watch;
 const LEASE: Duration = Duration::from_millis(300);
 /// The same for the leader.
 const LEASE_AT_LEADER: Duration = Duration::from_millis(330);
+/// A question reaches the leader within this time, or a change waits for that much longer.
+const HEARD_AFTER_MAX: Duration = Duration::from_millis(20);
+/// Asks for a read as no member: no lease is given then.
+pub(crate) const NOBODY: NodeId = 0;
 /// Who has held up a change for so long is slow,
 const SLOW: Duration = Duration::from_millis(50);
 /// and is given no lease for so long.
@@ -74,6 +78,11 @@ impl HeldLease {
         (leader == Some(self.lease.leader) && Instant::now() < self.until).then_some(self.lease.from)
     }
 
+    /// When it is over for the leader, too, who heard of it a moment after it was asked for.
+    pub(crate) fn until_at_leader(&self) -> Instant {
+        self.until + (LEASE_AT_LEADER - LEASE) + HEARD_AFTER_MAX
+    }
+
     /// Whether it is time to ask for the next.
     pub(crate) fn is_old(&self) -> bool {
         self.until < Instant::now() + LEASE / 2
@@ -90,6 +99,8 @@ struct Holder {
     answered: Option<LeaderId>,
     /// The index after the last entry that it has, as far as it told that leader.
     matched: u64,
+    /// Entries come through to it. One that was away asks for leases before that, and changes would wait for it.
+    reached: bool,
 }
 
 #[derive(Default)]
@@ -159,7 +170,7 @@ impl Grants {
         }
         let now = Instant::now();
         let holder = state.holder(to, now);
-        if now < holder.refused_until {
+        if now < holder.refused_until || !holder.reached {
             return false;
         }
         holder.until = now + LEASE_AT_LEADER;
@@ -198,6 +209,11 @@ impl Grants {
         holder.answered = Some(leader);
         drop(state);
         self.moved.notify_waiters();
+    }
+
+    /// Whether `id` answered what it was sent of the log last.
+    pub(crate) fn reaches(&self, id: NodeId, reached: bool) {
+        self.state().holder(id, Instant::now()).reached = reached;
     }
 
     /// Returns when everybody but `by` who may read by a lease has the entries before `next`: then `leader`, this member, may
@@ -274,7 +290,7 @@ impl Grants {
 
 impl State {
     fn holder(&mut self, id: NodeId, now: Instant) -> &mut Holder {
-        let new = || Holder { until: now, refused_until: now, answered: None, matched: 0 };
+        let new = || Holder { until: now, refused_until: now, answered: None, matched: 0, reached: true };
         self.holders.entry(id).or_insert_with(new)
     }
 
@@ -356,6 +372,16 @@ mod tests {
         assert!(!grants.give(3), "it was slow");
         assert!(grants.give(2));
         tokio::time::sleep(SLOW_FOR).await;
+        assert!(grants.give(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_away_is_given_none_before_entries_come_through_to_it() {
+        let grants = led(&[1, 2, 3], 5).await;
+        grants.reaches(3, false);
+        assert!(!grants.give(3) && grants.give(2));
+        assert_eq!(time_of(grants.all_have(leader(2), 2, 7)).await, Duration::ZERO, "nobody waits for it");
+        grants.reaches(3, true);
         assert!(grants.give(3));
     }
 

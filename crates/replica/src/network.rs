@@ -177,7 +177,11 @@ impl RaftNetworkV2<Types> for Peer {
             let answer = peer.call(peer.channel, &Request::Append(request), ENTRIES_TIME_MAX);
             let (grants, id, counts) = (Arc::clone(&peer.grants), peer.id, peer.channel == Channel::Entries);
             async move {
-                let answer: AppendEntriesResponse<Types> = answer.await?;
+                let answer: Result<AppendEntriesResponse<Types>, Failure> = answer.await;
+                if counts {
+                    grants.reaches(id, answer.is_ok());
+                }
+                let answer = answer?;
                 let result = answer.into_stream_result(prev, last);
                 match &result {
                     Ok(matched) => {

@@ -55,6 +55,8 @@ pub(crate) struct Assignment {
     heard: BTreeMap<NodeId, Duration>,
     /// Members of whom nothing is known since this leader began: each may hold what the one before granted it.
     unknown: BTreeSet<NodeId>,
+    /// Something became free that was not: somebody may have it who need not wait for his next beat.
+    freed: bool,
 }
 
 impl Assignment {
@@ -66,7 +68,7 @@ impl Assignment {
         now: Duration,
     ) -> Self {
         let entries = addresses.iter().map(|a| (*a, Entry::free(now + LEASE))).collect();
-        Self { entries, heard: BTreeMap::new(), unknown: members.into_iter().collect() }
+        Self { entries, heard: BTreeMap::new(), unknown: members.into_iter().collect(), freed: false }
     }
 
     /// `member` lives, and holds `held`: what it may hold for a lease from now on.
@@ -78,7 +80,10 @@ impl Assignment {
             match entry.owner {
                 // The leader before granted it.
                 None if holds && entry.free_from > now => entry.owner = Some(member),
-                Some(owner) if owner == member && !holds && entry.withheld => *entry = Entry::free(now),
+                Some(owner) if owner == member && !holds && entry.withheld => {
+                    *entry = Entry::free(now);
+                    self.freed = true;
+                }
                 _ => {}
             }
             if entry.owner == Some(member) {
@@ -110,7 +115,10 @@ impl Assignment {
         for (address, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.owner == Some(member)) {
             match held.contains(address) {
                 true => entry.withheld = true,
-                false => *entry = Entry::free(now),
+                false => {
+                    *entry = Entry::free(now);
+                    self.freed = true;
+                }
             }
         }
         if held.is_empty() {
@@ -123,8 +131,19 @@ impl Assignment {
         self.heard.remove(&member);
         for entry in self.entries.values_mut().filter(|entry| entry.owner == Some(member)) {
             *entry = Entry::free(now);
+            self.freed = true;
         }
         self.know(member, now);
+    }
+
+    /// Whether something became free since this was asked last.
+    pub(crate) fn take_freed(&mut self) -> bool {
+        std::mem::take(&mut self.freed)
+    }
+
+    /// Whether all addresses are with members other than `member`, who have said so.
+    pub(crate) fn is_held_without(&self, member: NodeId) -> bool {
+        self.entries.values().all(|entry| entry.held && entry.owner.is_some_and(|owner| owner != member))
     }
 
     /// Members that should have been heard by now.
@@ -148,6 +167,7 @@ impl Assignment {
         if self.unknown.remove(&member) && self.unknown.is_empty() {
             for entry in self.entries.values_mut().filter(|entry| entry.owner.is_none()) {
                 entry.free_from = now;
+                self.freed = true;
             }
         }
     }

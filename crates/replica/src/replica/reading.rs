@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Replica, ReplicaError};
-use crate::lease::HeldLease;
+use crate::lease::{HeldLease, NOBODY};
 use crate::service::ReadAt;
 use crate::transport::{self, Request};
 
@@ -20,6 +20,8 @@ pub(super) struct Reader {
     held: Mutex<Option<HeldLease>>,
     /// Somebody asks for the next.
     renews: AtomicBool,
+    /// This member is about to stop.
+    retires: AtomicBool,
 }
 
 impl Reader {
@@ -81,11 +83,12 @@ impl Replica {
     /// Asks the leader, who may be this member; keeps the lease that comes with the answer.
     pub(super) async fn read_index(&self) -> Result<u64, String> {
         let asked = Instant::now();
-        let answer = match self.service.read(self.id).await? {
+        let by = if self.lease.retires.load(Ordering::Acquire) { NOBODY } else { self.id };
+        let answer = match self.service.read(by).await? {
             ReadAt::Elsewhere => {
                 let leader = self.leader().ok_or("nobody leads")?;
                 let answer =
-                    self.call_leader(&leader, &Request::Read(self.id)).await.map_err(|e| e.to_string())?;
+                    self.call_leader(&leader, &Request::Read(by)).await.map_err(|e| e.to_string())?;
                 transport::decode(&answer)?
             }
             here @ ReadAt::Next { .. } => here,
@@ -95,6 +98,15 @@ impl Replica {
             self.lease.hold(HeldLease::new(lease, asked));
         }
         Ok(next)
+    }
+
+    /// Takes no more leases, and returns when the one that this member holds has ended: changes would wait for that when
+    /// it stops before.
+    pub async fn retire(&self) {
+        self.lease.retires.store(true, Ordering::Release);
+        if let Some(held) = self.lease.held() {
+            sleep_until(held.until_at_leader()).await;
+        }
     }
 
     fn has_applied(&self, next: u64) -> bool {
