@@ -51,7 +51,8 @@ sim:
 # KILLS of them under each of six kinds of work, ROUNDS of two clients that must agree.
 failover: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_KILLS=$(or $(KILLS),20) HEOROT_DATA_MIB=$(or $(MIB),1024) HEOROT_ROUNDS=$(or $(ROUNDS),10000) \
-		cargo test -p tests --test failover --test metaservers --test cut_off -- --include-ignored --nocapture
+		HEOROT_RESTARTS=$(or $(KILLS),20) \
+		cargo test -p tests --test failover --test metaservers --test cut_off --test rolling -- --include-ignored --nocapture
 
 # nfs-ganesha is only for this: Debian would start it as a service, which nobody here wants.
 bench: setup build

@@ -1,14 +1,14 @@
 //! A rolling restart: each metaserver of three is told to stop and is started again, the leader and those that hold service
 //! addresses among them, while real Linux clients work. No operation fails, and how long the longest one takes is printed.
-//! `HEOROT_RESTARTS` (6) is how many metaservers are restarted.
+//! `HEOROT_RESTARTS` is how many metaservers are restarted.
 
 use std::time::{Duration, Instant};
 
 use tests::stalls::{self, Stall, Work, clock};
 use tests::{Client, Lab, Metaservers};
 
-/// Each metaserver twice.
-const RESTARTS: usize = 6;
+/// Each metaserver once; the first of them leads.
+const RESTARTS: usize = METASERVERS;
 const METASERVERS: usize = 3;
 /// So that each holds one, loses it, and gets one back.
 const SERVICES: usize = 3;
@@ -77,10 +77,10 @@ fn each_metaserver_is_restarted_in_turn_and_no_operation_of_a_client_fails() {
     let restarts = std::env::var("HEOROT_RESTARTS").map_or(RESTARTS, |text| text.parse().expect("a number"));
     let mut done = vec![];
     for restart in 0..restarts {
-        works.iter_mut().for_each(|work| work.does_more(2));
+        works[0].does_more(2);
         done.push(Restart::new(&mut cluster, restart % METASERVERS, &ash));
     }
-    works.iter_mut().for_each(|work| work.does_more(2));
+    works.iter_mut().for_each(|work| work.does_more(1));
     let end = clock(&ash);
     let stalls: Vec<Stall> = works.into_iter().flat_map(|work| work.end().1).collect();
     for (restart, next) in done.iter().zip(done.iter().skip(1).map(|next| next.began).chain([end])) {
