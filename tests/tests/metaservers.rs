@@ -255,6 +255,14 @@ fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
     client.run("umount /mnt/h");
 }
 
+/// NFSv3 has no sessions: what is sent again to another metaserver is known by its xid and its bytes.
+#[test]
+fn a_client_of_nfsv3_goes_on_when_its_metaserver_is_killed() {
+    let lab = Lab::open();
+    let mut cluster = Metaservers::start(&lab, 3, 2, 1);
+    goes_on(&mut cluster, &lab.client("ash"), "vers=3");
+}
+
 #[test]
 fn a_client_goes_on_when_its_metaserver_is_killed_or_hangs() {
     let lab = Lab::open();

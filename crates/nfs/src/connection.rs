@@ -226,6 +226,8 @@ impl Connection {
         if self.abandoned.load(Ordering::Relaxed) {
             let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), Some(Duration::ZERO));
         } else {
+            // What was answered last is still to arrive.
+            let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), None);
             let _ = writer.shutdown().await;
         }
         self.ended.close();

@@ -118,6 +118,7 @@ async fn accept(listener: TcpListener, around: Surroundings, all: Arc<Mutex<Vec<
             }
         };
         keep_alive(&stream);
+        go_with_process(&stream);
         let Ok(connection) = Connection::start(stream, around.clone()) else { continue };
         tracing::debug!(peer = %connection.peer(), "connected");
         around.metrics.connections.inc();
@@ -143,6 +144,16 @@ fn close_the_idlest(all: &Mutex<Vec<Weak<Connection>>>) {
     if let Some((_, connection)) = idle.min_by_key(|(since, _)| *since) {
         tracing::debug!(peer = %connection.peer(), "too many connections: an idle one ends");
         connection.close();
+    }
+}
+
+/// If this process is killed the kernel forgets the connection at once. Otherwise, with its address gone, the kernel keeps
+/// it for minutes to send its end (FIN-WAIT-1). When that address comes back here, what the client sends about its newer
+/// connection to another machine meets this old one, and is answered with nothing that would tell the client: it would wait
+/// until its call is too late, a minute and more.
+fn go_with_process(stream: &TcpStream) {
+    if let Err(error) = rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)) {
+        tracing::debug!(%error, "a connection may outlive this process");
     }
 }
 
