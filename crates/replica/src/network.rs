@@ -1,7 +1,8 @@
 //! openraft's network: what it sends, as calls of our own [`Transport`].
 
+use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use crate::install::{Placed, SnapshotId};
 use crate::lease::Grants;
 use crate::snapshot::{Chunks, Snapshot};
 use crate::transport::{self, Channel, Request, Transport};
-use crate::types::{LeaderId, Member, NodeId, Types, Vote};
+use crate::types::{LeaderId, LogId, Member, NodeId, Types, Vote};
 
 /// Batches of entries on their way to one follower: while one is written there the next arrives.
 const IN_FLIGHT_MAX: usize = 8;
@@ -144,6 +145,29 @@ impl Peer {
     }
 }
 
+/// Up to where the follower has the log by each request that was sent and whose answer was not given on yet, in order.
+///
+/// openraft takes an answer for that to all requests which end where this one does, and that the follower was heard at the
+/// time when the last of them was sent. A request without entries, which only tells what is committed, ends where the one
+/// before it does: it would be taken for answered by a follower that has answered nothing since, and a read that began in
+/// between would be confirmed by who follows another leader by then. So the earlier answer is not given on: the later
+/// one says the same, and is true for its own time.
+#[derive(Clone, Default)]
+struct Sent(Arc<Mutex<VecDeque<Option<LogId>>>>);
+
+impl Sent {
+    fn push(&self, last: Option<LogId>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(last);
+    }
+
+    /// The first of them is answered; whether the next says the same again.
+    fn answered(&self) -> bool {
+        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = sent.pop_front();
+        last.is_some() && sent.front() == last.as_ref()
+    }
+}
+
 type RaftSnapshotOf = RaftSnapshot<LeaderId, u64, Member, Snapshot>;
 
 impl RaftNetworkV2<Types> for Peer {
@@ -168,9 +192,12 @@ impl RaftNetworkV2<Types> for Peer {
         S: Stream<Item = AppendEntriesRequest<Types>> + OptionalSend + Unpin + 'static,
     {
         let peer = self.clone();
+        let sent = Sent::default();
+        let asked = sent.clone();
         let answers = input.map(move |request| {
             let prev = request.prev_log_id;
             let last = request.entries.last().map(|entry| entry.log_id).or(prev);
+            asked.push(last);
             let leader = request.vote.leader_id;
             peer.grants.leads(leader);
             peer.grants.tell(request.leader_commit.next_index());
@@ -198,7 +225,11 @@ impl RaftNetworkV2<Types> for Peer {
             }
         });
         // In order, and with several on their way.
-        let answers: BoxStream<'s, _> = Box::pin(answers.buffered(IN_FLIGHT_MAX));
+        let answers = answers.buffered(IN_FLIGHT_MAX).filter_map(move |answer| {
+            let says_it_again = sent.answered();
+            std::future::ready(Some(answer).filter(|answer| !says_it_again || !matches!(answer, Ok(Ok(_)))))
+        });
+        let answers: BoxStream<'s, _> = Box::pin(answers);
         Box::pin(async move { Ok(answers) })
     }
 
@@ -245,9 +276,6 @@ impl RaftNetworkV2<Types> for Peer {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-    use std::sync::Mutex;
-
     use store::{MemoryStore, Store};
 
     use super::*;
@@ -307,5 +335,61 @@ mod tests {
         let slow = std::iter::repeat_with(|| Some(Placed::NotYet)).take(300);
         assert!(sent(slow.chain([None, done()])).await.0);
         assert!(sent([done()]).await.0);
+    }
+
+    /// A member that answers each call when it is let, by a permit for each.
+    struct Slow(tokio::sync::Semaphore);
+
+    impl Transport for Arc<Slow> {
+        fn call(&self, _: &crate::types::Member, _: Channel, _: Bytes, _: Duration) -> Carried {
+            let member = Arc::clone(self);
+            Box::pin(async move {
+                member.0.acquire().await.unwrap().forget();
+                Ok(transport::encode(&AppendEntriesResponse::<Types>::Success))
+            })
+        }
+    }
+
+    fn append(prev: u64, last: u64, committed: u64) -> AppendEntriesRequest<Types> {
+        let id = |index: u64| LogId::new(vote().leader_id, index);
+        let entries = (prev + 1..=last).map(|index| openraft::entry::RaftEntry::new_blank(id(index)));
+        AppendEntriesRequest {
+            vote: vote(),
+            prev_log_id: Some(id(prev)),
+            entries: entries.collect(),
+            leader_commit: Some(id(committed)),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_not_taken_for_the_answer_to_what_was_sent_later() {
+        let member = Arc::new(Slow(tokio::sync::Semaphore::new(0)));
+        let transport = Arc::new(Arc::clone(&member)) as Arc<dyn Transport>;
+        let grants = Arc::new(Grants::new(1, true));
+        let mut network = Network { transport, book: AddressBook::default(), grants };
+        let mut peer = network.new_client(2, &crate::types::Member::default()).await;
+        let (send, receive) = tokio::sync::mpsc::unbounded_channel();
+        let requests = futures_util::stream::unfold(receive, |mut receive| async {
+            receive.recv().await.map(|request| (request, receive))
+        });
+        let option = RPCOption::new(Duration::from_secs(1));
+        let mut answers = peer.stream_append(Box::pin(requests), option).await.unwrap();
+        let mut next = async || tokio::time::timeout(Duration::from_secs(1), answers.next()).await.ok();
+        let has = |index: u64| Ok(Some(LogId::new(vote().leader_id, index)));
+
+        send.send(append(4, 5, 4)).unwrap();
+        send.send(append(5, 5, 5)).unwrap();
+        assert!(next().await.is_none(), "it has answered nothing");
+        member.0.add_permits(1);
+        assert!(next().await.is_none(), "it was not heard since the second request");
+        member.0.add_permits(1);
+        assert_eq!(next().await.unwrap().unwrap().unwrap(), has(5));
+
+        send.send(append(5, 5, 5)).unwrap();
+        send.send(append(5, 6, 5)).unwrap();
+        member.0.add_permits(1);
+        assert_eq!(next().await.unwrap().unwrap().unwrap(), has(5), "the second request asks for more");
+        member.0.add_permits(1);
+        assert_eq!(next().await.unwrap().unwrap().unwrap(), has(6));
     }
 }
