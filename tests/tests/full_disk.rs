@@ -1,10 +1,13 @@
 //! A disk that runs full under everything: clients are told so, what was acknowledged stays, and removing helps.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tests::{Cluster, Lab};
+use tests::stalls::{self, Work};
+use tests::{Cluster, Lab, Metaservers};
 
 const MINUTES: Duration = Duration::from_secs(120);
 
@@ -19,6 +22,16 @@ impl SmallDisk {
             Command::new("mount").args(["-t", "tmpfs", "-o", &options, "heorot-small"]).arg(path).status();
         assert!(mounted.is_ok_and(|status| status.success()), "mount a tmpfs on {}", path.display());
         Self(path.to_owned())
+    }
+}
+
+impl SmallDisk {
+    /// Somebody else takes all the room that is left, until what this returns is removed.
+    fn fill(&self) -> PathBuf {
+        let path = self.0.join("of-somebody-else");
+        let mut file = File::create(&path).expect("a file");
+        while file.write_all(&[0; 1 << 16]).is_ok() {}
+        path
     }
 }
 
@@ -62,4 +75,40 @@ fn a_full_disk_is_said_and_nothing_acknowledged_is_lost() {
         cluster.start_all();
         client.run("sha256sum -c /tmp/kept; [ $(stat -c %s /mnt/h/d/again) = 10485760 ]; rm -r /mnt/h/d; umount /mnt/h");
     }
+}
+
+#[test]
+fn a_full_disk_under_one_of_three_metaservers_is_noticed_by_no_client() {
+    let lab = Lab::open();
+    let disk = |n: usize| SmallDisk::mount(&lab.folder().join(format!("group/mds{n}")), "400m");
+    let disks = [0, 1, 2].map(disk);
+    let mut cluster = Metaservers::start(&lab, 3, 2, 1);
+    let ash = lab.client("ash");
+    cluster.mount(&ash, 0, "vers=4.2");
+    let mut work = Work::begin(&ash, "everything", stalls::EVERYTHING, &["/mnt/h/everything"]);
+    work.does_more(10);
+    let leader = cluster.leader().expect("somebody leads");
+    let follower = (leader + 1) % 3;
+
+    let filler = disks[follower].fill();
+    work.does_more(100);
+    assert_eq!(cluster.leader(), Some(leader));
+    std::fs::remove_file(filler).expect("the file of somebody else");
+
+    let filler = disks[leader].fill();
+    cluster
+        .wait_until("one leads that has room", |cluster| cluster.leader().is_some_and(|now| now != leader));
+    work.does_more(100);
+    let said = cluster.log(leader);
+    assert!(said.contains("little space is left for metadata here"), "{said}");
+    std::fs::remove_file(filler).expect("the file of somebody else");
+
+    // The first that was full has all that it missed: without the other two nobody could go on otherwise.
+    let third = 3 - leader - follower;
+    cluster.kill(third);
+    work.does_more(100);
+    cluster.start_again(third);
+    let (rounds, stalls) = work.end();
+    let longest = stalls.iter().map(|stall| stall.took).max().unwrap_or_default();
+    println!("{} rounds; the longest operation took {longest:?}", rounds.trim());
 }

@@ -19,7 +19,7 @@ use crate::machine::Machine;
 use crate::membership::living;
 use crate::network::Network;
 use crate::removed::removed;
-use crate::space::Space;
+use crate::space::{Left, Space};
 use crate::succession::watch_leader;
 use crate::transport::Transport;
 use crate::types::{Change, Member, NodeId, Types};
@@ -176,6 +176,7 @@ async fn upkeep(
     work: &Work,
     (kept, space): (LogKept, &Space),
 ) -> String {
+    let mut waits = false;
     loop {
         if progress.changed().await.is_err() {
             return std::future::pending().await;
@@ -187,6 +188,19 @@ async fn upkeep(
             progress.again();
             continue;
         }
+        // The store cannot go on after a write of its own that found no room; the log has all that it lacks.
+        if space.left() == Left::Nothing {
+            if !std::mem::replace(&mut waits, true) {
+                tracing::error!(
+                    "no space to bring the metadata store to disk: free some; the log keeps it meanwhile"
+                );
+            }
+            progress.again();
+            continue;
+        }
+        if std::mem::take(&mut waits) {
+            tracing::info!("there is space for the metadata store again");
+        }
         let (its_store, its_log) = (Arc::clone(store), log.clone());
         let to_disk = move || flush(&*its_store).inspect(|()| its_log.keep_spare());
         match work.run(to_disk).await {
@@ -194,7 +208,7 @@ async fn upkeep(
             Ok(Err(reason)) => return reason,
             Err(panic) => return panic,
         }
-        let lagging = lagging(&raft.metrics().borrow_watched()).filter(|_| !space.is_low());
+        let lagging = lagging(&raft.metrics().borrow_watched()).filter(|_| space.left() == Left::Plenty);
         if let Some(upto) = log.can_purge(kept, lagging).filter(|upto| *upto < applied)
             && let Err(reason) = purge(raft, upto).await
         {

@@ -34,6 +34,7 @@ mod own;
 mod reads;
 mod removed;
 mod replica;
+mod room;
 mod runtime;
 mod service;
 mod snapshot;

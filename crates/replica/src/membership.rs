@@ -105,7 +105,7 @@ fn can_agree(voters: &BTreeSet<NodeId>, living: &BTreeSet<NodeId>) -> Result<(),
 }
 
 /// The voters that can lead at once: they live, and who has the most of the log comes first.
-fn heirs(metrics: &Metrics) -> Vec<NodeId> {
+pub(crate) fn heirs(metrics: &Metrics) -> Vec<NodeId> {
     let living = living(metrics);
     let others = metrics.membership_config.voter_ids().filter(|id| *id != metrics.id && living.contains(id));
     let has = |id: &NodeId| metrics.replication.as_ref()?.get(id)?.map(|at| at.index);
@@ -244,7 +244,7 @@ impl Service {
         self.transfer(id).await.map_err(because)
     }
 
-    async fn transfer(&self, to: NodeId) -> Result<(), String> {
+    pub(crate) async fn transfer(&self, to: NodeId) -> Result<(), String> {
         self.raft.trigger().transfer_leader(to).await.map_err(|e| e.to_string())?;
         let leads = |metrics: &Metrics| metrics.current_leader == Some(to);
         let led = self.raft.wait(Some(TRANSFER_TIME_MAX)).metrics(leads, "another one leads").await;

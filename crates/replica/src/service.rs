@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use host::Files;
@@ -71,7 +71,9 @@ pub(crate) struct Service {
     pub grants: Arc<Grants>,
     pub files: Arc<dyn Files>,
     pub dir: PathBuf,
-    pub space: Space,
+    pub space: Arc<Space>,
+    /// What this member, which leads, has no room for, it refuses.
+    pub nobody_has_room: AtomicBool,
     pub spool: Mutex<Option<Spool>>,
     pub installation: Mutex<Option<Installation>>,
     pub observer: Arc<dyn Observer>,
@@ -137,14 +139,18 @@ impl Service {
             Request::WasRemoved { id, at } => transport::encode(&self.was_removed(id, at)),
             Request::Ask(question) => self.observer.asked(question).await,
             Request::Who => transport::encode(&self.id),
+            Request::HasRoom => transport::encode(&self.has_room()),
         })
     }
 
     /// Has a command carried out, if this member leads.
     pub(crate) async fn propose(&self, change: Change) -> Proposed {
         let makes_something = crate::space::makes_something(&change.0.command);
-        if makes_something && (self.log.is_full() || self.space.is_low()) {
-            return Proposed::NoSpace;
+        if makes_something && self.raft.is_leader() && self.is_short() {
+            return match self.nobody_has_room.load(Ordering::Relaxed) {
+                true => Proposed::NoSpace,
+                false => Proposed::Elsewhere(None), // soon
+            };
         }
         match self.raft.client_write(change).await {
             Ok(done) => Proposed::Done { reply: done.data, index: done.log_id.index },

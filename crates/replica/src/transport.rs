@@ -109,6 +109,8 @@ pub(crate) enum Request {
     Who,
     /// Is this snapshot in place?
     SnapshotPlaced(SnapshotId),
+    /// Has the member that is told this room for more?
+    HasRoom,
 }
 
 /// The version of these messages; a member that speaks another is told so.

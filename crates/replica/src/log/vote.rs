@@ -1,45 +1,63 @@
-//! The vote of this member: one small file, replaced whole.
+//! The vote of this member: one small file with two copies, written in place one after the other, so that it takes no room
+//! that a full disk would not have. Who can not write its vote can neither vote nor follow.
 //!
 //! ```text
-//! magic 16 · term u64 · member u64 · committed u64 · crc32c u32      little-endian
+//! at 0 and at 4096: magic 16 · term u64 · member u64 · committed u64 · crc32c u32      little-endian
 //! ```
+//!
+//! A crash tears one of them at most. If that is the first, its vote was not told anybody: the second one counts.
 
 use std::io;
 use std::path::Path;
 
-use host::{Files, Opened};
+use host::{File, Files, Opened};
 
 use crate::log::{LogError, failed};
 use crate::types::{LeaderId, Vote};
 
 const FILE: &str = "vote";
-const MAGIC: &[u8; 16] = b"heorot vote 1\n\0\0";
+const MAGIC: &[u8; 16] = b"heorot vote 2\n\0\0";
 const BYTES: usize = 16 + 24 + 4;
+/// Each in a block of its own.
+const COPIES_AT: [u64; 2] = [0, 4096];
 
 /// What was saved in `dir`, if anything was.
 pub(crate) fn read(files: &dyn Files, dir: &Path) -> Result<Option<Vote>, LogError> {
     let path = dir.join(FILE);
-    let read = || {
-        let file = files.open(&path, Opened::Read)?;
-        let mut bytes = vec![0; file.bytes()? as usize];
-        file.read_at(&mut bytes, 0).map(|()| bytes)
+    let file = match files.open(&path, Opened::Read) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed("read", &path)(e)),
     };
-    match read() {
-        Ok(bytes) => decode(&bytes).map(Some).ok_or(LogError::DamagedVote(path)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(failed("read", &path)(e)),
-    }
+    let copy = |at| {
+        let mut bytes = [0; BYTES];
+        match file.read_at(&mut bytes, at) {
+            Ok(()) => Ok(decode(&bytes)),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(e) => Err(failed("read", &path)(e)),
+        }
+    };
+    let [first, second] = COPIES_AT.map(copy);
+    first?.or(second?).map(Some).ok_or(LogError::DamagedVote(path))
 }
 
 /// On disk when this returns.
 pub(crate) fn write(files: &dyn Files, dir: &Path, vote: &Vote) -> Result<(), LogError> {
     let (path, temporary) = (dir.join(FILE), dir.join("vote.tmp"));
-    let replace = || {
-        let file = files.open(&temporary, Opened::New)?;
-        file.write_at(&encode(vote), 0)?;
-        file.sync()?;
-        files.rename(&temporary, &path)?;
-        files.sync_dir(dir)
+    let save = |file: &dyn File| {
+        COPIES_AT.iter().try_for_each(|at| {
+            file.write_at(&encode(vote), *at)?;
+            file.sync()
+        })
+    };
+    let replace = || match files.open(&path, Opened::Write) {
+        Ok(file) => save(&*file),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            save(&*files.open(&temporary, Opened::New)?)?;
+            files.rename(&temporary, &path)?;
+            files.sync_dir(dir)
+        }
+        Err(e) => Err(e),
     };
     replace().map_err(failed("write", &path))
 }
@@ -81,9 +99,31 @@ mod tests {
             assert_eq!(read(&SystemFiles, dir.path()).unwrap(), Some(vote));
         }
         let path = dir.path().join(FILE);
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes[20] ^= 1;
-        std::fs::write(&path, bytes).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let damage = |at: &[usize]| {
+            let mut bytes = whole.clone();
+            at.iter().for_each(|at| bytes[*at] ^= 1);
+            std::fs::write(&path, bytes).unwrap();
+            read(&SystemFiles, dir.path())
+        };
+        let last = damage(&[]).unwrap();
+        assert_eq!(damage(&[20]).unwrap(), last);
+        assert_eq!(damage(&[4096 + 20]).unwrap(), last);
+        assert!(matches!(damage(&[20, 4096 + 20]), Err(LogError::DamagedVote(_))));
+        std::fs::write(&path, &whole[..BYTES - 1]).unwrap();
         assert!(matches!(read(&SystemFiles, dir.path()), Err(LogError::DamagedVote(_))));
+    }
+
+    #[test]
+    fn a_vote_that_was_torn_leaves_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let vote = |term| Vote { leader_id: LeaderId { term, node_id: 2 }, committed: false };
+        write(&SystemFiles, dir.path(), &vote(3)).unwrap();
+        let path = dir.path().join(FILE);
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_at(&encode(&vote(4))[..20], 0).unwrap();
+        assert_eq!(read(&SystemFiles, dir.path()).unwrap(), Some(vote(3)));
+        file.write_at(&encode(&vote(4)), 0).unwrap();
+        assert_eq!(read(&SystemFiles, dir.path()).unwrap(), Some(vote(4)));
     }
 }

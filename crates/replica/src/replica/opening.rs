@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use namespace::Stamp;
 use store::Store;
@@ -15,6 +15,7 @@ use crate::lease::Grants;
 use crate::log::{Held, Log, LogError};
 use crate::machine::{Machine, Observer};
 use crate::own::OwnSession;
+use crate::room::keep_room;
 use crate::service::Service;
 use crate::space::Space;
 use crate::transport::Transport;
@@ -65,6 +66,7 @@ pub(super) struct Opening {
     heard: Arc<AtomicU64>,
     is_removed: watch::Receiver<bool>,
     nonce: u64,
+    space: Arc<Space>,
 }
 
 impl Opening {
@@ -115,6 +117,7 @@ impl Opening {
         let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));
         let machine = Machine::new(its_store, its_log, its_observer, tell_progress, its_failed, work.clone());
         let machine = machine.map_err(|e| fail(&e))?;
+        let space = Arc::new(Space::new(config.dir.clone(), config.reserve_bytes));
         let parts = Parts {
             id: config.id,
             member: config.member.clone(),
@@ -131,7 +134,7 @@ impl Opening {
             heard: Arc::clone(&heard),
             log_kept: ground.log_kept,
             // What is kept for members that lag goes before anybody is refused anything.
-            space: Arc::new(Space::new(config.dir.clone(), config.reserve_bytes.saturating_mul(2))),
+            space: Arc::clone(&space),
             book: AddressBook::default(),
             work,
         };
@@ -149,12 +152,14 @@ impl Opening {
             heard,
             is_removed,
             nonce,
+            space,
         };
         Ok((parts, opening))
     }
 
     pub(super) fn replica(self, started: Started) -> Replica {
         let Started { raft, stop, running, runtime } = started;
+        let keeps_room = self.config.reserve_bytes > 0;
         let service = Arc::new(Service {
             id: self.config.id,
             transport: Arc::clone(&self.transport),
@@ -163,13 +168,17 @@ impl Opening {
             log: self.log,
             grants: self.grants,
             files: self.ground.files,
-            space: Space::new(self.config.dir.clone(), self.config.reserve_bytes),
+            space: self.space,
+            nobody_has_room: AtomicBool::new(!keeps_room),
             dir: self.config.dir,
             spool: Mutex::default(),
             installation: Mutex::default(),
             observer: self.observer,
             heard: self.heard,
         });
+        if keeps_room {
+            runtime.spawn(keep_room(Arc::downgrade(&service)));
+        }
         Replica {
             id: self.config.id,
             store: self.store,
