@@ -1,7 +1,9 @@
 //! Three metaservers in this process, over one name space; what goes to one of them can be held up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +12,7 @@ use metaserver::{Rules, upcalls};
 use namespace::Stamp;
 use replica::{Carried, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
 use store::MemoryStore;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::world::{PATIENCE, World};
 
@@ -18,28 +20,65 @@ use crate::world::{PATIENCE, World};
 struct Wires {
     members: Mutex<BTreeMap<String, Replica>>,
     held: watch::Sender<BTreeSet<String>>,
+    /// What goes to one member over one channel arrives in the order in which it was sent.
+    lines: Mutex<HashMap<(String, Channel), mpsc::UnboundedSender<Carrying>>>,
+}
+
+/// On its way: a message, and who waits for the answer.
+type Carrying = (Bytes, oneshot::Sender<Result<Bytes, Unreachable>>);
+
+impl Wires {
+    fn line(self: &Arc<Self>, to: &str, channel: Channel) -> mpsc::UnboundedSender<Carrying> {
+        let mut lines = self.lines.lock().unwrap();
+        let line = lines.entry((to.to_owned(), channel)).or_insert_with(|| {
+            let (send, receive) = mpsc::unbounded_channel();
+            tokio::spawn(Arc::clone(self).carry(to.to_owned(), channel, receive));
+            send
+        });
+        line.clone()
+    }
+
+    async fn carry(
+        self: Arc<Self>,
+        to: String,
+        channel: Channel,
+        mut line: mpsc::UnboundedReceiver<Carrying>,
+    ) {
+        while let Some((body, answer)) = line.recv().await {
+            if channel == Channel::Entries {
+                let mut held = self.held.subscribe();
+                let _ = held.wait_for(|held| !held.contains(&to)).await;
+            }
+            let called = self.members.lock().unwrap().get(&to).cloned();
+            let to = to.clone();
+            let mut served = Box::pin(async move {
+                let outcome = match called {
+                    Some(replica) => replica.serve(&body).await.map_err(Unreachable::NoAnswer),
+                    None => Err(Unreachable::NotSent(format!("{to} is not there"))),
+                };
+                let _ = answer.send(outcome);
+            });
+            // As a connection does: it is begun with before the next is looked at.
+            if !poll_fn(|cx| Poll::Ready(served.as_mut().poll(cx).is_ready())).await {
+                tokio::spawn(served);
+            }
+        }
+    }
 }
 
 struct Wire(Arc<Wires>);
 
 impl Transport for Wire {
     fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
-        let (wires, to) = (Arc::clone(&self.0), to.address.clone());
-        let answer = async move {
-            if channel == Channel::Entries {
-                let mut held = wires.held.subscribe();
-                let _ = held.wait_for(|held| !held.contains(&to)).await;
-            }
-            let called = wires.members.lock().unwrap().get(&to).cloned();
-            let Some(replica) = called else {
-                return Err(Unreachable::NotSent(format!("{to} is not there")));
-            };
-            replica.serve(&body).await.map_err(Unreachable::NoAnswer)
-        };
-        let task = tokio::spawn(tokio::time::timeout(limit, answer));
+        let (answer, answered) = oneshot::channel();
+        let gone = |_| Unreachable::NoAnswer("the other end is gone".into());
+        let sent = self.0.line(&to.address, channel).send((body, answer)).map_err(|_| gone(()));
         Box::pin(async move {
-            let outcome = task.await.map_err(|e| Unreachable::NoAnswer(e.to_string()))?;
-            outcome.unwrap_or_else(|_| Err(Unreachable::NoAnswer("no answer in time".into())))
+            sent?;
+            match tokio::time::timeout(limit, answered).await {
+                Ok(outcome) => outcome.map_err(|_| gone(()))?,
+                Err(_) => Err(Unreachable::NoAnswer("no answer in time".into())),
+            }
         })
     }
 }
@@ -53,7 +92,11 @@ pub struct Three {
 
 impl Three {
     pub async fn start(rules: Rules) -> Self {
-        let wires = Arc::new(Wires { members: Mutex::default(), held: watch::Sender::default() });
+        let wires = Arc::new(Wires {
+            members: Mutex::default(),
+            held: watch::Sender::default(),
+            lines: Mutex::default(),
+        });
         let clock = Arc::new(ManualClock::default());
         let mut worlds = vec![];
         for id in 1..=3 {
