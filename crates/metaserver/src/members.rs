@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -85,6 +85,8 @@ async fn is_refused(address: &str) -> bool {
 struct ConsensusProgram {
     replica: Replica,
     gatekeeper: Gatekeeper,
+    /// Why the last call was refused that was: who is at the wrong address asks ten times a second.
+    refused: Mutex<String>,
 }
 
 impl Program for ConsensusProgram {
@@ -122,10 +124,18 @@ impl ConsensusProgram {
             Call::Call(args) => Reply::Call(match self.replica.serve(&args.body).await {
                 Ok(body) => Ok(call::ResOk { body }),
                 Err(why) => {
-                    tracing::warn!(peer = %connection.peer(), %why, "a metaserver's call is refused");
+                    self.say_refused(connection, why);
                     Err(Status::Invalid)
                 }
             }),
+        }
+    }
+
+    fn say_refused(&self, connection: &Connection, why: String) {
+        let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != why {
+            tracing::warn!(peer = %connection.peer(), %why, "a metaserver's call is refused");
+            *last = why;
         }
     }
 }
@@ -145,7 +155,10 @@ pub async fn serve_members(
     let gatekeeper = Gatekeeper::new(key, Arc::clone(&entropy));
     let runtime = replica.runtime().clone();
     let door = Arc::new(DoorProgram::new(door, replica.clone(), entropy));
-    let programs = Programs::new(vec![Arc::new(ConsensusProgram { replica, gatekeeper }), door]);
+    let programs = Programs::new(vec![
+        Arc::new(ConsensusProgram { replica, gatekeeper, refused: Mutex::default() }),
+        door,
+    ]);
     let metrics: Arc<Metrics> = Arc::default();
     let server = Server::start(address, programs, Limits::default(), metrics);
     runtime.spawn(server).await.map_err(std::io::Error::other)?

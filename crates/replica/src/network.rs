@@ -22,7 +22,7 @@ use crate::book::AddressBook;
 use crate::install::{Placed, SnapshotId};
 use crate::lease::Grants;
 use crate::snapshot::{Chunks, Snapshot};
-use crate::transport::{self, Channel, Request, Transport};
+use crate::transport::{self, Channel, Consensus, Request, Transport};
 use crate::types::{LeaderId, LogId, Member, NodeId, Types, Vote};
 
 /// Batches of entries on their way to one follower: while one is written there the next arrives.
@@ -92,11 +92,12 @@ impl Peer {
     fn call<R: DeserializeOwned>(
         &self,
         channel: Channel,
-        request: &Request,
+        message: Consensus,
         limit: Duration,
     ) -> impl Future<Output = Result<R, Failure>> + Send + 'static + use<R> {
         let member = self.book.member(self.id, &self.member);
-        let carried = self.transport.call(&member, channel, transport::encode(request), limit);
+        let body = transport::encode(&Request::Consensus(self.id, message));
+        let carried = self.transport.call(&member, channel, body, limit);
         async move {
             let answer = carried.await.map_err(unreachable)?;
             transport::decode(&answer).map_err(unreachable)
@@ -114,25 +115,24 @@ impl Peer {
         };
         tracing::info!(to = %self.member.name, upto = ?meta.last_log_id.map(|id| id.index), "sending a snapshot");
         let mut chunks = Chunks::new(view);
-        let () = self.call(self.channel, &Request::SnapshotBegin, CHUNK_TIME_MAX).await?;
+        let id = (vote, meta.last_log_id);
+        let () = self.call(self.channel, Consensus::SnapshotBegin(id), CHUNK_TIME_MAX).await?;
         let mut number = 0;
         while let Some(chunk) = chunks.next_chunk().map_err(unreachable)? {
-            let request = Request::SnapshotChunk { number, chunk: Bytes::from(chunk) };
-            let () = self.call(self.channel, &request, CHUNK_TIME_MAX).await?;
+            let message = Consensus::SnapshotChunk { id, number, chunk: Bytes::from(chunk) };
+            let () = self.call(self.channel, message, CHUNK_TIME_MAX).await?;
             number += 1;
         }
-        let id = (vote, meta.last_log_id);
-        let request = Request::SnapshotEnd { vote, meta, pairs: chunks.pairs() };
-        let () = self.call(self.channel, &request, CHUNK_TIME_MAX).await?;
+        let message = Consensus::SnapshotEnd { vote, meta, pairs: chunks.pairs() };
+        let () = self.call(self.channel, message, CHUNK_TIME_MAX).await?;
         let placed = tokio::time::timeout(INSTALL_TIME_MAX, self.placed(id)).await;
         placed.unwrap_or_else(|_| Err(unreachable("it takes too long to put a snapshot in place")))
     }
 
     /// Asks until the snapshot is in place, or the member does not know of it.
     async fn placed(&self, id: SnapshotId) -> Result<SnapshotResponse<Types>, Failure> {
-        let request = Request::SnapshotPlaced(id);
         loop {
-            match self.call(self.channel, &request, PLACED_TIME_MAX).await {
+            match self.call(self.channel, Consensus::SnapshotPlaced(id), PLACED_TIME_MAX).await {
                 Ok(Placed::Done(answer)) => return Ok(answer),
                 Ok(Placed::NotYet) => {}
                 Ok(Placed::Unknown(why)) => return Err(unreachable(why)),
@@ -180,7 +180,7 @@ impl RaftNetworkV2<Types> for Peer {
     ) -> Result<AppendEntriesResponse<Types>, Failure> {
         self.grants.leads(rpc.vote.leader_id);
         self.grants.tell(rpc.leader_commit.next_index());
-        self.call(self.channel, &Request::Append(rpc), option.hard_ttl()).await
+        self.call(self.channel, Consensus::Append(rpc), option.hard_ttl()).await
     }
 
     fn stream_append<'s, S>(
@@ -201,7 +201,7 @@ impl RaftNetworkV2<Types> for Peer {
             let leader = request.vote.leader_id;
             peer.grants.leads(leader);
             peer.grants.tell(request.leader_commit.next_index());
-            let answer = peer.call(peer.channel, &Request::Append(request), ENTRIES_TIME_MAX);
+            let answer = peer.call(peer.channel, Consensus::Append(request), ENTRIES_TIME_MAX);
             let (grants, id, counts) = (Arc::clone(&peer.grants), peer.id, peer.channel == Channel::Entries);
             async move {
                 let answer: Result<AppendEntriesResponse<Types>, Failure> = answer.await;
@@ -238,7 +238,7 @@ impl RaftNetworkV2<Types> for Peer {
         rpc: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, Failure> {
-        self.call(Channel::Heartbeats, &Request::Vote(rpc), option.hard_ttl()).await
+        self.call(Channel::Heartbeats, Consensus::Vote(rpc), option.hard_ttl()).await
     }
 
     async fn pre_vote(
@@ -246,7 +246,7 @@ impl RaftNetworkV2<Types> for Peer {
         rpc: VoteRequest<Types>,
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, Failure> {
-        self.call(Channel::Heartbeats, &Request::PreVote(rpc), option.hard_ttl()).await
+        self.call(Channel::Heartbeats, Consensus::PreVote(rpc), option.hard_ttl()).await
     }
 
     async fn full_snapshot(
@@ -270,7 +270,7 @@ impl RaftNetworkV2<Types> for Peer {
         req: TransferLeaderRequest<Types>,
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<Types>, Failure> {
-        self.call(Channel::Heartbeats, &Request::TransferLeader(req), option.hard_ttl()).await
+        self.call(Channel::Heartbeats, Consensus::TransferLeader(req), option.hard_ttl()).await
     }
 }
 
@@ -293,7 +293,9 @@ mod tests {
     impl Transport for Member {
         fn call(&self, _: &crate::types::Member, _: Channel, body: Bytes, limit: Duration) -> Carried {
             let answer = match transport::decode(&body).unwrap() {
-                Request::SnapshotPlaced(_) => self.0.lock().unwrap().pop_front().unwrap(),
+                Request::Consensus(2, Consensus::SnapshotPlaced(_)) => {
+                    self.0.lock().unwrap().pop_front().unwrap()
+                }
                 _ => return Box::pin(async { Ok(transport::encode(&())) }),
             };
             Box::pin(async move {

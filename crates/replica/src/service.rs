@@ -14,14 +14,14 @@ use openraft::{ChangeMembers, Raft};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use crate::install::Installation;
+use crate::install::{Installation, SnapshotId};
 use crate::lease::{Grants, Lease};
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::membership::{Part, VOTERS_MAX};
 use crate::snapshot::Spool;
 use crate::space::Space;
-use crate::transport::{self, Request, Transport};
+use crate::transport::{self, Consensus, Request, Transport};
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
 
@@ -74,7 +74,7 @@ pub(crate) struct Service {
     pub space: Arc<Space>,
     /// What this member, which leads, has no room for, it refuses.
     pub nobody_has_room: AtomicBool,
-    pub spool: Mutex<Option<Spool>>,
+    pub spool: Mutex<Option<(SnapshotId, Spool)>>,
     pub installation: Mutex<Option<Installation>>,
     pub observer: Arc<dyn Observer>,
     /// Counts what came from a leader: entries and heartbeats.
@@ -84,42 +84,10 @@ pub(crate) struct Service {
 impl Service {
     /// Carries out a call of another member; the error is for its log.
     pub(crate) async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
-        let said = |e: &dyn std::fmt::Display| e.to_string();
         Ok(match transport::decode(body)? {
-            Request::Append(rpc) => {
-                self.heard.fetch_add(1, Ordering::Relaxed);
-                transport::encode(&self.raft.append_entries(rpc).await.map_err(|e| said(&e))?)
-            }
-            Request::Vote(rpc) => transport::encode(&self.raft.vote(rpc).await.map_err(|e| said(&e))?),
-            Request::PreVote(rpc) => transport::encode(&self.raft.pre_vote(rpc).await.map_err(|e| said(&e))?),
-            Request::TransferLeader(rpc) => {
-                transport::encode(&self.raft.handle_transfer_leader(rpc).await.map_err(|e| said(&e))?)
-            }
-            Request::SnapshotBegin => {
-                *self.spool.lock().await = Some(Spool::begin(&self.files, &self.dir).map_err(|e| said(&e))?);
-                transport::encode(&())
-            }
-            Request::SnapshotChunk { number, chunk } => {
-                let mut spool = self.spool.lock().await;
-                let spool = spool.as_mut().ok_or("a chunk of a snapshot that did not begin")?;
-                transport::encode(&spool.take(number, &chunk).map_err(|e| said(&e))?)
-            }
-            Request::SnapshotEnd { vote, meta, pairs } => {
-                let spool =
-                    self.spool.lock().await.take().ok_or("the end of a snapshot that did not begin")?;
-                let snapshot = spool.end(pairs).map_err(|e| said(&e))?;
-                tracing::info!(pairs, upto = ?meta.last_log_id.map(|id| id.index), "installing a snapshot");
-                let id = (vote, meta.last_log_id);
-                let (raft, snapshot) = (self.raft.clone(), RaftSnapshot { meta, snapshot });
-                let install = async move {
-                    raft.install_full_snapshot(vote, snapshot).await.map_err(|e| e.to_string())
-                };
-                *self.installation.lock().await = Some(Installation::begin(id, install));
-                transport::encode(&())
-            }
-            Request::SnapshotPlaced(id) => {
-                let placed = Installation::placed(self.installation.lock().await.as_ref(), id);
-                transport::encode(&placed.await)
+            Request::Consensus(to, message) if to == self.id => self.consensus(message).await?,
+            Request::Consensus(to, _) => {
+                return Err(format!("this is member {:016x}, not {to:016x}", self.id));
             }
             Request::Propose(change) => transport::encode(&self.propose(change).await),
             Request::Read(by) => transport::encode(&self.read(by).await?),
@@ -140,6 +108,54 @@ impl Service {
             Request::Ask(question) => self.observer.asked(question).await,
             Request::Who => transport::encode(&self.id),
             Request::HasRoom => transport::encode(&self.has_room()),
+        })
+    }
+
+    async fn consensus(&self, message: Consensus) -> Result<Bytes, String> {
+        let said = |e: &dyn std::fmt::Display| e.to_string();
+        Ok(match message {
+            Consensus::Append(rpc) => {
+                self.heard.fetch_add(1, Ordering::Relaxed);
+                transport::encode(&self.raft.append_entries(rpc).await.map_err(|e| said(&e))?)
+            }
+            Consensus::Vote(rpc) => transport::encode(&self.raft.vote(rpc).await.map_err(|e| said(&e))?),
+            Consensus::PreVote(rpc) => {
+                transport::encode(&self.raft.pre_vote(rpc).await.map_err(|e| said(&e))?)
+            }
+            Consensus::TransferLeader(rpc) => {
+                transport::encode(&self.raft.handle_transfer_leader(rpc).await.map_err(|e| said(&e))?)
+            }
+            Consensus::SnapshotBegin(id) => {
+                let mut spool = self.spool.lock().await;
+                if spool.as_ref().is_some_and(|(of, _)| of.0 > id.0) {
+                    return Err("a later leader's snapshot is on its way".into());
+                }
+                *spool = Some((id, Spool::begin(&self.files, &self.dir).map_err(|e| said(&e))?));
+                transport::encode(&())
+            }
+            Consensus::SnapshotChunk { id, number, chunk } => {
+                let mut spool = self.spool.lock().await;
+                let spool = spool.as_mut().filter(|(of, _)| *of == id);
+                let (_, spool) = spool.ok_or("a chunk of a snapshot that did not begin")?;
+                transport::encode(&spool.take(number, &chunk).map_err(|e| said(&e))?)
+            }
+            Consensus::SnapshotEnd { vote, meta, pairs } => {
+                let id = (vote, meta.last_log_id);
+                let spool = self.spool.lock().await.take_if(|(of, _)| *of == id);
+                let (_, spool) = spool.ok_or("the end of a snapshot that did not begin")?;
+                let snapshot = spool.end(pairs).map_err(|e| said(&e))?;
+                tracing::info!(pairs, upto = ?meta.last_log_id.map(|id| id.index), "installing a snapshot");
+                let (raft, snapshot) = (self.raft.clone(), RaftSnapshot { meta, snapshot });
+                let install = async move {
+                    raft.install_full_snapshot(vote, snapshot).await.map_err(|e| e.to_string())
+                };
+                *self.installation.lock().await = Some(Installation::begin(id, install));
+                transport::encode(&())
+            }
+            Consensus::SnapshotPlaced(id) => {
+                let placed = Installation::placed(self.installation.lock().await.as_ref(), id);
+                transport::encode(&placed.await)
+            }
         })
     }
 
@@ -246,3 +262,56 @@ impl Service {
 
 /// Shared with what runs on the thread of consensus.
 pub(crate) type SharedService = Arc<Service>;
+
+#[cfg(test)]
+mod tests {
+    use namespace::Stamp;
+    use store::{MemoryStore, Store};
+
+    use super::*;
+    use crate::install::SnapshotId;
+    use crate::replica::{Replica, ReplicaConfig};
+    use crate::snapshot::Chunks;
+    use crate::types::{LogId, SnapshotMeta, Vote};
+
+    /// A snapshot by the leader of that term.
+    fn of(term: u64) -> SnapshotId {
+        let vote = Vote::new_committed(term, 7);
+        (vote, Some(LogId::new(vote.leader_id, 50)))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn chunks_of_two_leaders_snapshots_are_not_mixed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
+        let open = move || Replica::open(config, store, Stamp::default(), Arc::new(()), Arc::new(()));
+        let replica = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+        let id = replica.standing().id;
+        let say = async |message: Consensus| {
+            replica.serve(&transport::encode(&Request::Consensus(id, message))).await
+        };
+        let filled = MemoryStore::new();
+        let mut one = |edit: &mut dyn store::Edit| edit.put(b"key", b"value");
+        filled.batch(store::Durability::Deferred, &mut one).unwrap();
+        let chunk = Chunks::new(filled.snapshot().unwrap().into()).next_chunk().unwrap().unwrap();
+        let chunk = |id| Consensus::SnapshotChunk { id, number: 0, chunk: Bytes::from(chunk.clone()) };
+        let end = |(vote, last_log_id): SnapshotId| {
+            let meta = SnapshotMeta { last_log_id, ..SnapshotMeta::default() };
+            Consensus::SnapshotEnd { vote, meta, pairs: 1 }
+        };
+
+        say(Consensus::SnapshotBegin(of(3))).await.unwrap();
+        say(Consensus::SnapshotBegin(of(4))).await.unwrap();
+        assert!(say(chunk(of(3))).await.is_err(), "it is not what began last");
+        assert!(say(Consensus::SnapshotBegin(of(3))).await.is_err(), "its leader is not the last");
+        assert!(say(end(of(3))).await.is_err());
+        say(chunk(of(4))).await.unwrap();
+        assert!(say(end(of(3))).await.is_err());
+        assert_eq!(spools(dir.path()), 1, "what was replaced takes no room");
+    }
+
+    fn spools(dir: &std::path::Path) -> usize {
+        let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(crate::snapshot::SPOOL)).count()
+    }
+}

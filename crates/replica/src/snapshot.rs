@@ -22,7 +22,7 @@ const PAIR_BYTES_MAX: usize = 1 << 20;
 /// A chunk with the largest pair at its end.
 pub(crate) const CHUNK_BYTES_MAX: usize = CHUNK_BYTES + 8 + PAIR_BYTES_MAX;
 /// Begins the names of what is on its way in.
-const SPOOL: &str = "snapshot.spool";
+pub(crate) const SPOOL: &str = "snapshot.spool";
 /// Tells them apart: one may be put in place while the next begins.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
@@ -34,10 +34,18 @@ pub enum Snapshot {
     Received(Received),
 }
 
-/// The file that a snapshot came in.
+/// The file that a snapshot comes in: gone with this, whatever became of it.
 pub struct Received {
     files: Arc<dyn Files>,
     path: PathBuf,
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if let Err(error) = self.files.remove(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "a snapshot that came in is not removed");
+        }
+    }
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -54,20 +62,19 @@ impl Snapshot {
     pub(crate) fn install(self, store: &dyn Store, own: Option<(Vec<u8>, Vec<u8>)>) -> io::Result<()> {
         let own_key = own.as_ref().map(|(key, _)| key.clone());
         let others = move |pair: &Pair| !pair.as_ref().is_ok_and(|(key, _)| Some(key) == own_key.as_ref());
-        match self {
+        match &self {
             Snapshot::Taken(view) => {
-                let mut chunks = Chunks::new(view);
+                let mut chunks = Chunks::new(Arc::clone(view));
                 let pairs = std::iter::from_fn(|| chunks.next_chunk().transpose()).flat_map(spread);
                 let mut pairs = pairs.filter(others).chain(own.map(Ok));
                 store.replace(&mut pairs).map_err(io::Error::other)
             }
             Snapshot::Received(Received { files, path }) => {
-                let spool = files.open(&path, Opened::Read)?;
+                let spool = files.open(path, Opened::Read)?;
                 let mut at = 0;
                 let chunk = || read_chunk(&*spool, &mut at).map_err(unreadable).transpose();
                 let mut pairs = std::iter::from_fn(chunk).flat_map(spread).filter(others).chain(own.map(Ok));
-                store.replace(&mut pairs).map_err(io::Error::other)?;
-                files.remove(&path)
+                store.replace(&mut pairs).map_err(io::Error::other)
             }
         }
     }
@@ -301,16 +308,20 @@ mod tests {
         assert!(spool.take(1, &first).is_err(), "a gap");
         assert!(spool.take(0, &first[..first.len() - 1]).is_err());
         spool.take(0, &first).unwrap();
-        let cut_short = spool.end(3000).err().unwrap();
-        assert!(cut_short.to_string().contains("cut short"), "{cut_short}");
-
+        let files_there = || std::fs::read_dir(dir.path()).unwrap().count();
         let path = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
+        let cut_short = spool.end(3000).err().unwrap();
+        assert!(cut_short.to_string().contains("cut short"), "{cut_short}");
+        assert_eq!(files_there(), 0, "it takes no room any more");
+
         bytes[20_000] ^= 1;
         std::fs::write(&path, bytes).unwrap();
         assert!(Snapshot::Received(Received { files: files(), path }).install(&to, None).is_err());
         assert_eq!(contents(&to), contents(&filled(1)));
+        assert_eq!(files_there(), 0);
+        std::fs::write(dir.path().join(format!("{SPOOL}.0")), "of a process that was killed").unwrap();
         remove_spools(&SystemFiles, dir.path()).unwrap();
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert_eq!(files_there(), 0);
     }
 }

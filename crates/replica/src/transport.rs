@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::install::SnapshotId;
 use crate::membership::MemberChange;
-use crate::types::{Change, Member, SnapshotMeta, Types, Vote};
+use crate::types::{Change, Member, NodeId, SnapshotMeta, Types, Vote};
 
 /// A call that has its answer later.
 pub type Carried = Pin<Box<dyn Future<Output = Result<Bytes, Unreachable>> + Send>>;
@@ -64,16 +64,17 @@ impl Transport for () {
     }
 }
 
-/// A call.
+/// What consensus says to one member.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Request {
+pub(crate) enum Consensus {
     Append(AppendEntriesRequest<Types>),
     Vote(VoteRequest<Types>),
     PreVote(VoteRequest<Types>),
     TransferLeader(TransferLeaderRequest<Types>),
     /// A snapshot begins, in place of what was sent of another.
-    SnapshotBegin,
+    SnapshotBegin(SnapshotId),
     SnapshotChunk {
+        id: SnapshotId,
         number: u64,
         chunk: Bytes,
     },
@@ -83,6 +84,16 @@ pub(crate) enum Request {
         meta: SnapshotMeta,
         pairs: u64,
     },
+    /// Is this snapshot in place?
+    SnapshotPlaced(SnapshotId),
+}
+
+/// A call.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// For the member with this id, and not for whoever has its address by now: one that has taken the place of a member
+    /// whose log was lost has nothing in it, and must not vote for what the other one had acknowledged.
+    Consensus(NodeId, Consensus),
     /// A command, for the leader.
     Propose(Change),
     /// Up to where must be applied what a read of this member may show? For the leader.
@@ -94,27 +105,19 @@ pub(crate) enum Request {
     /// Who wants to become a learner, and stay one. For the leader.
     JoinAsLearner(u64, Member),
     /// What people want changed. For the leader.
-    Change {
-        change: MemberChange,
-        force: bool,
-    },
+    Change { change: MemberChange, force: bool },
     /// The one that is told this belongs no longer, if it has this id.
     Removed(u64),
     /// Does this member belong no longer, whose last word about members has this index?
-    WasRemoved {
-        id: u64,
-        at: u64,
-    },
+    WasRemoved { id: u64, at: u64 },
     /// Which member is this?
     Who,
-    /// Is this snapshot in place?
-    SnapshotPlaced(SnapshotId),
     /// Has the member that is told this room for more?
     HasRoom,
 }
 
 /// The version of these messages; a member that speaks another is told so.
-pub(crate) const VERSION: u8 = 3;
+pub(crate) const VERSION: u8 = 4;
 
 /// As it goes over the network: the version, then postcard.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {

@@ -162,11 +162,14 @@ impl Disk {
     }
 }
 
-/// Gives up all segments, and makes the one that follows `last`.
+/// Removes all segments, and makes the one that follows `last`. None becomes the spare: what it holds may have later indices,
+/// and could be taken for records that come after a damaged one.
 fn begin_anew(place: &Place, all: Vec<Segment>, last: LogId) -> Result<(Segment, Tail), LogError> {
+    let Place { files, dir, .. } = place;
     for segment in all {
-        segments::give_up(place, &segment)?;
+        files.remove(&segment.path).map_err(failed("remove", &segment.path))?;
     }
+    files.sync_dir(dir).map_err(failed("sync", dir))?;
     segments::create(place, last.index + 1, Some(last), place.segment_bytes)
 }
 
@@ -466,5 +469,21 @@ mod tests {
             drop(disk);
             assert_eq!(found(dir.path()).unwrap().1, ids(2, 42..44), "it is done once");
         }
+    }
+
+    #[test]
+    fn a_log_that_begins_anew_writes_into_nothing_that_has_later_records() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.append(&entries(1, 0..150)).unwrap();
+        disk.begin_after(id(2, 100)).unwrap();
+        drop(disk);
+        assert!(!dir.path().join(SPARE).exists());
+        // Twice: what is behind the end of the one segment is looked at by each.
+        let (mut disk, all) = found(dir.path()).unwrap();
+        assert_eq!(all, []);
+        disk.append(&entries(2, 101..103)).unwrap();
+        drop(disk);
+        assert_eq!(found(dir.path()).unwrap().1, ids(2, 101..103));
     }
 }

@@ -197,6 +197,11 @@ impl Log {
             memory.shrink();
         })?;
         memory.vote = vote::read(&*place.files, dir)?;
+        if let Some(vote) = &memory.vote {
+            // One that was being written when the process was killed may be in the page cache only, or in one copy; this
+            // member goes on as if it were on disk.
+            vote::write(&*place.files, dir, vote)?;
+        }
         // A crash came between a snapshot and the log's purge: what is in the log is not needed, or was never committed.
         let installed = installed.filter(|at| at.index + 1 == applied);
         let after_snapshot = installed.filter(|_| other || disk.next() < applied);

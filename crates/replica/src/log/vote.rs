@@ -126,4 +126,18 @@ mod tests {
         file.write_at(&encode(&vote(4)), 0).unwrap();
         assert_eq!(read(&SystemFiles, dir.path()).unwrap(), Some(vote(4)));
     }
+
+    #[test]
+    fn a_vote_that_a_killed_process_was_writing_is_in_both_copies_before_anybody_acts_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let vote = |term| Vote { leader_id: LeaderId { term, node_id: 2 }, committed: false };
+        write(&SystemFiles, dir.path(), &vote(3)).unwrap();
+        let path = dir.path().join(FILE);
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_at(&encode(&vote(4)), COPIES_AT[0]).unwrap();
+        crate::log::Log::open(&crate::work::Ground::default(), dir.path(), crate::log::Held::default())
+            .unwrap();
+        file.write_at(&encode(&vote(5))[..20], COPIES_AT[0]).unwrap();
+        assert_eq!(read(&SystemFiles, dir.path()).unwrap(), Some(vote(4)), "the next one is torn");
+    }
 }

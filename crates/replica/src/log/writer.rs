@@ -55,7 +55,8 @@ impl Writer {
             Job::Append(entries, callback) => {
                 let mut batch = Batch { entries, callbacks: vec![callback] };
                 waiting = batch.gather(more);
-                let outcome = outcome.and_then(|()| self.append(&batch.entries));
+                let outcome =
+                    outcome.and_then(|()| parts(&batch.entries).try_for_each(|part| self.append(part)));
                 call_back(batch.callbacks, &outcome);
                 outcome
             }
@@ -105,6 +106,23 @@ impl Writer {
         memory.written = entries.last().map(|entry| entry.log_id.index + 1).unwrap_or(memory.written);
         Ok(())
     }
+}
+
+/// `entries` in writes that are not too long: one append of consensus may have thousands. What is behind a damaged record is
+/// found only if it is not too far behind it, and says that the record was on disk only if it was written later.
+fn parts(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
+    let mut rest = entries;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = rest.iter().take_while(|entry| {
+            let before = bytes;
+            bytes += super::data_bytes(entry);
+            before < BATCH_BYTES_MAX
+        });
+        let (part, later) = rest.split_at(fits.count().min(BATCH_MAX));
+        rest = later;
+        Some(part).filter(|part| !part.is_empty())
+    })
 }
 
 /// Tells who asked for one write that it was made. To consensus they are marks of how far the log is on disk, of which the
@@ -202,4 +220,38 @@ fn as_a_task(mut writer: Writer, pace: Pace) -> (Jobs, Running) {
         }
     });
     (Jobs::Task(ask), Running::Task(task))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use namespace::{Command, InodeId, Proposal, Stamp};
+
+    use super::*;
+    use crate::types::{Change, LeaderId, Payload};
+
+    fn entry(index: u64, name_bytes: usize) -> Entry {
+        let (dir, to) = (InodeId::ROOT, vec![b'n'; name_bytes]);
+        let command = Command::Rename { from_dir: dir, from: vec![], to_dir: dir, to };
+        let change = Change(Arc::new(Proposal { stamp: Stamp::default(), origin: None, command }));
+        let log_id = LogId { leader_id: LeaderId { term: 1, node_id: 1 }, index };
+        Entry { log_id, payload: Payload::Normal(change) }
+    }
+
+    #[test]
+    fn what_consensus_appends_at_once_is_written_in_parts_that_are_not_too_long() {
+        let all: Vec<Entry> = (0..200).map(|index| entry(index, 64 << 10)).collect();
+        let lengths: Vec<usize> = parts(&all).map(<[Entry]>::len).collect();
+        assert_eq!(lengths.iter().sum::<usize>(), 200);
+        assert!(
+            lengths.len() > 2 && lengths.iter().all(|len| len * (64 << 10) <= BATCH_BYTES_MAX + (64 << 10))
+        );
+        let small: Vec<Entry> = (0..3000).map(|index| entry(index, 1)).collect();
+        assert!(parts(&small).all(|part| part.len() <= BATCH_MAX));
+        assert_eq!(parts(&small).flatten().count(), 3000);
+        let one = [entry(0, 2 * BATCH_BYTES_MAX)];
+        assert_eq!(parts(&one).map(<[Entry]>::len).collect::<Vec<_>>(), [1]);
+        assert_eq!(parts(&[]).count(), 0);
+    }
 }

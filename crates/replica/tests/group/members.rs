@@ -225,3 +225,38 @@ async fn a_member_that_moves_is_sent_what_it_lacks_where_it_is_now() {
     assert!(reads(&replica, "after").await);
     made(&replica, "by it").await;
 }
+
+/// An election, several times over: for what must not happen.
+const ELECTIONS: Duration = Duration::from_secs(4);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_member_at_the_address_of_a_lost_one_neither_votes_nor_answers_for_it() {
+    let mut group = Group::of(3).await;
+    let leader = group.leader().await;
+    let (lost, behind) = (1 + leader % 3, 1 + (leader + 1) % 3);
+    group.cut(behind);
+    made(&group.member(leader), "acknowledged").await;
+    // Its log is lost, and with it one of the two that have this.
+    group.stop(lost, true).await;
+    let new = group.start_as(9, member(lost), false).await;
+    let goes_on = group.member(leader);
+    let why = tokio::time::timeout(ELECTIONS, goes_on.failed()).await;
+    assert!(why.is_err() && !goes_on.standing().living.contains(&lost), "{why:?}");
+    drop(goes_on);
+    group.stop(leader, false).await;
+    group.mend();
+    tokio::time::sleep(ELECTIONS).await;
+    assert!(!group.member(behind).leads(), "with whose vote?");
+
+    group.start(leader, false).await;
+    assert!(reads(&group.member(behind), "acknowledged").await);
+    new.remove_lost(&member(behind).address, lost, LIMIT).await.unwrap();
+    new.join(&member(behind).address, Member { name: "mds9".into(), ..member(lost) }, Part::Voter, LIMIT)
+        .await
+        .unwrap();
+    new.ready().await.unwrap();
+    assert!(reads(&new, "acknowledged").await);
+    let mut expected = [leader, behind, 9];
+    expected.sort_unstable();
+    assert_eq!(votes(&new), expected);
+}
