@@ -49,12 +49,16 @@ struct Text {
     kind: String,
     cluster: String,
     id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name_space: Option<String>,
 }
 
 /// What the file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub id: u64,
+    /// Of a target: whose objects it has, once that is known.
+    pub name_space: Option<u64>,
 }
 
 /// Takes the lock file, for as long as the file stays open. None: another process has it.
@@ -79,12 +83,29 @@ pub(crate) fn read_or_create(
         Ok(text) => read(path, &text, kind, &cluster),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             let id = entropy.u64();
-            let text = Text { format: FORMAT, kind: kind.into(), cluster, id: hex(&id.to_be_bytes()) };
-            write(path, &text).map_err(|e| IdentityError::Io(path.into(), e))?;
-            Ok(Identity { id })
+            let identity = Identity { id, name_space: None };
+            put(path, kind, cluster, identity)?;
+            Ok(identity)
         }
         Err(e) => Err(IdentityError::Io(path.into(), e)),
     }
+}
+
+/// Puts `identity` in the place of what is in `path`, durably.
+pub(crate) fn replace(
+    path: &Path,
+    kind: &'static str,
+    cluster: [u8; 16],
+    identity: Identity,
+) -> Result<(), IdentityError> {
+    put(path, kind, hex(&cluster), identity)
+}
+
+fn put(path: &Path, kind: &'static str, cluster: String, identity: Identity) -> Result<(), IdentityError> {
+    let number = |number: u64| hex(&number.to_be_bytes());
+    let (id, name_space) = (number(identity.id), identity.name_space.map(number));
+    let text = Text { format: FORMAT, kind: kind.into(), cluster, id, name_space };
+    write(path, &text).map_err(|e| IdentityError::Io(path.into(), e))
 }
 
 fn read(path: &Path, text: &str, kind: &'static str, cluster: &str) -> Result<Identity, IdentityError> {
@@ -105,8 +126,12 @@ fn read(path: &Path, text: &str, kind: &'static str, cluster: &str) -> Result<Id
     if text.cluster != cluster {
         return Err(IdentityError::OtherCluster(path.into(), text.cluster, cluster.into()));
     }
-    let id = Some(&text.id).filter(|id| id.len() == 16).and_then(|id| u64::from_str_radix(id, 16).ok());
-    Ok(Identity { id: id.ok_or_else(|| malformed("`id` is not 16 hexadecimal digits".into()))? })
+    let number = |key: &str, digits: &str| {
+        let number = u64::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 16);
+        number.ok_or_else(|| malformed(format!("`{key}` is not 16 hexadecimal digits")))
+    };
+    let name_space = text.name_space.map(|digits| number("name_space", &digits)).transpose()?;
+    Ok(Identity { id: number("id", &text.id)?, name_space })
 }
 
 /// Written beside, synced, and renamed: there is never half a file of this name.

@@ -93,6 +93,10 @@ impl Targets {
     pub(crate) fn space(&self) -> Vec<TargetSpace> {
         self.all.iter().map(|t| space(t)).collect()
     }
+
+    fn belong_to(&self, name_space: u64) -> Result<(), TargetError> {
+        self.all.iter().try_for_each(|target| target.belong_to(name_space))
+    }
 }
 
 fn space(target: &Target) -> TargetSpace {
@@ -111,6 +115,7 @@ fn space(target: &Target) -> TargetSpace {
         objects: objects.count(),
         failed,
         reflinks: target.reflinks(),
+        name_space: target.name_space().unwrap_or(0),
     }
 }
 
@@ -169,6 +174,14 @@ impl DataServer {
     #[must_use]
     pub fn space(&self) -> Vec<TargetSpace> {
         self.targets.space()
+    }
+
+    /// Notes on each target whose objects it has, where that was not known: [`Target::belong_to`]. Blocks.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub fn belong_to(&self, name_space: u64) -> Result<(), TargetError> {
+        self.targets.belong_to(name_space)
     }
 
     /// What clients did here themselves: for the [`nfs::Server`] too.

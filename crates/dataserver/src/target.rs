@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use host::Entropy;
 use rustix::fs::{Mode, OFlags};
@@ -25,6 +25,7 @@ use crate::objects::{ObjectError, Objects};
 pub const OPEN_FILES_MAX: usize = 512;
 
 const IDENTITY_FILE: &str = "target.toml";
+const KIND: &str = "storage target";
 const LOCK_FILE: &str = "lock";
 const OBJECTS_DIR: &str = "objects";
 
@@ -64,7 +65,9 @@ pub enum TargetError {
 
 /// A storage target, open.
 pub struct Target {
+    identity: Mutex<Identity>,
     id: u64,
+    cluster: [u8; 16],
     path: PathBuf,
     file_system: u64,
     reflinks: bool,
@@ -109,7 +112,8 @@ impl Target {
             make_directories(&root).map_err(io("create directories", &root))?;
         }
         let file = dir.join(IDENTITY_FILE);
-        let Identity { id, .. } = identity::read_or_create(&file, "storage target", cluster, entropy)?;
+        let identity = identity::read_or_create(&file, KIND, cluster, entropy)?;
+        let id = identity.id;
         // What an earlier process wrote and did not sync is in the page cache, directory entries included. Nobody
         // remembers any more which files those are, so all of it is made durable now.
         let handle = File::open(dir).map_err(io("open", dir))?;
@@ -120,13 +124,34 @@ impl Target {
         let device = handle.metadata().map_err(io("look at", dir))?.dev();
         let file_system = file_system(device).unwrap_or(id);
         let reflinks = reflinks(dir);
-        Ok(Arc::new(Self { id, path: dir.into(), file_system, reflinks, objects, _lock: lock }))
+        let (identity, path) = (Mutex::new(identity), dir.into());
+        Ok(Arc::new(Self { identity, id, cluster, path, file_system, reflinks, objects, _lock: lock }))
     }
 
     /// Its id, in every handle of its objects.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Whose objects it has; none: nobody's yet.
+    #[must_use]
+    pub fn name_space(&self) -> Option<u64> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner).name_space
+    }
+
+    /// Notes, durably, whose objects it has from now on; the first that is told stays. Blocks.
+    ///
+    /// # Errors
+    /// [`TargetError::Identity`] when it cannot be written.
+    pub fn belong_to(&self, name_space: u64) -> Result<(), TargetError> {
+        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        if identity.name_space.is_none() {
+            let new = Identity { name_space: Some(name_space), ..*identity };
+            identity::replace(&self.path.join(IDENTITY_FILE), KIND, self.cluster, new)?;
+            *identity = new;
+        }
+        Ok(())
     }
 
     /// Its directory.

@@ -232,8 +232,16 @@ fn write_identity(dir: &Path, identity: &Identity) -> io::Result<()> {
 
 /// What a first start that was cut short may leave, and nothing else.
 fn check_empty(dir: &Path) -> Result<(), DataDirError> {
-    const LEFT_OVER: [&str; 7] =
-        [LOCK_FILE, IDENTITY_NEW, "lost+found", "secret", "secret.new", "log", "namespace.redb"];
+    const LEFT_OVER: [&str; 8] = [
+        LOCK_FILE,
+        IDENTITY_NEW,
+        "lost+found",
+        "secret",
+        "secret.new",
+        "secret.founded",
+        "log",
+        "namespace.redb",
+    ];
     for entry in std::fs::read_dir(dir).map_err(io_error("read", dir))? {
         let name = entry.map_err(io_error("read", dir))?.file_name().to_string_lossy().into_owned();
         let stem = name.strip_suffix(".new").unwrap_or(&name);

@@ -129,6 +129,9 @@ async fn register(
         peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
     match answer {
         Ok(Ok(done)) => {
+            let told = Arc::clone(server);
+            let noted = tokio::task::spawn_blocking(move || told.belong_to(done.name_space)).await;
+            noted.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
             metaservers.learn(done.map_version, &done.metaservers);
             Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
         }
@@ -139,6 +142,11 @@ async fn register(
         Ok(Err(wire::cluster::Status::Invalid)) => {
             Err("another data server that lives has a target of ours; the metaserver's log names it".into())
         }
+        Ok(Err(wire::cluster::Status::OtherNameSpace)) => Err(
+            "it keeps another name space than the one whose files are here: bring back that metaserver's data directory, restore \
+             a backup of it, or have it join the metaservers that still have it; nothing here is touched"
+                .into(),
+        ),
         Ok(Err(status)) => Err(format!("the metaserver answers {status:?}")),
         Err(error) => Err(error.to_string()),
     }

@@ -17,6 +17,7 @@ mod config;
 mod data_dir;
 mod ds;
 mod failure;
+mod founded;
 mod heartbeat;
 mod init;
 mod knock;

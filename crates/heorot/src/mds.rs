@@ -21,6 +21,7 @@ use crate::cli::ConfigArgs;
 use crate::config::mds::{GroupConfig, MdsConfig};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
+use crate::founded;
 use crate::secret::Secret;
 use crate::signals::{Hangups, Signals};
 use crate::supervisor::say_ready;
@@ -231,7 +232,7 @@ impl RunningMds {
 fn removed(dir: &Path) -> Failure {
     Failure::new(format!(
         "this metaserver was removed from its group (heorot node remove); to have it join again, as a new one, start it with \
-         an empty directory in place of {}",
+         an empty directory in place of {}, and another metaserver as `join`",
         dir.display()
     ))
 }
@@ -352,6 +353,8 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
             "made a new cluster with its secret in {file}: every data server needs a copy of that file"
         );
     }
+    let joins = config.group.as_ref().is_some_and(|group| group.join.is_some());
+    founded::check(&config.secret_file, &secret, &dir, joins)?;
     let settings = MdsSettings {
         listen: config.listen,
         listen_setting: "`listen`",
@@ -373,6 +376,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
         () = &mut stop => return Ok(()),
     };
     let admin = AdminServer::start(config.admin, "`admin`", Admin::new(Some(&running), &[])).await?;
+    founded::note(&config.secret_file, &secret);
     tracing::info!(address = %running.address(), "ready");
     if args.part.is_some() {
         say_ready();

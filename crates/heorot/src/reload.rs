@@ -40,7 +40,7 @@ pub(crate) async fn metaserver(
                 ("clean_interval_seconds", new.clean_every != started.clean_every),
                 ("reserve", new.reserve_bytes != started.reserve_bytes),
                 ("service_addresses", new.service_addresses != started.service_addresses),
-                ("name, consensus or join", new.group != started.group),
+                ("name, consensus, join, learner or read_leases", new.group != started.group),
                 ("metadata_memory", new.metadata_memory_bytes != started.metadata_memory_bytes),
             ]);
             logging::set(&new.log);

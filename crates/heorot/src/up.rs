@@ -22,6 +22,7 @@ use crate::config::mds::{
 use crate::data_dir::DataDir;
 use crate::ds::{DsSettings, RunningDs};
 use crate::failure::Failure;
+use crate::founded;
 use crate::mds::{self, MdsSettings, RunningMds};
 use crate::secret::Secret;
 use crate::signals::Signals;
@@ -59,6 +60,7 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
         running.push(start_ds(index, listen, dir.path(), &secret).await?);
     }
     dir.claim(&secret.cluster(), Some(count))?;
+    founded::note(&dir.path().join("secret"), &secret);
     let servers: Vec<_> = running.iter().collect();
     let admin =
         AdminServer::start(Some(args.admin), "--admin", Admin::new(Some(&running_mds), &servers)).await?;
@@ -139,7 +141,9 @@ async fn start_mds(
         service_addresses: vec![],
         config_file: None,
     };
-    RunningMds::start(settings, DataDir::open(&dir.join("mds"), mds::KIND)?, secret).await
+    let (secret_file, mds) = (dir.join("secret"), DataDir::open(&dir.join("mds"), mds::KIND)?);
+    founded::check(&secret_file, secret, &mds, false)?;
+    RunningMds::start(settings, mds, secret).await
 }
 
 async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> Result<RunningDs, Failure> {

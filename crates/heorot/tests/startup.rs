@@ -78,7 +78,8 @@ fn a_port_that_is_taken_is_named_and_nothing_is_lost() {
         );
     }
     let _taken = TcpListener::bind(SocketAddr::from((ip, ADMIN_PORT))).unwrap();
-    assert!(refusal(&up_args(dir.path(), ip, 2)).ends_with("with --admin"));
+    let line = refusal(&up_args(dir.path(), ip, 2));
+    assert!(line.ends_with("with --admin"), "{line}");
     drop(_taken);
     let mut server = up(dir.path(), ip, 2);
     server.ready();

@@ -87,6 +87,18 @@ impl Metaserver {
             );
             return Err(Status::Invalid);
         }
+        let view = self.view().map_err(|_| Status::Io)?;
+        let name_space = read::name_space(&*view).map_err(|_| Status::Io)?;
+        drop(view);
+        if let Some(target) = args.targets.iter().find(|t| ![0, name_space].contains(&t.name_space)) {
+            tracing::error!(
+                name = %server.name,
+                path = %String::from_utf8_lossy(&target.path),
+                "refused: this data server has files of another name space of this cluster; was this metaserver started with \
+                 an empty data directory, where its own should have been?"
+            );
+            return Err(Status::OtherNameSpace);
+        }
         if self.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
             return Err(Status::NotFound);
         }
@@ -103,6 +115,7 @@ impl Metaserver {
             .iter()
             .filter(|node| matches!(node.key, NodeKey::Metaserver(_)) && node.state != NodeState::Removed);
         Ok(register::ResOk {
+            name_space,
             heartbeat_ms: HEARTBEAT.as_millis() as u32,
             map_version: map.head.version,
             metaservers: match changed {

@@ -28,6 +28,18 @@ pub fn inode(view: &dyn View, inode: InodeId) -> Result<Option<Inode>, StoreErro
     get(view, &keys::inode(inode))
 }
 
+/// Random bits that tell this name space from any other one, also of the same cluster; never 0. A backup has the same.
+///
+/// # Errors
+/// [`StoreError`] when the store fails, or nothing was formatted yet.
+pub fn name_space(view: &dyn View) -> Result<u64, StoreError> {
+    let (root, counters) = (inode(view, InodeId::ROOT)?, get::<Counters>(view, &keys::counters())?);
+    let (Some(root), Some(counters)) = (root, counters) else {
+        return Err(StoreError { doing: "read which name space this is", cause: "there is none yet".into() });
+    };
+    Ok((u64::from(counters.client_prefix) << 32 | u64::from(root.generation)).max(1))
+}
+
 /// The data of a small file, without the hole at its end: empty when it has none, or has them elsewhere.
 ///
 /// # Errors

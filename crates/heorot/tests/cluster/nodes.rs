@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::servers::{Cluster, mount, until};
 
@@ -196,4 +197,30 @@ async fn a_client_of_one_metaserver_does_not_notice_that_the_others_are_restarte
     println!("{count} directories while leaders were restarted; the longest took {longest:?}");
     assert!(count >= 3, "{count} directories");
     assert!(longest < STALL_MAX, "{longest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_whose_data_server_has_objects_is_not_removed_by_half() {
+    let mut cluster = Cluster::start(3, 1);
+    // As `heorot join` names the two servers of one machine.
+    assert_eq!(cluster.data_servers[0].take().unwrap().stop().code(), Some(0));
+    let config = cluster.file("ds0.toml");
+    let text = std::fs::read_to_string(&config).unwrap().replace("name = \"ds0\"", "name = \"mds2\"");
+    std::fs::write(config, text).unwrap();
+    std::fs::remove_file(cluster.file("ds0.log")).unwrap();
+    cluster.start_data_server(0);
+    let client = mount(cluster.metaservers[0].0).await;
+    let file = client.create_path("f", Some(0o644)).await.unwrap();
+    nfs_rs::write_all(&*client, file.fh.clone(), 0, Bytes::from(vec![7; 200 << 10])).await.unwrap();
+    client.close(file.fh).await.unwrap();
+    client.umount().await.unwrap();
+    let both = || -> Vec<Value> {
+        let list = cluster.ask(0, &["node", "list", "--json"]).unwrap_or_default();
+        let list: Vec<Value> = serde_json::from_str(&list).unwrap_or_default();
+        list.into_iter().filter(|node| node["name"] == "mds2").collect()
+    };
+    until("its objects are counted", || both().iter().any(|node| node["objects"].as_u64() >= Some(1)));
+    let why = cluster.ask(0, &["node", "remove", "mds2"]).unwrap_err();
+    assert!(why.contains("has 1 object"), "{why}");
+    assert!(both().len() == 2 && both().iter().all(|node| node["state"] == "serving"), "{:?}", both());
 }

@@ -28,8 +28,8 @@ pub enum Error {
     NoInterface(String),
     /// None of the machine's networks contains the address.
     #[error(
-        "no interface of this machine has a network with {0} in it: give one an address of that network, name the \
-         interface in service_addresses, or leave {0} out"
+        "no interface of this machine has a network with {0} in it: give one an address of that network, or \
+         leave {0} out of service_addresses"
     )]
     NoNetwork(IpAddr),
     /// Another machine answers for it.

@@ -59,7 +59,9 @@ impl Metaserver {
             let gone = node.state == NodeState::Removed && change != NodeChange::Undrain;
             applies && !gone && (node.name == name || id_text(node.key) == name)
         };
-        let chosen: Vec<&NodeReport> = nodes.iter().filter(wanted).collect();
+        let mut chosen: Vec<&NodeReport> = nodes.iter().filter(wanted).collect();
+        // A machine's two servers may have one name. A data server with objects is not removed: then neither is the other.
+        chosen.sort_by_key(|node| matches!(node.key, NodeKey::Metaserver(_)));
         if chosen.is_empty() {
             return Err(AdminError::Invalid(format!(
                 "no server is called {name:?}; heorot node list shows them"
@@ -100,7 +102,7 @@ impl Metaserver {
                 ))
             }
             NodeChange::Undrain if node.state == NodeState::Removed => Err(AdminError::Invalid(format!(
-                "{name} was removed for good; start it with an empty directory to have it join again"
+                "{name} was removed for good; start it with an empty directory, and `join`, to have it join again"
             ))),
             NodeChange::Undrain => {
                 self.set_state(node.key, NodeState::Serving).await?;

@@ -77,6 +77,7 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         objects: 0,
         failed: false,
         reflinks: false,
+        name_space: 0,
     };
     let args = register::Args {
         server: 1,

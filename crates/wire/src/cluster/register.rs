@@ -31,6 +31,8 @@ xdr_struct! {
         pub map_version: u64,
         /// If that is another one than the caller has: where the metaservers are, each as text such as `10.0.0.1:2049`.
         pub metaservers: Vec<Bytes>,
+        /// Random bits of the name space, to be kept with each target: another one, of the same cluster, is not to clean there.
+        pub name_space: u64,
     }
 }
 

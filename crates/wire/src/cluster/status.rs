@@ -30,6 +30,8 @@ xdr_enum! {
         Delay = 10,
         /// The file system of the target cannot do this.
         NotSupported = 11,
+        /// A target has objects of another name space.
+        OtherNameSpace = 12,
     }
 }
 

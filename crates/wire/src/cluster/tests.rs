@@ -18,6 +18,7 @@ fn calls() -> Vec<Call> {
         objects: 7,
         failed: false,
         reflinks: true,
+        name_space: 0,
     };
     vec![
         Call::Null(null::Args {}),
@@ -43,6 +44,7 @@ fn replies() -> Vec<Reply> {
         Reply::Register(Ok(register::ResOk {
             heartbeat_ms: 1000,
             map_version: 7,
+            name_space: 7,
             metaservers: vec![Bytes::from_static(b"10.0.0.1:2049")],
         })),
         Reply::Register(Err(Status::Delay)),

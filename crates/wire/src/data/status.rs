@@ -24,6 +24,8 @@ xdr_struct! {
         pub failed: bool,
         /// Whether objects can share their data (reflink).
         pub reflinks: bool,
+        /// Whose objects it has: [`register::ResOk::name_space`](crate::cluster::register::ResOk::name_space); 0: nobody's yet.
+        pub name_space: u64,
     }
 
     /// No arguments.

@@ -57,6 +57,7 @@ fn replies() -> Vec<Reply> {
         objects: 7,
         failed: true,
         reflinks: true,
+        name_space: 0,
     };
     vec![
         Reply::Null(null::Res {}),
