@@ -343,7 +343,8 @@ fn an_agent_that_is_gone_ends_the_phase_and_later_ones_that_need_it() {
     assert!(outcomes == [true, false] || outcomes == [false, true], "{outcomes:?}");
     drop(team);
     let lines = agents.map(ended);
-    assert!(lines.iter().any(|line| line.contains("is gone: it closed the connection")), "{lines:?}");
+    // By the end of what it reads, or by what it writes.
+    assert!(lines.iter().any(|line| line.contains(" is gone: ")), "{lines:?}");
     assert!(lines.iter().any(|line| line.ends_with("ended the run: the coordinator gave up")), "{lines:?}");
 }
 
