@@ -287,7 +287,7 @@ impl Server {
     }
 }
 
-/// `HEOROT_BIN`, or the release build: a debug build is too slow to be timed by a kernel.
+/// `HEOROT_BIN`, or the release build.
 #[track_caller]
 pub fn binary() -> PathBuf {
     must(lab::heorot::program())

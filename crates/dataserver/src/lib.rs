@@ -9,6 +9,7 @@ mod copy;
 mod data_program;
 mod disk;
 mod identity;
+mod known_targets;
 mod list;
 mod object;
 mod objects;

@@ -15,6 +15,7 @@ use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
 use crate::identity;
+use crate::known_targets::KnownTargets;
 use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::pull::Others;
@@ -143,7 +144,7 @@ impl DataServer {
         let DataServerConfig { data_dir, targets, key, peer_key, name } = config;
         let cluster = peer_key.cluster;
         let (id, lock) = own_identity(&data_dir, cluster, &*entropy)?;
-        let targets = Arc::new(Targets { key, all: open_targets(&targets, cluster, &*entropy)? });
+        let targets = Arc::new(Targets { key, all: open_targets(&targets, &data_dir, cluster, &*entropy)? });
         let clients = Clients::new(id, clock, Arc::clone(&entropy));
         let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths));
         let others = Others::new(peer_key.clone(), Arc::clone(&entropy));
@@ -212,16 +213,22 @@ fn own_identity(dir: &Path, cluster: [u8; 16], entropy: &dyn Entropy) -> Result<
 
 fn open_targets(
     dirs: &[PathBuf],
+    data_dir: &Path,
     cluster: [u8; 16],
     entropy: &dyn Entropy,
 ) -> Result<Vec<Arc<Target>>, TargetError> {
     let mut all: Vec<Arc<Target>> = Vec::with_capacity(dirs.len());
+    let known = KnownTargets::read(data_dir)?;
     for dir in dirs {
+        if !Target::is_in(dir) {
+            known.check_new(dir)?;
+        }
         let target = Target::open_or_create(dir, cluster, entropy)?;
         if let Some(twin) = all.iter().find(|t| t.id() == target.id()) {
             return Err(TargetError::Twice(dir.clone(), twin.path().into()));
         }
         all.push(target);
     }
+    known.note(all.iter().map(|target| &**target))?;
     Ok(all)
 }

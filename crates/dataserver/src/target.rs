@@ -56,6 +56,19 @@ pub enum TargetError {
         /// What the kernel said.
         error: io::Error,
     },
+    /// There was one, and there is nothing now.
+    #[error(
+        "{path}: the storage target {id:016x} was here and is gone, and its data would be missing; bring it back (is its disk \
+         mounted?); to begin a new one in its place, remove its line from {note}"
+    )]
+    Gone {
+        /// Its directory.
+        path: PathBuf,
+        /// Its id.
+        id: u64,
+        /// The file that says so.
+        note: PathBuf,
+    },
     /// The same target twice.
     #[error(
         "{0}: has the same target id as {1}; a target can be served once, and a copy of one is not another"
@@ -76,6 +89,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// Whether there is one in `dir`, whatever its state.
+    #[must_use]
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(IDENTITY_FILE).exists()
+    }
+
     /// Opens the target in `dir`, and makes one if `dir` is empty or not there.
     ///
     /// # Errors
@@ -100,7 +119,7 @@ impl Target {
         entropy: &dyn Entropy,
     ) -> Result<Arc<Self>, TargetError> {
         std::fs::create_dir_all(dir).map_err(io("create", dir))?;
-        let is_target = dir.join(IDENTITY_FILE).exists();
+        let is_target = Self::is_in(dir);
         if !is_target {
             check_empty(dir)?;
         }

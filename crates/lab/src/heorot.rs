@@ -219,8 +219,7 @@ impl Heorot {
     }
 }
 
-/// `HEOROT_BIN`, or the release build beside this program or `beside`: a debug build is too slow to be measured, or
-/// timed by a kernel.
+/// `HEOROT_BIN`, or the release build beside this program or `beside`: that is what is measured.
 ///
 /// # Errors
 /// If it is not there.

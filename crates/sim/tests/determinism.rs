@@ -2,8 +2,7 @@
 
 use sim::{Outcome, Scenario, run};
 
-/// A debug build takes thirty times as long.
-const SEEDS: u64 = if cfg!(debug_assertions) { 4 } else { 25 };
+const SEEDS: u64 = 25;
 
 #[test]
 fn the_same_seed_twice_is_the_same_to_the_last_message_and_another_is_not() {

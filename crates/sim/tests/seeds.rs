@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sim::{Scenario, run};
 
-/// As many as CI runs, which runs them in a release build; a debug build takes thirty times as long for each.
-const SEEDS_DEFAULT: u64 = if cfg!(debug_assertions) { 20 } else { 500 };
+/// As many as CI runs.
+const SEEDS_DEFAULT: u64 = 500;
 
 /// Seeds that found something once, and are run again with each change: docs/simulation.md says what it was.
 const FOUND: [u64; 10] = [12, 315, 335, 2773, 3068, 3123, 3871, 4359, 8938, 14_618];
@@ -19,10 +19,8 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn what_was_found_once_is_not_found_again() {
-    // A debug build takes thirty times as long for each: the newest will do.
-    let seeds = if cfg!(debug_assertions) { &FOUND[FOUND.len() - 3..] } else { &FOUND };
-    for seed in seeds {
-        let outcome = run(&Scenario::of(*seed));
+    for seed in FOUND {
+        let outcome = run(&Scenario::of(seed));
         assert!(outcome.findings.is_empty(), "HEOROT_SIM_SEED={seed}: {:#?}", outcome.findings);
     }
 }

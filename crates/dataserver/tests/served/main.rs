@@ -3,6 +3,7 @@
 mod client;
 mod data;
 mod ops;
+mod targets;
 
 use std::future::Future;
 use std::path::Path;

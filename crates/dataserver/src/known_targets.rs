@@ -1,0 +1,75 @@
+//! Which targets a data server has had, noted in its directory as `server.targets`: a line with the id and the path of each.
+//!
+//! An empty directory becomes a target. Where one was, and only its disk is not mounted, that would be a new target in its
+//! place: the data of the old one would be missing while all servers live, and new data would fill the disk below.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::target::{Target, TargetError};
+
+const FILE: &str = "server.targets";
+
+/// What the note says.
+pub(crate) struct KnownTargets {
+    file: PathBuf,
+    by_path: BTreeMap<PathBuf, u64>,
+}
+
+impl KnownTargets {
+    /// Reads the note in `dir`; what is not a line of ours in it is passed over.
+    pub(crate) fn read(dir: &Path) -> Result<Self, TargetError> {
+        let file = dir.join(FILE);
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(TargetError::Io { doing: "read", path: file, error }),
+        };
+        let line = |line: &str| {
+            let (id, path) = line.split_once(' ')?;
+            Some((PathBuf::from(path), u64::from_str_radix(id, 16).ok()?))
+        };
+        Ok(Self { by_path: text.lines().filter_map(line).collect(), file })
+    }
+
+    /// That no target was at `dir`: one may be made there.
+    ///
+    /// # Errors
+    /// [`TargetError::Gone`].
+    pub(crate) fn check_new(&self, dir: &Path) -> Result<(), TargetError> {
+        match self.by_path.get(dir) {
+            Some(id) => Err(TargetError::Gone { path: dir.into(), id: *id, note: self.file.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes, durably, that these are its targets, and no others.
+    pub(crate) fn note<'a>(self, targets: impl Iterator<Item = &'a Target>) -> Result<(), TargetError> {
+        let by_path: BTreeMap<PathBuf, u64> =
+            targets.map(|target| (target.path().to_owned(), target.id())).collect();
+        if by_path == self.by_path {
+            return Ok(());
+        }
+        self.write(&by_path).map_err(|error| TargetError::Io {
+            doing: "write",
+            path: self.file.clone(),
+            error,
+        })
+    }
+
+    fn write(&self, by_path: &BTreeMap<PathBuf, u64>) -> io::Result<()> {
+        let new = self.file.with_extension("targets.new");
+        let mut file = File::create(&new)?;
+        for (path, id) in by_path {
+            writeln!(file, "{id:016x} {}", path.display())?;
+        }
+        file.sync_all()?;
+        std::fs::rename(&new, &self.file)?;
+        match self.file.parent() {
+            Some(dir) => File::open(dir)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+}

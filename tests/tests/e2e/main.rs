@@ -1,0 +1,30 @@
+//! End to end: stories of real Linux clients and real `heorot` processes, a module for each kind.
+//!
+//! One program, so that stories that wait for a lease or a fail-over share the processors with others that work:
+//! `--test-threads` says how many at once. `cargo test` alone leaves it out, since it needs root and `make setup`;
+//! `cargo test -p tests --test e2e everyday::` runs a module.
+
+mod bench_names;
+mod bench_verify;
+mod big_directory;
+mod courtesy;
+mod crash_rounds;
+mod cut_off;
+mod delegations;
+mod everyday;
+mod exports;
+mod failover;
+mod follow;
+mod fsx;
+mod full_disk;
+mod lock_waiters;
+mod metaservers;
+mod pjdfstest;
+mod ranges;
+mod real_client;
+mod recall;
+mod reflink;
+mod rolling;
+mod stripe;
+mod two_clients;
+mod xattrs;
