@@ -1,8 +1,8 @@
 //! Who belongs to the group and who leads it, as people change it: at the leader, wherever it was asked for.
 //!
-//! A change goes through the log, in two steps (joint consensus): a majority of the voters before it and a majority of
-//! those after it must have it. So a change that leaves too few voters that live would never come to its end, nor anything
-//! after it; it is refused.
+//! A change goes through the log (`reconfiguration`): a majority of the voters before it and a majority of those after it
+//! must have it. So a change that leaves too few voters that live would never come to its end, nor anything after it; it is
+//! refused. Who is removed becomes a learner first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use openraft::type_config::async_runtime::WatchReceiver;
 use serde::{Deserialize, Serialize};
 
 use crate::consensus::ELECTION_AFTER;
+use crate::leadership::HEARING_TIME_MAX;
 use crate::service::{Refused, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId, Types};
@@ -23,18 +24,10 @@ pub const VOTERS_MAX: usize = 5;
 
 /// Who has answered since then lives.
 const SILENT_AFTER: Duration = ELECTION_AFTER.1;
-/// A leader that has just begun has heard of nobody yet.
-const HEARING_TIME_MAX: Duration = Duration::from_secs(2);
-/// Both steps of a change, with voters that live.
-const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);
 /// For a member that is to get all that the others have: a snapshot, perhaps.
 const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(600);
 /// One that was removed is told so; if that fails it finds out by asking.
 const TELL_TIME_MAX: Duration = Duration::from_secs(2);
-/// For a question to one that is to lead.
-const ANSWER_TIME_MAX: Duration = Duration::from_millis(500);
-/// Whoever stands for election wins it in this time, or does not.
-const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How a member takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,9 +61,9 @@ impl MemberChange {
     }
 }
 
-type Metrics = openraft::RaftMetrics<Types>;
+pub(crate) type Metrics = openraft::RaftMetrics<Types>;
 
-fn because(why: impl ToString) -> Refused {
+pub(crate) fn because(why: impl ToString) -> Refused {
     Refused::Because(why.to_string())
 }
 
@@ -104,23 +97,11 @@ fn can_agree(voters: &BTreeSet<NodeId>, living: &BTreeSet<NodeId>) -> Result<(),
     ))
 }
 
-/// The voters that can lead at once: they live, and who has the most of the log comes first.
-pub(crate) fn heirs(metrics: &Metrics) -> Vec<NodeId> {
-    let living = living(metrics);
-    let others = metrics.membership_config.voter_ids().filter(|id| *id != metrics.id && living.contains(id));
-    let has = |id: &NodeId| metrics.replication.as_ref()?.get(id)?.map(|at| at.index);
-    let mut heirs: Vec<NodeId> = others.collect();
-    heirs.sort_by_key(|id| (std::cmp::Reverse(has(id)), *id));
-    heirs
-}
-
 impl Service {
     /// Carries a change out, if this member leads.
     pub(crate) async fn change(&self, change: MemberChange, force: bool) -> Result<(), Refused> {
+        self.settle().await?;
         let metrics = self.metrics();
-        if !metrics.state.is_leader() {
-            return Err(Refused::Elsewhere(self.leader()));
-        }
         let id = change.member();
         let member = metrics.membership_config.get_node(&id).cloned();
         let member = member.ok_or_else(|| because(format!("no member has the id {id:016x}")))?;
@@ -147,7 +128,7 @@ impl Service {
                     return Err(because(format!("{} is the only one with a vote", member.name)));
                 }
                 if id == metrics.id {
-                    return Err(self.step_down().await);
+                    return Err(self.step_down(&self.turn().await).await);
                 }
                 voters.remove(&id);
                 change
@@ -158,25 +139,16 @@ impl Service {
         }
         tracing::info!(?change, name = %member.name, "members change");
         let ids = BTreeSet::from([id]);
-        let (change, retain) = match change {
-            MemberChange::Remove(_) if votes => (ChangeMembers::RemoveVoters(ids), false),
-            MemberChange::Remove(_) => (ChangeMembers::RemoveNodes(ids), false),
-            MemberChange::Demote(_) => (ChangeMembers::RemoveVoters(ids), true),
-            MemberChange::Promote(_) | MemberChange::Lead(_) => (ChangeMembers::AddVoterIds(ids), true),
+        let (MemberChange::Remove(_) | MemberChange::Demote(_)) = change else {
+            return self.reconfigure(ChangeMembers::AddVoterIds(ids)).await;
         };
-        let removed = matches!(change, ChangeMembers::RemoveVoters(_) if !retain)
-            || matches!(change, ChangeMembers::RemoveNodes(_));
         // Who belongs no longer must not believe that it is waited for.
-        let _paused = match change {
-            ChangeMembers::RemoveVoters(_) | ChangeMembers::RemoveNodes(_) => Some(self.grants.pause().await),
-            _ => None,
-        };
-        let changed =
-            tokio::time::timeout(CHANGE_TIME_MAX, self.raft.change_membership(change, retain)).await;
-        changed
-            .map_err(|_| because("it is not agreed on yet, and will be when enough voters can be reached"))?
-            .map_err(because)?;
-        if removed {
+        let _paused = self.grants.pause().await;
+        if votes {
+            self.reconfigure(ChangeMembers::RemoveVoters(ids.clone())).await?;
+        }
+        if matches!(change, MemberChange::Remove(_)) {
+            self.reconfigure(ChangeMembers::RemoveNodes(ids)).await?;
             self.tell_removed(id, member);
         }
         Ok(())
@@ -204,51 +176,6 @@ impl Service {
             true => Ok(()),
             false => Err(Refused::Elsewhere(self.leader())),
         }
-    }
-
-    /// Another one leads then, who can carry out what is about this one.
-    async fn step_down(&self) -> Refused {
-        match self.hand_over().await {
-            Ok(_) => Refused::Elsewhere(self.leader()),
-            Err(why) => because(why),
-        }
-    }
-
-    /// Has the voter lead that can best, and waits until it does.
-    pub(crate) async fn hand_over(&self) -> Result<NodeId, String> {
-        let some = |metrics: &Metrics| !metrics.state.is_leader() || !heirs(metrics).is_empty();
-        let _ = self.raft.wait(Some(HEARING_TIME_MAX)).metrics(some, "an heir").await;
-        let metrics = self.metrics();
-        for heir in heirs(&metrics) {
-            if self.answers(&metrics, heir).await {
-                self.transfer(heir).await?;
-                return Ok(heir);
-            }
-        }
-        Err("no other voter can be reached".into())
-    }
-
-    /// Who was heard of a moment ago may be dead by now: nobody would lead until an election.
-    async fn answers(&self, metrics: &Metrics, id: NodeId) -> bool {
-        let Some(member) = metrics.membership_config.get_node(&id) else { return false };
-        let body = transport::encode(&Request::WasRemoved { id: self.id, at: u64::MAX });
-        self.transport.call(member, Channel::Requests, body, ANSWER_TIME_MAX).await.is_ok()
-    }
-
-    async fn make_lead(&self, id: NodeId, member: &Member) -> Result<(), Refused> {
-        if !self.answers(&self.metrics(), id).await {
-            return Err(because(format!("{} cannot be reached", member.name)));
-        }
-        // Who takes over lacks nothing then, and is elected at once.
-        self.caught_up(id).await?;
-        self.transfer(id).await.map_err(because)
-    }
-
-    pub(crate) async fn transfer(&self, to: NodeId) -> Result<(), String> {
-        self.raft.trigger().transfer_leader(to).await.map_err(|e| e.to_string())?;
-        let leads = |metrics: &Metrics| metrics.current_leader == Some(to);
-        let led = self.raft.wait(Some(TRANSFER_TIME_MAX)).metrics(leads, "another one leads").await;
-        led.map(drop).map_err(|_| "it did not take over in time: the voters elect one".into())
     }
 
     /// Whether `id` belongs no longer, as far as this member can say, to one whose last word about members is `at`.

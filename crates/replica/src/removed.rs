@@ -31,21 +31,22 @@ pub(crate) async fn removed(
     let mut heard = told.subscribe();
     let asks = async {
         let mut last = None;
-        // Who joins is in no list of members yet.
-        let mut belonged = false;
+        // Who joins is in no list of members yet that all agreed on, and perhaps never will be in the one that its log has.
+        let mut belonged = None;
         loop {
             tokio::time::sleep(ASK_EVERY).await;
             let metrics = raft.metrics().borrow_watched().clone();
-            belonged |= metrics.membership_config.get_node(&id).is_some();
+            let agreed = &metrics.committed_membership_config;
+            let belongs = agreed.get_node(&id).is_some();
+            if belongs {
+                belonged = agreed.log_id().map(|log_id| log_id.index);
+            }
             let stands_still = last == metrics.last_log_index;
             last = metrics.last_log_index;
-            if !belonged || !stands_still || metrics.state.is_leader() {
-                continue;
-            }
-            if metrics.committed_membership_config.get_node(&id).is_none() {
+            let Some(at) = belonged.filter(|_| stands_still && !metrics.state.is_leader()) else { continue };
+            if !belongs {
                 return;
             }
-            let at = metrics.membership_config.log_id().map_or(0, |log_id| log_id.index);
             for (_, member) in metrics.membership_config.nodes().filter(|(other, _)| **other != id) {
                 let body = transport::encode(&Request::WasRemoved { id, at });
                 let answer = transport.call(member, Channel::Heartbeats, body, ANSWER_TIME_MAX).await;

@@ -67,6 +67,8 @@ pub struct Standing {
     pub leader: Option<NodeId>,
     /// All members; whether each is a voter.
     pub members: Vec<(NodeId, Member, bool)>,
+    /// Whether a change of members is on its way: nobody can say yet whether it will be.
+    pub changing: bool,
     /// The term, and the index after the last entry that is applied here.
     pub term: u64,
     /// See `term`.
@@ -302,6 +304,8 @@ impl Replica {
             id: self.id,
             leader: metrics.current_leader,
             members: membership.nodes().map(member).collect(),
+            changing: membership.get_joint_config().len() > 1
+                || metrics.committed_membership_config.log_id() != metrics.membership_config.log_id(),
             term: metrics.current_term,
             applied: *self.progress.get(),
         }

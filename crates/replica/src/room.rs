@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::membership::heirs;
+use crate::leadership::heirs;
 use crate::service::Service;
 use crate::space::Left;
 use crate::transport::{self, Channel, Request};
@@ -46,7 +46,11 @@ impl Service {
     async fn leave_to_who_has_room(&self) -> bool {
         match self.heir_with_room().await {
             Some(heir) => {
-                self.transfer(heir).await.inspect_err(|why| tracing::info!(%why, "it still leads")).is_ok()
+                let turn = self.turn().await;
+                self.transfer(&turn, heir)
+                    .await
+                    .inspect_err(|why| tracing::info!(%why, "it still leads"))
+                    .is_ok()
             }
             None => false,
         }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use host::Files;
 use namespace::Reply;
+use openraft::Raft;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ReadPolicy;
 use openraft::storage::Snapshot as RaftSnapshot;
-use openraft::{ChangeMembers, Raft};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
@@ -18,7 +18,7 @@ use crate::install::{Installation, SnapshotId};
 use crate::lease::{Grants, Lease};
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
-use crate::membership::{Part, VOTERS_MAX};
+use crate::membership::Part;
 use crate::snapshot::Spool;
 use crate::space::Space;
 use crate::transport::{self, Consensus, Request, Transport};
@@ -50,13 +50,16 @@ pub(crate) enum ReadAt {
 }
 
 /// Why members do not change as was asked.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 pub(crate) enum Refused {
     /// Somebody else leads.
+    #[error("another member leads")]
     Elsewhere(Option<Member>),
     /// What consensus says.
+    #[error("{0}")]
     Because(String),
     /// What somebody has to mend first: it is of no use to ask again.
+    #[error("{0}")]
     Never(String),
 }
 
@@ -77,6 +80,8 @@ pub(crate) struct Service {
     pub spool: Mutex<Option<(SnapshotId, Spool)>>,
     pub installation: Mutex<Option<Installation>>,
     pub observer: Arc<dyn Observer>,
+    /// Whoever changes who belongs, one at a time.
+    pub reconfiguring: Mutex<()>,
     /// Counts what came from a leader: entries and heartbeats.
     pub heard: Arc<AtomicU64>,
 }
@@ -203,60 +208,6 @@ impl Service {
     pub(crate) fn leader(&self) -> Option<Member> {
         let metrics = self.metrics();
         metrics.membership_config.membership().get_node(&metrics.current_leader?).cloned()
-    }
-
-    async fn asked_to_join(&self, id: NodeId, member: Member, part: Part) -> Result<(), Refused> {
-        match self.raft.is_leader() {
-            true => match self.clash(id, &member) {
-                Some(why) => Err(Refused::Never(why)),
-                None => self.join(id, member, part).await.map_err(Refused::Because),
-            },
-            false => Err(Refused::Elsewhere(self.leader())),
-        }
-    }
-
-    /// Why a member cannot be of this group as it is: another one has its name or its address.
-    pub(crate) fn clash(&self, id: NodeId, member: &Member) -> Option<String> {
-        let known = self.metrics().membership_config;
-        let others = known.membership().nodes().filter(|(other, _)| **other != id);
-        let clash = |other: &Member| match (other.address == member.address, other.name == member.name) {
-            (true, _) => Some("address"),
-            (false, true) => Some("name"),
-            (false, false) => None,
-        };
-        let (what, Member { name, address, .. }) =
-            others.filter_map(|(_, other)| Some((clash(other)?, other))).next()?;
-        Some(format!(
-            "the group has a member {name:?} at {address} already; choose another {what}, or remove that one first if it \
-             is gone for good"
-        ))
-    }
-
-    /// Takes a member in, or notes where one is that belongs already: first as a learner, then, if it is to be one and
-    /// there are not enough of them, as a voter, once it has what the others have.
-    pub(crate) async fn join(&self, id: NodeId, member: Member, part: Part) -> Result<(), String> {
-        let known = self.metrics().membership_config;
-        let votes = known.voter_ids().any(|voter| voter == id);
-        if votes || known.get_node(&id).is_some_and(|known| *known != member) {
-            let moved = ChangeMembers::SetNodes([(id, member.clone())].into());
-            self.raft.change_membership(moved, true).await.map_err(|e| e.to_string())?;
-        }
-        if votes {
-            return Ok(());
-        }
-        tracing::info!(id, name = %member.name, address = %member.address, ?part, "a member joins");
-        self.raft.add_learner(id, member, true).await.map_err(|e| e.to_string())?;
-        // It may be returned from before a snapshot has arrived there.
-        let caught_up = self.caught_up(id).await;
-        caught_up.map_err(|refused| match refused {
-            Refused::Elsewhere(_) => "the leader changes".to_owned(),
-            Refused::Because(why) | Refused::Never(why) => why,
-        })?;
-        if part == Part::Voter && self.raft.voter_ids().count() < VOTERS_MAX {
-            let voter = ChangeMembers::AddVoterIds([id].into());
-            self.raft.change_membership(voter, true).await.map_err(|e| e.to_string())?;
-        }
-        Ok(())
     }
 }
 

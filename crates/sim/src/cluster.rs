@@ -17,6 +17,7 @@ use crate::dice::Dice;
 use crate::faults::Faults;
 use crate::history::History;
 use crate::member::{Member, named};
+use crate::membership::Changes;
 use crate::net::{Arrival, CLIENTS, Net, Weather};
 use crate::oracles;
 use crate::shared::Shared;
@@ -104,7 +105,8 @@ impl Cluster {
         let net = Net::new(dice.fork());
         let shared = Arc::new(Shared::new(net, History::new(scenario.tells), scenario.bug, scenario.seed));
         let count = *dice.of(&[1, 3, 3, 3, 3, 3, 5]).unwrap_or(&3);
-        let members = (1..=count).map(|id| Member::new(id, &shared, dice.fork())).collect();
+        let count = count.max(shared.membership.members_min());
+        let members = (1..=count).map(|at| Member::new(at, count, &shared, dice.fork())).collect();
         let clients = Builder::new_current_thread().enable_time().start_paused(true).build();
         let clients = clients.expect("a runtime without threads and sockets");
         let client_count = dice.within(2..=4);
@@ -117,7 +119,7 @@ impl Cluster {
         let arrived = self.shared.net().arrived(now_ms);
         for arrival in arrived {
             let Arrival::Call { number, to, call } = arrival else { continue };
-            if let Some(member) = self.members.iter_mut().find(|member| member.id == to) {
+            if let Some(member) = self.members.iter_mut().find(|member| member.address == to) {
                 member.take(number, call);
             }
         }
@@ -132,7 +134,16 @@ impl Cluster {
                 self.shared.note(|| format!("member {}: the power goes", member.id));
                 member.kill(true);
                 member.starts_at_ms = now_ms + self.dice.within(50..=2000);
-                self.shared.net().reset(member.id);
+                self.shared.net().reset(member.address);
+            }
+            if member.was_removed() {
+                // Mostly its directory is emptied, as the program says; else it finds out again.
+                match self.dice.below(4) {
+                    0 => member.kill(false),
+                    _ => member.begin_anew(false),
+                }
+                member.starts_at_ms = now_ms + self.dice.within(50..=1000);
+                self.shared.net().reset(member.address);
             }
             if !member.runs() && now_ms >= member.starts_at_ms && member.starts_at_ms > 0 {
                 self.shared.note(|| format!("member {} starts", member.id));
@@ -156,7 +167,7 @@ impl Cluster {
     /// All members start, one after the other, and join; then clients begin.
     fn come_to_be(&mut self) -> Result<(), String> {
         for at in 0..self.members.len() {
-            let id = self.members[at].id;
+            let (id, address) = (self.members[at].id, self.members[at].address);
             self.members[at].start();
             if !self.until(JOIN_MS_MAX, |cluster| cluster.members[at].replica().is_some()) {
                 return Err(format!("member {id} does not begin"));
@@ -164,7 +175,7 @@ impl Cluster {
             if id > 1 {
                 self.members[at].spawn(move |replica| async move {
                     let limit = Duration::from_millis(JOIN_MS_MAX);
-                    let _ = replica.join(&named(1).address, named(id), Part::Voter, limit).await;
+                    let _ = replica.join(&named(1).address, named(address), Part::Voter, limit).await;
                 });
             }
             let is_voter = |cluster: &Self| {
@@ -184,10 +195,13 @@ impl Cluster {
     }
 
     fn plague(&mut self, faults_ms: u64, dice: &mut Dice) {
-        let mut faults = Faults::new(dice.fork(), self.client_count);
-        let end_ms = self.shared.now_ms() + faults_ms;
+        let calmer = self.shared.membership.calmer();
+        let mut faults = Faults::new(dice.fork(), self.client_count, calmer);
+        let mut changes = Changes::new(dice.fork());
+        let end_ms = self.shared.now_ms() + faults_ms * calmer;
         while self.shared.now_ms() < end_ms {
             faults.strike(&mut self.members, &self.shared);
+            changes.strike(&mut self.members, &self.shared);
             self.step();
         }
     }
@@ -210,6 +224,7 @@ impl Cluster {
         self.shared.end();
         let finished = |cluster: &Self| cluster.working.iter().all(JoinHandle::is_finished);
         if !self.until(RECOVERY_MS_MAX, finished) {
+            self.note_standings();
             return Err("clients still wait for an answer".into());
         }
         let level = |cluster: &Self| {
@@ -220,10 +235,15 @@ impl Cluster {
         if self.until(RECOVERY_MS_MAX, level) {
             return Ok(());
         }
-        let standings: Vec<_> =
-            self.members.iter().map(|m| m.replica().map(|replica| replica.standing())).collect();
-        self.shared.note(|| format!("members stay as they are: {standings:?}"));
+        self.note_standings();
         Err(format!("members do not become equal: they have applied {:?}", self.applied()))
+    }
+
+    fn note_standings(&self) {
+        for member in &self.members {
+            let standing = member.replica().map(|replica| replica.standing());
+            self.shared.note(|| format!("member {} stays as it is: {standing:?}", member.id));
+        }
     }
 
     /// The index after the last command that each member has applied; none: it does not run.

@@ -14,15 +14,16 @@ const CUT_MS_MAX: u64 = 1500;
 pub struct Faults {
     dice: Dice,
     clients: u64,
+    calmer: u64,
     next_ms: u64,
     mended_at_ms: u64,
 }
 
 impl Faults {
-    /// For so many clients.
+    /// For so many clients; with so many times the usual pauses.
     #[must_use]
-    pub fn new(dice: Dice, clients: u64) -> Self {
-        Self { dice, clients, next_ms: 0, mended_at_ms: u64::MAX }
+    pub fn new(dice: Dice, clients: u64, calmer: u64) -> Self {
+        Self { dice, clients, calmer, next_ms: 0, mended_at_ms: u64::MAX }
     }
 
     /// Does what is due now.
@@ -36,7 +37,7 @@ impl Faults {
         if now_ms < self.next_ms {
             return;
         }
-        self.next_ms = now_ms + self.dice.within(10..=BETWEEN_MS_MAX);
+        self.next_ms = now_ms + self.dice.within(10..=BETWEEN_MS_MAX * self.calmer);
         let at = self.dice.below(members.len());
         match self.dice.below(20) {
             0..3 => self.crash(&mut members[at], shared),
@@ -83,7 +84,7 @@ impl Faults {
         shared.note(|| format!("member {} crashes{}", member.id, if power { ", without power" } else { "" }));
         member.kill(power);
         member.starts_at_ms = shared.now_ms() + self.dice.within(1..=1500);
-        shared.net().reset(member.id);
+        shared.net().reset(member.address);
     }
 
     fn stop(&mut self, member: &mut Member, shared: &Shared) {
@@ -93,14 +94,14 @@ impl Faults {
         shared.note(|| format!("member {} is stopped", member.id));
         member.stop();
         member.starts_at_ms = shared.now_ms() + self.dice.within(1..=1000);
-        shared.net().reset(member.id);
+        shared.net().reset(member.address);
     }
 
     /// Of any shape.
     fn partition(&mut self, members: &[Member], shared: &Shared) {
         let all: Vec<u64> =
-            members.iter().map(|m| m.id).chain((0..self.clients).map(|n| CLIENTS + n)).collect();
-        let one = members[self.dice.below(members.len())].id;
+            members.iter().map(|m| m.address).chain((0..self.clients).map(|n| CLIENTS + n)).collect();
+        let one = members[self.dice.below(members.len())].address;
         let shape = self.dice.below(6);
         let (one_in_links, sides) = (self.dice.within(2..=5), self.dice.number());
         let cut = |from: u64, to: u64, dice: &mut Dice| match shape {

@@ -12,13 +12,14 @@ use bytes::Bytes;
 use host::Files;
 use namespace::{Proposal, Reply, Stamp, Time};
 use replica::{
-    Answered, Carried as Calling, Channel, Ground, LogKept, Member as Named, Observer, Pace, Replica,
+    Answered, Carried as Calling, Channel, Ground, LogKept, Member as Named, NodeId, Observer, Pace, Replica,
     ReplicaConfig, Transport, Unreachable,
 };
 use tokio::runtime::{Builder, Runtime};
 
 use crate::dice::Dice;
 use crate::disk::SimDisk;
+use crate::joining::Joining;
 use crate::net::{Address, Call, Carried};
 use crate::request::carry_out;
 use crate::shared::Shared;
@@ -33,13 +34,18 @@ fn log_sizes(is_short: bool) -> (u64, LogKept) {
     }
 }
 
+/// From the id of a machine's member to that of its next one.
+const NEXT_ID: NodeId = 1000;
+
 /// How long the disk takes, at least and at most, in microseconds.
 pub type DiskPace = Arc<Mutex<(u64, u64)>>;
 
 /// A machine.
 pub struct Member {
-    /// Who.
-    pub id: Address,
+    /// Where it is.
+    pub address: Address,
+    /// Which member it is: at first as its address, another one whenever it begins anew.
+    pub id: NodeId,
     /// Its disk.
     pub disk: SimDisk,
     /// Its store.
@@ -54,6 +60,12 @@ pub struct Member {
     pub missed_ms: u64,
     /// It is started again then, if it is down.
     pub starts_at_ms: u64,
+    /// How many machines there are.
+    machines: u64,
+    /// Whether it began anew, and so has to join.
+    joins: bool,
+    /// The member that it was, until the group goes on without that.
+    lost: Arc<Mutex<Option<NodeId>>>,
     shared: Arc<Shared>,
     dice: Dice,
     process: Option<Process>,
@@ -65,35 +77,46 @@ struct Process {
     replica: Arc<Mutex<Option<Replica>>>,
     /// An operator ends it.
     stopping: Arc<AtomicBool>,
+    /// It ended, since its member was removed.
+    removed: Arc<AtomicBool>,
+    /// It belongs, and serves clients.
+    joined: Arc<AtomicBool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A member as the others know it.
+/// The member of a machine as the others know it.
 #[must_use]
-pub fn named(id: Address) -> Named {
-    Named { name: format!("mds{id}"), address: id.to_string(), serves: String::new() }
+pub fn named(address: Address) -> Named {
+    Named { name: format!("mds{address}"), address: address.to_string(), serves: String::new() }
+}
+
+/// An empty disk, and a store on it.
+fn empty(id: NodeId, shared: &Arc<Shared>, dice: &mut Dice) -> (SimDisk, Arc<SimStore>) {
+    let bug = shared.bug;
+    let disk = SimDisk::new(dice.fork(), bug == Some(crate::Bug::NothingSynced));
+    let told = {
+        let shared = Arc::clone(shared);
+        Box::new(move |held: &crate::store::Pictured| {
+            let next = replica::applied_next(held).unwrap_or(0);
+            shared.history().holds(shared.now_ms(), id, next, held.sum());
+        })
+    };
+    let loses = (bug == Some(crate::Bug::MemberDiffers) && id == 2).then_some(5);
+    let store = Arc::new(SimStore::new(disk.clone(), dice.fork(), told, bug, loses));
+    (disk, store)
 }
 
 impl Member {
-    /// A machine that is switched off.
+    /// A machine that is switched off, one of so many.
     #[must_use]
-    pub fn new(id: Address, shared: &Arc<Shared>, mut dice: Dice) -> Self {
-        let bug = shared.bug;
-        let disk = SimDisk::new(dice.fork(), bug == Some(crate::Bug::NothingSynced));
-        let told = {
-            let shared = Arc::clone(shared);
-            Box::new(move |held: &crate::store::Pictured| {
-                let next = replica::applied_next(held).unwrap_or(0);
-                shared.history().holds(shared.now_ms(), id, next, held.sum());
-            })
-        };
-        let loses = (bug == Some(crate::Bug::MemberDiffers) && id == 2).then_some(5);
-        let store = Arc::new(SimStore::new(disk.clone(), dice.fork(), told, bug, loses));
+    pub fn new(address: Address, machines: u64, shared: &Arc<Shared>, mut dice: Dice) -> Self {
+        let (disk, store) = empty(address, shared, &mut dice);
         Self {
-            id,
+            address,
+            id: address,
             disk,
             store,
             pace: Arc::new(Mutex::new((50, 500))),
@@ -101,6 +124,9 @@ impl Member {
             held_until_ms: 0,
             missed_ms: 0,
             starts_at_ms: 0,
+            machines,
+            joins: false,
+            lost: Arc::default(),
             shared: Arc::clone(shared),
             dice,
             process: None,
@@ -131,7 +157,7 @@ impl Member {
             dir: PathBuf::from("/"),
             reserve_bytes: 0,
             id: self.id,
-            member: named(self.id),
+            member: named(self.address),
             founds: self.id == 1,
             read_leases: self.shared.leases,
         };
@@ -139,16 +165,28 @@ impl Member {
         let (segment_bytes, log_kept) = log_sizes(self.shared.short_logs);
         let ground = Ground { files, segment_bytes, log_kept, pace: Some(pace) };
         let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
-        let (id, stamp, its_slot) = (self.id, self.stamp(), Arc::clone(&slot));
+        let (id, from, stamp, its_slot) = (self.id, self.address, self.stamp(), Arc::clone(&slot));
         let stopping = Arc::new(AtomicBool::new(false));
         let is_stopping = Arc::clone(&stopping);
+        let removed = Arc::new(AtomicBool::new(false));
+        let is_removed = Arc::clone(&removed);
+        let joined = Arc::new(AtomicBool::new(!self.joins));
+        let joining = self.joins.then(|| self.joining(&joined));
         runtime.spawn(async move {
-            let wire = Arc::new(Wire { from: id, shared: Arc::clone(&shared) });
+            let wire = Arc::new(Wire { from, shared: Arc::clone(&shared) });
             let watcher = Arc::new(Watcher { id, shared: Arc::clone(&shared) });
             let why = match Replica::open_on(ground, config, store, stamp, wire, watcher).await {
                 Ok(replica) => {
                     *lock(&its_slot) = Some(replica.clone());
-                    replica.failed().await
+                    if let Some(joining) = joining {
+                        tokio::spawn(joining.run(replica.clone()));
+                    }
+                    let why = replica.failed().await;
+                    if replica.is_removed() {
+                        is_removed.store(true, Ordering::Relaxed);
+                        return shared.says_removed(id);
+                    }
+                    why
                 }
                 Err(why) => why.to_string(),
             };
@@ -156,7 +194,37 @@ impl Member {
                 shared.broken(format!("member {id}: {why}"));
             }
         });
-        self.process = Some(Process { runtime, replica: slot, stopping });
+        self.process = Some(Process { runtime, replica: slot, stopping, removed, joined });
+    }
+
+    fn joining(&mut self, done: &Arc<AtomicBool>) -> Joining {
+        Joining {
+            address: self.address,
+            id: self.id,
+            lost: Arc::clone(&self.lost),
+            machines: self.machines,
+            shared: Arc::clone(&self.shared),
+            dice: self.dice.fork(),
+            done: Arc::clone(done),
+        }
+    }
+
+    /// Whether its process ended since its member was removed.
+    #[must_use]
+    pub fn was_removed(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.removed.load(Ordering::Relaxed))
+    }
+
+    /// Switches it off, with an empty disk: it comes back as a new member. `is_lost`: the group does not know yet that the
+    /// old one is gone for good.
+    pub fn begin_anew(&mut self, is_lost: bool) {
+        self.kill(false);
+        if is_lost {
+            *lock(&self.lost) = Some(self.id);
+        }
+        self.id += NEXT_ID;
+        self.joins = true;
+        (self.disk, self.store) = empty(self.id, &self.shared, &mut self.dice);
     }
 
     /// Ends the process at once. `power`: and what the disk was not made to keep.
@@ -215,6 +283,11 @@ impl Member {
             let why = Unreachable::NotSent("connection refused".into());
             return self.shared.net().answer(number, Err(why));
         };
+        let has_joined = self.process.as_ref().is_some_and(|process| process.joined.load(Ordering::Relaxed));
+        if !has_joined && matches!(call, Call::Client(_)) {
+            let why = Unreachable::NotSent("connection refused".into());
+            return self.shared.net().answer(number, Err(why));
+        }
         let (shared, disk, stamp) = (Arc::clone(&self.shared), self.disk.clone(), self.stamp());
         self.spawn(move |_| async move {
             let outcome = match call {

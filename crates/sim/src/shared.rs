@@ -1,10 +1,14 @@
 //! What members, clients and faults have in common: the time, the network, and what is written down.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use replica::NodeId;
+
 use crate::bug::Bug;
 use crate::history::History;
+use crate::membership::Membership;
 use crate::net::Net;
 
 /// Of one cluster. All of it runs on one thread; the locks are for the compiler.
@@ -14,12 +18,15 @@ pub struct Shared {
     net: Mutex<Net>,
     history: Mutex<History>,
     broken: Mutex<Vec<String>>,
+    to_go: Mutex<BTreeSet<NodeId>>,
     /// What is wrong on purpose.
     pub bug: Option<Bug>,
     /// Whether members read by leases. Without, a member that is held up is a machine whose clock stands still meanwhile.
     pub leases: bool,
     /// Whether logs are short and clients busy, so that segments come and go, and members are sent snapshots.
     pub short_logs: bool,
+    /// What happens to the group.
+    pub membership: Membership,
 }
 
 impl Shared {
@@ -32,9 +39,11 @@ impl Shared {
             net: Mutex::new(net),
             history: Mutex::new(history),
             broken: Mutex::default(),
+            to_go: Mutex::default(),
             bug,
             leases: !seed.is_multiple_of(4),
             short_logs: seed % 7 == 4,
+            membership: Membership::of(seed),
         }
     }
 
@@ -71,6 +80,19 @@ impl Shared {
     /// Members that did.
     pub fn all_broken(&self) -> Vec<String> {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Somebody asked for the removal of this member.
+    pub fn is_to_go(&self, id: NodeId) {
+        self.to_go.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    }
+
+    /// A member says that it was removed.
+    pub fn says_removed(&self, id: NodeId) {
+        self.note(|| format!("member {id} was removed"));
+        if !self.to_go.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
+            self.broken(format!("member {id} stopped as one that was removed, and nobody asked for that"));
+        }
     }
 
     /// Clients finish what they are at, and begin nothing more.

@@ -140,7 +140,7 @@ impl Replica {
         while !known(&self.standing()) {
             self.check().map_err(|e| e.to_string())?;
             let outcome = if self.leads() {
-                self.service.join(self.id, member.clone(), part).await
+                self.service.join(self.id, member.clone(), part).await.map_err(|e| e.to_string())
             } else if let Some(leader) = self.leader() {
                 self.join(&leader.address, member.clone(), part, FORWARD_TIME_MAX).await
             } else {
@@ -182,7 +182,8 @@ impl Replica {
         }
         let deadline = tokio::time::Instant::now() + limit;
         while self.leads() {
-            match tokio::time::timeout_at(deadline, self.service.hand_over()).await {
+            let hand_over = async { self.service.hand_over(&self.service.turn().await).await };
+            match tokio::time::timeout_at(deadline, hand_over).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(why)) if tokio::time::Instant::now() >= deadline => {
                     tracing::warn!(%why, "leadership is not handed over");

@@ -15,6 +15,7 @@ use crate::lease::Grants;
 use crate::log::{Held, Log, LogError};
 use crate::machine::{Machine, Observer};
 use crate::own::OwnSession;
+use crate::reconfiguration::settle_changes;
 use crate::room::keep_room;
 use crate::service::Service;
 use crate::space::Space;
@@ -174,8 +175,10 @@ impl Opening {
             spool: Mutex::default(),
             installation: Mutex::default(),
             observer: self.observer,
+            reconfiguring: Mutex::default(),
             heard: self.heard,
         });
+        runtime.spawn(settle_changes(Arc::downgrade(&service)));
         if keeps_room {
             runtime.spawn(keep_room(Arc::downgrade(&service)));
         }

@@ -1,0 +1,84 @@
+//! A member is taken into the group, at the leader.
+
+use std::time::Duration;
+
+use openraft::ChangeMembers;
+
+use crate::membership::{Part, VOTERS_MAX, because};
+use crate::service::{Refused, Service};
+use crate::transport::{self, Channel, Request};
+use crate::types::{Member, NodeId};
+
+/// A member that lives answers at once which one it is.
+const WHO_TIME_MAX: Duration = Duration::from_millis(500);
+
+impl Service {
+    pub(crate) async fn asked_to_join(&self, id: NodeId, member: Member, part: Part) -> Result<(), Refused> {
+        if !self.raft.is_leader() {
+            return Err(Refused::Elsewhere(self.leader()));
+        }
+        self.make_way(id, &member).await?;
+        match self.clash(id, &member) {
+            Some(why) => Err(Refused::Never(why)),
+            None => self.join(id, member, part).await,
+        }
+    }
+
+    /// Removes a learner that is not where it was, since another member is there now: one that had not got its vote yet when
+    /// it lost its directory, say. Nobody ever waited for it.
+    async fn make_way(&self, id: NodeId, member: &Member) -> Result<(), Refused> {
+        let known = self.metrics().membership_config;
+        let mut learners = known.membership().learner_ids().filter(|other| *other != id);
+        let there =
+            |other: &NodeId| known.get_node(other).is_some_and(|known| known.address == member.address);
+        let Some(other) = learners.find(there) else { return Ok(()) };
+        let asked = transport::encode(&Request::Who);
+        let answer = self.transport.call(member, Channel::Requests, asked, WHO_TIME_MAX).await;
+        if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(id)) {
+            tracing::info!(id = other, address = %member.address, "a learner is gone: another member is where it was");
+            self.reconfigure(ChangeMembers::RemoveNodes([other].into())).await?;
+        }
+        Ok(())
+    }
+
+    /// Why a member cannot be of this group as it is: another one has its name or its address.
+    pub(crate) fn clash(&self, id: NodeId, member: &Member) -> Option<String> {
+        let known = self.metrics().membership_config;
+        let others = known.membership().nodes().filter(|(other, _)| **other != id);
+        let clash = |other: &Member| match (other.address == member.address, other.name == member.name) {
+            (true, _) => Some("address"),
+            (false, true) => Some("name"),
+            (false, false) => None,
+        };
+        let (what, Member { name, address, .. }) =
+            others.filter_map(|(_, other)| Some((clash(other)?, other))).next()?;
+        Some(format!(
+            "the group has a member {name:?} at {address} already; choose another {what}, or remove that one first if it \
+             is gone for good"
+        ))
+    }
+
+    /// Takes a member in, or notes where one is that belongs already: first as a learner, then, if it is to be one and
+    /// there are not enough of them, as a voter, once it has what the others have.
+    pub(crate) async fn join(&self, id: NodeId, member: Member, part: Part) -> Result<(), Refused> {
+        let known = self.metrics().membership_config;
+        let votes = known.voter_ids().any(|voter| voter == id);
+        if votes || known.get_node(&id).is_some_and(|known| *known != member) {
+            self.reconfigure(ChangeMembers::SetNodes([(id, member.clone())].into())).await?;
+        }
+        if votes {
+            return Ok(());
+        }
+        tracing::info!(id, name = %member.name, address = %member.address, ?part, "a member joins");
+        self.add_learner(id, member).await?;
+        // A snapshot may have to be sent first.
+        self.caught_up(id).await.map_err(|refused| match refused {
+            Refused::Elsewhere(_) => because("the leader changes"),
+            refused => refused,
+        })?;
+        if part == Part::Voter && self.raft.voter_ids().count() < VOTERS_MAX {
+            self.reconfigure(ChangeMembers::AddVoterIds([id].into())).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! A leader has another member lead.
+
+use std::time::Duration;
+
+use crate::membership::{Metrics, because, living};
+use crate::reconfiguration::Turn;
+use crate::service::{Refused, Service};
+use crate::transport::{self, Channel, Request};
+use crate::types::{Member, NodeId};
+
+/// A leader that has just begun has heard of nobody yet.
+pub(crate) const HEARING_TIME_MAX: Duration = Duration::from_secs(2);
+/// For a question to one that is to lead.
+const ANSWER_TIME_MAX: Duration = Duration::from_millis(500);
+/// Whoever stands for election wins it in this time, or does not.
+const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// The voters that can lead at once: they live, and who has the most of the log comes first.
+pub(crate) fn heirs(metrics: &Metrics) -> Vec<NodeId> {
+    let living = living(metrics);
+    // Not who is about to lose its vote.
+    let voters =
+        metrics.membership_config.membership().get_joint_config().last().into_iter().flatten().copied();
+    let others = voters.filter(|id| *id != metrics.id && living.contains(id));
+    let has = |id: &NodeId| metrics.replication.as_ref()?.get(id)?.map(|at| at.index);
+    let mut heirs: Vec<NodeId> = others.collect();
+    heirs.sort_by_key(|id| (std::cmp::Reverse(has(id)), *id));
+    heirs
+}
+
+impl Service {
+    /// Another one leads then, who can carry out what is about this one.
+    pub(crate) async fn step_down(&self, turn: &Turn<'_>) -> Refused {
+        match self.hand_over(turn).await {
+            Ok(_) => Refused::Elsewhere(self.leader()),
+            Err(why) => because(why),
+        }
+    }
+
+    /// Has the voter lead that can best, and waits until it does.
+    pub(crate) async fn hand_over(&self, turn: &Turn<'_>) -> Result<NodeId, String> {
+        let some = |metrics: &Metrics| !metrics.state.is_leader() || !heirs(metrics).is_empty();
+        let _ = self.raft.wait(Some(HEARING_TIME_MAX)).metrics(some, "an heir").await;
+        let metrics = self.metrics();
+        for heir in heirs(&metrics) {
+            if self.answers(&metrics, heir).await {
+                self.transfer(turn, heir).await?;
+                return Ok(heir);
+            }
+        }
+        Err("no other voter can be reached".into())
+    }
+
+    /// Who was heard of a moment ago may be dead by now: nobody would lead until an election.
+    async fn answers(&self, metrics: &Metrics, id: NodeId) -> bool {
+        let Some(member) = metrics.membership_config.get_node(&id) else { return false };
+        let body = transport::encode(&Request::WasRemoved { id: self.id, at: u64::MAX });
+        self.transport.call(member, Channel::Requests, body, ANSWER_TIME_MAX).await.is_ok()
+    }
+
+    pub(crate) async fn make_lead(&self, id: NodeId, member: &Member) -> Result<(), Refused> {
+        if !self.answers(&self.metrics(), id).await {
+            return Err(because(format!("{} cannot be reached", member.name)));
+        }
+        // Who takes over lacks nothing then, and is elected at once.
+        self.caught_up(id).await?;
+        self.transfer(&self.turn().await, id).await.map_err(because)
+    }
+
+    /// From here on this member orders nothing until another one leads, or it is elected anew: so `to` must have a vote, and
+    /// keep it meanwhile.
+    pub(crate) async fn transfer(&self, _turn: &Turn<'_>, to: NodeId) -> Result<(), String> {
+        if !heirs(&self.metrics()).contains(&to) {
+            return Err("it cannot lead now".into());
+        }
+        self.raft.trigger().transfer_leader(to).await.map_err(|e| e.to_string())?;
+        let leads = |metrics: &Metrics| metrics.current_leader == Some(to);
+        let led = self.raft.wait(Some(TRANSFER_TIME_MAX)).metrics(leads, "another one leads").await;
+        led.map(drop).map_err(|_| "it did not take over in time: the voters elect one".into())
+    }
+}

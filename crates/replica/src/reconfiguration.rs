@@ -1,0 +1,110 @@
+//! A change of who belongs is carried through the log: one at a time, and none begins where another was left half done.
+//!
+//! A change of voters takes two entries (joint consensus): first the majorities of both sets are needed, then that of the new
+//! one. A leader that dies between the two leaves the first behind. A change that began from there would take away who was to
+//! become a learner, and would be led by who belongs no longer; so whoever leads brings it to its end first, unless it belongs
+//! no longer itself: then another one leads.
+
+use std::collections::BTreeSet;
+use std::sync::Weak;
+use std::time::Duration;
+
+use openraft::ChangeMembers;
+use openraft::errors::{ClientWriteError, RaftError};
+use tokio::sync::MutexGuard;
+
+use crate::membership::because;
+use crate::service::{Refused, Service};
+use crate::types::{Member, NodeId, Types};
+
+/// Both steps of a change, with voters that live.
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How often a leader looks for a change that was left half done.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+type Outcome<T> = Result<T, RaftError<Types, ClientWriteError<Types>>>;
+
+/// As who asked for it can understand it.
+fn said<T>(outcome: Outcome<T>) -> Result<(), Refused> {
+    match outcome {
+        Ok(_) => Ok(()),
+        Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
+            Err(Refused::Elsewhere(to.leader_node))
+        }
+        Err(e) => Err(because(e)),
+    }
+}
+
+/// Leave to change who belongs or who leads, which one has at a time: who is about to lead must not lose its vote meanwhile.
+pub(crate) struct Turn<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, ()>);
+
+impl Service {
+    pub(crate) async fn turn(&self) -> Turn<'_> {
+        Turn(self.reconfiguring.lock().await)
+    }
+
+    /// Carries a change of who votes, or of where members are, to its end. Who loses its vote stays as a learner.
+    pub(crate) async fn reconfigure(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), Refused> {
+        let turn = self.turn().await;
+        self.settle_members(&turn).await?;
+        self.carry_through(change).await
+    }
+
+    /// Has a member be sent everything, if it is not already.
+    pub(crate) async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), Refused> {
+        let turn = self.turn().await;
+        self.settle_members(&turn).await?;
+        said(within_time(self.raft.add_learner(id, member, false)).await?)
+    }
+
+    async fn carry_through(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), Refused> {
+        said(within_time(self.raft.change_membership(change, true)).await?)
+    }
+
+    /// Brings what another leader left half done to its end: what people ask for is judged by who belongs then.
+    pub(crate) async fn settle(&self) -> Result<(), Refused> {
+        let turn = self.turn().await;
+        self.settle_members(&turn).await
+    }
+
+    async fn settle_members(&self, turn: &Turn<'_>) -> Result<(), Refused> {
+        let metrics = self.metrics();
+        if !metrics.state.is_leader() {
+            return Err(Refused::Elsewhere(self.leader()));
+        }
+        let steps = metrics.membership_config.membership().get_joint_config();
+        let [_, .., last] = steps.as_slice() else { return Ok(()) };
+        if !last.contains(&self.id) {
+            return Err(self.step_down(turn).await);
+        }
+        tracing::info!("a change of members that another leader began is brought to its end");
+        // Who loses its vote must not believe that it is waited for.
+        let _paused = self.grants.pause().await;
+        self.carry_through(ChangeMembers::AddVoterIds(BTreeSet::new())).await
+    }
+
+    fn is_unsettled(&self) -> bool {
+        let metrics = self.metrics();
+        metrics.state.is_leader() && metrics.membership_config.membership().get_joint_config().len() > 1
+    }
+}
+
+async fn within_time<T>(change: impl Future<Output = T>) -> Result<T, Refused> {
+    tokio::time::timeout(CHANGE_TIME_MAX, change)
+        .await
+        .map_err(|_| because("it is not agreed on yet, and will be when enough voters can be reached"))
+}
+
+/// Brings changes of other leaders to their end, whenever this member leads, for as long as it is there.
+pub(crate) async fn settle_changes(service: Weak<Service>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(service) = service.upgrade() else { return };
+        if !service.is_unsettled() {
+            continue;
+        }
+        if let Err(Refused::Because(why) | Refused::Never(why)) = service.settle().await {
+            tracing::info!(%why, "a change of members is not at its end yet");
+        }
+    }
+}
