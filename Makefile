@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh Debian machine with a Rust toolchain: `make demo` and `make test`.
 
 HEOROT := $(CURDIR)/target/release/heorot
+unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
 .PHONY: help setup build test lint demo soak sim failover bench compare-fio lab directory size group fuzz fix
 help:

@@ -5,6 +5,9 @@ use std::fmt;
 /// What a shell says of a program that Ctrl-C ended.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// What a server ends with that was taken out of its cluster: started again as it is, it would say the same.
+pub(crate) const TAKEN_OUT: u8 = 3;
+
 /// One line for the person who typed the command. It is made from any error whose text is already such a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -15,6 +18,11 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: 1 }
+    }
+
+    /// See [`TAKEN_OUT`].
+    pub(crate) fn taken_out(line: impl Into<String>) -> Self {
+        Self { line: line.into(), code: TAKEN_OUT }
     }
 
     /// Somebody pressed Ctrl-C.

@@ -230,7 +230,7 @@ impl RunningMds {
 
 /// People took it out.
 fn removed(dir: &Path) -> Failure {
-    Failure::new(format!(
+    Failure::taken_out(format!(
         "this metaserver was removed from its group (heorot node remove); to have it join again, as a new one, start it with \
          an empty directory in place of {}, and another metaserver as `join`",
         dir.display()

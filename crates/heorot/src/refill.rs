@@ -48,6 +48,7 @@ pub(crate) fn open(
     open: impl Fn(&ReplicaConfig) -> Result<Replica, ReplicaError>,
 ) -> Result<(Replica, Vec<Lost>), Failure> {
     finish(dir.path(), dir.member()).map_err(|e| said(dir.path(), &e))?;
+    check_there(dir)?;
     let replica = match open(config) {
         Err(ReplicaError::Damaged { why, others }) => {
             if others.len() < OTHERS_MIN {
@@ -65,6 +66,22 @@ pub(crate) fn open(
     };
     let lost = lost(dir.path()).map_err(|e| said(dir.path(), &e))?;
     Ok((replica, lost))
+}
+
+/// A member that starts with nothing would vote as one that has what it had acknowledged.
+fn check_there(dir: &DataDir) -> Result<(), Failure> {
+    let path = dir.path();
+    let is_there = SET_ASIDE.iter().any(|name| path.join(name).exists());
+    let is_filled_again = !lost(path).map_err(|e| said(path, &e))?.is_empty();
+    if dir.member().is_none() || is_there || is_filled_again {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{}: the metadata of this metaserver are gone (neither {} nor {}); bring them back, or start it with an empty directory:          with another metaserver as `join`, which has all of it, once the group goes on without this one (heorot node remove);          or from a backup (heorot restore)",
+        path.display(),
+        SET_ASIDE[0],
+        SET_ASIDE[1]
+    )))
 }
 
 /// Has the group go on without the lost ones. Where to join, if there were any.

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     }
     let serve = async {
         supervisor.all_ready().await?;
-        if let Some(mount) = mount {
+        if let Some(mount) = mount.filter(|_| supervisor.runs("mds")) {
             mount_commands(mount).iter().for_each(|command| println!("{command}"));
         }
         println!("ready");

@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, TAKEN_OUT};
 use crate::signals::Hangups;
 
 /// What a child says on its standard output when it serves.
@@ -57,6 +57,8 @@ struct Server {
     proven: bool,
     pause: Duration,
     again_at: Option<Instant>,
+    /// See [`TAKEN_OUT`].
+    taken_out: bool,
 }
 
 enum Event {
@@ -83,7 +85,9 @@ impl Supervisor {
     pub(crate) fn start(&mut self, part: Part) -> Result<(), Failure> {
         let index = self.servers.len();
         let (pid, began) = (Some(self.spawn(index, &part)?), Instant::now());
-        self.servers.push(Server { part, pid, began, proven: false, pause: AGAIN_AFTER, again_at: None });
+        let server =
+            Server { part, pid, began, proven: false, pause: AGAIN_AFTER, again_at: None, taken_out: false };
+        self.servers.push(server);
         Ok(())
     }
 
@@ -93,6 +97,11 @@ impl Supervisor {
             .iter()
             .map(|s| (s.part.name.clone(), s.pid.map(|pid| pid.as_raw_nonzero().get())))
             .collect()
+    }
+
+    /// Whether this one runs.
+    pub(crate) fn runs(&self, name: &str) -> bool {
+        self.servers.iter().any(|server| server.part.name == name && server.pid.is_some())
     }
 
     fn spawn(&self, index: usize, part: &Part) -> Result<Pid, Failure> {
@@ -138,7 +147,10 @@ impl Supervisor {
                 () = hangup => self.servers.iter().for_each(|server| server.send(Signal::HUP)),
             }
         }
-        Err(Failure::new("all servers were stopped"))
+        Err(match self.servers.iter().all(|server| server.taken_out) {
+            true => Failure::taken_out("there is no server here that the cluster wants"),
+            false => Failure::new("all servers were stopped"),
+        })
     }
 
     /// What happens next. Safe to give up at any moment.
@@ -191,6 +203,11 @@ impl Supervisor {
             let (role, config) = (server.part.role, server.part.config.display());
             tracing::warn!(server = %name, "stopped; start it again with: heorot {role} --config {config}");
             server.proven = true;
+            return Ok(());
+        }
+        if status.code() == Some(TAKEN_OUT.into()) {
+            tracing::warn!(server = %name, "is not started again: its own line, above, says why");
+            (server.proven, server.taken_out) = (true, true);
             return Ok(());
         }
         if !server.proven && status.code().is_some() {

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use process::{ADMIN_PORT, PORT, Server, heorot, own_ip, refusal, status, wait_until};
+use process::{ADMIN_PORT, PORT, Server, ask, heorot, own_ip, refusal, status, wait_until};
 use rustix::process::Signal;
 
 /// One machine.
@@ -146,6 +146,40 @@ fn three_machines_become_a_cluster_by_one_line_each() {
     for server in [&mut fourth, &mut third, &mut second, &mut first] {
         assert_eq!(server.signal(Signal::TERM), Some(0));
     }
+}
+
+#[test]
+fn a_machine_whose_metaserver_was_removed_runs_its_data_server_alone() {
+    let lab = tempfile::tempdir().unwrap();
+    let [ash, elm] = ["ash", "elm"].map(|name| Machine::new(lab.path(), name));
+    let token = said_token(&ash.init()).to_owned();
+    let mut first = ash.run();
+    first.ready();
+    done(&elm.join(&token, &ash, &[]));
+    let mut second = elm.run();
+    second.ready();
+    let metaserver = || -> serde_json::Value {
+        let nodes = ask(ash.ip, &["node", "list", "--json"]).unwrap();
+        let nodes: Vec<serde_json::Value> = serde_json::from_str(&nodes).unwrap();
+        nodes.into_iter().find(|node| node["name"] == "elm" && node["role"] != "data server").unwrap()
+    };
+    let id = metaserver()["id"].as_str().unwrap().to_owned();
+    ask(ash.ip, &["node", "remove", &id]).unwrap();
+    let removed = || metaserver()["state"] == "removed";
+    wait_until("it is removed", &mut [&mut first, &mut second], removed);
+    assert_eq!(second.signal(Signal::TERM), Some(0));
+
+    // It says so once more, and is left alone; the data server serves as before.
+    let mut second = elm.run();
+    second.ready();
+    let serves = || {
+        let status = status(ash.ip);
+        let servers = status["data_servers"].as_array().unwrap();
+        servers.iter().any(|server| server["name"] == "elm" && server["targets"][0]["state"] == "ok")
+    };
+    wait_until("the data server is back", &mut [&mut first, &mut second], serves);
+    assert_eq!(second.signal(Signal::TERM), Some(0));
+    assert_eq!(first.signal(Signal::TERM), Some(0));
 }
 
 #[test]

@@ -115,6 +115,14 @@ fn the_directory_of_another_cluster_is_refused_and_left_as_it_was() {
     let line = refusal(&up_args(&ours, ip, 1));
     assert!(line.contains("ds0: the storage target is gone"), "{line}");
     std::fs::rename(dir.path().join("ds0"), ours.join("ds0")).unwrap();
+    for name in ["log", "namespace.redb"] {
+        std::fs::rename(ours.join("mds").join(name), dir.path().join(name)).unwrap();
+    }
+    let line = refusal(&up_args(&ours, ip, 1));
+    assert!(line.contains("the metadata of this metaserver are gone"), "{line}");
+    for name in ["log", "namespace.redb"] {
+        std::fs::rename(dir.path().join(name), ours.join("mds").join(name)).unwrap();
+    }
     up(&ours, ip, 1).ready();
 }
 

@@ -79,28 +79,35 @@ impl Metaserver {
             report.alive && report.server != server.id && server.targets.contains(&report.target)
         });
         if let Some(report) = elsewhere {
-            tracing::warn!(
-                name = %server.name,
-                target = %format!("{:016x}", report.target.0),
-                path = %report.path,
-                "refused: another data server that lives has this target; a target can be served once"
-            );
+            if self.data.refuse(server.id, Some(Status::Invalid)) {
+                tracing::warn!(
+                    name = %server.name,
+                    target = %format!("{:016x}", report.target.0),
+                    path = %report.path,
+                    "refused: another data server that lives has this target; a target can be served once"
+                );
+            }
             return Err(Status::Invalid);
         }
         let view = self.view().map_err(|_| Status::Io)?;
         let name_space = read::name_space(&*view).map_err(|_| Status::Io)?;
         drop(view);
         if let Some(target) = args.targets.iter().find(|t| ![0, name_space].contains(&t.name_space)) {
-            tracing::error!(
-                name = %server.name,
-                path = %String::from_utf8_lossy(&target.path),
-                "refused: this data server has files of another name space of this cluster; was this metaserver started with \
-                 an empty data directory, where its own should have been?"
-            );
+            if self.data.refuse(server.id, Some(Status::OtherNameSpace)) {
+                tracing::error!(
+                    name = %server.name,
+                    path = %String::from_utf8_lossy(&target.path),
+                    "refused: this data server has files of another name space of this cluster; was this metaserver started \
+                     with an empty data directory, where its own should have been?"
+                );
+            }
             return Err(Status::OtherNameSpace);
         }
         if self.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
             return Err(Status::NotFound);
+        }
+        if self.data.refuse(server.id, None) {
+            tracing::info!(name = %server.name, "is refused no longer");
         }
         let version = String::from_utf8_lossy(&args.version).into_owned();
         self.register(server, version, &args.targets).await.map_err(|status| match status {

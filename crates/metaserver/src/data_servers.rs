@@ -2,18 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use host::{Clock, Entropy};
 use namespace::{DataServer, DataServerId, TargetId};
 use nfs::{Peer, PeerKey};
+use wire::cluster;
 use wire::data::{self, TargetSpace};
 
 /// How often a data server registers again, with its free space.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A target not heard of for this long gets no new files.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// More are not remembered as refused.
+const REFUSED_MAX: usize = 1024;
 
 /// What is known of one target.
 #[derive(Clone)]
@@ -51,6 +55,8 @@ pub(crate) struct DataServers {
     targets: RwLock<BTreeMap<TargetId, Target>>,
     /// Data servers that take no new files.
     closed: RwLock<BTreeSet<DataServerId>>,
+    /// Those that may not register, and why, as was said in the log.
+    refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
     key: PeerKey,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -58,12 +64,31 @@ pub(crate) struct DataServers {
 
 impl DataServers {
     pub(crate) fn new(key: PeerKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        Self { targets: RwLock::default(), closed: RwLock::default(), key, clock, entropy }
+        Self {
+            targets: RwLock::default(),
+            closed: RwLock::default(),
+            refused: Mutex::default(),
+            key,
+            clock,
+            entropy,
+        }
     }
 
     /// These take no new files from now on, and all others do.
     pub(crate) fn close(&self, closed: BTreeSet<DataServerId>) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = closed;
+    }
+
+    /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a second.
+    pub(crate) fn refuse(&self, server: DataServerId, why: Option<cluster::Status>) -> bool {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() >= REFUSED_MAX {
+            refused.clear();
+        }
+        match why {
+            Some(why) => refused.insert(server, why) != Some(why),
+            None => refused.remove(&server).is_some(),
+        }
     }
 
     /// How long ago a data server was heard of.

@@ -48,7 +48,7 @@ fn a_metaserver_that_is_removed_stops_and_says_why_also_when_it_is_started_again
     assert_eq!(said, "mds2 is removed, and stops");
     for start_again in [true, false] {
         let mut gone = cluster.metaservers[2].1.take().unwrap();
-        assert_eq!(gone.ends().code(), Some(1));
+        assert_eq!(gone.ends().code(), Some(3));
         assert!(gone.log().contains("was removed from its group"), "{}", gone.log());
         drop(gone);
         if start_again {
