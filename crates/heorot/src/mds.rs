@@ -135,9 +135,12 @@ impl RunningMds {
         let wants_vote = group.as_ref().is_none_or(|group| !group.learner);
         let part = if wants_vote && !stays_learner(&replica, id)? { Part::Voter } else { Part::Learner };
         // Also if it was interrupted the first time.
-        let belongs =
-            |(member, _, voter): &(u64, Member, bool)| *member == id && (*voter || part == Part::Learner);
-        let belongs = replica.standing().members.iter().any(belongs);
+        let standing = replica.standing();
+        // That it was added may be known to its log alone, and come to nothing.
+        let belongs = |(member, _, voter): &(u64, Member, bool)| {
+            *member == id && (*voter || part == Part::Learner && !standing.changing)
+        };
+        let belongs = standing.members.iter().any(belongs);
         if let Some(join) = join.filter(|_| !belongs) {
             if let Ok(address) = join.parse() {
                 let hinders = knock::hinders(address, secret).await;

@@ -11,6 +11,8 @@ use crate::types::{Member, NodeId};
 
 /// A member that lives answers at once which one it is.
 const WHO_TIME_MAX: Duration = Duration::from_millis(500);
+/// For a member that is to get all that the others have: a snapshot, perhaps.
+const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(600);
 
 impl Service {
     pub(crate) async fn asked_to_join(&self, id: NodeId, member: Member, part: Part) -> Result<(), Refused> {
@@ -24,18 +26,22 @@ impl Service {
         }
     }
 
-    /// Removes a learner that is not where it was, since another member is there now: one that had not got its vote yet when
-    /// it lost its directory, say. Nobody ever waited for it.
+    /// Removes a learner of the same name that is not where it was, since the new member is there now: one that lost its
+    /// directory before it had its vote, say.
     async fn make_way(&self, id: NodeId, member: &Member) -> Result<(), Refused> {
         let known = self.metrics().membership_config;
         let mut learners = known.membership().learner_ids().filter(|other| *other != id);
-        let there =
-            |other: &NodeId| known.get_node(other).is_some_and(|known| known.address == member.address);
+        let there = |other: &NodeId| {
+            known
+                .get_node(other)
+                .is_some_and(|known| (&known.address, &known.name) == (&member.address, &member.name))
+        };
         let Some(other) = learners.find(there) else { return Ok(()) };
         let asked = transport::encode(&Request::Who);
         let answer = self.transport.call(member, Channel::Requests, asked, WHO_TIME_MAX).await;
         if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(id)) {
             tracing::info!(id = other, address = %member.address, "a learner is gone: another member is where it was");
+            let _paused = self.grants.pause().await;
             self.reconfigure(ChangeMembers::RemoveNodes([other].into())).await?;
         }
         Ok(())
@@ -72,13 +78,18 @@ impl Service {
         tracing::info!(id, name = %member.name, address = %member.address, ?part, "a member joins");
         self.add_learner(id, member).await?;
         // A snapshot may have to be sent first.
-        self.caught_up(id).await.map_err(|refused| match refused {
+        self.caught_up(id, CATCH_UP_TIME_MAX).await.map_err(|refused| match refused {
             Refused::Elsewhere(_) => because("the leader changes"),
             refused => refused,
         })?;
-        if part == Part::Voter && self.raft.voter_ids().count() < VOTERS_MAX {
-            self.reconfigure(ChangeMembers::AddVoterIds([id].into())).await?;
+        if part == Part::Learner {
+            return Ok(());
         }
-        Ok(())
+        let turn = self.turn().await;
+        self.settle_members(&turn).await?;
+        match self.raft.voter_ids().count() < VOTERS_MAX {
+            true => self.carry_through(&turn, ChangeMembers::AddVoterIds([id].into())).await,
+            false => Ok(()),
+        }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::membership::{Metrics, because, living};
+use crate::membership::{HAS_ALL_TIME_MAX, Metrics, because, living};
 use crate::reconfiguration::Turn;
 use crate::service::{Refused, Service};
 use crate::transport::{self, Channel, Request};
-use crate::types::{Member, NodeId};
+use crate::types::NodeId;
 
 /// A leader that has just begun has heard of nobody yet.
 pub(crate) const HEARING_TIME_MAX: Duration = Duration::from_secs(2);
@@ -58,17 +58,24 @@ impl Service {
         self.transport.call(member, Channel::Requests, body, ANSWER_TIME_MAX).await.is_ok()
     }
 
-    pub(crate) async fn make_lead(&self, id: NodeId, member: &Member) -> Result<(), Refused> {
+    pub(crate) async fn make_lead(&self, id: NodeId) -> Result<(), Refused> {
+        if id == self.id {
+            return Ok(());
+        }
+        let member = self.known(id)?;
+        if !self.metrics().membership_config.voter_ids().any(|voter| voter == id) {
+            return Err(because(format!("{} is a learner: promote it first", member.name)));
+        }
         if !self.answers(&self.metrics(), id).await {
             return Err(because(format!("{} cannot be reached", member.name)));
         }
         // Who takes over lacks nothing then, and is elected at once.
-        self.caught_up(id).await?;
+        self.caught_up(id, HAS_ALL_TIME_MAX).await?;
         self.transfer(&self.turn().await, id).await.map_err(because)
     }
 
-    /// From here on this member orders nothing until another one leads, or it is elected anew: so `to` must have a vote, and
-    /// keep it meanwhile.
+    /// From here on this member orders nothing, and another voter leads sooner or later: so `to` must have a vote, and keep it
+    /// meanwhile.
     pub(crate) async fn transfer(&self, _turn: &Turn<'_>, to: NodeId) -> Result<(), String> {
         if !heirs(&self.metrics()).contains(&to) {
             return Err("it cannot lead now".into());

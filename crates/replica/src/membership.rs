@@ -24,8 +24,8 @@ pub const VOTERS_MAX: usize = 5;
 
 /// Who has answered since then lives.
 const SILENT_AFTER: Duration = ELECTION_AFTER.1;
-/// For a member that is to get all that the others have: a snapshot, perhaps.
-const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(600);
+/// For a member that has all but the last. Whoever asked for a change waits no longer than [`crate::replica::FORWARD_TIME_MAX`].
+pub(crate) const HAS_ALL_TIME_MAX: Duration = Duration::from_secs(4);
 /// One that was removed is told so; if that fails it finds out by asking.
 const TELL_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -100,27 +100,30 @@ fn can_agree(voters: &BTreeSet<NodeId>, living: &BTreeSet<NodeId>) -> Result<(),
 impl Service {
     /// Carries a change out, if this member leads.
     pub(crate) async fn change(&self, change: MemberChange, force: bool) -> Result<(), Refused> {
-        self.settle().await?;
-        let metrics = self.metrics();
+        if !self.metrics().state.is_leader() {
+            return Err(Refused::Elsewhere(self.leader()));
+        }
         let id = change.member();
-        let member = metrics.membership_config.get_node(&id).cloned();
-        let member = member.ok_or_else(|| because(format!("no member has the id {id:016x}")))?;
+        match change {
+            MemberChange::Lead(_) => return self.make_lead(id).await,
+            MemberChange::Promote(_) => self.caught_up(id, HAS_ALL_TIME_MAX).await?,
+            MemberChange::Remove(_) | MemberChange::Demote(_) => {}
+        }
+        // It is judged by who belongs when it is its turn.
+        let turn = self.turn().await;
+        self.settle_members(&turn).await?;
+        let metrics = self.metrics();
+        let member = self.known(id)?;
         let mut voters: BTreeSet<NodeId> = metrics.membership_config.voter_ids().collect();
         let votes = voters.contains(&id);
-        let change = match change {
-            MemberChange::Lead(_) if id == metrics.id => return Ok(()),
-            MemberChange::Lead(_) if !votes => {
-                return Err(because(format!("{} is a learner: promote it first", member.name)));
-            }
-            MemberChange::Lead(_) => return self.make_lead(id, &member).await,
+        match change {
+            MemberChange::Lead(_) => {}
             MemberChange::Promote(_) if votes => return Ok(()),
             MemberChange::Promote(_) => {
                 if voters.len() >= VOTERS_MAX {
                     return Err(because(format!("there are {VOTERS_MAX} voters, which is enough")));
                 }
-                self.caught_up(id).await?;
                 voters.insert(id);
-                MemberChange::Promote(id)
             }
             MemberChange::Demote(_) if !votes => return Ok(()),
             MemberChange::Remove(_) | MemberChange::Demote(_) => {
@@ -128,30 +131,35 @@ impl Service {
                     return Err(because(format!("{} is the only one with a vote", member.name)));
                 }
                 if id == metrics.id {
-                    return Err(self.step_down(&self.turn().await).await);
+                    return Err(self.step_down(&turn).await);
                 }
                 voters.remove(&id);
-                change
             }
-        };
+        }
         if !force {
             self.can_agree(&voters).await?;
         }
         tracing::info!(?change, name = %member.name, "members change");
         let ids = BTreeSet::from([id]);
         let (MemberChange::Remove(_) | MemberChange::Demote(_)) = change else {
-            return self.reconfigure(ChangeMembers::AddVoterIds(ids)).await;
+            return self.carry_through(&turn, ChangeMembers::AddVoterIds(ids)).await;
         };
         // Who belongs no longer must not believe that it is waited for.
         let _paused = self.grants.pause().await;
         if votes {
-            self.reconfigure(ChangeMembers::RemoveVoters(ids.clone())).await?;
+            self.carry_through(&turn, ChangeMembers::RemoveVoters(ids.clone())).await?;
         }
         if matches!(change, MemberChange::Remove(_)) {
-            self.reconfigure(ChangeMembers::RemoveNodes(ids)).await?;
+            self.carry_through(&turn, ChangeMembers::RemoveNodes(ids)).await?;
             self.tell_removed(id, member);
         }
         Ok(())
+    }
+
+    /// Where a member is.
+    pub(crate) fn known(&self, id: NodeId) -> Result<Member, Refused> {
+        let member = self.metrics().membership_config.get_node(&id).cloned();
+        member.ok_or_else(|| because(format!("no member has the id {id:016x}")))
     }
 
     pub(crate) fn metrics(&self) -> Metrics {
@@ -165,14 +173,17 @@ impl Service {
     }
 
     /// Waits until a member has all that was committed when this was called.
-    pub(crate) async fn caught_up(&self, id: NodeId) -> Result<(), Refused> {
+    pub(crate) async fn caught_up(&self, id: NodeId, limit: Duration) -> Result<(), Refused> {
         let upto = self.metrics().local_committed.map(|at| at.index);
         let has_all = |metrics: &Metrics| {
             let matched = metrics.replication.as_ref().and_then(|all| all.get(&id).copied().flatten());
-            metrics.replication.is_none() || matched.is_some_and(|at| Some(at.index) >= upto)
+            let is_known = metrics.membership_config.get_node(&id).is_some();
+            metrics.replication.is_none() || !is_known || matched.is_some_and(|at| Some(at.index) >= upto)
         };
-        let waited = self.raft.wait(Some(CATCH_UP_TIME_MAX)).metrics(has_all, "the member has all").await;
-        match waited.map_err(because)?.state.is_leader() {
+        let waited = self.raft.wait(Some(limit)).metrics(has_all, "the member has all").await;
+        let waited = waited.map_err(|_| because("it does not have everything yet: ask again"))?;
+        self.known(id)?;
+        match waited.state.is_leader() {
             true => Ok(()),
             false => Err(Refused::Elsewhere(self.leader())),
         }

@@ -18,7 +18,7 @@ use crate::service::{Refused, Service};
 use crate::types::{Member, NodeId, Types};
 
 /// Both steps of a change, with voters that live.
-const CHANGE_TIME_MAX: Duration = Duration::from_secs(10);
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(4);
 /// How often a leader looks for a change that was left half done.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -47,7 +47,7 @@ impl Service {
     pub(crate) async fn reconfigure(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), Refused> {
         let turn = self.turn().await;
         self.settle_members(&turn).await?;
-        self.carry_through(change).await
+        self.carry_through(&turn, change).await
     }
 
     /// Has a member be sent everything, if it is not already.
@@ -57,35 +57,38 @@ impl Service {
         said(within_time(self.raft.add_learner(id, member, false)).await?)
     }
 
-    async fn carry_through(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), Refused> {
+    pub(crate) async fn carry_through(
+        &self,
+        _turn: &Turn<'_>,
+        change: ChangeMembers<NodeId, Member>,
+    ) -> Result<(), Refused> {
         said(within_time(self.raft.change_membership(change, true)).await?)
     }
 
     /// Brings what another leader left half done to its end: what people ask for is judged by who belongs then.
-    pub(crate) async fn settle(&self) -> Result<(), Refused> {
-        let turn = self.turn().await;
-        self.settle_members(&turn).await
-    }
-
-    async fn settle_members(&self, turn: &Turn<'_>) -> Result<(), Refused> {
+    pub(crate) async fn settle_members(&self, turn: &Turn<'_>) -> Result<(), Refused> {
         let metrics = self.metrics();
         if !metrics.state.is_leader() {
             return Err(Refused::Elsewhere(self.leader()));
         }
         let steps = metrics.membership_config.membership().get_joint_config();
-        let [_, .., last] = steps.as_slice() else { return Ok(()) };
+        let Some(last) = steps.last() else { return Ok(()) };
         if !last.contains(&self.id) {
             return Err(self.step_down(turn).await);
+        }
+        if steps.len() == 1 {
+            return Ok(());
         }
         tracing::info!("a change of members that another leader began is brought to its end");
         // Who loses its vote must not believe that it is waited for.
         let _paused = self.grants.pause().await;
-        self.carry_through(ChangeMembers::AddVoterIds(BTreeSet::new())).await
+        self.carry_through(turn, ChangeMembers::AddVoterIds(BTreeSet::new())).await
     }
 
     fn is_unsettled(&self) -> bool {
         let metrics = self.metrics();
-        metrics.state.is_leader() && metrics.membership_config.membership().get_joint_config().len() > 1
+        let steps = metrics.membership_config.membership().get_joint_config();
+        metrics.state.is_leader() && (steps.len() > 1 || steps.iter().any(|last| !last.contains(&self.id)))
     }
 }
 
@@ -103,7 +106,9 @@ pub(crate) async fn settle_changes(service: Weak<Service>) {
         if !service.is_unsettled() {
             continue;
         }
-        if let Err(Refused::Because(why) | Refused::Never(why)) = service.settle().await {
+        if let Err(Refused::Because(why) | Refused::Never(why)) =
+            service.settle_members(&service.turn().await).await
+        {
             tracing::info!(%why, "a change of members is not at its end yet");
         }
     }

@@ -228,6 +228,9 @@ impl Cluster {
             return Err("clients still wait for an answer".into());
         }
         let level = |cluster: &Self| {
+            if !cluster.members.iter().all(|member| cluster.is_settled(member)) {
+                return false;
+            }
             let applied = cluster.applied();
             let last = cluster.shared.history().log.last_key_value().map_or(0, |(index, _)| index + 1);
             applied.iter().all(|at| at.is_some_and(|at| at >= last && Some(at) == applied[0]))
@@ -236,7 +239,21 @@ impl Cluster {
             return Ok(());
         }
         self.note_standings();
-        Err(format!("members do not become equal: they have applied {:?}", self.applied()))
+        Err(format!(
+            "members do not become equal, or do not settle who they are: they have applied {:?}",
+            self.applied()
+        ))
+    }
+
+    /// Whether it knows of no change of members that is not at its end, of nobody who is not there, and of a leader with a
+    /// vote.
+    fn is_settled(&self, member: &Member) -> bool {
+        let Some(standing) = member.replica().map(|replica| replica.standing()) else { return false };
+        let is_there = |id: &u64| self.members.iter().any(|other| other.id == *id);
+        let voters = |id: &u64| standing.members.iter().any(|(other, _, votes)| other == id && *votes);
+        !standing.changing
+            && standing.members.iter().all(|(id, ..)| is_there(id))
+            && standing.leader.as_ref().is_some_and(voters)
     }
 
     fn note_standings(&self) {

@@ -50,13 +50,20 @@ impl Replica {
     pub async fn remove_lost(&self, address: &str, lost: NodeId, limit: Duration) -> Result<(), String> {
         let (name, address) = (address.to_owned(), address.to_owned());
         let to = Member { name, address, serves: String::new() };
-        let asked = transport::encode(&Request::WasRemoved { id: lost, at: 0 });
-        let answer = self.transport.call(&to, Channel::Requests, asked, FORWARD_TIME_MAX).await;
-        if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(true)) {
-            return Ok(());
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            // Perhaps it was done, and the answer lost.
+            let asked = transport::encode(&Request::WasRemoved { id: lost, at: 0 });
+            let answer = self.transport.call(&to, Channel::Requests, asked, FORWARD_TIME_MAX).await;
+            if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(true)) {
+                return Ok(());
+            }
+            let request = Request::Change { change: MemberChange::Remove(lost), force: false };
+            match self.ask_who_leads(to.clone(), &request, limit.min(FORWARD_TIME_MAX)).await {
+                Err(_) if tokio::time::Instant::now() < deadline => {}
+                outcome => return outcome,
+            }
         }
-        let request = Request::Change { change: MemberChange::Remove(lost), force: false };
-        self.ask_who_leads(to, &request, limit).await
     }
 
     /// Has a request about members carried out by who leads, beginning with `to`; again until `limit` is over.
@@ -64,6 +71,9 @@ impl Replica {
         let body = transport::encode(request);
         let deadline = tokio::time::Instant::now() + limit;
         loop {
+            if self.is_removed() {
+                return Err("this member was removed from its group meanwhile".into());
+            }
             let answer = self.transport.call(&to, Channel::Requests, body.clone(), limit).await;
             let outcome: Result<Result<(), Refused>, String> =
                 answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
@@ -92,6 +102,7 @@ impl Replica {
     /// Why not, in words.
     pub async fn change_members(&self, change: MemberChange, force: bool) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + CHANGE_TIME_MAX;
+        let mut may_be_done = false;
         loop {
             let refused = match self.service.change(change, force).await {
                 Err(Refused::Elsewhere(Some(leader))) => {
@@ -104,14 +115,18 @@ impl Replica {
                 }
                 here => here,
             };
-            match refused {
-                Ok(()) => return Ok(()),
-                Err(Refused::Because(why) | Refused::Never(why)) => return Err(why),
-                Err(Refused::Elsewhere(_)) if *self.is_removed.get() => return Ok(()),
-                Err(Refused::Elsewhere(_)) if tokio::time::Instant::now() >= deadline => {
+            let is_gone = |id| *self.is_removed.get() || self.service.was_removed(id, 0);
+            match (refused, change) {
+                (Ok(()), _) => return Ok(()),
+                (_, MemberChange::Remove(id)) if may_be_done && is_gone(id) => return Ok(()),
+                (Err(Refused::Because(why) | Refused::Never(why)), _) => return Err(why),
+                (Err(Refused::Elsewhere(_)), _) if tokio::time::Instant::now() >= deadline => {
                     return Err("nobody leads: too few voters can be reached".into());
                 }
-                Err(Refused::Elsewhere(_)) => self.next_leader().await,
+                (Err(Refused::Elsewhere(_)), _) => {
+                    may_be_done = true;
+                    self.next_leader().await;
+                }
             }
         }
     }
