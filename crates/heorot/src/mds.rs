@@ -133,14 +133,21 @@ impl RunningMds {
         let refill_from = refill::remove(lost, &replica).await?;
         let join = refill_from.or_else(|| join.map(|join| join.to_string()));
         let wants_vote = group.as_ref().is_none_or(|group| !group.learner);
-        let part = if wants_vote && !stays_learner(&replica, id)? { Part::Voter } else { Part::Learner };
-        // Also if it was interrupted the first time.
         let standing = replica.standing();
-        // That it was added may be known to its log alone, and come to nothing.
-        let belongs = |(member, _, voter): &(u64, Member, bool)| {
-            *member == id && (*voter || part == Part::Learner && !standing.changing)
+        let votes = standing.members.iter().find(|(member, ..)| *member == id).map(|(_, _, voter)| *voter);
+        let has_served = has_served(&replica, id)?;
+        // It was demoted, or there were enough voters.
+        let stays_learner = has_served && votes == Some(false);
+        let part = if wants_vote && !stays_learner { Part::Voter } else { Part::Learner };
+        let belongs = match votes {
+            Some(true) => true,
+            None if has_served && !standing.changing => return Err(removed(dir.path())),
+            // If it was removed it finds out by asking.
+            _ if has_served => true,
+            // It was interrupted on its way to its vote; or that it was added is known to its log alone, and may come to nothing.
+            Some(false) => part == Part::Learner && !standing.changing,
+            None => false,
         };
-        let belongs = standing.members.iter().any(belongs);
         if let Some(join) = join.filter(|_| !belongs) {
             if let Ok(address) = join.parse() {
                 let hinders = knock::hinders(address, secret).await;
@@ -316,13 +323,12 @@ fn serves(listen: SocketAddr, consensus: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::new(consensus.ip(), listen.port()) } else { listen }
 }
 
-/// Whether this metaserver has served without a vote: it was demoted, or there were enough voters. One that was
-/// interrupted on its way to its first vote is not in the map yet.
-fn stays_learner(replica: &Replica, id: u64) -> Result<bool, Failure> {
-    let is_learner = replica.standing().members.iter().any(|(member, _, voter)| *member == id && !voter);
+/// Whether this metaserver has served, as far as it has applied: it is in the map then, and never has to join again. One that
+/// was interrupted before is not.
+fn has_served(replica: &Replica, id: u64) -> Result<bool, Failure> {
     let view = replica.view().map_err(|e| Failure::new(e.to_string()))?;
     let map = namespace::read::cluster_map(&*view).map_err(|e| Failure::new(e.to_string()))?;
-    Ok(is_learner && map.node(NodeKey::Metaserver(id)).is_some())
+    Ok(map.node(NodeKey::Metaserver(id)).is_some())
 }
 
 fn free_bytes(dir: &Path) -> Option<u64> {
