@@ -12,12 +12,13 @@ help:
 	@echo 'make failover  how long clients wait when metaservers are killed; KILLS=20 MIB=1024 ROUNDS=10000'
 	@echo 'make bench   Heorot beside nfs-ganesha, in turns, with one real client; PAIRS=5 ROWS="create mkdir"'
 	@echo 'make compare-fio  heorot bench beside fio, in turns, on one mount: whether they agree; PAIRS=5 SIZE=64MiB MBIT=300'
-	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; LABS="lab/one-client.toml"'
+	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; an hour, or LABS="lab/synchronous.toml"'
 	@echo 'make directory  ENTRIES=1000000 in one directory, made, looked up, listed and removed by a real client'
 	@echo 'make group   what several metaservers cost and bring beside one: PARTS="changes misses reads"'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
 	@echo 'make size    5 million files through the state machine, twice: FILES=5000000 DIRS=50000 LIMIT_MIB=512'
 	@echo 'make build   target/release/heorot'
+	@echo 'make lint    what CI looks at before it runs tests: format, clippy, whether the fuzz targets compile'
 	@echo 'make setup   only what the others do first: install what they need from Debian'
 	@echo 'make fix     format the code and apply what clippy can repair'
 
@@ -71,7 +72,7 @@ compare-fio: setup build
 	cargo build --release --quiet -p tests --bin compare_fio
 	HEOROT_BIN=$(HEOROT) target/release/compare_fio $(or $(PAIRS),5) $(or $(SIZE),64MiB) $(or $(MBIT),300)
 
-# nfs-ganesha as above. Each file under lab/ says what it builds and how long that takes; those named here are short.
+# nfs-ganesha as above. Each file under lab/ says what it builds and how long that takes; those named here: an hour.
 LABS ?= lab/one-client.toml lab/processes.toml lab/clients-and-servers.toml
 lab: setup build
 	@scripts/setup-bench.sh

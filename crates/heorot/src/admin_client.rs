@@ -70,7 +70,7 @@ impl AdminClient {
         let address = self.address;
         let mut response = outcome.map_err(|error| {
             Failure::new(format!(
-                "no answer from {address}: {error}; is heorot running, and is that its --admin address?"
+                "no answer from {address}: {error}; is heorot running there, with a metaserver, and is that its --admin address?"
             ))
         })?;
         let strange = |e: &dyn std::fmt::Display| {

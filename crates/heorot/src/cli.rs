@@ -88,7 +88,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub data_servers: Option<u16>,
     /// How many metaservers: more than one keep the same name space, each server a process of its own that can be killed;
-    /// when started again, as many as before [default: 1, and everything in one process]
+    /// metaserver i on the port of --listen plus 100 i; when started again, as many as before [default: 1, and everything in one process]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=7))]
     pub metaservers: Option<u16>,
     /// Address of the metaserver; data server i listens on the port after it, plus i. On other addresses than

@@ -77,7 +77,9 @@ fn check_there(dir: &DataDir) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "{}: the metadata of this metaserver are gone (neither {} nor {}); bring them back, or start it with an empty directory:          with another metaserver as `join`, which has all of it, once the group goes on without this one (heorot node remove);          or from a backup (heorot restore)",
+        "{}: the metadata of this metaserver are gone (neither {} nor {}); bring them back, or start it with an empty directory: \
+         with another metaserver as `join`, which has all of it, once the group goes on without this one (heorot node remove); \
+         or from a backup (heorot restore)",
         path.display(),
         SET_ASIDE[0],
         SET_ASIDE[1]

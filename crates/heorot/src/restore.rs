@@ -35,6 +35,12 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let secret = secret(args, &head)?;
     // All of it, before anything is made.
     let pairs = reader.check().map_err(|e| unusable(&e))?;
+    if args.dir.join(UNDER_WAY).exists() {
+        return Err(Failure::new(format!(
+            "{}: a restore into it was cut short: empty it, and restore again",
+            args.dir.display()
+        )));
+    }
     let mut dir = DataDir::open(&args.dir, KIND)?;
     if let Some(cluster) = dir.cluster() {
         let dir = dir.path().display();

@@ -191,7 +191,13 @@ fn store(error: StoreError) -> AdminError {
 }
 
 fn server_failed(status: Status) -> AdminError {
-    AdminError::Failed(format!("{status:?}"))
+    AdminError::Failed(match status {
+        Status::Delay => {
+            "too few metaservers with a vote can be reached, or a data server does not answer: try again"
+                .into()
+        }
+        status => format!("{status:?}"),
+    })
 }
 
 fn stripe_policy(unit: u64, columns: u32) -> Result<StripePolicy, AdminError> {

@@ -116,7 +116,7 @@ fn what_one_client_closed_the_other_opens() {
                                 echo 3 >/proc/sys/vm/drop_caches; cat <&5; cat /mnt/h/shared/name; rm /tmp/opened /tmp/renamed");
         elm.run("until [ -e /tmp/opened ]; do sleep 0.1; done");
         ash.run("mv /mnt/h/shared/name.new /mnt/h/shared/name");
-        elm.run("sleep 1; touch /tmp/renamed");
+        elm.run("touch /tmp/renamed");
         let output = reader.wait(SLOW);
         // Over v3 a server cannot know of the open file: RFC 1813 has no OPEN, so an ESTALE is what it may say.
         let v3 = elm.run("grep -c ' /mnt/h .*vers=3' /proc/mounts || true").trim() == "1";

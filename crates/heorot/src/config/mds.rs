@@ -158,8 +158,13 @@ impl MdsConfig {
                 learner => Ok(learner),
             })?;
         let read_leases =
-            r.optional("read_leases", "true or false; false where clocks may stand still", boolean)?;
+            r.optional("read_leases", "true or false; false where clocks may stand still", |v| {
+                if consensus.is_none() { Err(ALONE.into()) } else { boolean(v) }
+            })?;
         let name = r.optional("name", "a name of at most 64 bytes, such as \"mds1\"", |v| {
+            if consensus.is_none() {
+                return Err(ALONE.into());
+            }
             let name = string(v)?;
             if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }
         })?;
@@ -240,6 +245,7 @@ impl MdsConfig {
     }
 }
 
+const ALONE: &str = "it is for one of several metaservers, and there is no `consensus`";
 const CONSENSUS: &str = "the address that the other metaservers reach this one at, such as \"10.0.0.1:2052\"";
 const SERVICE: &str =
     "addresses that move between metaservers, such as [\"10.0.0.100\"], with listen = \"0.0.0.0:2049\"";
@@ -314,6 +320,16 @@ mod tests {
                 "owner_domain = 'a@b'",
                 "mds.toml:3: `owner_domain` is not right: it is no domain; it must be the domain of names, such as \
                  \"example.org\"",
+            ),
+            (
+                "name = 'mds1'",
+                "mds.toml:3: `name` is not right: it is for one of several metaservers, and there is no `consensus`; it \
+                 must be a name of at most 64 bytes, such as \"mds1\"",
+            ),
+            (
+                "read_leases = false",
+                "mds.toml:3: `read_leases` is not right: it is for one of several metaservers, and there is no \
+                 `consensus`; it must be true or false; false where clocks may stand still",
             ),
             (
                 "admin = 7",

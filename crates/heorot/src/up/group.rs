@@ -149,7 +149,8 @@ fn mds_toml(args: &UpArgs, places: &Places, dir: &Path, n: u16) -> Result<String
     if n > 0 {
         set("join", places.consensus(0).to_string().into());
     }
-    if args.no_root_squash {
+    // On a machine's own address that holds already, and more.
+    if args.no_root_squash && !places.serves(n).ip().is_loopback() {
         let export: toml::Table = [("clients", "*"), ("squash", "none")]
             .map(|(k, v)| (k.to_owned(), v.into()))
             .into_iter()

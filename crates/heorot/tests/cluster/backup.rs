@@ -169,6 +169,11 @@ fn a_backup_that_is_cut_short_altered_or_of_another_cluster_is_refused_in_one_li
     std::fs::write(&file, &whole).unwrap();
     let why = restore(&other, &[]).unwrap_err();
     assert!(why.contains("the backup is of cluster") && why.contains("--other-secret"), "{why}");
+    std::fs::create_dir(&to).unwrap();
+    std::fs::write(to.join("restoring"), "").unwrap();
+    let why = restore(&secret, &[]).unwrap_err();
+    assert!(why.ends_with("a restore into it was cut short: empty it, and restore again"), "{why}");
+    std::fs::remove_dir_all(&to).unwrap();
     restore(&other, &["--other-secret"]).unwrap();
     let no_admin = ask(own_ip(), &["backup", name]).unwrap_err();
     assert!(no_admin.contains("no backup: no answer from"), "{no_admin}");
