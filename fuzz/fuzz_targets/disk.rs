@@ -273,7 +273,7 @@ fn afterwards() -> Vec<Proposal> {
         open(client, "f"),
         Command::SetAttributes { inode: InodeId(3), set: size },
         Command::LayoutRecall { client, inode: InodeId(3) },
-        Command::LayoutReturn { client, scope: ReturnScope::Revoke { inode: InodeId(3) } },
+        Command::LayoutReturn { client, scope: ReturnScope::Revoke { layout: StateId(3) } },
         Command::Remove { dir: InodeId::ROOT, name: b"f".to_vec(), expect: Expect::Anything },
         Command::Remove { dir: InodeId(4), name: b"l".to_vec(), expect: Expect::NotDirectory },
         Command::Close { client, stateid: opened(1) },

@@ -102,7 +102,6 @@ impl Delegations {
         }
     }
 
-    /// It has acknowledged all, or is gone.
     /// These have revoked delegations, and no others.
     pub(crate) fn set_revoked(&self, clients: impl IntoIterator<Item = ClientId>) {
         if let Ok(mut revoked) = self.revoked.lock() {
@@ -110,6 +109,7 @@ impl Delegations {
         }
     }
 
+    /// It has acknowledged all, or is gone.
     pub(crate) fn forget_revoked(&self, client: ClientId) {
         if let Ok(mut revoked) = self.revoked.lock() {
             revoked.remove(&client);
@@ -198,7 +198,8 @@ impl Metaserver {
                 );
                 // First the word that it is gone, then the deed.
                 self.delegations.note_revoked(client);
-                self.propose_once(None, Command::DelegationRevoke { client, inode }).await?;
+                self.propose_once(None, Command::DelegationRevoke { client, delegation: delegation.id })
+                    .await?;
                 self.delegations.settled(delegation.id);
                 self.layouts_returned.notify_waiters();
                 self.work_ready.notify_one();

@@ -67,22 +67,15 @@ impl Halves {
 /// When layouts were first asked back that are still out. A client that answers everything but never returns one would
 /// hold the others up for ever: after a lease it loses the layout.
 #[derive(Default)]
-pub(crate) struct Recalls(Mutex<BTreeMap<(InodeId, ClientId), Duration>>);
+pub(crate) struct Recalls(Mutex<BTreeMap<StateId, Duration>>);
 
 impl Recalls {
     /// Notes a recall; whether the first one was longer ago than `lease`.
-    fn is_late(&self, inode: InodeId, client: ClientId, now: Duration, lease: Duration) -> bool {
+    fn is_late(&self, layout: StateId, now: Duration, lease: Duration) -> bool {
         let Ok(mut asked) = self.0.lock() else { return false };
         // What nobody asks for any more is forgotten, so that the map stays small.
         asked.retain(|_, first| now.saturating_sub(*first) < lease * 4);
-        now.saturating_sub(*asked.entry((inode, client)).or_insert(now)) > lease
-    }
-
-    /// All layouts of `inode` came back.
-    fn settled(&self, inode: InodeId) {
-        if let Ok(mut asked) = self.0.lock() {
-            asked.retain(|(of, _), _| *of != inode);
-        }
+        now.saturating_sub(*asked.entry(layout).or_insert(now)) > lease
     }
 }
 
@@ -133,7 +126,6 @@ impl Metaserver {
             }
             let left = self.holders(inode, except)?;
             if left.is_empty() {
-                self.recalls.settled(inode);
                 return Ok(());
             }
             if tokio::time::Instant::now() >= deadline {
@@ -160,15 +152,15 @@ impl Metaserver {
             }
             let reply = self.propose(None, Command::LayoutRecall { client, inode }).await?;
             let namespace::Reply::State { stateid: Some(stateid) } = reply else { continue };
-            if self.recalls.is_late(inode, client, self.clock.monotonic(), self.config.lease) {
+            if self.recalls.is_late(stateid.id, self.clock.monotonic(), self.config.lease) {
                 tracing::warn!(client = client.0, "a recalled layout was not returned for a lease: revoked");
-                self.revoke(client, inode).await?;
+                self.revoke(client, stateid.id).await?;
                 continue;
             }
             let handle = self.handle(inode, generation);
             let op = CbArgOp::LayoutRecall(LayoutRecall::whole_file(handle.into(), wire_stateid(stateid)));
             let call = self.call_back(client, op);
-            asked.spawn(async move { (client, call.await) });
+            asked.spawn(async move { (client, stateid.id, call.await) });
         }
         let mut ask_again = Vec::new();
         loop {
@@ -181,7 +173,7 @@ impl Metaserver {
                     return Err(Status::Delay);
                 }
             };
-            let (client, outcome) = answer.map_err(|_| Status::ServerFault)?;
+            let (client, layout, outcome) = answer.map_err(|_| Status::ServerFault)?;
             match outcome {
                 Ok(Status::Ok) => {}
                 Ok(Status::Delay) => ask_again.push(client),
@@ -190,7 +182,7 @@ impl Metaserver {
                 }
                 Ok(other) => {
                     tracing::debug!(client = client.0, status = ?other, "holds no such layout");
-                    self.revoke(client, inode).await?;
+                    self.revoke(client, layout).await?;
                 }
                 // It will learn from its next SEQUENCE that its back channel is down, bind it and be asked again; or
                 // its lease runs out and its layouts with it.
@@ -260,8 +252,8 @@ impl Metaserver {
         Ok(layouts.into_iter().map(|(client, ..)| client).filter(|c| Some(*c) != except).collect())
     }
 
-    async fn revoke(&self, client: ClientId, inode: InodeId) -> Result<(), Status> {
-        let scope = ReturnScope::Revoke { inode };
+    async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), Status> {
+        let scope = ReturnScope::Revoke { layout };
         self.propose(None, Command::LayoutReturn { client, scope }).await?;
         self.layouts_returned.notify_waiters();
         self.work_ready.notify_one();
@@ -289,10 +281,9 @@ mod tests {
     #[test]
     fn a_layout_is_late_a_lease_after_it_was_first_asked_back() {
         let (recalls, s) = (Recalls::default(), Duration::from_secs);
-        let late = |at| recalls.is_late(InodeId(3), ClientId(1), s(at), s(30));
-        assert!(!late(100) && !late(120) && !late(130));
-        assert!(late(131));
-        recalls.settled(InodeId(3));
-        assert!(!recalls.is_late(InodeId(3), ClientId(1), s(140), s(30)), "another time, another layout");
+        let late = |layout, at| recalls.is_late(StateId(layout), s(at), s(30));
+        assert!(!late(7, 100) && !late(7, 120) && !late(7, 130));
+        assert!(late(7, 131));
+        assert!(!late(8, 140), "another layout of the same file and client");
     }
 }

@@ -55,6 +55,8 @@ enum Event {
     Renewed(ClientId),
     Gone(ClientId),
     Revoked(ClientId),
+    /// A state was freed, perhaps the last of the revoked.
+    Acknowledged(ClientId),
     SessionsEnded,
     /// Everything may be another.
     Replaced,
@@ -166,7 +168,11 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Revoked(*client));
                 self.seen.flag(RETURNED);
             }
-            Command::Unlock { .. } | Command::FreeState { .. } => self.seen.flag(UNLOCKED),
+            Command::Unlock { .. } => self.seen.flag(UNLOCKED),
+            Command::FreeState { client, .. } => {
+                self.seen.event(Event::Acknowledged(*client));
+                self.seen.flag(UNLOCKED);
+            }
             // Not a cut: who asked for it has the leader see to it, and the leader does later if that one died.
             Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(WORK),
             Command::PutDataServer(server) => {
@@ -242,6 +248,11 @@ impl Metaserver {
                     }
                 }
                 Event::Revoked(client) => self.delegations.note_revoked(client),
+                Event::Acknowledged(client) => {
+                    if let Err(status) = self.acknowledged(client) {
+                        tracing::warn!(?status, "looking for revoked delegations");
+                    }
+                }
                 Event::Replaced => {
                     if let Err(status) = self.read_again() {
                         tracing::warn!(?status, "reading again what a snapshot brought");

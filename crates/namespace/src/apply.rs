@@ -186,7 +186,7 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::FreeState { client, stateid } => lock::free_state(step, *client, *stateid),
 
         Command::DelegationReturn { client, stateid } => delegation::give_back(step, *client, *stateid),
-        Command::DelegationRevoke { client, inode } => delegation::revoke(step, *client, *inode),
+        Command::DelegationRevoke { client, delegation } => delegation::revoke(step, *client, *delegation),
 
         Command::LayoutGet { client, inode, stateid, mode } => {
             layout_state::get_layout(step, *client, *inode, *stateid, *mode)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ByteRange, ClientId, DataServerId, DeviceId, FileLayout, InodeId, IoMode, LockKind, MapChange, Principal,
-    SessionId, Share, Stateid, StripePolicy, TargetId, Time,
+    SessionId, Share, StateId, Stateid, StripePolicy, TargetId, Time,
 };
 
 /// A command as it stands in the log.
@@ -156,7 +156,7 @@ pub enum Command {
     /// DELEGRETURN.
     DelegationReturn { client: ClientId, stateid: Stateid },
     /// A delegation that was called back and not returned in time.
-    DelegationRevoke { client: ClientId, inode: InodeId },
+    DelegationRevoke { client: ClientId, delegation: StateId },
 
     // Layouts.
     /// LAYOUTGET: the whole file.
@@ -394,7 +394,7 @@ pub enum ReturnScope {
     /// All layouts of the client.
     All,
     /// Recalled, and not returned in time: the state with this id on this file, whatever its sequence.
-    Revoke { inode: InodeId },
+    Revoke { layout: StateId },
 }
 
 /// A data server as it registered. Its targets keep the space that the leader last heard of in memory, not here.

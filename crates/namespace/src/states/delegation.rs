@@ -85,10 +85,13 @@ pub(crate) fn give_back(step: &mut Step<'_>, client: ClientId, stateid: Stateid)
 }
 
 /// The delegation was called back, and not returned in time.
-pub(crate) fn revoke(step: &mut Step<'_>, client: ClientId, inode: InodeId) -> Result<Reply, Stop> {
-    if let Some(state) = of_client(step, inode, client)? {
-        end(step, state)?;
-        table::insert(step, &State::Delegation(DelegationState { revoked: true, ..state }))?;
+pub(crate) fn revoke(step: &mut Step<'_>, client: ClientId, delegation: StateId) -> Result<Reply, Stop> {
+    match read::state(step.view(), delegation)? {
+        Some(State::Delegation(state)) if state.client == client && !state.revoked => {
+            end(step, state)?;
+            table::insert(step, &State::Delegation(DelegationState { revoked: true, ..state }))?;
+        }
+        _ => {} // it came back meanwhile
     }
     Ok(Reply::Done)
 }

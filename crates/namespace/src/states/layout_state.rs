@@ -149,11 +149,10 @@ pub(crate) fn give_back(step: &mut Step<'_>, client: ClientId, scope: &ReturnSco
             let state = find(step, client, *inode, *stateid)?;
             end(step, state)?;
         }
-        ReturnScope::Revoke { inode } => {
-            if let Some(state) = of_client(step, *inode, client)? {
-                end(step, state)?;
-            }
-        }
+        ReturnScope::Revoke { layout } => match read::state(step.view(), *layout)? {
+            Some(State::Layout(state)) if state.client == client => end(step, state)?,
+            _ => {} // it came back meanwhile
+        },
         ReturnScope::All => {
             for id in read::states(step.view(), client)? {
                 if let Some(State::Layout(state)) = read::state(step.view(), id)? {

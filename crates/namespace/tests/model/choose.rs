@@ -359,7 +359,7 @@ impl<'a> Chooser<'a> {
                     if self.seldom(8) { self.any_state()? } else { self.layout_state()? };
                 let scope = match self.pick(6) {
                     0..3 => ReturnScope::File { inode, stateid },
-                    3 | 4 => ReturnScope::Revoke { inode },
+                    3 | 4 => ReturnScope::Revoke { layout: stateid.id },
                     _ => ReturnScope::All,
                 };
                 Command::LayoutReturn { client, scope }
@@ -517,7 +517,7 @@ impl<'a> Chooser<'a> {
         let (stateid, client, inode) = self.delegation_state()?;
         Some(match self.pick(5) {
             0 | 1 => Command::DelegationReturn { client, stateid },
-            2 => Command::DelegationRevoke { client, inode },
+            2 => Command::DelegationRevoke { client, delegation: stateid.id },
             3 => Command::FreeState { client, stateid },
             _ => Command::LayoutGet { client, inode, stateid, mode: IoMode::Read },
         })

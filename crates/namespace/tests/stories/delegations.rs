@@ -164,7 +164,7 @@ fn a_revoked_delegation_is_in_nobodys_way_and_is_known_until_it_is_freed() {
     let free = |w: &mut World| w.apply(Command::FreeState { client: a, stateid: delegation });
     assert_eq!(free(&mut w), Err(Error::LocksHeld));
     w.close(a, open).unwrap();
-    w.apply(Command::DelegationRevoke { client: a, inode }).unwrap();
+    w.apply(Command::DelegationRevoke { client: a, delegation: delegation.id }).unwrap();
     assert_eq!(read::revoked(&*w.view()).unwrap(), [a]);
     assert_eq!(w.return_delegation(a, delegation), Err(Error::DelegationRevoked));
     assert_eq!(w.layout(a, "/f", delegation, IoMode::Read), Err(Error::DelegationRevoked));
@@ -182,8 +182,8 @@ fn delegations_go_with_their_client() {
     let (mut w, a, b, _, _) = delegated();
     let inode = w.id("/f");
     w.file("/g");
-    w.open_delegated(a, "/g").unwrap();
-    w.apply(Command::DelegationRevoke { client: a, inode: w.id("/g") }).unwrap();
+    let revoked = w.open_delegated(a, "/g").unwrap().1.expect("a delegation").id;
+    w.apply(Command::DelegationRevoke { client: a, delegation: revoked }).unwrap();
     w.expire(a).unwrap();
     assert_eq!(read::delegations(&*w.view(), inode).unwrap(), []);
     assert_eq!(read::revoked(&*w.view()).unwrap(), []);

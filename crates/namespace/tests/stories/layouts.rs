@@ -103,8 +103,13 @@ fn layouts_are_returned_one_by_one_all_at_once_or_revoked() {
     let one = ReturnScope::File { inode: ids[0], stateid: layouts[0] };
     assert_eq!(give_back(&mut w, one.clone()), none);
     assert_eq!(give_back(&mut w, one), Err(Error::BadStateid));
-    assert_eq!(give_back(&mut w, ReturnScope::Revoke { inode: ids[1] }), none);
-    assert_eq!(give_back(&mut w, ReturnScope::Revoke { inode: ids[1] }), none, "it may have been returned");
+    let revoke = |layout: Stateid| ReturnScope::Revoke { layout: layout.id };
+    assert_eq!(give_back(&mut w, revoke(layouts[1])), none);
+    let open = w.open(a, "/g", READ).unwrap();
+    let another = w.layout(a, "/g", open, IoMode::Read).unwrap();
+    assert_ne!(another.id, layouts[1].id);
+    assert_eq!(give_back(&mut w, revoke(layouts[1])), none, "it may have been returned");
+    assert_eq!(read::layouts(&*w.view(), ids[1]).unwrap().len(), 1, "and another one granted");
     assert_eq!(read::layouts(&*w.view(), ids[2]).unwrap().len(), 1);
     assert_eq!(give_back(&mut w, ReturnScope::All), none);
     assert!(ids.iter().all(|id| read::layouts(&*w.view(), *id).unwrap().is_empty()));
@@ -193,10 +198,10 @@ fn a_file_made_longer_takes_no_room_until_it_is_written() {
 fn a_size_is_not_set_while_another_client_has_a_layout() {
     let mut w = World::new();
     let (a, b) = (w.client("a"), w.client("b"));
-    let f = w.file("/f");
+    w.file("/f");
     w.wrote("/f", 100).unwrap();
     let open = w.open(a, "/f", BOTH).unwrap();
-    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    let layout = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap().id;
     let cut = |layout_of| SetAttributes { size: Some(0), layout_of, ..SetAttributes::default() };
     // What A writes through its layout would be acknowledged, and then cut away.
     assert_eq!(w.set("/f", cut(Some(b))), Err(Error::Delay));
@@ -206,7 +211,7 @@ fn a_size_is_not_set_while_another_client_has_a_layout() {
     w.set("/f", SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).unwrap();
     w.set("/f", cut(Some(a))).unwrap();
 
-    w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::Revoke { inode: f } }).unwrap();
+    w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::Revoke { layout } }).unwrap();
     w.set("/f", cut(Some(b))).unwrap();
     w.open_create(b, "/f", Exists::Take, true).unwrap();
 }

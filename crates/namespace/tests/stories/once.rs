@@ -70,10 +70,10 @@ fn a_call_that_is_told_to_come_again_is_done_then() {
     let a = w.client("a");
     w.file("/f");
     let (open, inode) = (w.open(a, "/f", BOTH).unwrap(), w.id("/f"));
-    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    let layout = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap().id;
     let cut = Command::SetAttributes { inode, set: SetAttributes { size: Some(0), ..Default::default() } };
     assert_eq!(w.apply_from(of_call(1, 0), cut.clone()), Err(Error::Delay), "the layout is out");
-    w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::Revoke { inode } }).unwrap();
+    w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::Revoke { layout } }).unwrap();
     w.apply_from(of_call(1, 0), cut).unwrap();
 }
 

@@ -57,8 +57,9 @@ impl Plain {
         Ok(Reply::Done)
     }
 
-    pub(super) fn delegation_revoke(&mut self, client: ClientId, inode: InodeId) -> Outcome {
-        if let Some(id) = self.delegation_of(client, inode) {
+    pub(super) fn delegation_revoke(&mut self, client: ClientId, id: StateId) -> Outcome {
+        let held = self.delegations.get(&id).filter(|held| held.client == client && !held.revoked);
+        if let Some(inode) = held.map(|held| held.inode) {
             self.end_delegation(id);
             self.delegations.insert(id, PlainDelegation { client, inode, revoked: true });
         }

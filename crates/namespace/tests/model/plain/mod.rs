@@ -225,7 +225,7 @@ impl Plain {
             Command::FreeState { client, stateid } => self.free_state(client, stateid),
 
             Command::DelegationReturn { client, stateid } => self.delegation_return(client, stateid),
-            Command::DelegationRevoke { client, inode } => self.delegation_revoke(client, inode),
+            Command::DelegationRevoke { client, delegation } => self.delegation_revoke(client, delegation),
 
             Command::LayoutGet { client, inode, stateid, mode } => {
                 self.layout_get(client, inode, stateid, mode)

@@ -478,8 +478,8 @@ impl Plain {
                 self.layouts.remove(&stateid.id);
             }
             ReturnScope::All => self.layouts.retain(|_, layout| layout.client != client),
-            ReturnScope::Revoke { inode } => {
-                self.layouts.retain(|_, layout| layout.client != client || layout.inode != *inode);
+            ReturnScope::Revoke { layout } => {
+                self.layouts.retain(|id, held| held.client != client || id != layout);
             }
         }
         self.collect();
