@@ -8,8 +8,10 @@
 //! ```
 //!
 //! Renewals are noted in memory only, and reported to the metaserver that leads: it alone decides. So one that has just
-//! begun to lead waits one full lease before it finds anyone lapsed. That a client has lapsed is in the state machine: it decides what is in whose way, and expires the lapsed in
-//! the same step as the OPEN or LOCK that wants what they have. What is decided outside of it asks [`Metaserver::gives_way`].
+//! begun to lead waits one full lease before it finds anyone lapsed, and so does one that could agree with nobody for a while, or
+//! hung: no client could be heard meanwhile. That a client has lapsed is in the state machine: it decides what is in whose way,
+//! and expires the lapsed in the same step as the OPEN or LOCK that wants what they have. What is decided outside of it asks
+//! [`Metaserver::gives_way`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,6 +19,7 @@ use std::time::Duration;
 
 use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
 use store::View;
+use tokio::time::Instant;
 use wire::nfs4::Status;
 
 use crate::Metaserver;
@@ -27,6 +30,9 @@ use crate::errors::store_failed;
 const COURTESY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lapsed clients at one time; beyond that who lapsed first goes. As many nodes as a big cluster loses with one switch.
 const LAPSED_MAX: usize = 1024;
+
+/// So many times in a lease leases are looked at.
+const OFTEN: u32 = 8;
 
 /// What is known of a client's lease.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +48,18 @@ struct Lease {
 impl Lease {
     fn begins(now: Duration) -> Self {
         Self { heard: now, lapsed: false, to_report: false }
+    }
+}
+
+/// When this metaserver could judge leases last.
+#[derive(Debug, Default)]
+struct Judged(Option<(u64, Instant)>);
+
+impl Judged {
+    /// Notes that it can now, in `term`. Whether it could for the time before, too: looked at least every `gap_max`.
+    fn goes_on(&mut self, term: u64, now: Instant, gap_max: Duration) -> bool {
+        let before = self.0.replace((term, now));
+        before.is_some_and(|(of, at)| of == term && now.saturating_duration_since(at) <= gap_max)
     }
 }
 
@@ -90,7 +108,7 @@ impl Leases {
         heard.collect()
     }
 
-    /// All leases begin again: who leads from now on has not heard of the others' clients.
+    /// All leases begin again: no client could be heard by who leads.
     fn begin_all(&self, now: Duration) {
         if let Ok(mut known) = self.known.lock() {
             known.values_mut().for_each(|lease| lease.heard = now);
@@ -135,6 +153,15 @@ impl Leases {
             !known.lapsed && now.saturating_sub(known.heard) > lease
         };
         clients.iter().filter(late).copied().collect()
+    }
+
+    /// Notes that the client lapses, unless it was heard of since it was found late.
+    fn lapse(&self, client: ClientId, now: Duration, lease: Duration) -> bool {
+        let Ok(mut known) = self.known.lock() else { return false };
+        let Some(known) = known.get_mut(&client) else { return false };
+        let late = !known.lapsed && now.saturating_sub(known.heard) > lease;
+        known.lapsed |= late;
+        late
     }
 }
 
@@ -238,26 +265,22 @@ impl Metaserver {
 
     /// Looks after leases and courtesy, for ever.
     pub(crate) async fn watch_leases(self: Arc<Self>) {
-        let mut often = tokio::time::interval(self.config.lease / 8);
+        let mut often = tokio::time::interval(self.config.lease / OFTEN);
         often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut led = None;
+        let mut judged = Judged::default();
         loop {
             tokio::select! {
                 _ = often.tick() => {
-                    let leads = self.replica.leads();
-                    let leading = leads.then(|| self.replica.standing().term);
-                    if leads && leading != led {
-                        self.leases.begin_all(self.clock.monotonic());
-                    }
-                    led = leading;
-                    if !leads {
+                    if !self.replica.leads() {
+                        judged = Judged::default();
                         self.report_heard().await;
-                        self.tell_all_lock_waiters(); // turns end
-                        continue;
-                    }
-                    if let Err(status) = self.look_at_leases().await {
+                    } else if self.may_judge(&mut judged).await
+                        && let Err(status) = self.look_at_leases().await
+                    {
                         tracing::warn!(?status, "looking at leases");
                     }
+                    // Turns end, and the lapsed are no longer in the way.
+                    self.tell_all_lock_waiters();
                 }
                 () = self.leases.wanted.notified() => self.expire_wanted().await,
             }
@@ -274,6 +297,18 @@ impl Metaserver {
         }
     }
 
+    /// Whether who leads can agree with the others, without whom no client is heard. All leases begin again when that is anew.
+    async fn may_judge(&self, judged: &mut Judged) -> bool {
+        let every = self.config.lease / OFTEN;
+        if !matches!(tokio::time::timeout(every, self.see_all()).await, Ok(Ok(()))) {
+            return false;
+        }
+        if !judged.goes_on(self.replica.standing().term, Instant::now(), 2 * every) {
+            self.leases.begin_all(self.clock.monotonic());
+        }
+        self.replica.leads()
+    }
+
     async fn look_at_leases(&self) -> Result<(), Status> {
         let clients = read::clients(&*self.view()?).map_err(store_failed)?;
         for client in self.leases.run_out(&clients, self.clock.monotonic(), self.config.lease) {
@@ -282,14 +317,21 @@ impl Metaserver {
         for client in overdue(&self.lapsed()?, self.now().seconds) {
             self.expire(client).await?;
         }
-        self.tell_all_lock_waiters(); // turns end, and the lapsed are no longer in the way
         Ok(())
     }
 
     async fn lapse(&self, client: ClientId) -> Result<(), Status> {
         // Noted first: a request that comes from now on renews the lease in the state machine.
-        self.leases.set_lapsed(client, true);
-        self.propose(None, Command::LapseLease { client }).await?;
+        if !self.leases.lapse(client, self.clock.monotonic(), self.config.lease) {
+            return Ok(());
+        }
+        let lapse = self.propose(None, Command::LapseLease { client });
+        let lapsed = tokio::time::timeout(self.config.lease / OFTEN, lapse).await;
+        if let Err(status) = lapsed.map_or(Err(Status::Delay), |reply| reply) {
+            // Should it be carried out after all, that is heard as from another metaserver.
+            self.leases.set_lapsed(client, false);
+            return Err(status);
+        }
         let kept = read::client(&*self.view()?, client).map_err(store_failed)?.is_some();
         tracing::info!(client = client.0, kept, "lease ran out");
         if !kept {
@@ -321,6 +363,29 @@ mod tests {
         leases.set_lapsed(ClientId(1), true);
         assert_eq!(leases.run_out(&clients[..1], s(200), s(30)), [], "once");
         assert!(leases.note(ClientId(1), s(201)), "it is back");
+    }
+
+    #[test]
+    fn who_is_heard_of_while_others_lapse_does_not() {
+        let (leases, s) = (Leases::default(), Duration::from_secs);
+        let clients = [ClientId(1), ClientId(2)];
+        assert_eq!(leases.run_out(&clients, s(100), s(30)), []);
+        assert_eq!(leases.run_out(&clients, s(131), s(30)), clients);
+        assert!(leases.lapse(ClientId(1), s(131), s(30)));
+        assert!(!leases.lapse(ClientId(1), s(131), s(30)), "once");
+        assert!(!leases.note(ClientId(2), s(132)));
+        assert!(!leases.lapse(ClientId(2), s(133), s(30)));
+    }
+
+    #[test]
+    fn leases_are_judged_by_who_could_hear_clients_all_the_time() {
+        let (mut judged, begin, s) = (Judged::default(), Instant::now(), Duration::from_secs);
+        let mut goes_on = |term, at| judged.goes_on(term, begin + s(at), s(8));
+        assert!(!goes_on(3, 100), "it has just begun to lead");
+        assert!(goes_on(3, 104) && goes_on(3, 112));
+        assert!(!goes_on(3, 121), "it could agree with nobody, or hung");
+        assert!(goes_on(3, 125));
+        assert!(!goes_on(4, 126), "somebody else may have led in between");
     }
 
     #[test]

@@ -124,8 +124,13 @@ impl Metaserver {
         if session.is_checked(ends) {
             return Ok(()); // nearly always
         }
-        let record = read::session(&*self.view()?, SessionId(session.id().0)).map_err(store_failed)?;
-        record.ok_or(Status::BadSession)?;
+        let view = self.view()?;
+        let record = read::session(&*view, SessionId(session.id().0)).map_err(store_failed)?;
+        let record = record.ok_or(Status::BadSession)?;
+        if read::client(&*view, record.client).map_err(store_failed)?.is_some_and(|c| c.lapsed.is_some()) {
+            // Before its word arrives here: the request that comes now ends the courtesy.
+            self.leases.set_lapsed(record.client, true);
+        }
         session.set_checked(ends);
         Ok(())
     }
