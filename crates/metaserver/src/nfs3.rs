@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use namespace::{Command, Origin, Reply, read};
 use nfs::{Answer, CallId, Keep, OperationLabels, Program};
@@ -14,6 +15,10 @@ use wire::xdr::{Encode, Encoder, Message};
 use crate::errors::{refused, store_failed};
 use crate::user::User;
 use crate::{Metaserver, ops3};
+
+/// A change that nobody could order for so long is not made any more: what the state machine knows of calls
+/// (`namespace::calls`) lasts twice as long, so that it never takes a late one for new.
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// NFS version 3 over a metaserver.
 pub(crate) struct Nfs3Program(pub Arc<Metaserver>);
@@ -46,9 +51,12 @@ impl Program for Nfs3Program {
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             // Linux takes a refusal for an error of the disk: it is kept until somebody leads.
             while let Err(status) = server.before_call3(&call.connection, procedure).await {
-                if status != WireStatus::Delay {
+                if status != WireStatus::Delay || !call.connection.is_open() {
                     return Err(Rejection::SystemError);
                 }
+            }
+            if !server.may_answer(&call.connection, start) {
+                return Err(Rejection::SystemError);
             }
             let work = async {
                 let (results, failed) = carry_out(server, &user, arguments, &known_by(id)).await;
@@ -56,13 +64,24 @@ impl Program for Nfs3Program {
                 server.metrics.operation(labels, server.clock.monotonic().saturating_sub(start), failed);
                 results
             };
-            let Some(id) = id else { return Ok(work.await) };
+            let Some(id) = id else {
+                return tokio::select! {
+                    results = work => Ok(results),
+                    // The client asks again over another connection, perhaps another metaserver: what it wrote here would come
+                    // after what it writes then.
+                    () = call.connection.ended() => Err(Rejection::SystemError),
+                };
+            };
             let kept = async {
                 let results = work.await;
                 let keep = if is_jukebox(&results) { Keep::Nothing } else { Keep::Reply };
                 (results, keep)
             };
-            Ok(server.replies3.once(id, kept).await)
+            let once = tokio::time::timeout(CHANGE_TIME_MAX, server.replies3.once(id, kept)).await;
+            once.map_err(|_| {
+                call.connection.close(); // Linux takes a refusal for an error, and a lost connection for a reason to ask again
+                Rejection::SystemError
+            })
         })
     }
 }
@@ -125,6 +144,12 @@ fn known_by(id: Option<CallId>) -> namespace::CallId {
 }
 
 impl Metaserver {
+    /// Whether the first change of a call was made already.
+    pub(crate) fn has_changed3(&self, call: &namespace::CallId) -> Result<bool, WireStatus> {
+        let first = read::recorded(&*self.view()?, &Origin::Call(*call, 0)).map_err(store_failed)?;
+        Ok(first.is_some())
+    }
+
     /// One change by a call, which was checked. What it found in its way may be what this same call did before, perhaps at
     /// a metaserver that died before it answered: then it is answered what it would have been then.
     pub(crate) async fn change3(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use namespace::{
     ClientId, Command, InCompound, Inode, InodeId, Kind, Origin, Reply, Share, State, StateId, read,
 };
-use nfs::{CompoundContext, Metrics, Nfs4, Session};
+use nfs::{CompoundContext, Metrics, Nfs4, Position, Session};
 use store::View;
 use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
 
@@ -63,13 +63,15 @@ pub(crate) fn change_info(change: namespace::Change) -> nfs4::ChangeInfo {
 }
 
 impl Compound {
-    fn origin(&mut self, position: Option<nfs::Position>) -> Option<Origin> {
-        let position = position?;
-        let index = self.commands;
+    fn origin(&mut self, position: Option<Position>) -> Option<Origin> {
         self.commands += 1;
-        let session = namespace::SessionId(position.session.0);
-        let (slot, sequence) = (position.slot, position.sequence);
-        Some(Origin::Compound(InCompound { session, slot, sequence, index }))
+        self.last_origin(position)
+    }
+
+    fn last_origin(&self, position: Option<Position>) -> Option<Origin> {
+        let Position { session, slot, sequence, .. } = position?;
+        let session = namespace::SessionId(session.0);
+        Some(Origin::Compound(InCompound { session, slot, sequence, index: self.commands.checked_sub(1)? }))
     }
 
     /// Leaves out a command that this compound might have had.
@@ -164,6 +166,14 @@ impl Metaserver {
         self.propose(origin, command).await
     }
 
+    /// Whether the last change of this compound was answered `Delay` by the state machine, which knows that from then on: what
+    /// follows has places of its own. One that never came to it would be done at its place when the compound comes again.
+    pub(crate) fn was_put_off(&self, context: &Context) -> Result<bool, Status> {
+        let Some(origin) = context.state.last_origin(context.position) else { return Ok(true) };
+        let recorded = read::recorded(&*self.view()?, &origin).map_err(store_failed)?;
+        Ok(recorded == Some(Reply::Refused(namespace::Error::Delay)))
+    }
+
     /// Checks that `stateid` allows `wanted` on `inode` (RFC 8881, section 8.2.4 and 9.1.2). Without an open, deny
     /// modes and permission bits decide.
     pub(crate) fn check_io(
@@ -250,7 +260,11 @@ impl Nfs4 for Metaserver {
 
     async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {
         // Once for all operations of the compound: what each reads is then as new as the compound.
+        let arrived = self.clock.monotonic();
         context.state.sees_all = self.before_compound(&context.connection, session.id()).await?;
+        if !self.may_answer(&context.connection, arrived) {
+            return Err(Status::Delay);
+        }
         self.check_session(session)?;
         let client = ClientId(session.client());
         self.renew(client).await.map_err(|_| Status::BadSession)?;

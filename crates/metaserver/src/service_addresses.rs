@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use host::interface::{ANNOUNCEMENT_GAPS, Error, Interfaces, Patience, announce_with_gaps, take};
-use nfs::{Connections, Server};
+use nfs::{Connection, Connections, Server};
 use replica::{Member, NodeId};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -35,6 +35,8 @@ use crate::Metaserver;
 
 /// Whoever had an address before may be late to lose it: that is no trouble yet.
 const IN_USE_MAX: Duration = Duration::from_secs(4);
+/// An address of a metaserver that lives moves after a second ([`LEASE`]), not before.
+const MOVES_AFTER: Duration = Duration::from_millis(500);
 /// For the others to take what a leader that stops gave back: they take a tenth of a second.
 const TAKEN_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -205,6 +207,20 @@ impl Metaserver {
             *book = None;
         }
         self.ask_leader_for_addresses(member, held).await
+    }
+
+    /// Whether a call that came at `arrived` and had to wait may be carried out: its client has not gone to another metaserver
+    /// meanwhile, where it has asked again. What it asked here would come after what it has done there.
+    pub(crate) fn may_answer(&self, connection: &Connection, arrived: Duration) -> bool {
+        if self.clock.monotonic().saturating_sub(arrived) < MOVES_AFTER {
+            return true;
+        }
+        let address = connection.local().ip();
+        let holds = |holding: &Arc<Holding>| {
+            !holding.service.addresses.contains(&address)
+                || holding.held().is_ok_and(|held| held.contains(&address))
+        };
+        connection.is_open() && self.addressing.holding.get().is_none_or(holds)
     }
 
     /// Another metaserver's beat. None: this one does not lead, or has no service addresses.

@@ -18,6 +18,10 @@ pub(crate) async fn bind(server: &Metaserver, context: &Context, args: Args) -> 
     if !server.serves_alone() && !context.connection.is_associated(args.sessid) {
         session.comes_from_elsewhere();
     }
+    if !context.connection.is_associated(args.sessid) {
+        // What the client did at another metaserver is its own, however lazily it reads.
+        server.see_all().await?;
+    }
     if dir != DirFromServer::Back {
         context.connection.associate(args.sessid);
     }

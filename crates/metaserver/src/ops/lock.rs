@@ -32,12 +32,10 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
     let now = server.clock.monotonic();
     let waiter = Waiter::new(client, owner_name, kind, range, now);
     let waits = matches!(args.locktype, LockType::ReadWait | LockType::WriteWait);
-    if waits && let Some(turn) = server.lock_waiters.turn_of_another(inode, &waiter, now) {
-        return Err(still_denied(server, context, waiter, turn).await);
-    }
     // One that asks again is not worth an entry of the log while it cannot have its lock.
     let asks_again = waits && server.lock_waiters.knows(inode, client, &waiter.owner);
     let mut in_the_way = None;
+    // Not of a repetition: what was granted stays granted, whosever turn it is by now.
     let prepare = |view: &dyn store::View| {
         let current = server.inode(view, inode)?;
         match current.kind {
@@ -45,11 +43,14 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
             namespace::Kind::Directory(_) => return Err(Status::IsDir),
             _ => return Err(Status::Inval),
         }
-        if asks_again {
+        if waits {
+            in_the_way = server.lock_waiters.turn_of_another(inode, &waiter, now);
+        }
+        if asks_again && in_the_way.is_none() {
             in_the_way = server.in_the_way_of(view, inode, &waiter)?;
-            if in_the_way.is_some() {
-                return Err(Status::Denied);
-            }
+        }
+        if in_the_way.is_some() {
+            return Err(Status::Denied);
         }
         Ok(Command::Lock { client, inode, owner, kind, range })
     };

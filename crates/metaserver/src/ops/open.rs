@@ -100,7 +100,10 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     let Reply::Opened { stateid, inode, created, dir, work, delegation } = reply else {
         return Err(Status::ServerFault);
     };
-    server.finish_work(work).await?;
+    // The file is open, and empty, whatever becomes of its objects: who reads or writes them waits until they are cut.
+    if let Err(status) = server.finish_work(work).await {
+        tracing::debug!(?status, "a file that was opened is cut later");
+    }
     context.state.set_current(&inode);
     let stateid = wire_stateid(stateid);
     context.state.set_stateid(stateid);
@@ -284,7 +287,7 @@ impl Opener<'_> {
         for _ in 0..CUT_TRIES_MAX {
             let prepare = |view: &dyn View| self.create(view, dir, name.clone(), node.clone(), how);
             match self.server.change(context, prepare).await {
-                Err(Status::Delay) if how.truncate => {
+                Err(Status::Delay) if how.truncate && self.server.was_put_off(context)? => {
                     let view = self.server.view()?;
                     let found = read::lookup(&*view, dir, &name).map_err(store_failed)?;
                     let inode = self.server.inode(&*view, found.ok_or(Status::Delay)?)?;

@@ -47,7 +47,7 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
     for _ in 0..CUT_TRIES_MAX {
         match server.change(context, prepare).await {
             // Whoever else holds a layout finishes what it writes before the file is cut.
-            Err(Status::Delay) if sizes => {
+            Err(Status::Delay) if sizes && server.was_put_off(context)? => {
                 let inode = server.inode(&*server.view()?, inode.id)?;
                 server.before_cut(&inode, Some(client)).await?;
             }

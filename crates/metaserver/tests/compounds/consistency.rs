@@ -82,6 +82,23 @@ async fn lazy_reads_show_a_client_its_own_changes_after_it_moved() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_moved_and_binds_its_back_channel_first_sees_its_own_changes() {
+    let three = Three::start(LAZY).await;
+    let (leader, other) = three.leader_and_follower();
+    let mut client = Client::mount(&three.worlds[leader], "a").await;
+    client.open("before", BOTH, 0).await.expect("it opens");
+    Client::mount(&three.worlds[other], "another").await; // so that this one has heard the leader a moment ago
+    three.hold(other);
+    client.open("mine", BOTH, 0).await.expect("it opens");
+    client.reconnect(&three.worlds[other]).await;
+    let found = waits(&three, async move {
+        client.bind().await;
+        client.status(lookup("mine")).await
+    });
+    assert_eq!(found.await, Status::Ok);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_lazy_reads_show_is_not_older_than_a_second() {
     let three = Three::start(LAZY).await;
     let (leader, other) = three.leader_and_follower();

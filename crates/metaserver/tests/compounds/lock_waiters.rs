@@ -14,7 +14,7 @@ const BOTH: u32 = 3;
 /// After so many in a row Linux pauses for 1.6 s, and for longer if it is not told to begin again.
 const DELAYS: usize = 5;
 
-fn waiting(lock: ArgOp) -> ArgOp {
+pub fn waiting(lock: ArgOp) -> ArgOp {
     let ArgOp::Lock(args) = lock else { panic!("{lock:?}") };
     ArgOp::Lock(wire::nfs4::lock::Args { locktype: LockType::WriteWait, ..args })
 }
@@ -23,7 +23,7 @@ fn unlock(lock_stateid: Stateid) -> ArgOp {
     ArgOp::LockU(locku::Args { locktype: LockType::Write, seqid: 0, lock_stateid, offset: 0, length: 10 })
 }
 
-fn says(call: &CbCompound, status: Status) -> CbReply {
+pub fn says(call: &CbCompound, status: Status) -> CbReply {
     let CbArgOp::Sequence(args) = &call.ops[0] else { panic!("{call:?}") };
     let sequence = SequenceOk {
         sessionid: args.sessionid,

@@ -34,7 +34,7 @@ pub fn at(dir: &Bytes, name: &'static str) -> DirOpArgs {
     DirOpArgs { dir: FileHandle::from(dir.clone()), name: Bytes::from_static(name.as_bytes()) }
 }
 
-async fn call<R: Decode>(raw: &mut Raw, procedure: Procedure, args: &(dyn Encode + Sync)) -> R {
+pub async fn call<R: Decode>(raw: &mut Raw, procedure: Procedure, args: &(dyn Encode + Sync)) -> R {
     let mut d = raw.exchange(NFS, procedure as u32, args).await.expect("accepted");
     R::decode(&mut d).expect("decodes")
 }
@@ -92,6 +92,35 @@ async fn a_change_that_is_sent_again_to_a_server_that_did_not_answer_it_is_answe
     }
     let [gone, _] = twice(&world, 200, Procedure::RmDir, &rmdir::Args { object: at(&root, "d") }).await;
     assert_eq!(status_of(&gone), Status::NoEnt as u32);
+}
+
+/// An UNCHECKED create with a size cuts what is there, but not what it has made itself.
+#[tokio::test]
+async fn a_create_that_is_sent_again_does_not_cut_what_was_written_since() {
+    let mut world = World::start().await;
+    let mut raw = Raw::connect(&world).await;
+    let root = root(&mut raw).await;
+    let how = create::CreateHow::Unchecked(SetAttr { size: Some(0), ..SetAttr::default() });
+    let create = create::Args { at: at(&root, "f"), how };
+    let [first, _] = twice(&world, 300, Procedure::Create, &create).await;
+    assert_eq!(status_of(&first), 0);
+    let found: lookup::Res = call(&mut raw, Procedure::Lookup, &lookup::Args { what: at(&root, "f") }).await;
+    let write = nfs3::write::Args {
+        file: found.expect("it is there").object,
+        offset: 0,
+        count: 3,
+        stable: nfs3::StableHow::FileSync,
+        data: wire::xdr::Payload::from(Bytes::from_static(b"new")),
+    };
+    let written: nfs3::write::Res = call(&mut raw, Procedure::Write, &write).await;
+    written.expect("writes");
+    world.restart().await;
+    let [again, _] = twice(&world, 300, Procedure::Create, &create).await;
+    assert_eq!(status_of(&again), 0);
+    let mut raw = Raw::connect(&world).await;
+    let read = nfs3::read::Args { file: write.file.clone(), offset: 0, count: 3 };
+    let read: nfs3::read::Res = call(&mut raw, Procedure::Read, &read).await;
+    assert_eq!(read.expect("reads").data.to_bytes(), &b"new"[..]);
 }
 
 #[tokio::test]
