@@ -40,7 +40,8 @@ fn log_record(bytes: &[u8]) {
 fn payload(numbers_and_body: &[u8]) {
     let Some(len) = numbers_and_body.len().checked_sub(32) else { return };
     let crc = crc32c::crc32c(numbers_and_body);
-    log_record(&[&(len as u32).to_le_bytes(), &crc.to_le_bytes(), numbers_and_body].concat());
+    let salt = [0; 8];
+    log_record(&[&salt, &(len as u32).to_le_bytes()[..], &crc.to_le_bytes(), numbers_and_body].concat());
 }
 
 /// What becomes of the checksum of the damaged value.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use host::{Files, SystemFiles};
+use host::{Entropy, Files, SystemEntropy, SystemFiles};
 
 use crate::log::SEGMENT_BYTES;
 
@@ -35,6 +35,8 @@ pub type Pace = Arc<dyn Fn() -> Duration + Send + Sync>;
 pub struct Ground {
     /// Where log and snapshots are.
     pub files: Arc<dyn Files>,
+    /// Where what nobody may guess comes from: what tells the log's records from clients' data.
+    pub entropy: Arc<dyn Entropy>,
     /// The length of the log's segments.
     pub segment_bytes: u64,
     /// How much of the log stays that this member does not need any more.
@@ -46,8 +48,8 @@ pub struct Ground {
 impl Default for Ground {
     /// The machine.
     fn default() -> Self {
-        let files = Arc::new(SystemFiles);
-        Self { files, segment_bytes: SEGMENT_BYTES, log_kept: LogKept::default(), pace: None }
+        let (files, entropy) = (Arc::new(SystemFiles), Arc::new(SystemEntropy));
+        Self { files, entropy, segment_bytes: SEGMENT_BYTES, log_kept: LogKept::default(), pace: None }
     }
 }
 

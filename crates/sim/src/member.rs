@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use host::Files;
+use host::{Files, SeededEntropy};
 use namespace::{Proposal, Reply, Stamp, Time};
 use replica::{
     Answered, Carried as Calling, Channel, Ground, LogKept, Member as Named, NodeId, Observer, Pace, Replica,
@@ -163,9 +163,10 @@ impl Member {
         };
         let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
         let (segment_bytes, log_kept) = log_sizes(self.shared.short_logs);
-        let ground = Ground { files, segment_bytes, log_kept, pace: Some(pace) };
         let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
         let (id, from, stamp, its_slot) = (self.id, self.address, self.stamp(), Arc::clone(&slot));
+        let entropy = Arc::new(SeededEntropy::new(stamp.random));
+        let ground = Ground { files, entropy, segment_bytes, log_kept, pace: Some(pace) };
         let stopping = Arc::new(AtomicBool::new(false));
         let is_stopping = Arc::clone(&stopping);
         let removed = Arc::new(AtomicBool::new(false));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use host::{Files, Opened};
 
 use crate::log::cut::{self, Cut};
-use crate::log::record::{self, Record};
+use crate::log::record::{self, Record, Salt};
 use crate::log::segments::{self, HEADER_BYTES, Place, Segment};
 use crate::log::tail::{BLOCK_BYTES, Tail};
 use crate::log::{LogError, failed};
@@ -81,7 +81,12 @@ impl Disk {
                 .map_err(|e| failed("encode a record for", &self.place.dir)(io::Error::other(e)))?;
             lengths.push((bytes.len() - before) as u64);
         }
-        self.make_room(first.log_id.index, bytes.len() as u64)?;
+        let salt = self.make_room(first.log_id.index, bytes.len() as u64)?;
+        let mut rest = &mut bytes[..];
+        for len in &lengths {
+            salt.put(rest);
+            rest = &mut rest[*len as usize..];
+        }
         let Some(tail) = &mut self.tail else { unreachable!("there is room") };
         tail.append(&bytes).map_err(failed("write and sync the log in", &self.place.dir))?;
         if let Some(segment) = lock(&self.segments).last_mut() {
@@ -91,17 +96,20 @@ impl Disk {
         Ok(())
     }
 
-    fn make_room(&mut self, first: u64, needed: u64) -> Result<(), LogError> {
-        let room = lock(&self.segments).last().map_or(0, |segment| segment.bytes - segment.end);
-        if self.tail.is_some() && needed <= room {
-            return Ok(());
+    /// Returns the salt of the segment that has the room.
+    fn make_room(&mut self, first: u64, needed: u64) -> Result<Salt, LogError> {
+        if let (Some(_), Some(segment)) = (&self.tail, lock(&self.segments).last())
+            && needed <= segment.bytes - segment.end
+        {
+            return Ok(segment.salt);
         }
         let bytes =
             self.place.segment_bytes.max((needed + HEADER_BYTES).next_multiple_of(BLOCK_BYTES as u64));
         let (segment, tail) = segments::create(&self.place, first, self.last, bytes)?;
+        let salt = segment.salt;
         lock(&self.segments).push(segment);
         self.tail = Some(tail);
-        Ok(())
+        Ok(salt)
     }
 
     /// The index after the last entry.
@@ -162,8 +170,7 @@ impl Disk {
     }
 }
 
-/// Removes all segments, and makes the one that follows `last`. None becomes the spare: what it holds may have later indices,
-/// and could be taken for records that come after a damaged one.
+/// Removes all segments, and makes the one that follows `last`.
 fn begin_anew(place: &Place, all: Vec<Segment>, last: LogId) -> Result<(Segment, Tail), LogError> {
     let Place { files, dir, .. } = place;
     for segment in all {
@@ -182,7 +189,6 @@ fn remove_after(place: &Place, all: &mut Vec<Segment>, first: u64) -> Result<(),
             all.push(segment);
             return Ok(());
         }
-        // Never the spare: what it holds could be taken for records that come after a damaged one.
         files.remove(&segment.path).map_err(failed("remove", &segment.path))?;
         files.sync_dir(dir).map_err(failed("sync", dir))?;
     }
@@ -208,7 +214,7 @@ fn cut_from(files: &dyn Files, segment: &Segment, index: u64) -> io::Result<Segm
         let bytes = read(files, segment, at, segment.end)?;
         let start = at;
         while there < index {
-            let record = record::decode(&bytes[(at - start) as usize..]);
+            let record = record::decode(&bytes[(at - start) as usize..], segment.salt);
             at += record.ok_or_else(|| io::Error::other("a damaged record"))?.len as u64;
             there += 1;
         }
@@ -238,26 +244,26 @@ fn scan(
         record.entry.log_id.index == next && cut.is_none_or(|first| next < first)
     };
     while let Some(record) =
-        record::decode(&bytes[segment.end as usize..]).filter(|r| is_next(r, segment.next()))
+        record::decode(&bytes[segment.end as usize..], segment.salt).filter(|r| is_next(r, segment.next()))
     {
         segment.push(record.len as u64);
         visit(record.entry);
     }
     // Where one that is not the last ended, the next one's header says.
     let is_cut_here = cut == Some(segment.next());
-    if is_last && !is_cut_here && settled_after(&bytes[segment.end as usize..], segment.next()) {
+    let rest = &bytes[segment.end as usize..];
+    if is_last && !is_cut_here && settled_after(rest, segment.salt, segment.next()) {
         return Err(LogError::Damaged { path, index: segment.next() });
     }
     Ok(())
 }
 
 /// Whether `rest`, which begins with what is no sound record, has one further on that says that `index` was on disk.
-fn settled_after(rest: &[u8], index: u64) -> bool {
-    // A record can begin anywhere; its checksum, with its index, is what tells it from data.
+fn settled_after(rest: &[u8], salt: Salt, index: u64) -> bool {
+    // A record can begin anywhere; the salt is what tells it from data.
     let within = rest.len().min(record::PAYLOAD_BYTES_MAX + (8 << 20));
-    let end = rest[..within].iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
-    (1..end).any(|at| {
-        record::decode(&rest[at..])
+    (1..within).any(|at| {
+        record::decode(&rest[at..], salt)
             .is_some_and(|found| found.settled > index && found.entry.log_id.index > index)
     })
 }
@@ -268,8 +274,10 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use std::path::Path;
 
+    use namespace::{Command, InodeId, Proposal, Stamp};
+
     use crate::log::segments::{MARK_EVERY, SEGMENT_BYTES, SPARE};
-    use crate::types::{LeaderId, Payload};
+    use crate::types::{Change, LeaderId, Payload};
 
     use super::*;
 
@@ -308,12 +316,14 @@ mod tests {
         assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..3));
 
         // One write of two records, of which only the second reached the disk whole.
-        let mut torn = Vec::new();
-        let batch = entries(1, 3..5);
-        record::encode(&batch[0], 3, &mut torn).unwrap();
-        let cut = torn.len() - 1;
-        torn[cut] ^= 1;
-        record::encode(&batch[1], 3, &mut torn).unwrap();
+        let [mut torn, whole] = [3, 4].map(|index| {
+            let mut record = Vec::new();
+            record::encode(&entries(1, index..index + 1)[0], 3, &mut record).unwrap();
+            segment.salt.put(&mut record);
+            record
+        });
+        *torn.last_mut().unwrap() ^= 1;
+        torn.extend(whole);
         let file = OpenOptions::new().write(true).open(&segment.path).unwrap();
         file.write_all_at(&torn, segment.end).unwrap();
         let (mut disk, all) = found(dir.path()).unwrap();
@@ -338,8 +348,10 @@ mod tests {
         file.write_all_at(&[0xff], 20).unwrap();
         let error = found(dir.path()).err().unwrap();
         assert!(matches!(error, LogError::Damaged { index: 0, .. }), "the header: {error}");
-        file.write_all_at(b"heorot log 1\n", 0).unwrap();
-        assert!(matches!(found(dir.path()).err().unwrap(), LogError::Older(_)));
+        for older in [b"heorot log 1\n", b"heorot log 3\n"] {
+            file.write_all_at(older, 0).unwrap();
+            assert!(matches!(found(dir.path()).err().unwrap(), LogError::Older(_)));
+        }
     }
 
     #[test]
@@ -436,6 +448,46 @@ mod tests {
         disk.append(&entries(1, 111..112)).unwrap();
         assert!(!dir.path().join(SPARE).exists(), "it is the current one now");
         assert_eq!(found(dir.path()).unwrap().1, ids(1, 100..112));
+    }
+
+    /// A small write whose data are a record that says all was on disk, as a client can send it: it does not know the salt.
+    fn forging(index: u64) -> Entry {
+        let mut data = Vec::new();
+        let forged = Entry { log_id: id(u64::MAX, u64::MAX), payload: Payload::Blank };
+        record::encode(&forged, u64::MAX, &mut data).unwrap();
+        let command = Command::WriteInline { inode: InodeId(3), offset: 0, data: data.into() };
+        let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+        Entry { log_id: id(1, index), payload: Payload::Normal(Change(Arc::new(proposal))) }
+    }
+
+    #[test]
+    fn a_record_that_a_client_wrote_into_its_data_is_none_wherever_it_stands() {
+        // In what the segment held before, with what follows the end of the log.
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        let many: Vec<Entry> = (0..100).map(forging).collect();
+        disk.append(&many).unwrap();
+        roll(&mut disk);
+        disk.append(&entries(1, 100..101)).unwrap();
+        roll(&mut disk);
+        lock(&disk.segments)[0].bytes = SEGMENT_BYTES;
+        disk.purge(id(1, 99)).unwrap();
+        assert!(dir.path().join(SPARE).exists());
+        disk.append(&entries(1, 101..102)).unwrap();
+        assert!(!dir.path().join(SPARE).exists());
+        drop(disk);
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 100..102), "in a segment that is used again");
+
+        // In the last write, which a crash tore.
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.append(&entries(1, 0..1)).unwrap();
+        let segment = lock(&disk.segments)[0].clone();
+        disk.append(&[forging(1)]).unwrap();
+        drop(disk);
+        let file = OpenOptions::new().write(true).open(&segment.path).unwrap();
+        file.write_all_at(&[0xff], segment.end + 16).unwrap();
+        assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..1), "in a torn write");
     }
 
     #[test]

@@ -187,7 +187,8 @@ impl Log {
         let Held { last, installed, written } = held;
         let applied = last.map_or(0, |last| last.index + 1);
         let (files, segment_bytes) = (Arc::clone(&ground.files), ground.segment_bytes);
-        let place = Place { files, dir: dir.to_owned(), segment_bytes };
+        let entropy = Arc::clone(&ground.entropy);
+        let place = Place { files, entropy, dir: dir.to_owned(), segment_bytes };
         let mut memory = Memory { applied, ..Memory::default() };
         let mut other = false;
         let mut disk = Disk::open(place.clone(), |entry| {
@@ -345,8 +346,8 @@ impl Log {
             let start = at;
             let raw = disk::read(&*self.place.files, &segment, at, segment.end)?;
             while index < segment.next() && next < end && bytes < bytes_max {
-                let found =
-                    record::decode(&raw[(at - start) as usize..]).filter(|r| r.entry.log_id.index == index);
+                let found = record::decode(&raw[(at - start) as usize..], segment.salt)
+                    .filter(|r| r.entry.log_id.index == index);
                 let Some(found) = found else {
                     let path = segment.path.clone();
                     return Err(io::Error::other(LogError::Damaged { path, index }));

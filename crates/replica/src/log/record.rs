@@ -1,13 +1,16 @@
 //! One entry in the log.
 //!
 //! ```text
-//! ┌─len u32─┬─crc32c u32─┬─index u64─┬─term u64─┬─leader u64─┬─settled u64─┬─ payload, len bytes ─┐   little-endian
-//! └─────────┴────────────┴───────────┴──────────┴────────────┴─────────────┴──────────────────────┘
+//! ┌─salt 8─┬─len u32─┬─crc32c u32─┬─index u64─┬─term u64─┬─leader u64─┬─settled u64─┬─ payload, len bytes ─┐   little-endian
+//! └────────┴─────────┴────────────┴───────────┴──────────┴────────────┴─────────────┴──────────────────────┘
 //!
 //! payload: 0                   a leader began
 //!          1 proposal          postcard
 //!          2 members           postcard: who belongs to the group
 //! ```
+//!
+//! The salt is its segment's, random, and in no other. Data of clients stand in payloads as they came, and segments are used
+//! again as they are: a checksum alone would not tell a record from what a client wrote in the form of one.
 //!
 //! The checksum covers all that follows it. A length of 0 is the preallocated rest of a segment: the end of the log.
 //! `settled` is how many entries had reached the disk when this one was written: an unsound record below it was
@@ -18,13 +21,29 @@ use std::sync::Arc;
 use crate::types::{Change, Entry, LeaderId, LogId, Members, Membership, Payload};
 
 /// Before each payload.
-pub(crate) const HEADER_BYTES: usize = 40;
+pub(crate) const HEADER_BYTES: usize = 48;
+/// In it, before what the checksum covers.
+const UNSUMMED_BYTES: usize = 16;
 /// A proposal is a few names and numbers, a symbolic link's target, or the data of a small file: 64 KiB and a little.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 const BLANK: u8 = 0;
 const PROPOSAL: u8 = 1;
 const MEMBERS: u8 = 2;
+
+/// What the records of one segment begin with. No client can know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Salt(pub [u8; 8]);
+
+impl Salt {
+    /// Says of the record at the start of `bytes` that it is of this segment.
+    ///
+    /// # Panics
+    /// Where there is no record.
+    pub(crate) fn put(self, bytes: &mut [u8]) {
+        bytes[..self.0.len()].copy_from_slice(&self.0);
+    }
+}
 
 /// A record read back.
 #[derive(Debug, PartialEq)]
@@ -35,7 +54,7 @@ pub(crate) struct Record {
     pub len: usize,
 }
 
-/// Appends one record to `out`.
+/// Appends one record to `out`, of no segment yet: see [`Salt::put`].
 ///
 /// # Errors
 /// When postcard cannot write it, which no entry of ours causes.
@@ -62,29 +81,30 @@ pub(crate) fn encode(entry: &Entry, settled: u64, out: &mut Vec<u8>) -> Result<(
     assert!(len <= PAYLOAD_BYTES_MAX, "payload of {len} bytes");
     let LogId { leader_id, index } = entry.log_id;
     let numbers = [index, leader_id.term, leader_id.node_id, settled];
-    for (place, number) in out[start + 8..body].chunks_exact_mut(8).zip(numbers) {
+    let summed = start + UNSUMMED_BYTES;
+    for (place, number) in out[summed..body].chunks_exact_mut(8).zip(numbers) {
         place.copy_from_slice(&number.to_le_bytes());
     }
-    let crc = crc32c::crc32c(&out[start + 8..]);
-    out[start..start + 4].copy_from_slice(&(len as u32).to_le_bytes());
-    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc32c::crc32c(&out[summed..]);
+    out[start + 8..start + 12].copy_from_slice(&(len as u32).to_le_bytes());
+    out[start + 12..summed].copy_from_slice(&crc.to_le_bytes());
     Ok(())
 }
 
-/// The record at the start of `bytes`, if a whole and sound one is there.
+/// The record at the start of `bytes`, if a whole and sound one of the segment with this salt is there.
 #[must_use]
-pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
+pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Option<Record> {
     let header = bytes.get(..HEADER_BYTES)?;
-    let len = u32::from_le_bytes(header[0..4].try_into().ok()?) as usize;
-    let crc = u32::from_le_bytes(header[4..8].try_into().ok()?);
-    if len == 0 || len > PAYLOAD_BYTES_MAX {
+    let len = u32::from_le_bytes(header[8..12].try_into().ok()?) as usize;
+    let crc = u32::from_le_bytes(header[12..16].try_into().ok()?);
+    if !header.starts_with(&salt.0) || len == 0 || len > PAYLOAD_BYTES_MAX {
         return None;
     }
-    let summed = bytes.get(8..HEADER_BYTES + len)?;
+    let summed = bytes.get(UNSUMMED_BYTES..HEADER_BYTES + len)?;
     if crc32c::crc32c(summed) != crc {
         return None;
     }
-    let number = |n: usize| header[8 + 8 * n..16 + 8 * n].try_into().ok().map(u64::from_le_bytes);
+    let number = |n: usize| summed[8 * n..8 * n + 8].try_into().ok().map(u64::from_le_bytes);
     let (index, term, node_id, settled) = (number(0)?, number(1)?, number(2)?, number(3)?);
     let (kind, body) = bytes[HEADER_BYTES..HEADER_BYTES + len].split_first()?;
     let payload = match *kind {
@@ -104,9 +124,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
 /// the input.
 #[must_use]
 pub fn read_and_write(bytes: &[u8]) -> Option<Vec<u8>> {
-    let found = decode(bytes)?;
+    let salt = Salt(*bytes.first_chunk()?);
+    let found = decode(bytes, salt)?;
     let mut again = Vec::new();
     encode(&found.entry, found.settled, &mut again).ok()?;
+    salt.put(&mut again);
     Some(again)
 }
 
@@ -117,9 +139,16 @@ mod tests {
 
     use super::*;
 
+    const SALT: Salt = Salt(*b"of salt!");
+
     fn framed(body: &[u8]) -> Vec<u8> {
         let rest = [&[0; 32], body].concat();
-        [&(body.len() as u32).to_le_bytes(), &crc32c::crc32c(&rest).to_le_bytes(), &rest[..]].concat()
+        let (len, crc) = ((body.len() as u32).to_le_bytes(), crc32c::crc32c(&rest).to_le_bytes());
+        [&SALT.0, &len[..], &crc, &rest].concat()
+    }
+
+    fn read(bytes: &[u8]) -> Option<Record> {
+        decode(bytes, SALT)
     }
 
     fn record() -> Vec<u8> {
@@ -129,20 +158,21 @@ mod tests {
         let entry = Entry { log_id, payload: Payload::Normal(Change(Arc::new(proposal))) };
         let mut bytes = Vec::new();
         encode(&entry, 2, &mut bytes).unwrap();
+        SALT.put(&mut bytes);
         bytes
     }
 
     #[test]
     fn a_record_with_any_bit_changed_or_cut_short_is_none() {
         let whole = record();
-        let found = decode(&whole).unwrap();
+        let found = read(&whole).unwrap();
         assert_eq!((found.len, found.settled, found.entry.log_id.leader_id.term), (whole.len(), 2, 5));
         for bit in 0..whole.len() * 8 {
             let mut changed = whole.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode(&changed), None, "bit {bit}");
+            assert_eq!(read(&changed), None, "bit {bit}");
         }
-        assert!((0..whole.len()).all(|len| decode(&whole[..len]).is_none()));
+        assert!((0..whole.len()).all(|len| read(&whole[..len]).is_none()));
     }
 
     proptest! {
@@ -157,10 +187,11 @@ mod tests {
             let at = at.index(mutated.len());
             mutated[at] = byte;
             for body in [body, mutated] {
-                if let Some(found) = decode(&framed(&body)) {
+                if let Some(found) = read(&framed(&body)) {
                     let mut again = Vec::new();
                     encode(&found.entry, found.settled, &mut again).unwrap();
-                    prop_assert_eq!(decode(&again).map(|record| record.entry), Some(found.entry));
+                    SALT.put(&mut again);
+                    prop_assert_eq!(read(&again).map(|record| record.entry), Some(found.entry));
                 }
             }
         }

@@ -2,30 +2,33 @@
 //!
 //! ```text
 //! log/00000000000000000000.log   log/00000000000000016384.log   named by the index of their first record
-//! ┌ magic 16 ┬ before 32 ┬ crc32c 4 ┬ zeros to 64 ┬ record ┬ record ┬ … ┬ zeros ┐
+//! ┌ magic 16 ┬ salt 8 ┬ before 32 ┬ crc32c 4 ┬ zeros to 64 ┬ record ┬ record ┬ … ┬ zeros ┐
 //! ```
 //!
 //! `before` is the entry that the first record follows: 1 or 0 for whether there is one, index, term, leader. A segment
 //! gets all its room when it is made. So a full disk is found then, before anything was written, and a sync has no
 //! metadata to write. A segment that is not needed any more becomes the spare, and then the next one: what it held has
-//! other indices, and so cannot be taken for its records.
+//! another salt, and so cannot be taken for its records.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use host::{File, Files, Opened};
+use host::{Entropy, File, Files, Opened};
 
+use crate::log::record::Salt;
 use crate::log::tail::Tail;
 use crate::log::{LogError, failed};
 use crate::types::{LeaderId, LogId};
 
-const MAGIC: &[u8; 16] = b"heorot log 3\n\0\0\0";
-/// Before replication, and before calls of NFSv3 were known by all metaservers.
-const MAGIC_BEFORE: [&[u8]; 2] = [b"heorot log 1\n", b"heorot log 2\n"];
+const MAGIC: &[u8; 16] = b"heorot log 4\n\0\0\0";
+/// Before replication, before calls of NFSv3 were known by all metaservers, and before segments had a salt.
+const MAGIC_BEFORE: [&[u8]; 3] = [b"heorot log 1\n", b"heorot log 2\n", b"heorot log 3\n"];
 /// Where records begin.
 pub(crate) const HEADER_BYTES: u64 = 64;
-const SUMMED_BYTES: usize = 48;
+const SUMMED_BYTES: usize = 56;
+/// Where the header says which entry is before the first record.
+const BEFORE_AT: usize = 24;
 /// Small enough that a fresh start is cheap, large enough that one is made every few hundred thousand commands.
 pub(crate) const SEGMENT_BYTES: u64 = 32 << 20;
 /// A segment of that size that holds nothing that is needed.
@@ -37,6 +40,8 @@ pub(crate) const MARK_EVERY: u64 = 256;
 #[derive(Clone)]
 pub(crate) struct Place {
     pub files: Arc<dyn Files>,
+    /// Where salts come from.
+    pub entropy: Arc<dyn Entropy>,
     pub dir: PathBuf,
     pub segment_bytes: u64,
 }
@@ -45,7 +50,8 @@ impl Place {
     /// On this machine.
     #[cfg(test)]
     pub(crate) fn local(dir: &Path) -> Self {
-        Self { files: Arc::new(host::SystemFiles), dir: dir.to_owned(), segment_bytes: SEGMENT_BYTES }
+        let (files, entropy) = (Arc::new(host::SystemFiles), Arc::new(host::SystemEntropy));
+        Self { files, entropy, dir: dir.to_owned(), segment_bytes: SEGMENT_BYTES }
     }
 }
 
@@ -57,6 +63,8 @@ pub(crate) struct Segment {
     pub first: u64,
     /// The entry before that.
     pub before: Option<LogId>,
+    /// What its records begin with.
+    pub salt: Salt,
     /// Where the records first, first + [`MARK_EVERY`], … begin.
     pub marks: Vec<u64>,
     /// How many records it has, and where the last ends.
@@ -102,9 +110,9 @@ pub(crate) fn list(place: &Place) -> Result<Vec<Segment>, LogError> {
         if MAGIC_BEFORE.iter().any(|before| header.starts_with(before)) {
             return Err(LogError::Older(path));
         }
-        let before = read.ok().and_then(|()| decode_header(&header));
-        let Some(before) = before else { return Err(LogError::Damaged { path, index: first }) };
-        out.push(Segment { path, first, before, marks: vec![], records: 0, end: HEADER_BYTES, bytes });
+        let said = read.ok().and_then(|()| decode_header(&header));
+        let Some((salt, before)) = said else { return Err(LogError::Damaged { path, index: first }) };
+        out.push(Segment { path, first, before, salt, marks: vec![], records: 0, end: HEADER_BYTES, bytes });
     }
     out.sort_by_key(|segment| segment.first);
     Ok(out)
@@ -117,7 +125,8 @@ pub(crate) fn create(
     before: Option<LogId>,
     bytes: u64,
 ) -> Result<(Segment, Tail), LogError> {
-    let Place { files, dir, segment_bytes } = place;
+    let Place { files, entropy, dir, segment_bytes } = place;
+    let salt = Salt(entropy.u64().to_le_bytes());
     let path = dir.join(format!("{first:020}.log"));
     let temporary = dir.join("next.tmp");
     let make = || -> io::Result<Tail> {
@@ -130,7 +139,7 @@ pub(crate) fn create(
         let file = files.open(&temporary, Opened::Write)?;
         // The header, and zeros where a record would be: until the first is written there is none.
         let mut start = [0; HEADER_BYTES as usize + 8];
-        start[..HEADER_BYTES as usize].copy_from_slice(&encode_header(before));
+        start[..HEADER_BYTES as usize].copy_from_slice(&encode_header(salt, before));
         file.write_at(&start, 0)?;
         file.sync()?;
         files.rename(&temporary, &path)?;
@@ -140,7 +149,7 @@ pub(crate) fn create(
     match make() {
         Ok(tail) => {
             let segment =
-                Segment { path, first, before, marks: vec![], records: 0, end: HEADER_BYTES, bytes };
+                Segment { path, first, before, salt, marks: vec![], records: 0, end: HEADER_BYTES, bytes };
             Ok((segment, tail))
         }
         Err(e) if matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
@@ -164,7 +173,7 @@ pub(crate) fn give_up(place: &Place, segment: &Segment) -> Result<(), LogError> 
 
 /// Makes the spare segment of the log in `place`, if there is none.
 pub(crate) fn keep_spare(place: &Place) -> io::Result<()> {
-    let Place { files, dir, segment_bytes } = place;
+    let Place { files, dir, segment_bytes, .. } = place;
     let spare = dir.join(SPARE);
     if files.open(&spare, Opened::Read).is_ok() {
         return Ok(());
@@ -196,12 +205,13 @@ pub(crate) fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn encode_header(before: Option<LogId>) -> [u8; HEADER_BYTES as usize] {
+fn encode_header(salt: Salt, before: Option<LogId>) -> [u8; HEADER_BYTES as usize] {
     let mut header = [0; HEADER_BYTES as usize];
     header[..MAGIC.len()].copy_from_slice(MAGIC);
+    salt.put(&mut header[MAGIC.len()..]);
     if let Some(LogId { leader_id, index }) = before {
         let numbers = [1, index, leader_id.term, leader_id.node_id];
-        for (place, number) in header[MAGIC.len()..SUMMED_BYTES].chunks_exact_mut(8).zip(numbers) {
+        for (place, number) in header[BEFORE_AT..SUMMED_BYTES].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
     }
@@ -210,16 +220,17 @@ fn encode_header(before: Option<LogId>) -> [u8; HEADER_BYTES as usize] {
     header
 }
 
-#[expect(clippy::option_option, reason = "whether it is sound, and whether there is one")]
-fn decode_header(header: &[u8; HEADER_BYTES as usize]) -> Option<Option<LogId>> {
+/// The salt, and the entry before the first, if the header is sound.
+fn decode_header(header: &[u8; HEADER_BYTES as usize]) -> Option<(Salt, Option<LogId>)> {
     let crc = u32::from_le_bytes(header[SUMMED_BYTES..SUMMED_BYTES + 4].try_into().ok()?);
     if !header.starts_with(MAGIC) || crc32c::crc32c(&header[..SUMMED_BYTES]) != crc {
         return None;
     }
     let number = |n: usize| {
-        let at = MAGIC.len() + 8 * n;
+        let at = BEFORE_AT + 8 * n;
         header[at..at + 8].try_into().ok().map(u64::from_le_bytes)
     };
     let (some, index, term, node_id) = (number(0)?, number(1)?, number(2)?, number(3)?);
-    Some((some == 1).then_some(LogId { leader_id: LeaderId { term, node_id }, index }))
+    let before = (some == 1).then_some(LogId { leader_id: LeaderId { term, node_id }, index });
+    Some((Salt(header[MAGIC.len()..BEFORE_AT].try_into().ok()?), before))
 }
