@@ -133,10 +133,11 @@ async fn begin(parts: Parts) -> Result<Raft<Types, Machine>, String> {
         // One that leads again after a restart, in the term that it had, does not know what it had committed, and would
         // confirm reads that do not see all of it. A new term begins with an entry that settles it.
         enable_leader_restore: Some(false),
-        // The log is given up by bytes, in `upkeep`, and a snapshot is sent only to who needs what was given up.
+        // The log is given up by bytes, in `upkeep`, and a snapshot is sent only to who needs what was given up. Openraft
+        // of itself gives up nothing behind the snapshot that `purge` needs: it would be all that is applied.
         snapshot_policy: SnapshotPolicy::Never,
         replication_lag_threshold: u64::MAX / 2,
-        max_in_snapshot_log_to_keep: 0,
+        max_in_snapshot_log_to_keep: u64::MAX,
         ..Config::default()
     };
     let config = Arc::new(config.validate().map_err(|e| e.to_string())?);

@@ -3,6 +3,8 @@
 mod belonging;
 mod opening;
 mod reading;
+#[cfg(test)]
+mod tests;
 
 use opening::Opening;
 pub use opening::ReplicaConfig;
