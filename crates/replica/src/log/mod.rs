@@ -338,7 +338,7 @@ impl Log {
         let first = on_disk.into_iter().chain(recent).min().map(|first| first.max(purged));
         let mut next = first.map_or(end, |first| first.max(start));
         while next < end && bytes < bytes_max {
-            if self.read_recent(next, end, bytes_max, &mut out) {
+            if self.read_recent(next, end, bytes_max - bytes, &mut out) {
                 break;
             }
             let Some(segment) = self.segment_of(next) else { break };
@@ -479,8 +479,10 @@ impl RaftLogStorage<Types> for Log {
 
 #[cfg(test)]
 mod tests {
+    use namespace::{Command, InodeId, Proposal, Stamp};
+
     use super::*;
-    use crate::types::LeaderId;
+    use crate::types::{Change, LeaderId};
 
     fn id(term: u64, index: u64) -> LogId {
         LogId { leader_id: LeaderId { term, node_id: 1 }, index }
@@ -565,6 +567,33 @@ mod tests {
         assert!(bound < usual, "{bound} of {usual}");
         let between = upto(Some(usual - 10)).expect("what it has may go");
         assert!((bound..usual - 10).contains(&between), "{bound} {between} {usual}");
+        log.close().expect("it runs").join();
+    }
+
+    fn large(index: u64) -> Entry {
+        let (inode, data) = (InodeId(3), vec![7; 60 << 10].into());
+        let command = Command::WriteInline { inode, offset: 0, data };
+        let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+        Entry { log_id: id(1, index), payload: Payload::Normal(Change(Arc::new(proposal))) }
+    }
+
+    #[test]
+    fn a_batch_that_begins_on_disk_and_ends_in_memory_is_not_too_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let ground = Ground { segment_bytes: 256 << 10, ..Ground::default() };
+        let place = Place { segment_bytes: ground.segment_bytes, ..Place::local(dir.path()) };
+        let mut disk = Disk::open(place, |_| {}).unwrap();
+        (0..16).for_each(|index| disk.append(&[large(index)]).unwrap());
+        drop(disk);
+        let held = Held { last: Some(id(1, 15)), installed: None, written: None };
+        let log = Log::open(&ground, dir.path(), held).unwrap();
+        let second = disk::lock(&log.segments)[1].first;
+        assert!(second > 1);
+        log.memory().recent.drain(..second as usize);
+        let batch = log.read(0, 16, SEND_BYTES_MAX).unwrap();
+        assert!(batch.len() as u64 > second, "some are from memory");
+        let bytes: usize = batch.iter().map(data_bytes).sum();
+        assert!(bytes < SEND_BYTES_MAX + (64 << 10), "{bytes} bytes");
         log.close().expect("it runs").join();
     }
 }
