@@ -104,6 +104,8 @@ pub(crate) struct Memory {
     /// The voter, where there is only one, by the last entry that says who belongs to the group.
     only_voter: Option<u64>,
     members_known: bool,
+    /// Where the log is cut by jobs that wait, in their order.
+    cuts: VecDeque<u64>,
     full: bool,
     /// It was closed: a wait for space ends.
     closed: bool,
@@ -460,6 +462,7 @@ impl RaftLogStorage<Types> for Log {
             // What said who belongs to the group may be gone: until the next entry says it, nobody is alone.
             memory.only_voter = None;
             memory.written = memory.written.min(next);
+            memory.cuts.push_back(next);
         }
         self.ask(Job::Truncate(last_log_id))
     }
@@ -479,6 +482,9 @@ impl RaftLogStorage<Types> for Log {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+    use std::time::Duration;
+
     use namespace::{Command, InodeId, Proposal, Stamp};
 
     use super::*;
@@ -595,5 +601,31 @@ mod tests {
         let bytes: usize = batch.iter().map(data_bytes).sum();
         assert!(bytes < SEND_BYTES_MAX + (64 << 10), "{bytes} bytes");
         log.close().expect("it runs").join();
+    }
+
+    #[tokio::test]
+    async fn what_was_cut_while_it_was_being_written_does_not_count_as_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+        let mut log = Log::open(&ground, dir.path(), Held::default()).unwrap();
+        let entries = |term, indices: Range<u64>| {
+            indices.map(move |index| Entry { log_id: id(term, index), payload: Payload::Blank })
+        };
+        // The thread comes to none of it before all of it was asked for.
+        log.append(entries(1, 0..10), IOFlushed::noop()).await.unwrap();
+        log.truncate_after(Some(id(1, 4))).await.unwrap();
+        log.append(entries(2, 5..8), IOFlushed::noop()).await.unwrap();
+        log.truncate_after(Some(id(2, 6))).await.unwrap();
+        let mut seen = vec![];
+        while !log.memory().cuts.is_empty() {
+            tokio::task::yield_now().await;
+            seen.push(log.written());
+        }
+        seen.dedup();
+        assert!(seen.is_sorted() && seen.contains(&5), "{seen:?}");
+        assert_eq!((log.written(), log.next()), (7, 7), "{seen:?}");
+        log.append(entries(3, 7..9), IOFlushed::noop()).await.unwrap();
+        log.close().expect("it runs").ended().await;
+        assert_eq!(log.written(), 9);
     }
 }

@@ -67,7 +67,11 @@ impl Writer {
                 let _ = done.send(outcome.clone());
                 outcome
             }
-            Job::Truncate(last) => outcome.and_then(|()| self.disk.truncate(last).map_err(|e| e.to_string())),
+            Job::Truncate(last) => {
+                let outcome = outcome.and_then(|()| self.disk.truncate(last).map_err(|e| e.to_string()));
+                Memory::lock(&self.memory).cuts.pop_front();
+                outcome
+            }
             Job::Close => return Some(Job::Close),
             Job::Purge(upto) => outcome.and_then(|()| self.disk.purge(upto).map_err(|e| e.to_string())),
         };
@@ -103,7 +107,11 @@ impl Writer {
         if std::mem::take(&mut memory.full) {
             tracing::info!("there is space for the log again");
         }
-        memory.written = entries.last().map(|entry| entry.log_id.index + 1).unwrap_or(memory.written);
+        if let Some(last) = entries.last() {
+            // What is cut by a job that waits is not of the log any more.
+            let lowest_cut = memory.cuts.iter().min().copied().unwrap_or(u64::MAX);
+            memory.written = lowest_cut.min(last.log_id.index + 1);
+        }
         Ok(())
     }
 }
