@@ -364,6 +364,7 @@ impl Replica {
     pub fn stop(self) {
         if let Some((stop, running)) = self.running.try_lock().ok().and_then(|mut running| running.take()) {
             let _ = stop.send(());
+            self.service.log.waits_no_more();
             running.join();
         }
         if let Some(log) = self.service.log.close() {
@@ -375,6 +376,7 @@ impl Replica {
     pub async fn stop_tasks(self) {
         if let Some((stop, running)) = self.running.lock().await.take() {
             let _ = stop.send(());
+            self.service.log.waits_no_more();
             running.ended().await;
         }
         if let Some(log) = self.service.log.close() {

@@ -107,8 +107,8 @@ pub(crate) struct Memory {
     /// Where the log is cut by jobs that wait, in their order.
     cuts: VecDeque<u64>,
     full: bool,
-    /// It was closed: a wait for space ends.
-    closed: bool,
+    /// It is being stopped: a wait for space ends.
+    stopping: bool,
     failure: Option<String>,
 }
 
@@ -236,10 +236,16 @@ impl Log {
         Ok(Self { place, memory, segments, jobs, running })
     }
 
+    /// What there is no room for fails from here on: consensus may be waiting for a vote that waits behind it, and cannot
+    /// end before.
+    pub(crate) fn waits_no_more(&self) {
+        self.memory().stopping = true;
+    }
+
     /// Has what waits written; then nothing can be appended any more. Returns what is to be waited for.
     #[must_use]
     pub(crate) fn close(&self) -> Option<Running> {
-        self.memory().closed = true;
+        self.waits_no_more();
         let _ = self.jobs.ask(Job::Close);
         self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

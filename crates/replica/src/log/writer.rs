@@ -95,7 +95,7 @@ impl Writer {
                     if !full {
                         tracing::error!(dir = %dir.display(), "no space for the log: free some; changes are refused");
                     }
-                    if Memory::lock(&self.memory).closed {
+                    if Memory::lock(&self.memory).stopping {
                         return Err("stopped while the disk was full".into());
                     }
                     std::thread::sleep(NO_SPACE_RETRY);

@@ -1,16 +1,26 @@
 //! What a replica does with its log and its disk.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
+use host::{File, Files, Opened, SystemFiles};
 use namespace::{Command, Create, Exists, InodeId, NewAttributes, NewNode, Proposal, Stamp};
 use openraft::RaftLogReader;
+use openraft::raft::AppendEntriesRequest;
 use openraft::storage::RaftLogStorage;
 use store::MemoryStore;
 
-use super::{Replica, ReplicaConfig};
+use super::{Opening, Replica, ReplicaConfig};
+use crate::consensus;
+use crate::types::{LeaderId, Vote};
 use crate::work::{Ground, LogKept};
+
+/// Nothing here takes longer, unless it never ends.
+const LIMIT: Duration = Duration::from_secs(30);
 
 fn mkdir(name: &str) -> Proposal {
     let attributes = NewAttributes { mode: 0o755, uid: 0, gid: 0, accessed: None, modified: None };
@@ -58,4 +68,76 @@ async fn what_is_kept_of_the_log_for_members_who_were_away_is_there_after_a_purg
         assert!((KEPT..KEPT + 2 * 4096).contains(&kept), "round {round}: {kept} bytes are kept");
     }
     replica.stop_tasks().await;
+}
+
+/// A disk on which no file can be made while it is full.
+#[derive(Default)]
+struct FullDisk(AtomicBool);
+
+impl Files for FullDisk {
+    fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        SystemFiles.make_dir(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        SystemFiles.list(dir)
+    }
+
+    fn open(&self, path: &Path, how: Opened) -> io::Result<Box<dyn File>> {
+        match how == Opened::New && self.0.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => SystemFiles.open(path, how),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemFiles.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemFiles.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        SystemFiles.sync_dir(dir)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_replica_whose_vote_waits_behind_a_full_disk_can_be_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FullDisk::default());
+    let ground = Ground { files: Arc::clone(&disk) as _, segment_bytes: 4096, ..Ground::default() };
+    let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
+    let opened = Opening::new(ground, config, store, Stamp::default(), Arc::new(()), Arc::new(()));
+    let (parts, opening) = opened.unwrap();
+    let replica = opening.replica(consensus::start(parts).unwrap());
+    disk.0.store(true, Ordering::Relaxed);
+    for n in 0..200 {
+        let replica = replica.clone();
+        tokio::spawn(async move { replica.propose(mkdir(&format!("d{n}"))).await });
+    }
+    let asked = tokio::time::Instant::now();
+    while !replica.service.log.is_full() {
+        assert!(asked.elapsed() < LIMIT, "the log finds no room");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Another one leads: that is noted on disk before anything else.
+    let raft = replica.service.raft.clone();
+    tokio::spawn(async move {
+        let vote = Vote { leader_id: LeaderId { term: 99, node_id: 2 }, committed: true };
+        let from_leader =
+            AppendEntriesRequest { vote, prev_log_id: None, entries: vec![], leader_commit: None };
+        raft.append_entries(from_leader).await
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        replica.stop();
+        tell.send(())
+    });
+    let stopped = tokio::task::spawn_blocking(move || told.recv_timeout(LIMIT)).await.unwrap();
+    disk.0.store(false, Ordering::Relaxed);
+    stopped.expect("it stops while the disk is full");
 }
