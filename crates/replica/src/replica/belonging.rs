@@ -66,9 +66,10 @@ impl Replica {
         }
     }
 
-    /// Has a request about members carried out by who leads, beginning with `to`; again until `limit` is over.
-    async fn ask_who_leads(&self, mut to: Member, request: &Request, limit: Duration) -> Result<(), String> {
+    /// Has a request about members carried out by who leads, as `first` names it; again until `limit` is over.
+    async fn ask_who_leads(&self, first: Member, request: &Request, limit: Duration) -> Result<(), String> {
         let body = transport::encode(request);
+        let mut to = first.clone();
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             if self.is_removed() {
@@ -83,9 +84,17 @@ impl Replica {
                     to = leader;
                     "it does not lead".to_owned()
                 }
-                Ok(Err(Refused::Elsewhere(None))) => "nobody leads".to_owned(),
+                Ok(Err(Refused::Elsewhere(None))) => {
+                    to = first.clone();
+                    "nobody leads".to_owned()
+                }
                 Ok(Err(Refused::Never(why))) => return Err(why),
-                Ok(Err(Refused::Because(why))) | Err(why) => why,
+                Ok(Err(Refused::Because(why))) => why,
+                // Who was named may be dead: a follower names its leader for a moment longer.
+                Err(why) => {
+                    to = first.clone();
+                    why
+                }
             };
             if tokio::time::Instant::now() >= deadline {
                 return Err(why);

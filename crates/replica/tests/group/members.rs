@@ -185,6 +185,19 @@ async fn leadership_goes_to_a_living_voter_or_to_the_one_that_was_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_joins_is_not_kept_by_a_dead_leader_that_a_follower_names() {
+    let mut group = Group::of(3).await;
+    let dead = group.leader().await;
+    let follower = 1 + dead % 3;
+    group.stop(dead, false).await;
+    let asked = tokio::time::Instant::now();
+    group.add(4, follower).await;
+    assert!(asked.elapsed() < LIMIT / 2, "{:?}", asked.elapsed());
+    group.start(dead, false).await.ready().await.unwrap();
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_an_address_and_an_id_belong_to_one_member() {
     let mut group = Group::of(3).await;
     let named = Member { name: "mds2".into(), ..member(4) };
