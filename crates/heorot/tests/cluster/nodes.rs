@@ -83,6 +83,18 @@ fn what_would_leave_too_few_voters_is_refused_with_how_many_there_are() {
 }
 
 #[test]
+fn a_forced_removal_that_too_few_agree_on_says_so_and_is_done_when_it_is_asked_again() {
+    let mut cluster = Cluster::start(3, 0);
+    cluster.ask(0, &["leader", "mds0"]).unwrap();
+    cluster.metaservers[1].1 = None;
+    until("it is noticed", || cluster.node(0, "mds1")["seen_ms"].as_u64().is_none_or(|ms| ms > 1500));
+    let why = cluster.ask(0, &["node", "remove", "mds2", "--force"]).unwrap_err();
+    assert!(why.contains("it is not agreed on yet") && why.contains("heorot node undrain mds2"), "{why}");
+    cluster.start_metaserver(1);
+    until("it is removed", || cluster.ask(0, &["node", "remove", "mds2"]).is_ok());
+}
+
+#[test]
 fn a_learner_stays_one_when_it_is_started_again_until_it_is_promoted() {
     let mut cluster = Cluster::start(3, 0);
     cluster.ask(0, &["leader", "mds0"]).unwrap();

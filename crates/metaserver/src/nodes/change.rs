@@ -8,7 +8,7 @@ use replica::{MemberChange, NodeId};
 use super::report::{NodeReport, held_by};
 use crate::{AdminError, Metaserver};
 
-/// An election takes a second, or a few.
+/// For a majority to agree: an election takes a second, or a few.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 /// For service addresses to move away.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -116,12 +116,13 @@ impl Metaserver {
             }
             NodeChange::Lead => members(MemberChange::Lead(id)).await.map(|()| format!("{name} leads")),
             NodeChange::Remove => {
-                let before = node.state;
-                // Its clients are elsewhere before it stops.
-                self.drain_metaserver(node, id).await?;
-                if let Err(why) = members(MemberChange::Remove(id)).await {
-                    let _ = self.set_state(node.key, before).await;
-                    return Err(why);
+                let removed = async {
+                    // Its clients are elsewhere before it stops.
+                    self.drain_metaserver(node, id).await?;
+                    members(MemberChange::Remove(id)).await
+                };
+                if let Err(why) = removed.await {
+                    return Err(self.set_back(node, why).await);
                 }
                 // If it was this one, it has no say any more: who leads now notes it.
                 if !self.replica.is_removed() {
@@ -196,9 +197,27 @@ impl Metaserver {
         }
     }
 
+    /// A server that is not removed is to do what it did before. Returns why it is not, and if it is left draining, too.
+    async fn set_back(&self, node: &NodeReport, why: AdminError) -> AdminError {
+        if node.state == NodeState::Draining || self.set_state(node.key, node.state).await.is_ok() {
+            return why;
+        }
+        AdminError::Invalid(format!(
+            "{why}; it may be left draining: `heorot node undrain {}` has it serve again",
+            node.name
+        ))
+    }
+
     async fn set_state(&self, key: NodeKey, state: NodeState) -> Result<(), AdminError> {
-        let changed = self.change_map(MapChange::State(key, state)).await;
-        changed.map_err(|status| AdminError::Failed(format!("the cluster map is not changed: {status:?}")))
+        let changed = tokio::time::timeout(AGREE_TIME_MAX, self.change_map(MapChange::State(key, state)));
+        match changed.await {
+            Ok(changed) => changed
+                .map_err(|status| AdminError::Failed(format!("the cluster map is not changed: {status:?}"))),
+            Err(_) => Err(AdminError::Invalid(
+                "the cluster map is not changed yet, and may be when enough metaservers with a vote can be reached"
+                    .into(),
+            )),
+        }
     }
 }
 
