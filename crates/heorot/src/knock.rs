@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use host::{Entropy, SystemEntropy};
 use nfs::{CallFailure, Peer};
 use wire::join::{
-    self, Nonce, Procedure, Token, client_proof, enter, hello, proof_matches, seal, server_proof,
+    self, Nonce, Procedure, Token, Word, client_proof, enter, hello, proof_matches, seal, server_proof,
 };
 use wire::rpc::Rejection;
 
@@ -69,7 +69,7 @@ pub(crate) async fn hello(
     let client = SystemEntropy.bytes();
     let args = hello::Args {
         protocol: stranger.protocol,
-        version: env!("CARGO_PKG_VERSION").into(),
+        version: Word(env!("CARGO_PKG_VERSION").into()),
         cluster: token.cluster,
         expires: token.expires,
         clock_ms: stranger.clock_ms,
@@ -114,12 +114,13 @@ impl Greeted {
         consensus: Option<SocketAddr>,
         data: Option<SocketAddr>,
     ) -> Result<Told, Outside> {
-        let text = |address: Option<SocketAddr>| address.map_or_else(String::new, |a| a.to_string());
+        let text =
+            |address: Option<SocketAddr>| Word(address.map_or_else(String::new, |a| a.to_string()).into());
         let args = enter::Args {
             proof: client_proof(&self.key, &self.client, &self.server),
-            name: name.to_owned().into(),
-            consensus: text(consensus).into(),
-            data: text(data).into(),
+            name: Word(name.to_owned().into()),
+            consensus: text(consensus),
+            data: text(data),
         };
         let address = self.peer.address();
         let answer = self.peer.call(Procedure::Enter as u32, &args, ANSWER_TIME_MAX).await;

@@ -2,10 +2,10 @@
 //! is better mended first.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use host::{Clock, Entropy, SystemClock};
@@ -13,7 +13,7 @@ use namespace::{DataServer, read};
 use nfs::{Answer, Connection, ConnectionId, Program};
 use replica::{Member, Replica};
 use wire::join::{
-    self, Call, Nonce, PROTOCOL, Procedure, Refusal, Reply, Token, client_proof, enter, hello, null,
+    self, Call, Nonce, PROTOCOL, Procedure, Refusal, Reply, Token, Word, client_proof, enter, hello, null,
     proof_matches, seal, server_proof,
 };
 use wire::rpc::Rejection;
@@ -23,6 +23,8 @@ use wire::xdr::{Encode, Encoder};
 /// machine's own monotonic clock), but whoever leads gives files their times, and a change of leaders must not be seen by
 /// make(1). Seconds apart, a clock is not kept at all.
 pub const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5);
+/// Who may not come in can ask as often as it likes: no more of that goes into the log.
+const SAID_EVERY: Duration = Duration::from_secs(1);
 /// A name is for people; this fits a table.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -48,6 +50,24 @@ pub(crate) struct DoorProgram {
     clock: SystemClock,
     /// Between HELLO and ENTER.
     greeted: Arc<Mutex<HashMap<ConnectionId, Greeted>>>,
+    refused: Mutex<LastRefused>,
+}
+
+/// Whom the log says was refused last, when and why.
+#[derive(Default)]
+struct LastRefused(Option<(Instant, IpAddr, String)>);
+
+impl LastRefused {
+    /// Whether that is to be said: not again what was said last, nor one thing right after another.
+    fn is_news(&mut self, now: Instant, from: IpAddr, line: &str) -> bool {
+        let said = self.0.as_ref().is_some_and(|(at, whom, why)| {
+            now.duration_since(*at) < SAID_EVERY || (*whom, why.as_str()) == (from, line)
+        });
+        if !said {
+            self.0 = Some((now, from, line.to_owned()));
+        }
+        !said
+    }
 }
 
 #[derive(Clone)]
@@ -74,7 +94,10 @@ impl Program for DoorProgram {
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             let peer = call.connection.peer();
             let refused = |line: String| {
-                tracing::warn!(%peer, "a machine that wants to join is refused: {line}");
+                let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+                if last.is_news(Instant::now(), peer.ip(), &line) {
+                    tracing::warn!(%peer, "a machine that wants to join is refused: {line}");
+                }
                 Refusal { line: line.into() }
             };
             let reply = match arguments {
@@ -97,7 +120,14 @@ impl Program for DoorProgram {
 
 impl DoorProgram {
     pub(crate) fn new(door: Door, replica: Replica, entropy: Arc<dyn Entropy>) -> Self {
-        Self { door, replica, entropy, clock: SystemClock::default(), greeted: Arc::default() }
+        Self {
+            door,
+            replica,
+            entropy,
+            clock: SystemClock::default(),
+            greeted: Arc::default(),
+            refused: Mutex::default(),
+        }
     }
 
     fn hello(&self, connection: &Arc<Connection>, args: &hello::Args) -> Result<hello::ResOk, String> {
@@ -143,7 +173,7 @@ impl DoorProgram {
         let wanted = Wanted::new(args)?;
         wanted.is_free(&members, &servers)?;
         let (sealed, tag) = seal::seal(&key, &client, &server, &self.door.secret);
-        tracing::info!(name = %wanted.name, consensus = ?wanted.consensus, data = ?wanted.data, "let in by a join token");
+        tracing::info!(name = ?wanted.name, consensus = ?wanted.consensus, data = ?wanted.data, "let in by a join token");
         let settings = if wanted.consensus.is_some() { (self.door.settings)() } else { String::new() };
         let metaservers = members.into_iter().map(|member| Bytes::from(member.serves)).collect();
         Ok(enter::ResOk { sealed, tag, metaservers, settings: settings.into() })
@@ -158,7 +188,8 @@ fn greetable(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u64)
         );
     }
     if args.protocol != PROTOCOL {
-        let theirs = String::from_utf8_lossy(&args.version);
+        let theirs = String::from_utf8_lossy(&args.version.0);
+        let theirs = theirs.escape_debug();
         return Err(format!(
             "heorot {theirs} on this machine speaks protocol {}, and heorot {version} of the cluster protocol \
              {PROTOCOL}; install the cluster's version",
@@ -199,8 +230,8 @@ struct Wanted {
 
 impl Wanted {
     fn new(args: &enter::Args) -> Result<Self, String> {
-        let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).map_err(|_| "not UTF-8".to_string());
-        let address = |bytes: &Bytes| match text(bytes)?.as_str() {
+        let text = |word: &Word| String::from_utf8(word.0.to_vec()).map_err(|_| "not UTF-8".to_string());
+        let address = |word: &Word| match text(word)?.as_str() {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| format!("{text:?} is no address")),
         };
@@ -260,7 +291,7 @@ mod tests {
     fn args() -> hello::Args {
         hello::Args {
             protocol: PROTOCOL,
-            version: Bytes::from_static(b"0.0.9"),
+            version: Word(Bytes::from_static(b"0.0.9")),
             cluster: [1; 16],
             expires: NOW_MS / 1000 + 60,
             clock_ms: NOW_MS,
@@ -285,6 +316,10 @@ mod tests {
                 "heorot 0.0.9 on this machine speaks protocol 1, and heorot 0.1.0 of the cluster protocol 2; install",
             ),
             (
+                hello::Args { protocol: 3, version: Word(Bytes::from_static(b"9\n\x1b[2J")), ..args() },
+                "heorot 9\\n\\u{1b}[2J on this machine speaks protocol 3",
+            ),
+            (
                 hello::Args { clock_ms: NOW_MS - hour, ..args() },
                 "the clock of this machine is 1 h 0 min behind the cluster's; set it",
             ),
@@ -304,8 +339,20 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_is_refused_again_and_again_is_said_once_and_many_are_said_seldom() {
+        let (mut last, began) = (LastRefused::default(), Instant::now());
+        let [ash, elm] = [1, 2].map(|n| IpAddr::from([10, 0, 0, n]));
+        let mut is_news = |at_ms, from, line| last.is_news(began + Duration::from_millis(at_ms), from, line);
+        assert!(is_news(0, ash, "expired"));
+        assert!(!is_news(10, ash, "another clock"), "too soon");
+        assert!(!is_news(5000, ash, "expired"), "known");
+        assert!(is_news(5000, elm, "expired"));
+        assert!(is_news(6000, ash, "expired"));
+    }
+
+    #[test]
     fn names_and_addresses_are_given_once() {
-        let text = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let text = |text: &'static str| Word(Bytes::from_static(text.as_bytes()));
         let member =
             Member { name: "ash".into(), address: "10.0.0.1:2052".into(), serves: "10.0.0.1:2049".into() };
         let server = DataServer {
@@ -318,23 +365,23 @@ mod tests {
             let args = enter::Args { proof: [0; 32], name, consensus, data };
             Wanted::new(&args)?.is_free(std::slice::from_ref(&member), std::slice::from_ref(&server))
         };
-        let free = ask(text("ash"), Bytes::new(), text("10.0.0.1:2050"));
+        let free = ask(text("ash"), text(""), text("10.0.0.1:2050"));
         assert_eq!(free, Ok(()), "a metaserver and a data server of one name are one machine");
-        let taken = ask(text("ash"), text("10.0.0.3:2052"), Bytes::new()).unwrap_err();
+        let taken = ask(text("ash"), text("10.0.0.3:2052"), text("")).unwrap_err();
         assert!(
             taken.starts_with("there is a metaserver \"ash\" already, at 10.0.0.1:2052; choose"),
             "{taken}"
         );
-        let taken = ask(text("elm"), text("10.0.0.1:2052"), Bytes::new()).unwrap_err();
+        let taken = ask(text("elm"), text("10.0.0.1:2052"), text("")).unwrap_err();
         assert!(taken.starts_with("10.0.0.1:2052 is the address of metaserver \"ash\"; choose"), "{taken}");
-        let taken = ask(text("oak"), Bytes::new(), text("10.0.0.3:2050")).unwrap_err();
+        let taken = ask(text("oak"), text(""), text("10.0.0.3:2050")).unwrap_err();
         assert!(
             taken.starts_with("there is a data server \"oak\" already, at 10.0.0.2:2050; choose"),
             "{taken}"
         );
-        let taken = ask(text("elm"), Bytes::new(), text("10.0.0.2:2050")).unwrap_err();
+        let taken = ask(text("elm"), text(""), text("10.0.0.2:2050")).unwrap_err();
         assert!(taken.starts_with("10.0.0.2:2050 is the address of data server \"oak\"; choose"), "{taken}");
-        assert!(ask(Bytes::new(), Bytes::new(), text("10.0.0.3:2050")).is_err(), "no name");
-        assert!(ask(text("elm"), text("everywhere"), Bytes::new()).is_err());
+        assert!(ask(text(""), text(""), text("10.0.0.3:2050")).is_err(), "no name");
+        assert!(ask(text("elm"), text("everywhere"), text("")).is_err());
     }
 }

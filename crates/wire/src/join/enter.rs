@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Proof, Refusal};
+use super::{Proof, Refusal, Word};
 use crate::{xdr_struct, xdr_union};
 
 xdr_struct! {
@@ -11,11 +11,11 @@ xdr_struct! {
         /// [`super::client_proof`] of both nonces with the token's key.
         pub proof: Proof,
         /// The node's name, for people.
-        pub name: Bytes,
+        pub name: Word,
         /// Where the other metaservers would reach it, "address:port"; empty: it will be none.
-        pub consensus: Bytes,
+        pub consensus: Word,
         /// Where clients would reach its data, "address:port"; empty: it will be no data server.
-        pub data: Bytes,
+        pub data: Word,
     }
 
     /// The results.

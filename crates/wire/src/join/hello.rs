@@ -1,8 +1,6 @@
 //! HELLO: which cluster is meant, and what would hinder both from working together.
 
-use bytes::Bytes;
-
-use super::{Nonce, Proof, Refusal};
+use super::{Nonce, Proof, Refusal, Word};
 use crate::{xdr_struct, xdr_union};
 
 xdr_struct! {
@@ -11,7 +9,7 @@ xdr_struct! {
         /// [`super::PROTOCOL`] of the machine.
         pub protocol: u32,
         /// Its heorot's version, for people.
-        pub version: Bytes,
+        pub version: Word,
         /// The cluster that the token is of.
         pub cluster: [u8; 16],
         /// Until when the token holds: seconds since 1970. It says which of the cluster's tokens it is.

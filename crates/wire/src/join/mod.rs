@@ -25,6 +25,7 @@ pub use procedure::{Call, Procedure, Reply};
 pub use token::{Token, TokenError};
 
 pub use crate::cluster::{Nonce, Proof, client_proof, null, proof_matches, server_proof};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_struct;
 
 /// The RPC program number: "HEJ" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
@@ -34,6 +35,24 @@ pub const VERSION: u32 = 1;
 /// What the servers of one cluster say to each other, all of it: raised with every change that an older one would not
 /// understand.
 pub const PROTOCOL: u32 = 2;
+/// A name, a version or an address is shorter. Anybody may send them, and they go into a log.
+pub const WORD_BYTES_MAX: usize = 255;
+
+/// What a machine says of itself: at most [`WORD_BYTES_MAX`] bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Word(pub Bytes);
+
+impl Encode for Word {
+    fn encode(&self, e: &mut Encoder) {
+        e.opaque(&self.0);
+    }
+}
+
+impl Decode for Word {
+    fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
+        d.opaque(WORD_BYTES_MAX).map(Self)
+    }
+}
 
 xdr_struct! {
     /// Why a machine is not taken in.

@@ -3,15 +3,20 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Call, Procedure, Refusal, Reply, Token, TokenError, enter, hello, null, seal};
+use super::{Call, Procedure, Refusal, Reply, Token, TokenError, Word, enter, hello, null, seal};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
+use crate::xdr::{DecodeError, Decoder};
+
+fn word(text: &'static str) -> Word {
+    Word(text.into())
+}
 
 fn calls() -> Vec<Call> {
     vec![
         Call::Null(null::Args {}),
         Call::Hello(hello::Args {
             protocol: 1,
-            version: Bytes::from_static(b"0.1.0"),
+            version: word("0.1.0"),
             cluster: [1; 16],
             expires: 2_000_000_000,
             clock_ms: 1_900_000_000_000,
@@ -19,9 +24,9 @@ fn calls() -> Vec<Call> {
         }),
         Call::Enter(enter::Args {
             proof: [3; 32],
-            name: Bytes::from_static(b"ash"),
-            consensus: Bytes::from_static(b"10.0.0.2:2052"),
-            data: Bytes::new(),
+            name: word("ash"),
+            consensus: word("10.0.0.2:2052"),
+            data: word(""),
         }),
     ]
 }
@@ -54,6 +59,29 @@ fn every_procedure_goes_there_and_back() {
         assert_eq!(Procedure::from_u32(number), Some(*procedure));
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
+    }
+}
+
+#[test]
+fn what_a_stranger_says_of_itself_is_short() {
+    let said = |bytes: usize| Word(vec![b'x'; bytes].into());
+    let hello = |version: Word| match &calls()[1] {
+        Call::Hello(args) => Call::Hello(hello::Args { version, ..args.clone() }),
+        _ => unreachable!(),
+    };
+    let enter = |name: Word, consensus: Word, data: Word| {
+        Call::Enter(enter::Args { proof: [3; 32], name, consensus, data })
+    };
+    round_trip(&hello(said(255)), |d| Call::decode(Procedure::Hello, d));
+    let nothing = Word::default;
+    for call in [
+        hello(said(256)),
+        enter(said(256), nothing(), nothing()),
+        enter(nothing(), said(256), nothing()),
+        enter(nothing(), nothing(), said(1 << 20)),
+    ] {
+        let decoded = Call::decode(call.procedure(), &mut Decoder::new(bytes_of(&call)));
+        assert!(matches!(decoded, Err(DecodeError::Length(_))), "{decoded:?}");
     }
 }
 
