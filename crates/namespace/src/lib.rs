@@ -80,7 +80,8 @@ pub const CALLS_MAX: u64 = 32_768;
 /// Nobody sends a call again after so long: Linux's `timeo` of 60 s, twice.
 pub const CALL_SECONDS_MAX: i64 = 120;
 
-/// Metaservers that have a session: more than a group ever has members. For the next the one that began first goes.
+/// Metaservers that have a session: more than a group ever has members. For the next one goes that is not
+/// in the cluster map, else the one that began first.
 pub const SERVERS_MAX: usize = 64;
 
 /// The cookie of a directory's first entry: NFS reserves 0 to 2 (RFC 8881, section 18.23.3).

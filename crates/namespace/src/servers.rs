@@ -15,7 +15,7 @@ use store::{Edit, StoreError, View};
 
 use crate::record::{ServerRecord, ServerSlot, encode, get};
 use crate::step::{Step, Stop};
-use crate::{ByServer, Error, Reply, SERVERS_MAX, keys, read, slot};
+use crate::{ByServer, Error, Node, NodeKey, NodeState, Reply, SERVERS_MAX, keys, read, slot};
 
 /// What is answered without doing anything; none: the command is new.
 pub(crate) fn recall(view: &dyn View, origin: &ByServer) -> Result<Option<Reply>, StoreError> {
@@ -57,13 +57,24 @@ pub(crate) fn start(step: &mut Step<'_>, member: u64) -> Result<Reply, Stop> {
     let life = all.iter().map(|(_, server)| server.life).max().unwrap_or(0) + 1;
     if before.is_some() {
         forget(step, member)?;
-    } else if all.len() >= SERVERS_MAX
-        && let Some((oldest, _)) = all.iter().min_by_key(|(_, server)| server.life)
-    {
-        forget(step, *oldest)?;
+    } else if all.len() >= SERVERS_MAX {
+        forget_one(step, &all)?;
     }
     step.put(&keys::server(member), &ServerRecord { life, nonce })?;
     Ok(Reply::Started { life })
+}
+
+/// Who is not a metaserver of the map (any more) goes first, then the one that began first: that may be one that lives, and
+/// has to begin again.
+fn forget_one(step: &mut Step<'_>, all: &[(u64, ServerRecord)]) -> Result<(), StoreError> {
+    let mut first = None;
+    for (member, server) in all {
+        let node: Option<Node> = get(step.view(), &keys::node(NodeKey::Metaserver(*member)))?;
+        let belongs = node.is_some_and(|node| node.state != NodeState::Removed);
+        let order = (belongs, server.life, *member);
+        first = Some(first.map_or(order, |first| order.min(first)));
+    }
+    first.map_or(Ok(()), |(.., member)| forget(step, member))
 }
 
 fn all(view: &dyn View) -> Result<Vec<(u64, ServerRecord)>, StoreError> {

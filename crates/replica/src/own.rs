@@ -1,7 +1,7 @@
 //! The session of this process, for commands that no client's session stands behind: each waits in a slot, so that one
 //! whose leader was lost on the way is known when it is made again. See `namespace::servers`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use namespace::ByServer;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
@@ -13,8 +13,8 @@ const SLOTS_MAX: usize = 1024;
 /// The slots of this process.
 pub(crate) struct OwnSession {
     member: u64,
-    /// Told by the group when it is first needed.
-    pub life: OnceCell<u64>,
+    /// Told by the group when it is first needed, and again when the group has forgotten it.
+    life: Mutex<Arc<OnceCell<u64>>>,
     room: Semaphore,
     slots: Mutex<Slots>,
 }
@@ -38,7 +38,21 @@ pub(crate) struct Slot<'a> {
 impl OwnSession {
     pub(crate) fn new(member: u64) -> Self {
         let room = Semaphore::new(SLOTS_MAX);
-        Self { member, life: OnceCell::new(), room, slots: Mutex::default() }
+        Self { member, life: Mutex::default(), room, slots: Mutex::default() }
+    }
+
+    /// Which life of the member this process has, once the group was asked.
+    pub(crate) fn life(&self) -> Arc<OnceCell<u64>> {
+        Arc::clone(&self.life.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The group knows that life no more: it is asked for another one.
+    pub(crate) fn forgotten(&self, life: u64) {
+        let mut current = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.get() == Some(&life) {
+            tracing::info!(life, "the group has forgotten this process's session: another one begins");
+            *current = Arc::default();
+        }
     }
 
     /// A slot; waits for one if all are in use.

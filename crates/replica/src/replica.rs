@@ -173,16 +173,21 @@ impl Replica {
         if proposal.origin.is_some() || is_idempotent(&proposal.command) {
             return self.order(proposal).await;
         }
-        let life = self.own.life.get_or_try_init(|| self.start(proposal.stamp.time)).await?;
+        let life = self.own.life();
+        let life = *life.get_or_try_init(|| self.start(proposal.stamp.time)).await?;
         let slot = self.own.slot().await.map_err(|e| self.failed_by(e.to_string()))?;
-        proposal.origin = Some(Origin::Server(slot.origin(*life)));
+        proposal.origin = Some(Origin::Server(slot.origin(life)));
         match self.order(proposal).await? {
-            Reply::Refused(Error::ServerGone) => Err(ReplicaError::Unknown),
+            Reply::Refused(Error::ServerGone) => {
+                self.own.forgotten(life);
+                Err(ReplicaError::Unknown)
+            }
             reply => Ok(reply),
         }
     }
 
-    /// Begins the session of this process.
+    /// Begins the session of this process. All of its sessions have one nonce: who asked for the first one, and is heard
+    /// late, does not end the one that there is.
     async fn start(&self, time: Time) -> Result<u64, ReplicaError> {
         let stamp = Stamp { time, random: self.nonce };
         let command = Command::ServerStarts { member: self.id };

@@ -52,6 +52,20 @@ async fn commands_of_many_callers_are_all_there_after_a_restart_with_an_empty_st
 }
 
 #[tokio::test]
+async fn a_process_whose_session_was_forgotten_for_others_begins_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let replica = open(dir.path(), Arc::new(MemoryStore::default()), 0).unwrap();
+    replica.propose(mkdir("before")).await.unwrap();
+    for member in 100..100 + namespace::SERVERS_MAX as u64 {
+        let command = Command::ServerStarts { member };
+        replica.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await.unwrap();
+    }
+    assert_eq!(replica.propose(mkdir("d")).await, Err(ReplicaError::Unknown));
+    assert!(matches!(replica.propose(mkdir("d")).await, Ok(Reply::Created { existed: false, .. })));
+    replica.stop();
+}
+
+#[tokio::test]
 async fn a_nearly_full_disk_refuses_what_makes_something_and_lets_the_rest_pass() {
     let dir = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());

@@ -149,3 +149,28 @@ fn metaservers_that_are_long_gone_are_forgotten_for_new_ones() {
     assert_eq!((count(&w, 0x19), count(&w, 0x1a)), (SERVERS_MAX, SERVERS_MAX));
     assert_eq!(w.apply_from(by_server(1, first, 0, 1), mkdir("d")), Err(Error::ServerGone));
 }
+
+#[test]
+fn a_metaserver_that_belongs_is_not_forgotten_for_new_ones_while_others_do_not() {
+    let mut w = World::new();
+    let belongs = |member| {
+        let (name, address, version) = (format!("mds{member}"), String::new(), String::new());
+        let node =
+            Node { key: NodeKey::Metaserver(member), name, address, version, state: NodeState::Serving };
+        Command::Map(MapChange::Put(node))
+    };
+    let (lives, removed) = (start(&mut w, 1), start(&mut w, 2));
+    for member in [1, 2] {
+        w.apply(belongs(member)).unwrap();
+    }
+    w.apply(Command::Map(MapChange::State(NodeKey::Metaserver(2), NodeState::Removed))).unwrap();
+    let mut last = 0;
+    for member in 3..=SERVERS_MAX as u64 + 2 {
+        last = start(&mut w, member);
+    }
+    assert_eq!(count(&w, 0x19), SERVERS_MAX);
+    assert_eq!(w.apply_from(by_server(2, removed, 0, 1), mkdir("late")), Err(Error::ServerGone));
+    assert!(start(&mut w, 100) > last, "a life is never used again");
+    assert_eq!(w.apply_from(by_server(3, removed + 1, 0, 1), mkdir("late")), Err(Error::ServerGone));
+    w.apply_from(by_server(1, lives, 0, 1), mkdir("d")).unwrap();
+}
