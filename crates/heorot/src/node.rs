@@ -5,6 +5,9 @@ use crate::api::{Node, NodeDone, NodeRequest};
 use crate::cli::{LeaderArgs, NodeCommand, NodeListArgs};
 use crate::failure::Failure;
 
+/// When the one that is asked does not know of a leader.
+pub(crate) const NOBODY_LEADS: &str = "nobody leads: too few metaservers with a vote can be reached";
+
 /// `heorot node …`.
 pub(crate) fn node(command: &NodeCommand) -> Result<(), Failure> {
     let (action, args, force) = match command {
@@ -28,7 +31,7 @@ pub(crate) fn leader(args: &LeaderArgs) -> Result<(), Failure> {
     let leader = nodes.iter().find(|node| node.role == "leader");
     match leader {
         Some(leader) => println!("{}", leader.name),
-        None => return Err(Failure::new("nobody leads: too few metaservers with a vote can be reached")),
+        None => return Err(Failure::new(NOBODY_LEADS)),
     }
     Ok(())
 }

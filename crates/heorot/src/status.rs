@@ -6,6 +6,7 @@ use crate::admin_client::AdminClient;
 use crate::api::{Status, Target};
 use crate::cli::StatusArgs;
 use crate::failure::Failure;
+use crate::node::NOBODY_LEADS;
 use host::size;
 
 /// `heorot status`.
@@ -54,6 +55,9 @@ fn table(status: &Status) -> String {
             let answers = if metaserver.answers { ", answers here" } else { "" };
             let (name, at, role) = (&metaserver.name, &metaserver.consensus, &metaserver.role);
             line(&mut out, format_args!("metaserver {name} at {at}: {role}{answers}"));
+        }
+        if !status.metaservers.iter().any(|metaserver| metaserver.role == "leader") {
+            line(&mut out, format_args!("{NOBODY_LEADS}"));
         }
     }
     for service in &status.service_addresses {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use namespace::{Command, Proposal, Stamp};
@@ -13,10 +12,11 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::book::AddressBook;
+use crate::heard::Heard;
 use crate::lease::Grants;
 use crate::log::Log;
 use crate::machine::Machine;
-use crate::membership::living;
+use crate::membership::{leads_now, living};
 use crate::network::Network;
 use crate::removed::removed;
 use crate::space::{Left, Space};
@@ -33,6 +33,8 @@ pub(crate) const ELECTION_AFTER: (Duration, Duration) =
     (Duration::from_millis(500), Duration::from_millis(1000));
 /// How long the store may be behind the disk: bounds what is applied again after a crash.
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether who leads still does.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// What the thread works with.
 pub(crate) struct Parts {
@@ -48,8 +50,7 @@ pub(crate) struct Parts {
     pub progress: watch::Receiver<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub removed: Arc<watch::Sender<bool>>,
-    /// Counts what came from a leader.
-    pub heard: Arc<AtomicU64>,
+    pub heard: Arc<Heard>,
     pub log_kept: LogKept,
     pub space: Arc<Space>,
     pub book: AddressBook,
@@ -109,7 +110,7 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
         biased;
         _ = stopped => Ok(()),
         why = upkeep(&raft, &log, &store, progress, &work, (kept, &space)) => Err(why),
-        why = ended(&raft, &book) => Err(why),
+        why = ended(&raft, &book, &heard) => Err(why),
         why = removed(id, &raft, &transport, &told) => Err(why),
         () = watch_leader(id, &raft, &transport, &heard) => Err("consensus ended".into()),
     };
@@ -239,9 +240,12 @@ fn flush(store: &dyn Store) -> Result<(), String> {
 }
 
 /// Says who leads, notes where members are, and returns when openraft has stopped, with the reason.
-async fn ended(raft: &Raft<Types, Machine>, book: &AddressBook) -> String {
+async fn ended(raft: &Raft<Types, Machine>, book: &AddressBook, heard: &Heard) -> String {
     let mut metrics = raft.metrics();
-    let (mut leader, mut members) = (None, None);
+    let (mut elected, mut leader, mut members) = (None, None, None);
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut is_due = true;
     loop {
         {
             let now = metrics.borrow_and_update();
@@ -252,8 +256,16 @@ async fn ended(raft: &Raft<Types, Machine>, book: &AddressBook) -> String {
                 members = Some(*now.membership_config.log_id());
                 book.learn(now.membership_config.membership());
             }
-            if now.current_leader != leader {
-                leader = now.current_leader;
+            if now.current_leader != elected {
+                elected = now.current_leader;
+                if elected == Some(now.id) {
+                    heard.note_election();
+                }
+                is_due = true;
+            }
+            let leads = if is_due { leads_now(&now, heard) } else { leader };
+            if leads != leader {
+                leader = leads;
                 let member = leader.and_then(|id| now.membership_config.membership().get_node(&id).cloned());
                 match member {
                     Some(member) => tracing::info!(leader = %member.name, term = now.current_term, "leads"),
@@ -261,8 +273,13 @@ async fn ended(raft: &Raft<Types, Machine>, book: &AddressBook) -> String {
                 }
             }
         }
-        if metrics.changed().await.is_err() {
-            return "consensus ended".into();
-        }
+        is_due = tokio::select! {
+            biased;
+            _ = looks.tick() => true,
+            changed = metrics.changed() => match changed {
+                Ok(()) => false,
+                Err(_) => return "consensus ended".into(),
+            },
+        };
     }
 }

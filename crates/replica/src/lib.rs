@@ -24,6 +24,7 @@
 mod backup;
 mod book;
 mod consensus;
+mod heard;
 mod install;
 mod joining;
 mod leadership;

@@ -14,6 +14,7 @@ use openraft::type_config::async_runtime::WatchReceiver;
 use serde::{Deserialize, Serialize};
 
 use crate::consensus::ELECTION_AFTER;
+use crate::heard::Heard;
 use crate::leadership::HEARING_TIME_MAX;
 use crate::service::{Refused, Service};
 use crate::transport::{self, Channel, Request};
@@ -81,6 +82,21 @@ pub(crate) fn heard(metrics: &Metrics) -> BTreeMap<NodeId, Duration> {
         .filter_map(|(id, at)| Some((*id, at.as_ref()?.elapsed())))
         .filter(|(id, _)| *id != metrics.id)
         .collect()
+}
+
+/// Who leads now: not one that was not heard of for so long that another is elected, if enough voters are there; nor this
+/// member, when too few of them answered it lately.
+pub(crate) fn leads_now(metrics: &Metrics, heard: &Heard) -> Option<NodeId> {
+    let leader = metrics.current_leader?;
+    let lately = |ago: Option<Duration>| ago.is_some_and(|ago| ago < SILENT_AFTER);
+    let leads = if leader == metrics.id {
+        let living = living(metrics);
+        let steps = metrics.membership_config.membership().get_joint_config();
+        lately(heard.elected_ago()) || steps.iter().all(|voters| can_agree(voters, &living).is_ok())
+    } else {
+        lately(heard.leader_ago())
+    };
+    leads.then_some(leader)
 }
 
 /// Whether these voters can agree on anything; else the words for it.

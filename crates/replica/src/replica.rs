@@ -20,6 +20,7 @@ use openraft::type_config::async_runtime::WatchReceiver;
 use store::{Store, StoreError, View};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, oneshot};
+use tokio::time::Instant;
 
 use crate::consensus;
 use crate::machine::Observer;
@@ -35,6 +36,9 @@ use crate::work::{Ground, Running};
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Between two tries when nobody is known to lead, unless somebody is before.
 const LEADER_WAIT: Duration = Duration::from_millis(50);
+/// A member that starts waits for an election; if for longer, it says for whom, so often.
+const SAY_WAITING_AFTER: Duration = Duration::from_secs(2);
+const SAY_WAITING_EVERY: Duration = Duration::from_secs(60);
 
 /// Why a proposal has no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +69,7 @@ pub enum ReplicaError {
 pub struct Standing {
     /// This member.
     pub id: NodeId,
-    /// Who leads, as far as this member knows.
+    /// Who leads, as far as this member knows: heard of just now, or itself with enough voters that answer it.
     pub leader: Option<NodeId>,
     /// All members; whether each is a voter.
     pub members: Vec<(NodeId, Member, bool)>,
@@ -151,17 +155,32 @@ impl Replica {
     /// # Errors
     /// [`ReplicaError::Failed`].
     pub async fn ready(&self) -> Result<(), ReplicaError> {
+        let mut say_at = Instant::now() + SAY_WAITING_AFTER;
         let next = loop {
             match self.read_index().await {
                 Ok(next) => break next,
                 Err(why) => {
                     self.check()?;
-                    tracing::debug!(%why, "not a member of a group that works yet");
+                    if Instant::now() >= say_at {
+                        say_at = Instant::now() + SAY_WAITING_EVERY;
+                        let others = self.awaited();
+                        tracing::info!(%why, %others, "waits until enough members with a vote can be reached");
+                    }
                     self.next_leader().await;
                 }
             }
         };
         self.applied(next).await
+    }
+
+    /// Which other voters there are, without those that were heard of just now.
+    fn awaited(&self) -> String {
+        let standing = self.standing();
+        let heard =
+            |id: &NodeId| *id == self.id || standing.living.contains(id) || standing.leader == Some(*id);
+        let voters = standing.members.iter().filter(|(id, _, voter)| *voter && !heard(id));
+        let names = voters.map(|(_, member, _)| format!("{} at {}", member.name, member.address));
+        names.collect::<Vec<_>>().join(", ")
     }
 
     /// Has the command ordered, made durable and applied, by whoever leads; what it did is seen here when this returns. One
@@ -309,7 +328,7 @@ impl Replica {
             heard: crate::membership::heard(&metrics),
             matched: matched.map(|(id, at)| (*id, at.map_or(0, |at| at.index + 1))).collect(),
             id: self.id,
-            leader: metrics.current_leader,
+            leader: crate::membership::leads_now(&metrics, &self.service.heard),
             members: membership.nodes().map(member).collect(),
             changing: membership.get_joint_config().len() > 1
                 || metrics.committed_membership_config.log_id() != metrics.membership_config.log_id(),

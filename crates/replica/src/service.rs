@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use host::Files;
@@ -14,6 +14,7 @@ use openraft::storage::Snapshot as RaftSnapshot;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
+use crate::heard::Heard;
 use crate::install::{Installation, SnapshotId};
 use crate::lease::{Grants, Lease};
 use crate::log::Log;
@@ -82,8 +83,7 @@ pub(crate) struct Service {
     pub observer: Arc<dyn Observer>,
     /// Whoever changes who belongs, one at a time.
     pub reconfiguring: Mutex<()>,
-    /// Counts what came from a leader: entries and heartbeats.
-    pub heard: Arc<AtomicU64>,
+    pub heard: Arc<Heard>,
 }
 
 impl Service {
@@ -120,7 +120,7 @@ impl Service {
         let said = |e: &dyn std::fmt::Display| e.to_string();
         Ok(match message {
             Consensus::Append(rpc) => {
-                self.heard.fetch_add(1, Ordering::Relaxed);
+                self.heard.note();
                 transport::encode(&self.raft.append_entries(rpc).await.map_err(|e| said(&e))?)
             }
             Consensus::Vote(rpc) => transport::encode(&self.raft.vote(rpc).await.map_err(|e| said(&e))?),

@@ -17,13 +17,13 @@
 //! given (`lease`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use openraft::Raft;
 use openraft::raft::TransferLeaderRequest;
 use openraft::type_config::async_runtime::WatchReceiver;
 
+use crate::heard::Heard;
 use crate::machine::Machine;
 use crate::transport::Transport;
 use crate::types::{Member, NodeId, Types, Vote};
@@ -41,7 +41,7 @@ pub(crate) async fn watch_leader(
     id: NodeId,
     raft: &Raft<Types, Machine>,
     transport: &Arc<dyn Transport>,
-    heard: &AtomicU64,
+    heard: &Heard,
 ) {
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -49,7 +49,7 @@ pub(crate) async fn watch_leader(
     let mut stood = None;
     loop {
         looks.tick().await;
-        let now = heard.load(Ordering::Relaxed);
+        let now = heard.times();
         silent = if now == last { silent + 1 } else { 0 };
         last = now;
         if silent < SILENT_LOOKS {
@@ -62,7 +62,7 @@ pub(crate) async fn watch_leader(
         }
         tokio::time::sleep(TURN * led.turn).await;
         let unchanged = Led::now(id, raft).is_some_and(|now| now.vote == led.vote);
-        if !unchanged || heard.load(Ordering::Relaxed) != last {
+        if !unchanged || heard.times() != last {
             continue;
         }
         tracing::info!(leader = %led.leader.name, "the leader's process is dead: standing for election");

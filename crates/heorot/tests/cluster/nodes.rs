@@ -95,6 +95,29 @@ fn a_forced_removal_that_too_few_agree_on_says_so_and_is_done_when_it_is_asked_a
 }
 
 #[test]
+fn one_that_is_left_alone_says_that_nobody_leads_and_one_that_starts_says_whom_it_waits_for() {
+    let mut cluster = Cluster::start(3, 0);
+    cluster.ask(0, &["leader", "mds0"]).unwrap();
+    for n in [0, 1] {
+        cluster.metaservers[n].1 = None;
+    }
+    until("it is noticed", || {
+        let asked = cluster.ask(2, &["leader"]);
+        asked.is_err_and(|why| why.starts_with("heorot: nobody leads: too few metaservers"))
+    });
+    let roles = [0, 1, 2].map(|n| cluster.node(2, &format!("mds{n}"))["role"].clone());
+    assert_eq!(roles, ["voter"; 3]);
+    let (config, log) = (cluster.file("mds0.toml"), cluster.file("alone.log"));
+    cluster.metaservers[2].1 = None;
+    let mut alone = crate::servers::Process::start(&["mds", "--config", config.to_str().unwrap()], &log);
+    alone.wait_for_log("waits until enough members with a vote can be reached");
+    let missing = [1, 2].map(|n| format!("mds{n} at {}", cluster.metaservers[n].0));
+    assert!(missing.iter().all(|member| alone.log().contains(member)), "{}", alone.log());
+    cluster.start_metaserver(2);
+    alone.wait_for_log("ready");
+}
+
+#[test]
 fn a_learner_stays_one_when_it_is_started_again_until_it_is_promoted() {
     let mut cluster = Cluster::start(3, 0);
     cluster.ask(0, &["leader", "mds0"]).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
 use namespace::Stamp;
 use store::Store;
@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use super::{Replica, ReplicaError};
 use crate::book::AddressBook;
 use crate::consensus::{Parts, Started};
+use crate::heard::Heard;
 use crate::lease::Grants;
 use crate::log::{Held, Log, LogError};
 use crate::machine::{Machine, Observer};
@@ -64,7 +65,7 @@ pub(super) struct Opening {
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
     removed: Arc<watch::Sender<bool>>,
-    heard: Arc<AtomicU64>,
+    heard: Arc<Heard>,
     is_removed: watch::Receiver<bool>,
     nonce: u64,
     space: Arc<Space>,
@@ -112,7 +113,7 @@ impl Opening {
         let failed = Arc::new(failed);
         let (removed, is_removed) = watch::channel(false);
         let removed = Arc::new(removed);
-        let (heard, grants) = (Arc::default(), Arc::new(Grants::new(config.id, config.read_leases)));
+        let (heard, grants) = (Arc::new(Heard::new()), Arc::new(Grants::new(config.id, config.read_leases)));
         let work = Work(ground.pace.clone());
         let (its_store, its_log) = (Arc::clone(&store), log.clone());
         let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));

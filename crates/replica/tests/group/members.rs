@@ -185,6 +185,37 @@ async fn leadership_goes_to_a_living_voter_or_to_the_one_that_was_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_said_to_lead_while_too_few_voters_can_be_reached() {
+    let mut group = Group::of(3).await;
+    let leader = group.leader().await;
+    let (cut, follower) = (1 + leader % 3, 1 + (leader + 1) % 3);
+    let named = |group: &Group, at: u64| group.member(at).standing().leader;
+    until("all know", || [leader, cut, follower].iter().all(|at| named(&group, *at) == Some(leader))).await;
+    group.cut(cut);
+    until("it hears of nobody", || named(&group, cut).is_none()).await;
+    assert_eq!((named(&group, leader), named(&group, follower)), (Some(leader), Some(leader)));
+    // A leader that is left alone does not know that it leads nobody; people are not told that it does.
+    group.cut(follower);
+    until("nobody answers it", || named(&group, leader).is_none()).await;
+    assert!(group.member(leader).leads());
+    group.mend();
+    until("somebody leads", || {
+        let all = [leader, cut, follower].map(|at| named(&group, at));
+        all[0].is_some() && all.iter().all(|named| *named == all[0])
+    })
+    .await;
+    let leader = group.leader().await;
+    let others = [1 + leader % 3, 1 + (leader + 1) % 3];
+    group.stop(leader, false).await;
+    group.stop(others[0], false).await;
+    until("it is off", || named(&group, others[1]).is_none()).await;
+    for id in [leader, others[0]] {
+        group.start(id, false).await;
+    }
+    group.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_joins_is_not_kept_by_a_dead_leader_that_a_follower_names() {
     let mut group = Group::of(3).await;
     let dead = group.leader().await;
