@@ -1,0 +1,270 @@
+//! What a crash, a hand or a client can make of the segments.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use namespace::{Command, InodeId, Proposal, Stamp};
+
+use crate::log::segments::{MARK_EVERY, SEGMENT_BYTES, SPARE};
+use crate::types::{Change, LeaderId, Payload};
+
+use super::*;
+
+fn id(term: u64, index: u64) -> LogId {
+    LogId { leader_id: LeaderId { term, node_id: 1 }, index }
+}
+
+fn entries(term: u64, indices: std::ops::Range<u64>) -> Vec<Entry> {
+    indices.map(|index| Entry { log_id: id(term, index), payload: Payload::Blank }).collect()
+}
+
+fn found(dir: &Path) -> Result<(Disk, Vec<LogId>), LogError> {
+    let mut all = vec![];
+    Disk::open(Place::local(dir), |entry| all.push(entry.log_id)).map(|disk| (disk, all))
+}
+
+fn ids(term: u64, indices: std::ops::Range<u64>) -> Vec<LogId> {
+    entries(term, indices).into_iter().map(|entry| entry.log_id).collect()
+}
+
+/// A segment of its own for what comes next.
+fn roll(disk: &mut Disk) {
+    let mut all = lock(&disk.segments);
+    let last = all.last_mut().expect("a segment");
+    last.bytes = last.end;
+}
+
+#[test]
+fn what_was_appended_is_there_after_a_crash_and_a_torn_tail_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.append(&entries(1, 0..2)).unwrap();
+    disk.append(&entries(1, 2..3)).unwrap();
+    let segment = lock(&disk.segments)[0].clone();
+    drop(disk);
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..3));
+
+    // One write of two records, of which only the second reached the disk whole.
+    let [mut torn, whole] = [3, 4].map(|index| {
+        let mut record = Vec::new();
+        record::encode(&entries(1, index..index + 1)[0], 3, &mut record).unwrap();
+        segment.salt.put(&mut record);
+        record
+    });
+    *torn.last_mut().unwrap() ^= 1;
+    torn.extend(whole);
+    let file = OpenOptions::new().write(true).open(&segment.path).unwrap();
+    file.write_all_at(&torn, segment.end).unwrap();
+    let (mut disk, all) = found(dir.path()).unwrap();
+    assert_eq!(all, ids(1, 0..3));
+    disk.append(&entries(1, 3..4)).unwrap();
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..4), "the second of the torn tail is gone");
+}
+
+#[test]
+fn a_record_that_was_acknowledged_and_is_damaged_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.append(&entries(1, 0..2)).unwrap();
+    disk.append(&entries(1, 2..3)).unwrap();
+    let path = lock(&disk.segments)[0].path.clone();
+    drop(disk);
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&[0xff], HEADER_BYTES + record::HEADER_BYTES as u64 + 9).unwrap();
+    let error = found(dir.path()).err().unwrap();
+    assert!(matches!(error, LogError::Damaged { index: 1, .. }), "{error}");
+
+    file.write_all_at(&[0xff], 20).unwrap();
+    let error = found(dir.path()).err().unwrap();
+    assert!(matches!(error, LogError::Damaged { index: 0, .. }), "the header: {error}");
+    for older in [b"heorot log 1\n", b"heorot log 3\n"] {
+        file.write_all_at(older, 0).unwrap();
+        assert!(matches!(found(dir.path()).err().unwrap(), LogError::Older(_)));
+    }
+}
+
+#[test]
+fn what_is_cut_is_gone_and_what_comes_in_its_place_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    let many = 3 * MARK_EVERY;
+    disk.append(&entries(1, 0..many)).unwrap();
+    roll(&mut disk);
+    disk.append(&entries(1, many..many + 10)).unwrap();
+    roll(&mut disk);
+    disk.append(&entries(1, many + 10..many + 20)).unwrap();
+
+    disk.truncate(Some(id(1, many + 4))).unwrap();
+    disk.append(&entries(2, many + 5..many + 7)).unwrap();
+    let all = [ids(1, 0..many + 5), ids(2, many + 5..many + 7)].concat();
+    assert_eq!(found(dir.path()).unwrap().1, all);
+    drop(disk);
+
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.truncate(Some(id(1, 299))).unwrap();
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..300), "into another segment");
+    disk.append(&entries(3, 300..301)).unwrap();
+    disk.truncate(None).unwrap();
+    disk.append(&entries(4, 0..1)).unwrap();
+    assert_eq!(found(dir.path()).unwrap().1, ids(4, 0..1));
+}
+
+#[test]
+fn a_crash_while_a_cut_log_is_zeroed_is_not_taken_for_damage() {
+    let image = |holes: &[u64]| {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        let (mut begins, mut path) = (vec![], None);
+        for index in 0..20 {
+            disk.append(&entries(1, index..index + 1)).unwrap();
+            let all = lock(&disk.segments);
+            begins.push(all[0].end);
+            path = Some(all[0].path.clone());
+        }
+        drop(disk);
+        // As the disk may have it: some blocks of zeros arrived, others did not.
+        cut::begin(&host::SystemFiles, dir.path(), Cut::From(5)).unwrap();
+        let file = OpenOptions::new().write(true).open(path.unwrap()).unwrap();
+        for index in holes {
+            file.write_all_at(&[0; 16], begins[*index as usize - 1]).unwrap();
+        }
+        dir
+    };
+    for holes in [&[][..], &[5], &[7], &[5, 6, 7, 8], &[6, 19], &[5, 19]] {
+        let dir = image(holes);
+        let (mut disk, all) = found(dir.path()).unwrap();
+        assert_eq!(all, ids(1, 0..5), "{holes:?}");
+        disk.append(&entries(2, 5..7)).unwrap();
+        drop(disk);
+        let all = found(dir.path()).unwrap().1;
+        assert_eq!(all, [ids(1, 0..5), ids(2, 5..7)].concat(), "what came after the cut stays");
+    }
+    let error = found(image(&[3]).path()).err().unwrap();
+    assert!(matches!(error, LogError::Damaged { index: 3, .. }), "before the cut it is damage: {error}");
+}
+
+#[test]
+fn a_crash_while_segments_behind_a_cut_are_removed_leaves_the_cut_to_be_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.append(&entries(1, 0..10)).unwrap();
+    roll(&mut disk);
+    disk.append(&entries(1, 10..20)).unwrap();
+    roll(&mut disk);
+    disk.append(&entries(1, 20..30)).unwrap();
+    drop(disk);
+    cut::begin(&host::SystemFiles, dir.path(), Cut::From(10)).unwrap();
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..10));
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..10), "and it is finished");
+}
+
+#[test]
+fn segments_are_given_up_whole_and_used_again_without_what_they_held() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.append(&entries(1, 0..100)).unwrap();
+    roll(&mut disk);
+    disk.append(&entries(1, 100..110)).unwrap();
+    roll(&mut disk);
+    disk.append(&entries(1, 110..111)).unwrap();
+    lock(&disk.segments)[0].bytes = SEGMENT_BYTES;
+    disk.purge(id(1, 50)).unwrap();
+    assert_eq!(found(dir.path()).unwrap().1.len(), 111, "half a segment is not given up");
+    disk.purge(id(1, 99)).unwrap();
+    assert!(dir.path().join(SPARE).exists());
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 100..111));
+    roll(&mut disk);
+    disk.append(&entries(1, 111..112)).unwrap();
+    assert!(!dir.path().join(SPARE).exists(), "it is the current one now");
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 100..112));
+}
+
+/// A small write whose data are a record that says all was on disk, as a client can send it: it does not know the salt.
+fn forging(index: u64) -> Entry {
+    let mut data = Vec::new();
+    let forged = Entry { log_id: id(u64::MAX, u64::MAX), payload: Payload::Blank };
+    record::encode(&forged, u64::MAX, &mut data).unwrap();
+    let command = Command::WriteInline { inode: InodeId(3), offset: 0, data: data.into() };
+    let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+    Entry { log_id: id(1, index), payload: Payload::Normal(Change(Arc::new(proposal))) }
+}
+
+#[test]
+fn a_record_that_a_client_wrote_into_its_data_is_none_wherever_it_stands() {
+    // In what the segment held before, with what follows the end of the log.
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    let many: Vec<Entry> = (0..100).map(forging).collect();
+    disk.append(&many).unwrap();
+    roll(&mut disk);
+    disk.append(&entries(1, 100..101)).unwrap();
+    roll(&mut disk);
+    lock(&disk.segments)[0].bytes = SEGMENT_BYTES;
+    disk.purge(id(1, 99)).unwrap();
+    assert!(dir.path().join(SPARE).exists());
+    disk.append(&entries(1, 101..102)).unwrap();
+    assert!(!dir.path().join(SPARE).exists());
+    drop(disk);
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 100..102), "in a segment that is used again");
+
+    // In the last write, which a crash tore.
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.append(&entries(1, 0..1)).unwrap();
+    let segment = lock(&disk.segments)[0].clone();
+    disk.append(&[forging(1)]).unwrap();
+    drop(disk);
+    let file = OpenOptions::new().write(true).open(&segment.path).unwrap();
+    file.write_all_at(&[0xff], segment.end + 16).unwrap();
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..1), "in a torn write");
+}
+
+#[test]
+fn after_a_snapshot_that_reaches_beyond_it_the_log_goes_on_from_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.append(&entries(1, 0..5)).unwrap();
+    disk.purge(id(3, 1000)).unwrap();
+    let (reopened, all) = found(dir.path()).unwrap();
+    assert_eq!((all, reopened.last), (vec![], Some(id(3, 1000))));
+    drop(reopened);
+    disk.append(&entries(3, 1001..1003)).unwrap();
+    assert_eq!(found(dir.path()).unwrap().1, ids(3, 1001..1003));
+}
+
+#[test]
+fn a_crash_while_a_log_begins_anew_leaves_it_to_be_done_at_the_start() {
+    for gone in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut disk, _) = found(dir.path()).unwrap();
+        disk.append(&entries(1, 0..10)).unwrap();
+        let segment = lock(&disk.segments)[0].clone();
+        drop(disk);
+        cut::begin(&host::SystemFiles, dir.path(), Cut::After(id(2, 41))).unwrap();
+        if gone {
+            segments::give_up(&Place::local(dir.path()), &segment).unwrap();
+        }
+        let (mut disk, ids_found) = found(dir.path()).unwrap();
+        assert_eq!((disk.next(), ids_found.len()), (42, 0));
+        disk.append(&entries(2, 42..44)).unwrap();
+        drop(disk);
+        assert_eq!(found(dir.path()).unwrap().1, ids(2, 42..44), "it is done once");
+    }
+}
+
+#[test]
+fn a_log_that_begins_anew_writes_into_nothing_that_has_later_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.append(&entries(1, 0..150)).unwrap();
+    disk.begin_after(id(2, 100)).unwrap();
+    drop(disk);
+    assert!(!dir.path().join(SPARE).exists());
+    // Twice: what is behind the end of the one segment is looked at by each.
+    let (mut disk, all) = found(dir.path()).unwrap();
+    assert_eq!(all, []);
+    disk.append(&entries(2, 101..103)).unwrap();
+    drop(disk);
+    assert_eq!(found(dir.path()).unwrap().1, ids(2, 101..103));
+}

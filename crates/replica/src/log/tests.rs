@@ -1,0 +1,148 @@
+//! What the log keeps, and what it takes for damage.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use namespace::{Command, InodeId, Proposal, Stamp};
+
+use super::*;
+use crate::types::{Change, LeaderId};
+
+fn id(term: u64, index: u64) -> LogId {
+    LogId { leader_id: LeaderId { term, node_id: 1 }, index }
+}
+
+fn with_entries(dir: &Path, term: u64, count: u64) {
+    let mut disk = Disk::open(Place::local(dir), |_| {}).unwrap();
+    let entries = (0..count).map(|index| Entry { log_id: id(term, index), payload: Payload::Blank });
+    disk.append(&entries.collect::<Vec<_>>()).unwrap();
+}
+
+/// The store is at 100 by a snapshot, and the log was not purged yet.
+/// A store that has all up to entry 100.
+fn held(installed: Option<LogId>) -> Held {
+    Held { last: Some(id(3, 100)), installed, written: None }
+}
+
+#[test]
+fn a_store_that_came_to_the_disk_before_the_last_of_the_log_is_not_taken_for_damage() {
+    for (written, count, is_behind) in
+        [(90, 95, true), (95, 95, true), (96, 95, false), (0, 0, true), (1, 0, false)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        with_entries(dir.path(), 3, count);
+        let ground = Ground::default();
+        let opened = Log::open(&ground, dir.path(), Held { written: Some(written), ..held(None) });
+        match opened.err().unwrap() {
+            LogError::Behind => assert!(is_behind, "{written} of {count}"),
+            error => assert!(!is_behind, "{written} of {count}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_crash_between_a_snapshot_and_the_purge_of_the_log_is_not_taken_for_damage() {
+    for (term, count) in [(1, 5), (1, 0), (1, 150)] {
+        let dir = tempfile::tempdir().unwrap();
+        with_entries(dir.path(), term, count);
+        let ground = Ground::default();
+        if count < 100 {
+            let without = Log::open(&ground, dir.path(), held(None));
+            assert!(matches!(without.err().unwrap(), LogError::Damaged { .. }), "nobody says why");
+            let older = Log::open(&ground, dir.path(), held(Some(id(3, 50))));
+            assert!(matches!(older.err().unwrap(), LogError::Damaged { .. }), "it went on after that");
+        }
+        let log = Log::open(&ground, dir.path(), held(Some(id(3, 100)))).unwrap();
+        assert_eq!(log.memory().purged, Some(id(3, 100)));
+        assert_eq!((log.next(), log.written(), log.memory().recent.len()), (101, 101, 0), "{count}");
+        log.close().expect("it runs").join();
+        let log = Log::open(&ground, dir.path(), held(Some(id(3, 100)))).unwrap();
+        assert_eq!(log.next(), 101);
+        log.close().expect("it runs").join();
+    }
+}
+
+#[test]
+fn entries_that_follow_a_snapshot_stay_when_the_log_was_not_purged() {
+    let dir = tempfile::tempdir().unwrap();
+    with_entries(dir.path(), 3, 150);
+    let log = Log::open(&Ground::default(), dir.path(), held(Some(id(3, 100)))).unwrap();
+    assert_eq!((log.next(), log.memory().purged), (150, None));
+    log.close().expect("it runs").join();
+}
+
+#[test]
+fn what_a_member_that_lags_lacks_is_kept_for_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place { segment_bytes: 4096, ..Place::local(dir.path()) };
+    let mut disk = Disk::open(place, |_| {}).unwrap();
+    for index in 0..1000 {
+        disk.append(&[Entry { log_id: id(1, index), payload: Payload::Blank }]).unwrap();
+    }
+    drop(disk);
+    let ground = Ground { segment_bytes: 4096, ..Ground::default() };
+    let held = Held { last: Some(id(1, 999)), installed: None, written: None };
+    let log = Log::open(&ground, dir.path(), held).unwrap();
+    let kept = LogKept { always: 8 << 10, for_lagging: 24 << 10 };
+    let upto = |lagging| log.can_purge(kept, lagging);
+    let usual = upto(None).expect("there is more than that");
+    assert_eq!(upto(Some(usual + 1)), Some(usual), "it lacks nothing that goes");
+    let bound = upto(Some(0)).expect("there is more than that, too");
+    assert!(bound < usual, "{bound} of {usual}");
+    let between = upto(Some(usual - 10)).expect("what it has may go");
+    assert!((bound..usual - 10).contains(&between), "{bound} {between} {usual}");
+    log.close().expect("it runs").join();
+}
+
+fn large(index: u64) -> Entry {
+    let (inode, data) = (InodeId(3), vec![7; 60 << 10].into());
+    let command = Command::WriteInline { inode, offset: 0, data };
+    let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+    Entry { log_id: id(1, index), payload: Payload::Normal(Change(Arc::new(proposal))) }
+}
+
+#[test]
+fn a_batch_that_begins_on_disk_and_ends_in_memory_is_not_too_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let ground = Ground { segment_bytes: 256 << 10, ..Ground::default() };
+    let place = Place { segment_bytes: ground.segment_bytes, ..Place::local(dir.path()) };
+    let mut disk = Disk::open(place, |_| {}).unwrap();
+    (0..16).for_each(|index| disk.append(&[large(index)]).unwrap());
+    drop(disk);
+    let held = Held { last: Some(id(1, 15)), installed: None, written: None };
+    let log = Log::open(&ground, dir.path(), held).unwrap();
+    let second = disk::lock(&log.segments)[1].first;
+    assert!(second > 1);
+    log.memory().recent.drain(..second as usize);
+    let batch = log.read(0, 16, SEND_BYTES_MAX).unwrap();
+    assert!(batch.len() as u64 > second, "some are from memory");
+    let bytes: usize = batch.iter().map(data_bytes).sum();
+    assert!(bytes < SEND_BYTES_MAX + (64 << 10), "{bytes} bytes");
+    log.close().expect("it runs").join();
+}
+
+#[tokio::test]
+async fn what_was_cut_while_it_was_being_written_does_not_count_as_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let mut log = Log::open(&ground, dir.path(), Held::default()).unwrap();
+    let entries = |term, indices: Range<u64>| {
+        indices.map(move |index| Entry { log_id: id(term, index), payload: Payload::Blank })
+    };
+    // The thread comes to none of it before all of it was asked for.
+    log.append(entries(1, 0..10), IOFlushed::noop()).await.unwrap();
+    log.truncate_after(Some(id(1, 4))).await.unwrap();
+    log.append(entries(2, 5..8), IOFlushed::noop()).await.unwrap();
+    log.truncate_after(Some(id(2, 6))).await.unwrap();
+    let mut seen = vec![];
+    while !log.memory().cuts.is_empty() {
+        tokio::task::yield_now().await;
+        seen.push(log.written());
+    }
+    seen.dedup();
+    assert!(seen.is_sorted() && seen.contains(&5), "{seen:?}");
+    assert_eq!((log.written(), log.next()), (7, 7), "{seen:?}");
+    log.append(entries(3, 7..9), IOFlushed::noop()).await.unwrap();
+    log.close().expect("it runs").ended().await;
+    assert_eq!(log.written(), 9);
+}
