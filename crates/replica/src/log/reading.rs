@@ -32,7 +32,8 @@ impl Log {
             let Some(segment) = self.segment_of(next) else { break };
             let (mut at, mut index) = segment.near(next);
             let start = at;
-            let raw = disk::read(&*self.place.files, &segment, at, segment.end)?;
+            // Not all that follows: for a member that was away this is done once for each few hundred entries.
+            let raw = disk::read(&*self.place.files, &segment, at, segment.beyond(end))?;
             while index < segment.next() && next < end && bytes < bytes_max {
                 let found = record::decode(&raw[(at - start) as usize..], segment.salt)
                     .filter(|r| r.entry.log_id.index == index);

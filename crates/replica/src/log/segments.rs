@@ -95,6 +95,12 @@ impl Segment {
         let at = self.marks.get(mark as usize).copied().unwrap_or(self.end);
         (at, self.first + mark * MARK_EVERY)
     }
+
+    /// A place at or after the end of the record before `index`.
+    pub(crate) fn beyond(&self, index: u64) -> u64 {
+        let mark = (index - self.first).div_ceil(MARK_EVERY);
+        self.marks.get(mark as usize).copied().unwrap_or(self.end)
+    }
 }
 
 /// All segments in a directory, by their first indices, as their headers say; no record was looked at.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use namespace::{Command, InodeId, Proposal, Stamp};
 
 use super::*;
+use crate::log::segments::MARK_EVERY;
 use crate::types::{Change, LeaderId};
 
 fn id(term: u64, index: u64) -> LogId {
@@ -118,6 +119,26 @@ fn a_batch_that_begins_on_disk_and_ends_in_memory_is_not_too_long() {
     assert!(batch.len() as u64 > second, "some are from memory");
     let bytes: usize = batch.iter().map(data_bytes).sum();
     assert!(bytes < SEND_BYTES_MAX + (64 << 10), "{bytes} bytes");
+    log.close().expect("it runs").join();
+}
+
+#[test]
+fn what_is_read_from_disk_is_what_was_asked_for_and_little_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = 10 * MARK_EVERY + 7;
+    with_entries(dir.path(), 1, count);
+    let held = Held { last: Some(id(1, count - 1)), installed: None, written: None };
+    let log = Log::open(&Ground::default(), dir.path(), held).unwrap();
+    log.memory().recent.clear();
+    for start in [0, 1, MARK_EVERY - 1, MARK_EVERY, 3 * MARK_EVERY + 1, count - 1] {
+        for end in [start + 1, start + 300, 4 * MARK_EVERY, count, u64::MAX] {
+            let found: Vec<u64> =
+                log.read(start, end, usize::MAX).unwrap().iter().map(|entry| entry.log_id.index).collect();
+            assert_eq!(found, (start..end.min(count)).collect::<Vec<_>>(), "{start}..{end}");
+        }
+    }
+    let segment = log.segment_of(0).unwrap();
+    assert!(segment.beyond(300) - segment.near(1).0 < segment.end / 4, "of a long segment");
     log.close().expect("it runs").join();
 }
 
