@@ -37,14 +37,35 @@ impl Service {
                 .is_some_and(|known| (&known.address, &known.name) == (&member.address, &member.name))
         };
         let Some(other) = learners.find(there) else { return Ok(()) };
-        let asked = transport::encode(&Request::Who);
-        let answer = self.transport.call(member, Channel::Requests, asked, WHO_TIME_MAX).await;
-        if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(id)) {
+        if self.is_there(id, member).await {
             tracing::info!(id = other, address = %member.address, "a learner is gone: another member is where it was");
             let _paused = self.grants.pause().await;
             self.reconfigure(ChangeMembers::RemoveNodes([other].into())).await?;
         }
         Ok(())
+    }
+
+    /// Whether a member answers where it is said to be, and was not told that it was removed.
+    async fn is_there(&self, id: NodeId, member: &Member) -> bool {
+        let asked = transport::encode(&Request::Who);
+        let answer = self.transport.call(member, Channel::Requests, asked, WHO_TIME_MAX).await;
+        answer.is_ok_and(|answer| transport::decode(&answer) == Ok(id))
+    }
+
+    /// Has a member be sent everything, if it is not already.
+    async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), Refused> {
+        let turn = self.turn().await;
+        self.settle_members(&turn).await?;
+        if self.metrics().membership_config.get_node(&id).is_none() {
+            // What it asked may come late: when it was taken in, and removed, and another one is where it was.
+            if let Some(why) = self.clash(id, &member) {
+                return Err(Refused::Never(why));
+            }
+            if !self.is_there(id, &member).await {
+                return Err(because(format!("it does not answer at {}", member.address)));
+            }
+        }
+        self.begin_with(&turn, id, member).await
     }
 
     /// Why a member cannot be of this group as it is: another one has its name or its address.

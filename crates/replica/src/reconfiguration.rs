@@ -50,10 +50,13 @@ impl Service {
         self.carry_through(&turn, change).await
     }
 
-    /// Has a member be sent everything, if it is not already.
-    pub(crate) async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), Refused> {
-        let turn = self.turn().await;
-        self.settle_members(&turn).await?;
+    /// A member is a learner from now on, if it is none already.
+    pub(crate) async fn begin_with(
+        &self,
+        _turn: &Turn<'_>,
+        id: NodeId,
+        member: Member,
+    ) -> Result<(), Refused> {
         said(within_time(self.raft.add_learner(id, member, false)).await?)
     }
 

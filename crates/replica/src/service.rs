@@ -20,6 +20,7 @@ use crate::lease::{Grants, Lease};
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::membership::Part;
+use crate::removed::REMOVED;
 use crate::snapshot::Spool;
 use crate::space::Space;
 use crate::transport::{self, Consensus, Request, Transport};
@@ -111,6 +112,7 @@ impl Service {
             }
             Request::WasRemoved { id, at } => transport::encode(&self.was_removed(id, at)),
             Request::Ask(question) => self.observer.asked(question).await,
+            Request::Who if *self.removed.get() => return Err(REMOVED.into()),
             Request::Who => transport::encode(&self.id),
             Request::HasRoom => transport::encode(&self.has_room()),
         })

@@ -68,7 +68,7 @@ impl Log {
         true
     }
 
-    fn segment_of(&self, index: u64) -> Option<segments::Segment> {
+    pub(super) fn segment_of(&self, index: u64) -> Option<segments::Segment> {
         let all = disk::lock(&self.segments);
         all.iter().find(|segment| (segment.first..segment.next()).contains(&index)).cloned()
     }
