@@ -107,7 +107,11 @@ impl Disk {
             self.place.segment_bytes.max((needed + HEADER_BYTES).next_multiple_of(BLOCK_BYTES as u64));
         let (segment, tail) = segments::create(&self.place, first, self.last, bytes)?;
         let salt = segment.salt;
-        lock(&self.segments).push(segment);
+        let mut all = lock(&self.segments);
+        // One without records, too small for these, had the same name: its file is this one now.
+        all.pop_if(|last| last.first == first);
+        all.push(segment);
+        drop(all);
         self.tail = Some(tail);
         Ok(salt)
     }

@@ -268,3 +268,20 @@ fn a_log_that_begins_anew_writes_into_nothing_that_has_later_records() {
     drop(disk);
     assert_eq!(found(dir.path()).unwrap().1, ids(2, 101..103));
 }
+
+#[test]
+fn a_segment_without_records_that_is_too_small_is_replaced_and_not_given_up_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut disk, _) = found(dir.path()).unwrap();
+    disk.append(&entries(1, 0..1)).unwrap();
+    disk.truncate(None).unwrap();
+    let end = lock(&disk.segments)[0].end;
+    lock(&disk.segments)[0].bytes = end + 8;
+    disk.append(&entries(1, 0..10)).unwrap();
+    assert_eq!(lock(&disk.segments).len(), 1);
+    roll(&mut disk);
+    disk.append(&entries(1, 10..12)).unwrap();
+    disk.purge(id(1, 9)).unwrap();
+    drop(disk);
+    assert_eq!(found(dir.path()).unwrap().1, ids(1, 10..12));
+}
