@@ -25,7 +25,7 @@ if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || fail "not root, and there is no sudo: run this as root"
 fi
 command -v cargo >/dev/null || fail "cargo is missing: install a Rust toolchain first, see https://rustup.rs"
-rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
 have=$(rustc --version | cut -d" " -f2)
 [ "$(printf '%s\n' "$rust" "$have" | sort -V | head -1)" = "$rust" ] ||
     fail "rustc is $have, and Heorot needs $rust or later: see https://rustup.rs"

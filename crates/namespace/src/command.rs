@@ -14,7 +14,7 @@ use crate::{
 /// A command as it stands in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// What the leader chose for it.
+    /// What the metaserver that was asked for it chose.
     pub stamp: Stamp,
     /// The operation that it carries out, so that a repetition is answered and not done again.
     pub origin: Option<Origin>,

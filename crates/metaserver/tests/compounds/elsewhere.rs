@@ -7,10 +7,10 @@ use metaserver::Rules;
 use wire::nfs3;
 use wire::nfs4::open::{CreateHow, Delegation, OpenHow};
 use wire::nfs4::sequence::RECALLABLE_STATE_REVOKED;
-use wire::nfs4::{ArgOp, Fattr, LockType, ResOp, Stateid, Status, close, free_stateid, locku};
+use wire::nfs4::{ArgOp, Fattr, ResOp, Status, close, free_stateid};
 use wire::xdr::Payload;
 
-use crate::lock_waiters::{says, waiting};
+use crate::lock_waiters::{says, unlock, waiting};
 use crate::raw::{Client, Raw, null, putfh};
 use crate::replies3::{self, at, call, root};
 use crate::three::Three;
@@ -130,10 +130,6 @@ async fn a_lock_that_was_granted_is_granted_when_it_is_asked_again_in_anothers_t
     ash.reconnect(&three.worlds[second]).await;
     let again = ash.at(0, ash.sequence, lock).await;
     assert_eq!(again.ops[1..], granted.ops[1..], "but for the flags of SEQUENCE");
-}
-
-fn unlock(lock_stateid: Stateid) -> ArgOp {
-    ArgOp::LockU(locku::Args { locktype: LockType::Write, seqid: 0, lock_stateid, offset: 0, length: 10 })
 }
 
 /// An open that was made is told, or its client would not know that it has it.

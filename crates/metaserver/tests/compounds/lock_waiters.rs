@@ -19,7 +19,7 @@ pub fn waiting(lock: ArgOp) -> ArgOp {
     ArgOp::Lock(wire::nfs4::lock::Args { locktype: LockType::WriteWait, ..args })
 }
 
-fn unlock(lock_stateid: Stateid) -> ArgOp {
+pub fn unlock(lock_stateid: Stateid) -> ArgOp {
     ArgOp::LockU(locku::Args { locktype: LockType::Write, seqid: 0, lock_stateid, offset: 0, length: 10 })
 }
 
