@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use host::BufferPool;
+use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use wire::data::WriteVerifier;
 use wire::xdr::Payload;
@@ -77,6 +78,8 @@ pub struct Space {
     pub total: u64,
     /// Bytes that may still be used: what is free, but for a reserve.
     pub free: u64,
+    /// Whether the file system is mounted read-only.
+    pub read_only: bool,
 }
 
 /// The objects of one target.
@@ -255,7 +258,8 @@ impl Objects {
             ObjectError::Io
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-        Ok(Space { total: bytes(stat.f_blocks), free: usable(bytes(stat.f_bavail)) })
+        let read_only = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
+        Ok(Space { total: bytes(stat.f_blocks), free: usable(bytes(stat.f_bavail)), read_only })
     }
 
     pub(crate) fn directory(&self, directory: u8) -> PathBuf {

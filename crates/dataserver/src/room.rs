@@ -8,6 +8,9 @@ const RESERVE_BYTES: u64 = 128 << 20;
 /// The disk is asked again after this many bytes, since others write to it too.
 const LOOK_AGAIN_BYTES: u64 = 32 << 20;
 
+/// A target with less than this is full: what the clients of one target have under way may take so much.
+pub(crate) const FULL_BYTES: u64 = 16 << 20;
+
 /// Bytes that may still be written before the disk is asked again.
 #[derive(Debug, Default)]
 pub(crate) struct Room(AtomicU64);

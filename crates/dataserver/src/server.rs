@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use host::{Clock, Entropy};
 use nfs::{Gatekeeper, Metrics, Nfs4Program, PeerKey, Programs};
-use wire::data::TargetSpace;
+use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
 use crate::clients::Clients;
@@ -19,6 +19,7 @@ use crate::known_targets::KnownTargets;
 use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::pull::Others;
+use crate::room::FULL_BYTES;
 use crate::target::{Target, TargetError};
 
 const IDENTITY_FILE: &str = "server.toml";
@@ -102,11 +103,16 @@ impl Targets {
 
 fn space(target: &Target) -> TargetSpace {
     let objects = target.objects();
-    // A disk that cannot even say how full it is gets no new files.
-    let (space, failed) = match objects.space() {
-        Ok(space) => (space, objects.failed()),
-        Err(_) => (crate::Space { total: 0, free: 0 }, true),
+    let space = objects.space();
+    let condition = match &space {
+        _ if objects.failed() => TargetCondition::Failed,
+        // A disk that cannot even say how full it is.
+        Err(_) => TargetCondition::Failed,
+        Ok(space) if space.read_only => TargetCondition::ReadOnly,
+        Ok(space) if space.free < FULL_BYTES => TargetCondition::Full,
+        Ok(_) => TargetCondition::Ok,
     };
+    let space = space.unwrap_or(crate::Space { total: 0, free: 0, read_only: false });
     TargetSpace {
         file_system: target.file_system(),
         target: target.id(),
@@ -114,7 +120,7 @@ fn space(target: &Target) -> TargetSpace {
         total: space.total,
         free: space.free,
         objects: objects.count(),
-        failed,
+        condition,
         reflinks: target.reflinks(),
         name_space: target.name_space().unwrap_or(0),
     }

@@ -146,7 +146,7 @@ fn data_server_status(admin: &Admin) -> DataServerStatus {
         total_bytes: space.total,
         free_bytes: space.free,
         objects: space.objects,
-        state: api::state(true, space.failed),
+        state: api::state(true, space.condition),
     };
     DataServerStatus {
         role: "dataserver".into(),
@@ -164,7 +164,7 @@ async fn metaserver_status(metaserver: &Metaserver) -> Result<Status, Refused> {
         total_bytes: t.total_bytes,
         free_bytes: t.free_bytes,
         objects: t.objects,
-        state: api::state(t.alive, t.failed),
+        state: api::state(t.alive, t.condition),
     };
     let group = &report.group;
     let metaserver = |(id, member, voter): &(u64, replica::Member, bool)| api::Metaserver {

@@ -1,6 +1,7 @@
 //! The admin interface's words, as JSON on both of its sides. Ids are hexadecimal texts, for JSON's numbers end at 2^53.
 
 use serde::{Deserialize, Serialize};
+use wire::data::TargetCondition;
 
 /// `GET /status` of a metaserver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +70,7 @@ pub(crate) struct Target {
     pub total_bytes: u64,
     pub free_bytes: u64,
     pub objects: u64,
-    /// "ok", "silent" or "failed".
+    /// "ok", "full", "read-only", "failed", "missing" or "silent".
     pub state: String,
 }
 
@@ -148,12 +149,15 @@ pub(crate) struct Refusal {
     pub error: String,
 }
 
-/// "ok", "silent" or "failed".
-pub(crate) fn state(alive: bool, failed: bool) -> String {
-    match (alive, failed) {
+/// "ok", "full", "read-only", "failed", "missing", or "silent".
+pub(crate) fn state(alive: bool, condition: TargetCondition) -> String {
+    match (alive, condition) {
         (false, _) => "silent",
-        (true, true) => "failed",
-        (true, false) => "ok",
+        (true, TargetCondition::Ok) => "ok",
+        (true, TargetCondition::Full) => "full",
+        (true, TargetCondition::ReadOnly) => "read-only",
+        (true, TargetCondition::Failed) => "failed",
+        (true, TargetCondition::Missing) => "missing",
     }
     .into()
 }

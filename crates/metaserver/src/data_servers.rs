@@ -9,7 +9,7 @@ use host::{Clock, Entropy};
 use namespace::{DataServer, DataServerId, TargetId};
 use nfs::{Peer, PeerKey};
 use wire::cluster;
-use wire::data::{self, TargetSpace};
+use wire::data::{self, TargetCondition, TargetSpace};
 
 /// How often a data server registers again, with its free space.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -46,8 +46,8 @@ pub struct TargetReport {
     pub objects: u64,
     /// Whether its server reports.
     pub alive: bool,
-    /// Whether a disk error took it out of service until its server restarts.
-    pub failed: bool,
+    /// Whether it can be read and written, as last reported.
+    pub condition: TargetCondition,
 }
 
 /// All targets, by id.
@@ -195,7 +195,7 @@ impl DataServers {
             if closed.contains(&target.server) {
                 return None;
             }
-            let space = target.space.as_ref().filter(|s| !s.failed)?;
+            let space = target.space.as_ref().filter(|s| takes_files(s.condition))?;
             self.is_alive(target).then_some((*id, space.free))
         };
         targets.iter().filter_map(usable).collect()
@@ -214,7 +214,7 @@ impl DataServers {
                 free_bytes: space.map_or(0, |s| s.free),
                 objects: space.map_or(0, |s| s.objects),
                 alive: self.is_alive(target),
-                failed: space.is_some_and(|s| s.failed),
+                condition: space.map_or(TargetCondition::Ok, |s| s.condition),
             }
         };
         targets.iter().map(row).collect()
@@ -228,5 +228,14 @@ impl DataServers {
         let sum =
             |of: fn(&TargetSpace) -> u64| spaces.values().fold(0u64, |sum, s| sum.saturating_add(of(s)));
         (sum(|s| s.total), sum(|s| s.free))
+    }
+}
+
+/// Whether new files are placed on a target in this condition. A full one may have room again with the next report, and
+/// its free bytes say how much: placement weighs them.
+fn takes_files(condition: TargetCondition) -> bool {
+    match condition {
+        TargetCondition::Ok | TargetCondition::Full => true,
+        TargetCondition::ReadOnly | TargetCondition::Failed | TargetCondition::Missing => false,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use host::SystemEntropy;
 use nfs::{CallFailure, Peer, PeerKey};
-use wire::data::{PROGRAM, Piece, Procedure, Run, Status, VERSION};
+use wire::data::{PROGRAM, Piece, Procedure, Run, Status, TargetCondition, VERSION};
 use wire::data::{
     allocate, commit, copy, list, punch, read, read_plus, remove, seek, status, truncate, write,
 };
@@ -70,7 +70,7 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
 
     let status: status::Res = call(&peer, Procedure::Status, &status::Args {}).await;
     let targets = status.unwrap().targets;
-    assert_eq!((targets.len(), targets[0].objects, targets[0].failed), (1, 1, false));
+    assert_eq!((targets.len(), targets[0].objects, targets[0].condition), (1, 1, TargetCondition::Ok));
     assert_eq!(served.ds.data_metrics().file_bytes_written.get(), 13);
     assert_eq!(served.ds.metrics().file_bytes_written.get(), 0, "clients wrote nothing themselves");
 }

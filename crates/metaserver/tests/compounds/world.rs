@@ -12,7 +12,7 @@ use replica::{Replica, ReplicaConfig};
 use store::MemoryStore;
 use tempfile::TempDir;
 use wire::cluster::{Procedure, register};
-use wire::data::TargetSpace;
+use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::HandleKey;
 
 /// Of leases, on a clock that stands still. Longer than lazy reads may be behind.
@@ -75,7 +75,7 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         total: 1 << 40,
         free: 1 << 40,
         objects: 0,
-        failed: false,
+        condition: TargetCondition::Ok,
         reflinks: false,
         name_space: 0,
     };

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Call, Procedure, Reply, Status, TargetSpace};
+use super::{Call, Procedure, Reply, Status, TargetCondition, TargetSpace};
 use super::{client_proof, hello, null, proof_matches, prove, register, server_proof, size};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 
@@ -16,7 +16,7 @@ fn calls() -> Vec<Call> {
         total: 100,
         free: 60,
         objects: 7,
-        failed: false,
+        condition: TargetCondition::ReadOnly,
         reflinks: true,
         name_space: 0,
     };

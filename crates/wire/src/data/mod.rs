@@ -23,14 +23,14 @@ pub use copy::Piece;
 pub use list::{ObjectEntry, ObjectName};
 pub use procedure::{Call, Procedure, Reply};
 pub use read_plus::Run;
-pub use status::TargetSpace;
+pub use status::{TargetCondition, TargetSpace};
 
 pub use crate::cluster::{Status, hello, null, prove};
 
 /// The RPC program number: "HEA" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// The version of the program that these modules speak.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Changes when a data server may have lost unstable writes.
 pub type WriteVerifier = [u8; 8];

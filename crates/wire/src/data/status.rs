@@ -3,7 +3,24 @@
 use bytes::Bytes;
 
 use super::Status;
-use crate::xdr_struct;
+use crate::{xdr_enum, xdr_struct};
+
+xdr_enum! {
+    /// Condition of a storage target, as its data server sees it. The numbers are in the order of gravity.
+    pub enum TargetCondition {
+        /// Takes reads and writes.
+        Ok = 0,
+        /// Has no room for new data; what it has is read and removed as before.
+        Full = 1,
+        /// Its file system is mounted read-only.
+        ReadOnly = 2,
+        /// A sync or the file system failed: nothing is served before the data server is started again.
+        Failed = 3,
+        /// The directory is not the target that was there at the start (its disk was unmounted, or its marker is
+        /// gone): nothing is served before the data server is started again.
+        Missing = 4,
+    }
+}
 
 xdr_struct! {
     /// One storage target.
@@ -20,8 +37,8 @@ xdr_struct! {
         pub free: u64,
         /// Objects on it.
         pub objects: u64,
-        /// Whether a sync failed: it stays failed until the server starts again.
-        pub failed: bool,
+        /// Whether it can be read and written.
+        pub condition: TargetCondition,
         /// Whether objects can share their data (reflink).
         pub reflinks: bool,
         /// Whose objects it has: [`register::ResOk::name_space`](crate::cluster::register::ResOk::name_space); 0: nobody's yet.

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Call, ObjectEntry, ObjectName, Piece, Procedure, Reply, Run, Status, TargetSpace};
+use super::{
+    Call, ObjectEntry, ObjectName, Piece, Procedure, Reply, Run, Status, TargetCondition, TargetSpace,
+};
 use super::{allocate, commit, copy, hello, list, null, prove, punch, read, read_plus, remove, seek, status};
 use super::{truncate, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
@@ -55,7 +57,7 @@ fn replies() -> Vec<Reply> {
         total: 100,
         free: 60,
         objects: 7,
-        failed: true,
+        condition: TargetCondition::Failed,
         reflinks: true,
         name_space: 0,
     };
