@@ -35,17 +35,23 @@ pub(crate) fn get_layout(
     if mode == IoMode::ReadWrite && !open::may_write(step, inode, client)? {
         return Err(Error::OpenMode.into());
     }
-    match data {
+    let becomes_striped = match data {
         DataPlace::Striped if read::pending_cut(step.view(), inode)? => return Err(Error::Delay.into()),
-        DataPlace::Striped => {}
-        // Nothing to copy: from here on there may be objects.
-        DataPlace::Inline if file.written == 0 => {
-            file.move_data(DataPlace::Striped);
-            step.put_inode(&file)?;
-        }
+        DataPlace::Striped => false,
+        DataPlace::Inline if file.written == 0 => true,
         DataPlace::Inline | DataPlace::Spilling => return Err(Error::Delay.into()),
+    };
+    let known = of_client(step, inode, client)?;
+    if known.is_none() {
+        table::check_room(step, client)?;
     }
-    let stateid = match of_client(step, inode, client)? {
+
+    if becomes_striped {
+        // Nothing to copy: from here on there may be objects.
+        file.move_data(DataPlace::Striped);
+        step.put_inode(&file)?;
+    }
+    let stateid = match known {
         Some(mut state) => {
             let before = State::Layout(state);
             table::advance(&mut state.stateid);
@@ -57,7 +63,6 @@ pub(crate) fn get_layout(
             state.stateid
         }
         None => {
-            table::check_room(step, client)?;
             let stateid = table::new_stateid(step)?;
             table::insert(
                 step,

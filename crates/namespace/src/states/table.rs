@@ -185,7 +185,11 @@ mod tests {
     use store::{Durability, MemoryStore, Store};
 
     use super::*;
-    use crate::{Stamp, apply};
+    use crate::{
+        Callback, CallbackCredential, Channel, Channels, Command, Create, DeviceId, Exists, FileLayout,
+        InodeId, IoMode, LockKind, LockOwner, NewAttributes, NewNode, Open, OpenTarget, Principal, Proposal,
+        Reply, Stamp, StripeUnit, apply,
+    };
 
     /// A million of them would take a test too long: the count is put there.
     #[test]
@@ -206,5 +210,97 @@ mod tests {
                 Ok::<(), StoreError>(())
             })
             .expect("a batch");
+    }
+
+    fn run(store: &MemoryStore, command: Command) -> Reply {
+        let proposal =
+            Proposal { stamp: Stamp { random: 7 << 32, ..Stamp::default() }, origin: None, command };
+        let mut reply = Reply::Done;
+        store
+            .batch(Durability::Immediate, &mut |edit| {
+                reply = apply::apply(edit, &proposal)?;
+                Ok::<(), StoreError>(())
+            })
+            .expect("a batch");
+        reply
+    }
+
+    fn dump(store: &MemoryStore) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut pairs = Vec::new();
+        let mut each = |key: &[u8], value: &[u8]| {
+            pairs.push((key.to_vec(), value.to_vec()));
+            std::ops::ControlFlow::Continue(())
+        };
+        store.snapshot().expect("a snapshot").scan(&[], &[0xff], &mut each).expect("scans");
+        pairs
+    }
+
+    fn opening(client: ClientId, owner: &str, name: &str, exists: Exists) -> Command {
+        let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 1 };
+        let (accessed, modified) = (None, None);
+        let create = Create {
+            dir: InodeId::ROOT,
+            name: name.into(),
+            node: NewNode::File(layout),
+            attributes: NewAttributes { mode: 0o644, uid: 0, gid: 0, accessed, modified },
+            exists,
+        };
+        let target = OpenTarget::Create { create, truncate: true };
+        let (access, deny, delegate) = (Share::BOTH, Share::NONE, true);
+        Command::Open(Open { client, owner: owner.into(), target, access, deny, delegate })
+    }
+
+    /// A refusal after a put would end every replica, and each of them again as often as it reads its log.
+    #[test]
+    fn what_a_client_at_its_bound_is_refused_leaves_the_store_as_it_was() {
+        let store = MemoryStore::new();
+        run(&store, Command::Format);
+        let principal = Principal::Nobody;
+        let exchange = Command::ExchangeId {
+            owner: b"a".to_vec(),
+            verifier: [1; 8],
+            principal: principal.clone(),
+            update: false,
+        };
+        let Reply::Client { id: client, sequence, .. } = run(&store, exchange) else { panic!("no client") };
+        let channel = Channel {
+            request_bytes_max: 1 << 20,
+            response_bytes_max: 1 << 20,
+            cached_bytes_max: 4096,
+            operations_max: 16,
+            slots: 8,
+        };
+        let callback = Callback { program: 1, credential: CallbackCredential::Nobody };
+        let channels = Channels { fore: channel, back: channel, callback };
+        run(&store, Command::CreateSession { client, sequence, principal, channels });
+        let opened = |reply| match reply {
+            Reply::Opened { stateid, inode, .. } => (stateid, inode.id),
+            reply => panic!("{reply:?}"),
+        };
+        let (stateid, inode) = opened(run(&store, opening(client, "o", "empty", Exists::Refuse)));
+        let (striped_stateid, striped) = opened(run(&store, opening(client, "o", "striped", Exists::Refuse)));
+        run(&store, Command::Spill { inode: striped });
+        store
+            .batch(Durability::Immediate, &mut |edit| {
+                Step::new(edit, Stamp::default()).put(&keys::client_uses(client), &CLIENT_STATES_MAX)
+            })
+            .expect("a batch");
+
+        let mode = IoMode::ReadWrite;
+        let owner = |open| LockOwner::New { open, owner: b"l".to_vec() };
+        let range = crate::ByteRange { start: 0, end: 9 };
+        let kind = LockKind::Write;
+        for command in [
+            Command::LayoutGet { client, inode, stateid, mode },
+            Command::LayoutGet { client, inode: striped, stateid: striped_stateid, mode },
+            Command::Lock { client, inode, owner: owner(stateid), kind, range },
+            opening(client, "o", "empty", Exists::Take),
+            opening(client, "p", "striped", Exists::Take),
+            opening(client, "o", "new", Exists::Refuse),
+        ] {
+            let before = dump(&store);
+            assert_eq!(run(&store, command.clone()), Reply::Refused(Error::TooManyStates), "{command:?}");
+            assert!(dump(&store) == before, "{command:?} changed the store");
+        }
     }
 }
