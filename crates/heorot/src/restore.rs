@@ -1,7 +1,7 @@
 //! `heorot restore`: a metaserver's directory from a backup.
 //!
-//! It becomes a group of one, with a member id that nobody had, so that metaservers of the old cluster are not taken for
-//! its own. What clients had open is closed by the state machine itself, client by client: files that only an open kept
+//! It becomes a group of one, with a member id that nobody had and a new incarnation (docs/decisions/0008), so that
+//! metaservers of the old cluster are not taken for its own, and its log begins after the store: who joins is sent that. What clients had open is closed by the state machine itself, client by client: files that only an open kept
 //! are gone then, their objects too.
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use host::{Clock, Entropy, SystemClock, SystemEntropy};
 use namespace::{Command, Proposal, Stamp, Time, read};
-use replica::{BackupHead, BackupReader, Replica, ReplicaConfig};
+use replica::{BackupHead, BackupReader, Ground, Member, Replica, ReplicaConfig};
 use store::{RedbStore, Store};
 
 use crate::cli::RestoreArgs;
@@ -56,7 +56,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let (reader, _) = open()?;
     store.replace(&mut reader.pairs())?;
     let id = (SystemEntropy.u64() >> 1).max(2);
-    let clients = begin(dir.path(), store, id)?;
+    let clients = begin(dir.path(), store, id, head.applied)?;
     std::fs::remove_file(&marker)?;
     dir.claim_member(&secret.cluster(), id)?;
     println!(
@@ -86,7 +86,10 @@ fn secret(args: &RestoreArgs, head: &BackupHead) -> Result<Secret, Failure> {
 }
 
 /// Makes a group of one of what is in the store, and ends all clients; how many there were.
-fn begin(dir: &Path, store: Arc<dyn Store>, id: u64) -> Result<usize, Failure> {
+fn begin(dir: &Path, store: Arc<dyn Store>, id: u64, applied: u64) -> Result<usize, Failure> {
+    let founder = (id, Member::default());
+    let incarnation = replica::begin_restored(&Ground::default(), dir, &*store, founder, applied)?;
+    tracing::info!(id = hex(&incarnation.id), epoch = incarnation.epoch, "a new incarnation of the group");
     let config = ReplicaConfig { id, ..ReplicaConfig::alone(dir.to_owned(), 0) };
     let replica = Replica::open(config, store, stamp(), Arc::new(()), Arc::new(()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -268,7 +268,7 @@ mod tests {
         let set = Command::SetStripe { dir: InodeId::ROOT, policy: Some(policy) };
         let commands = [make("d", NewNode::Directory), make("pipe", NewNode::Fifo), set];
         let mut all = |edit: &mut dyn store::Edit| {
-            namespace::format(edit, &Stamp::default())?;
+            namespace::format(edit, &Stamp::default(), [7; 16])?;
             for command in &commands {
                 let command = command.clone();
                 apply(edit, &Proposal { stamp: Stamp::default(), origin: None, command })?;

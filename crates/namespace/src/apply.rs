@@ -30,13 +30,13 @@
 use store::{Edit, StoreError};
 
 use crate::files::{create, inline, link, remove, rename, set_attributes, xattr};
-use crate::record::Counters;
+use crate::record::{Counters, encode};
 use crate::slot::{self, Recalled};
 use crate::states::{client, delegation, layout_state, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
-    ClientId, Command, Directory, Error, FIRST_COOKIE, Inode, InodeId, Kind, Origin, Proposal, Reply, Stamp,
-    calls, cluster, cluster_map, keys, servers, work,
+    ClientId, Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Origin, Proposal,
+    Reply, Stamp, calls, cluster, cluster_map, keys, read, servers, work,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -46,9 +46,13 @@ use crate::{
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
     match &proposal.origin {
-        // There is no store to step through yet.
-        None if proposal.command == Command::Format => format(edit, &proposal.stamp).map(|()| Reply::Done),
-        None => run(edit, proposal, None),
+        None => match proposal.command {
+            // There is no store to step through yet.
+            Command::Format { incarnation } => {
+                format(edit, &proposal.stamp, incarnation).map(|()| Reply::Done)
+            }
+            _ => run(edit, proposal, None),
+        },
         Some(Origin::Compound(origin)) => {
             let (known, client) = match slot::recall(&*edit, origin)? {
                 Recalled::Reply(reply) => return Ok(reply),
@@ -84,11 +88,12 @@ pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreErr
     }
 }
 
-/// Makes the root directory in an empty store. In a store that has one it changes nothing.
+/// Makes the root directory in an empty store, and the first incarnation, with this random id. In a store that has a root
+/// directory it changes nothing.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
-pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
+pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Result<(), StoreError> {
     if edit.get(&keys::counters())?.is_some() {
         return Ok(());
     }
@@ -105,6 +110,7 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
         unconfirmed: 0,
     };
     step.put(&keys::counters(), &counters)?;
+    step.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1 })?;
     let directory = Directory { parent: InodeId::ROOT, entries: 0, next_cookie: FIRST_COOKIE, stripe: None };
     step.put_inode(&Inode {
         id: InodeId::ROOT,
@@ -126,6 +132,19 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp) -> Result<(), StoreError> {
     })
 }
 
+/// Begins the next incarnation, with this random id, in a store that was filled from a backup. Not a command: it is done
+/// before the group has a log.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn begin_incarnation(edit: &mut dyn Edit, id: [u8; 16]) -> Result<Incarnation, StoreError> {
+    let before = read::incarnation(&*edit)?.map_or(0, |before| before.epoch);
+    let incarnation = Incarnation { id, epoch: before + 1 };
+    let key = keys::incarnation();
+    edit.put(&key, &encode(&key, &incarnation)?)?;
+    Ok(incarnation)
+}
+
 fn run(edit: &mut dyn Edit, proposal: &Proposal, caller: Option<ClientId>) -> Result<Reply, StoreError> {
     let mut step = Step::new(edit, proposal.stamp).of(caller);
     match dispatch(&mut step, &proposal.command) {
@@ -145,7 +164,7 @@ fn run(edit: &mut dyn Edit, proposal: &Proposal, caller: Option<ClientId>) -> Re
 fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
     match command {
         // By a session: then there is a root.
-        Command::Format => Ok(Reply::Done),
+        Command::Format { .. } => Ok(Reply::Done),
         Command::Create(create) => create::create(step, create),
         Command::Link { inode, dir, name } => link::link(step, *inode, *dir, name),
         Command::Remove { dir, name, expect } => remove::remove(step, *dir, name, *expect),

@@ -188,8 +188,9 @@ pub enum Command {
     /// stamp's random bits tell one process of a member from the next.
     ServerStarts { member: u64 },
 
-    /// The first of all: makes the root directory. Changes nothing where there is one.
-    Format,
+    /// The first of all: makes the root directory, and the group's first incarnation under this random id. Changes
+    /// nothing where there is a root directory.
+    Format { incarnation: [u8; 16] },
 
     /// Of the cluster map.
     Map(MapChange),

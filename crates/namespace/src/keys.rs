@@ -43,6 +43,7 @@
 //! 43  device lists     target:8 target:8 …                   DeviceId (index of 42)
 //! 44  cluster map      ·                                     MapHead { version, service addresses, pools, groups }
 //! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
+//! 46  incarnation      ·                                     Incarnation { id, epoch }
 //! ```
 //!
 //! Tags from 80 on are not ours: the replica keeps what it has applied in the same store, and in the same batch.
@@ -89,12 +90,13 @@ pub(crate) const DEVICES: u8 = 0x42;
 pub(crate) const DEVICE_LISTS: u8 = 0x43;
 pub(crate) const MAP: u8 = 0x44;
 pub(crate) const NODES: u8 = 0x45;
+pub(crate) const INCARNATION: u8 = 0x46;
 
 /// Tags from here on are not ours: the replica keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 34] = [
+pub(crate) const TAGS: [u8; 35] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -129,6 +131,7 @@ pub(crate) const TAGS: [u8; 34] = [
     DEVICE_LISTS,
     MAP,
     NODES,
+    INCARNATION,
 ];
 
 /// The key or prefix of `tag` and `numbers`.
@@ -325,6 +328,10 @@ pub(crate) fn device_list(targets: &[TargetId]) -> Key {
 
 pub(crate) fn map_head() -> Key {
     vec![MAP]
+}
+
+pub(crate) fn incarnation() -> Key {
+    vec![INCARNATION]
 }
 
 pub(crate) fn node(node: NodeKey) -> Key {

@@ -28,7 +28,7 @@ mod step;
 mod types;
 mod work;
 
-pub use apply::{apply, format};
+pub use apply::{apply, begin_incarnation, format};
 pub use check::check;
 pub use cluster_map::{
     ClusterMap, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node, NodeKey, NodeState,

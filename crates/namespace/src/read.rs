@@ -13,8 +13,9 @@ use crate::record::{
 };
 use crate::{
     ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, Device, DeviceId,
-    Entry, Held, Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId, SessionRecord, Share,
-    State, StateId, Stateid, StripePolicy, TargetId, Work, calls, cluster_map, keys, servers, slot,
+    Entry, Held, Incarnation, Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId,
+    SessionRecord, Share, State, StateId, Stateid, StripePolicy, TargetId, Work, calls, cluster_map, keys,
+    servers, slot,
 };
 
 /// Directories above one another: more than any path names, so that a ring of them is found.
@@ -38,6 +39,14 @@ pub fn name_space(view: &dyn View) -> Result<u64, StoreError> {
         return Err(StoreError { doing: "read which name space this is", cause: "there is none yet".into() });
     };
     Ok((u64::from(counters.client_prefix) << 32 | u64::from(root.generation)).max(1))
+}
+
+/// The incarnation of the group; none: nothing was formatted or received yet.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn incarnation(view: &dyn View) -> Result<Option<Incarnation>, StoreError> {
+    get(view, &keys::incarnation())
 }
 
 /// The data of a small file, without the hole at its end: empty when it has none, or has them elsewhere.

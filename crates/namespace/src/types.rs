@@ -47,6 +47,18 @@ pub struct DataServerId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceId(pub u64);
 
+/// The incarnation of a group of metaservers: one history of the metadata. Made with the name space, and again by each
+/// restore from a backup, whose metadata go their own way from then on. Servers and messages of another incarnation are
+/// not obeyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Incarnation {
+    /// Random; no two incarnations have the same.
+    pub id: [u8; 16],
+    /// 1 for a new name space; a restore has one more than the backup. For people and for order: two restores of one
+    /// backup have the same epoch, and different ids.
+    pub epoch: u64,
+}
+
 /// A point in time: seconds since 1970 and nanoseconds below 10^9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time {

@@ -42,6 +42,8 @@ pub(crate) struct Parts {
     pub member: Member,
     pub founds: bool,
     pub stamp: Stamp,
+    /// The incarnation's id, if there is no name space yet.
+    pub incarnation: [u8; 16],
     pub machine: Machine,
     pub log: Log,
     pub store: Arc<dyn Store>,
@@ -155,17 +157,17 @@ async fn begin(parts: Parts) -> Result<Raft<Types, Machine>, String> {
         raft.trigger().elect(false).await.map_err(|e| e.to_string())?;
     }
     if log.only_voter() == Some(parts.id) {
-        settle(&raft, parts.stamp).await?;
+        settle(&raft, parts.stamp, parts.incarnation).await?;
     }
     Ok(raft)
 }
 
 /// A new name space begins with a command, so that all members begin with the same. And a group of one that answered
 /// this one has applied all that came before.
-async fn settle(raft: &Raft<Types, Machine>, stamp: Stamp) -> Result<(), String> {
+async fn settle(raft: &Raft<Types, Machine>, stamp: Stamp, incarnation: [u8; 16]) -> Result<(), String> {
     let leads = |metrics: &openraft::RaftMetrics<Types>| metrics.state.is_leader();
     raft.wait(None).metrics(leads, "the only voter leads").await.map_err(|e| e.to_string())?;
-    let proposal = Proposal { stamp, origin: None, command: Command::Format };
+    let proposal = Proposal { stamp, origin: None, command: Command::Format { incarnation } };
     raft.client_write(Change(Arc::new(proposal))).await.map(drop).map_err(|e| e.to_string())
 }
 

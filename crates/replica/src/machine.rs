@@ -249,8 +249,12 @@ pub(crate) fn installed(view: &dyn View) -> Result<Option<LogId>, StoreError> {
 /// Notes on disk that the log goes on after `last`, whatever is in it: it is what [`installed`] reads.
 pub(crate) fn note_installed(store: &dyn Store, last: Option<LogId>) -> Result<(), StoreError> {
     let Some(last) = last else { return Ok(()) };
-    let record = encode(&Id::from(last))?;
-    store.batch(Durability::Immediate, &mut |edit: &mut dyn Edit| edit.put(INSTALLED_KEY, &record))
+    store.batch(Durability::Immediate, &mut |edit: &mut dyn Edit| put_installed(edit, last))
+}
+
+/// Puts what [`installed`] reads.
+pub(crate) fn put_installed(edit: &mut dyn Edit, last: LogId) -> Result<(), StoreError> {
+    edit.put(INSTALLED_KEY, &encode(&Id::from(last))?)
 }
 
 /// How far the log was on disk at least when the store was as it is; none: a store of before this was noted.

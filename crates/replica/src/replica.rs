@@ -413,7 +413,7 @@ impl Replica {
 fn is_idempotent(command: &Command) -> bool {
     matches!(
         command,
-        Command::Format
+        Command::Format { .. }
             | Command::PutDataServer(_)
             | Command::DefineDevice { .. }
             | Command::WorkDone { .. }

@@ -53,6 +53,14 @@ impl Default for Ground {
     }
 }
 
+impl Ground {
+    /// An id that no other has: 128 random bits, not all zero.
+    pub(crate) fn random_id(&self) -> [u8; 16] {
+        let [low, high] = [self.entropy.u64().max(1), self.entropy.u64()];
+        (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
+    }
+}
+
 /// The part of [`Ground`] that says where work is done.
 #[derive(Clone)]
 pub(crate) struct Work(pub Option<Pace>);

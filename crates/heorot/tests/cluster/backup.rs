@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 
-use crate::servers::{ADMIN_PORT, Client, PORT, Process, ask, mount, own_ip, run};
+use crate::servers::{ADMIN_PORT, Client, Cluster, PORT, Process, ask, mount, own_ip, run};
 
 const FILES: usize = 60;
 /// Some with their inode, some on data servers.
@@ -136,6 +136,43 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     write(&client, "still/new", content(2)).await;
     client.umount().await.unwrap();
     assert_eq!(server.stop().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_metaserver_that_joins_a_restored_one_has_all_also_when_it_leads() {
+    let mut cluster = Cluster::start(1, 0);
+    let client = mount(cluster.metaservers[0].0).await;
+    client.mkdir_path("d", 0o750).await.unwrap();
+    for n in 0..20 {
+        client.mkdir_path(&format!("d/sub{n}"), 0o700).await.unwrap();
+        client.symlink_path("sub0", &format!("d/link{n}")).await.unwrap();
+    }
+    let before = tree(&client, "d").await;
+    client.umount().await.unwrap();
+    let name = |file: &str| cluster.file(file).display().to_string();
+    let (backup, dir, secret) = (name("backup"), name("mds0"), name("secret"));
+    cluster.ask(0, &["backup", &backup]).unwrap();
+    cluster.stop_metaserver(0);
+    std::fs::remove_dir_all(&dir).unwrap();
+    run(&["restore", &backup, &dir, "--secret-file", &secret]).unwrap();
+
+    cluster.start_metaserver(0);
+    cluster.add_metaserver();
+    for leader in ["mds0", "mds1"] {
+        cluster.ask(0, &["leader", leader]).unwrap();
+        for n in 0..2 {
+            let client = mount(cluster.metaservers[n].0).await;
+            assert_eq!(tree(&client, "d").await, before, "at mds{n}, {leader} leads");
+            client.umount().await.unwrap();
+        }
+    }
+    // The first one is gone for a while: what it had is all with the other one.
+    cluster.stop_metaserver(0);
+    cluster.start_metaserver(0);
+    let client = mount(cluster.metaservers[1].0).await;
+    client.mkdir_path("d/later", 0o700).await.unwrap();
+    assert_eq!(tree(&client, "d").await.len(), before.len() + 1);
+    client.umount().await.unwrap();
 }
 
 #[test]

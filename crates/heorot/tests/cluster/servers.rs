@@ -120,25 +120,10 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn start(metaservers: usize, data_servers: usize) -> Self {
-        let places = (0..metaservers).map(|_| (own_ip(), None)).collect();
         let mut cluster =
-            Self { dir: tempfile::tempdir().unwrap(), metaservers: places, data_servers: vec![] };
-        let secret = cluster.dir.path().join("secret");
-        let first = cluster.metaservers[0].0;
-        for n in 0..metaservers {
-            let ip = cluster.metaservers[n].0;
-            let join = match n {
-                0 => String::new(),
-                _ => format!("join = \"{first}:{CONSENSUS_PORT}\"\n"),
-            };
-            let text = format!(
-                "listen = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nname = \"mds{n}\"\n\
-                 consensus = \"{ip}:{CONSENSUS_PORT}\"\n{join}secret_file = {secret:?}\ndata_dir = {:?}\n",
-                cluster.dir.path().join(format!("mds{n}")),
-            );
-            std::fs::write(cluster.file(&format!("mds{n}.toml")), text).unwrap();
-            cluster.start_metaserver(n);
-        }
+            Self { dir: tempfile::tempdir().unwrap(), metaservers: vec![], data_servers: vec![] };
+        (0..metaservers).for_each(|_| cluster.add_metaserver());
+        let (secret, first) = (cluster.file("secret"), cluster.metaservers[0].0);
         for n in 0..data_servers {
             let text = format!(
                 "name = \"ds{n}\"\nlisten = \"{}:{PORT}\"\nadmin = \"off\"\nmetaserver = \"{first}:{PORT}\"\n\
@@ -156,6 +141,23 @@ impl Cluster {
                 .all(|n| (0..data_servers).all(|ds| cluster.node(n, &format!("ds{ds}"))["seen_ms"].is_u64()))
         });
         cluster
+    }
+
+    /// Starts one more metaserver: the first begins the group, the others join it.
+    pub fn add_metaserver(&mut self) {
+        let (n, ip, secret) = (self.metaservers.len(), own_ip(), self.file("secret"));
+        self.metaservers.push((ip, None));
+        let join = match n {
+            0 => String::new(),
+            _ => format!("join = \"{}:{CONSENSUS_PORT}\"\n", self.metaservers[0].0),
+        };
+        let text = format!(
+            "listen = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nname = \"mds{n}\"\n\
+             consensus = \"{ip}:{CONSENSUS_PORT}\"\n{join}secret_file = {secret:?}\ndata_dir = {:?}\n",
+            self.file(&format!("mds{n}")),
+        );
+        std::fs::write(self.file(&format!("mds{n}.toml")), text).unwrap();
+        self.start_metaserver(n);
     }
 
     pub fn file(&self, name: &str) -> PathBuf {

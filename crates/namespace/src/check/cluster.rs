@@ -7,7 +7,8 @@ use store::{StoreError, View};
 use super::{Findings, table};
 use crate::record::Counters;
 use crate::{
-    DataServer, DataServerId, Device, DeviceId, Inode, InodeId, MapHead, Node, Work, WorkKind, keys,
+    DataServer, DataServerId, Device, DeviceId, Incarnation, Inode, InodeId, MapHead, Node, Work, WorkKind,
+    keys,
 };
 
 pub(super) fn check(
@@ -61,6 +62,12 @@ pub(super) fn check(
     findings.expect(head.nodes as usize == nodes.len(), || format!("{} nodes, and {head:?}", nodes.len()));
     findings
         .expect(held.is_empty() || head.version > 0, || "data servers, and a map without a version".into());
+
+    let incarnations = table::<Incarnation>(view, keys::INCARNATION, findings)?;
+    let incarnation = incarnations.get(&keys::incarnation());
+    let is_sound = incarnation.is_some_and(|found| found.epoch > 0 && found.id != [0; 16]);
+    findings
+        .expect(is_sound && incarnations.len() == 1, || format!("the incarnation is {incarnations:02x?}"));
 
     let mut lists = BTreeMap::new();
     for (key, device) in table::<Device>(view, keys::DEVICES, findings)? {

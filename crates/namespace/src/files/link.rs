@@ -43,7 +43,7 @@ mod tests {
         let stamp = Stamp::default();
         store
             .batch(Durability::Deferred, &mut |edit| {
-                format(edit, &stamp)?;
+                format(edit, &stamp, [7; 16])?;
                 let mut step = Step::new(edit, stamp);
                 let root = crate::read::inode(step.view(), InodeId::ROOT)?.expect("the root");
                 let file = Inode { id: InodeId(9), kind: Kind::Fifo, links: LINKS_MAX - 1, ..root };

@@ -199,7 +199,7 @@ mod tests {
         let (client, other) = (ClientId(7 << 32 | 1), ClientId(7 << 32 | 2));
         store
             .batch(Durability::Immediate, &mut |edit| {
-                apply::format(edit, &stamp)?;
+                apply::format(edit, &stamp, [7; 16])?;
                 let mut step = Step::new(edit, stamp);
                 step.put(&keys::client_uses(client), &(CLIENT_STATES_MAX - 1))?;
                 assert!(check_room(&step, client).is_ok());

@@ -573,7 +573,7 @@ impl<'a> Chooser<'a> {
             1 => Command::DefineDevice {
                 targets: (0..self.pick(3)).map(|_| TargetId(self.pick(4) as u64)).collect(),
             },
-            2 => Command::Format,
+            2 => Command::Format { incarnation: [9; 16] },
             _ => Command::WorkDone { ids: self.work_ids() },
         }
     }

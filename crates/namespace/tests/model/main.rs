@@ -62,7 +62,7 @@ fn the_machine_does_what_the_model_does() {
 fn run(rows: &[Picks], coverage: &mut Coverage) -> Result<(), Disagreement> {
     let store = MemoryStore::new();
     let stamp = Stamp { time: Time { seconds: 0, nanoseconds: 0 }, random: 0xabcd_0123_0000_0009 };
-    store.batch(Durability::Immediate, &mut |edit| format(edit, &stamp)).expect("formats");
+    store.batch(Durability::Immediate, &mut |edit| format(edit, &stamp, [7; 16])).expect("formats");
     let mut plain = Plain::new(&stamp);
     let mut past: Vec<Proposal> = Vec::new();
     for proposal in choose::beginning() {

@@ -19,9 +19,12 @@ fn formatting_twice_changes_nothing() {
     use store::{Durability, MemoryStore, Store};
     let store = MemoryStore::new();
     for random in [1, 2] {
-        store.batch(Durability::Immediate, &mut |edit| format(edit, &Stamp { time: at(0), random })).unwrap();
+        let stamp = Stamp { time: at(0), random };
+        store.batch(Durability::Immediate, &mut |edit| format(edit, &stamp, [random as u8; 16])).unwrap();
     }
     let view = store.snapshot().unwrap();
+    let incarnation = Incarnation { id: [1; 16], epoch: 1 };
+    assert_eq!(read::incarnation(&*view).unwrap(), Some(incarnation));
     assert_eq!(read::inode(&*view, InodeId::ROOT).unwrap().unwrap().generation, 1);
 }
 

@@ -38,7 +38,7 @@ impl World {
     pub fn new() -> Self {
         let store = MemoryStore::new();
         let stamp = Stamp { time: at(0), random: 0xfeed_beef_0000_0001 };
-        store.batch(Durability::Immediate, &mut |edit| format(edit, &stamp)).expect("formats");
+        store.batch(Durability::Immediate, &mut |edit| format(edit, &stamp, [7; 16])).expect("formats");
         Self { store, seconds: 0 }
     }
 

@@ -36,6 +36,8 @@ use writer::{Job, Jobs, Writer};
 use crate::types::{Entry, LeaderId, LogId, Membership, Payload, Types, Vote};
 use crate::work::{Ground, LogKept, Running, Work};
 
+/// The log's directory, in the member's.
+pub(crate) const DIR: &str = "log";
 /// Entries kept in memory beyond those that are needed: what a follower that is a little behind asks for.
 const RECENT_MAX: usize = 8192;
 /// And their data.
@@ -85,6 +87,13 @@ pub enum LogError {
 
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
     move |source| LogError::Io { doing, path: path.to_owned(), source }
+}
+
+/// Saves the vote of a member that has no log yet, in its directory `dir`: it has one before its first entry.
+pub(crate) fn write_first_vote(ground: &Ground, dir: &Path, vote: &Vote) -> Result<(), LogError> {
+    let dir = dir.join(DIR);
+    ground.files.make_dir(&dir).map_err(failed("create", &dir))?;
+    vote::write(&*ground.files, &dir, vote)
 }
 
 /// What is known of the log without looking at the disk.

@@ -13,7 +13,7 @@ use crate::book::AddressBook;
 use crate::consensus::{Parts, Started};
 use crate::heard::Heard;
 use crate::lease::Grants;
-use crate::log::{Held, Log, LogError};
+use crate::log::{self, Held, Log, LogError};
 use crate::machine::{Machine, Observer};
 use crate::own::OwnSession;
 use crate::reconfiguration::settle_changes;
@@ -24,8 +24,6 @@ use crate::transport::Transport;
 use crate::types::{Member, NodeId};
 use crate::watch;
 use crate::work::{Ground, Work};
-
-const LOG_DIR: &str = "log";
 
 /// How a replica is opened.
 #[derive(Debug, Clone)]
@@ -89,7 +87,7 @@ impl Opening {
         drop(view);
         let next = applied.map_or(0, |last| last.index + 1);
         let open = |installed| {
-            Log::open(&ground, &config.dir.join(LOG_DIR), Held { last: applied, installed, written })
+            Log::open(&ground, &config.dir.join(log::DIR), Held { last: applied, installed, written })
         };
         let mut log = open(installed);
         if let Err(LogError::Behind) = log {
@@ -125,6 +123,7 @@ impl Opening {
             member: config.member.clone(),
             founds: config.founds,
             stamp,
+            incarnation: ground.random_id(),
             machine,
             log: log.clone(),
             store: Arc::clone(&store),

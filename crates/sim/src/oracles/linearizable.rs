@@ -95,7 +95,7 @@ fn against_the_model(history: &History) -> Vec<String> {
     for (index, (proposal, reply)) in &history.log {
         look_before(*index, &reference, &mut findings);
         let Some(reference) = &mut reference else {
-            if proposal.command == Command::Format {
+            if matches!(proposal.command, Command::Format { .. }) {
                 reference = Some(Reference::new(Plain::new(&proposal.stamp)));
             }
             continue;

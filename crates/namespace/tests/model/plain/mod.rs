@@ -178,7 +178,7 @@ impl Plain {
 
     fn execute(&mut self, command: &Command) -> Outcome {
         match command.clone() {
-            Command::Format => Ok(Reply::Done),
+            Command::Format { .. } => Ok(Reply::Done),
             Command::Create(create) => self.create(&create),
             Command::Link { inode, dir, name } => self.link(inode, dir, &name),
             Command::Remove { dir, name, expect } => self.remove(dir, &name, expect),

@@ -1,0 +1,51 @@
+//! A group begins with a store that was filled from a backup.
+//!
+//! The log begins after the store, as after a snapshot: a member that joins lacks what is before the log, and is sent a
+//! snapshot of the whole store. Without this mark the log would begin at index 0, and a joiner that has the log would take
+//! itself for complete, with an empty store.
+//!
+//! The order is store, then vote: `heorot restore` marks the directory until both are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use namespace::Incarnation;
+use store::{Durability, Edit, Store};
+
+use crate::log;
+use crate::machine::{put_applied, put_installed};
+use crate::replica::ReplicaError;
+use crate::types::{LeaderId, LogId, Member, Membership, NodeId, StoredMembership, Vote};
+use crate::work::Ground;
+
+/// The term that the first entry after the store is younger than.
+const TERM: u64 = 1;
+
+/// Makes of `store`, which was filled from a backup, the beginning of a group with one member, of a new incarnation. `dir` is
+/// the member's directory, which has no log yet; `applied`: the index after the last entry that the backup has. Afterwards
+/// the directory is opened as that of any member.
+///
+/// # Errors
+/// When the store or the vote cannot be written.
+pub fn begin_restored(
+    ground: &Ground,
+    dir: &Path,
+    store: &dyn Store,
+    (id, member): (NodeId, Member),
+    applied: u64,
+) -> Result<Incarnation, ReplicaError> {
+    let failed = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
+    let leader_id = LeaderId { term: TERM, node_id: id };
+    let last = LogId { leader_id, index: applied.saturating_sub(1) };
+    let members = Membership::new(vec![BTreeSet::from([id])], BTreeMap::from([(id, member)]));
+    let members = StoredMembership::new(Some(last), members.map_err(|e| failed(&e))?);
+    let mut incarnation = None;
+    let mut begin = |edit: &mut dyn Edit| {
+        incarnation = Some(namespace::begin_incarnation(edit, ground.random_id())?);
+        put_installed(edit, last)?;
+        put_applied(edit, Some(last), Some(&members))
+    };
+    store.batch(Durability::Immediate, &mut begin).map_err(|e| failed(&e))?;
+    log::write_first_vote(ground, dir, &Vote::new_committed(TERM, id)).map_err(|e| failed(&e))?;
+    incarnation.ok_or_else(|| failed(&"the store has no incarnation"))
+}
