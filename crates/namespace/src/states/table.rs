@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn what_a_client_at_its_bound_is_refused_leaves_the_store_as_it_was() {
         let store = MemoryStore::new();
-        run(&store, Command::Format);
+        run(&store, Command::Format { incarnation: [7; 16] });
         let principal = Principal::Nobody;
         let exchange = Command::ExchangeId {
             owner: b"a".to_vec(),
