@@ -44,16 +44,11 @@ if [ ${#missing[@]} -gt 0 ]; then
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# The client machines use the host's root file system, so modprobe in them looks for modules in the host's /lib/modules.
-for modules in /usr/lib/uml/modules/*; do
-    [ -d "$modules" ] || fail "user-mode-linux brought no modules: /usr/lib/uml/modules is empty"
-    link=/lib/modules/${modules##*/}
-    if [ ! -e "$link/modules.dep" ]; then
-        say "linking $link to $modules, so that modprobe finds the client machines' modules"
-        as_root mkdir -p /lib/modules
-        as_root ln -sfn "$modules" "$link"
-    fi
-done
+# The client machines use the host's root file system, and mount the modules of their kernels there.
+if [ ! -d /lib/modules ]; then
+    say "making /lib/modules, where the client machines mount the modules of their kernels"
+    as_root mkdir -p /lib/modules
+fi
 
 if [ ! -c /dev/net/tun ]; then
     say "making /dev/net/tun, through which the client machines reach the network"

@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+use lab::Kernel;
+
 use crate::{Client, must};
 
 /// Page cache for 256 MiB of test data, twice, and a compiler.
@@ -31,7 +33,8 @@ impl Lab {
         self.0.folder()
     }
 
-    /// Boots a client machine: a Linux kernel with the host name `name` and an address of its own.
+    /// Boots a client machine: a Linux kernel with the host name `name` and an address of its own. The environment
+    /// variable `HEOROT_KERNEL` chooses the kernel, so that each story can run with each.
     #[track_caller]
     pub fn client(&self, name: &str) -> Client {
         self.client_on(name, None)
@@ -40,7 +43,18 @@ impl Lab {
     /// [`client`](Lab::client) on a link of a given speed.
     #[track_caller]
     pub fn client_on(&self, name: &str, link: Option<lab::Link>) -> Client {
-        Client::booted(must(self.0.client(name, CLIENT_MEMORY_MIB, link)))
+        self.boot(must(Kernel::chosen()), name, link)
+    }
+
+    /// [`client`](Lab::client) with a given kernel, which must be installed.
+    #[track_caller]
+    pub fn client_with(&self, kernel: Kernel, name: &str) -> Client {
+        self.boot(kernel, name, None)
+    }
+
+    #[track_caller]
+    fn boot(&self, kernel: Kernel, name: &str, link: Option<lab::Link>) -> Client {
+        Client::booted(must(self.0.client(kernel, name, CLIENT_MEMORY_MIB, link)))
     }
 
     /// The lab itself, for what is not a matter of tests.

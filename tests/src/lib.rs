@@ -1,7 +1,7 @@
 //! End to end: real Linux kernels as clients, real `heorot` processes as servers.
 //!
 //! ```text
-//!   client "ash"   client "elm"      linux.uml processes: Linux 6.1 with its own NFS client
+//!   client "ash"   client "elm"      processes: each a Linux kernel with its own NFS client
 //!        │ tap          │ tap
 //!   ═════╧══════════════╧═════════   a bridge, 10.77.X.0/24
 //!        │ 10.77.X.1
@@ -25,6 +25,7 @@ mod ports;
 pub mod scripts;
 pub mod stalls;
 
+pub use ::lab::Kernel;
 pub use client::{Client, Output, Running};
 pub use cluster::{Cluster, MOUNT_POINT, Server, binary};
 pub use cpu::cpu_seconds;

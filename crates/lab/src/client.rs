@@ -1,14 +1,14 @@
 //! A client machine: a real Linux kernel as a child process, which runs scripts when it is told to.
 //!
 //! ```text
-//!   host                                         linux.uml
+//!   host                                         linux.uml, or QEMU
 //!   folder/7.sh  written, then "run 7"  ── stdin ──▶ con0 ─▶ init.sh ─▶ bash 7.sh
 //!   folder/7.out read                   ◀─ stdout ── con0 ◀─ "done 7 STATUS"
 //!   console log                         ◀─ stderr ── con1 ◀─ the kernel's messages
 //! ```
 //!
 //! Files carry the scripts and their output, each written once and read once, since the client's view of the host's
-//! files (hostfs) is not coherent; the serial line says when. Several scripts can run at once.
+//! files (hostfs, 9p) is not coherent; the serial line says when. Several scripts can run at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -18,11 +18,12 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::boot::Boot;
 use crate::{Error, Result, interrupt};
 
 const INIT: &str = include_str!("init.sh");
@@ -63,42 +64,23 @@ pub struct Output {
 }
 
 impl Client {
-    pub(crate) fn boot(
-        name: &str,
-        address: Ipv4Addr,
-        memory_mib: u32,
-        tap: &str,
-        folder: &Path,
-    ) -> Result<Client> {
-        let exchange = folder.join("exchange");
-        let init = folder.join("init.sh");
+    pub(crate) fn boot(boot: &Boot<'_>) -> Result<Client> {
+        let (exchange, init) = (boot.exchange(), boot.init());
         fs::create_dir_all(&exchange).map_err(Error::file("make", &exchange))?;
         fs::write(&init, INIT).map_err(Error::file("write", &init))?;
         fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).map_err(Error::file("chmod", &init))?;
 
-        // setpriv: killed with the thread that booted it, should that end without dropping it.
-        let mut process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "linux.uml"])
-            .arg(format!("mem={memory_mib}M"))
-            .args(["root=/dev/root", "rootfstype=hostfs", "ro"])
-            .arg(format!("init={}", init.display()))
-            .arg(format!("uml_dir={}/", folder.join("uml").display()))
-            .arg(format!("umid={name}"))
-            .arg(format!("name={name}"))
-            .arg(format!("exchange={}", exchange.display()))
-            .arg(format!("address={address}/24"))
-            .arg(format!("vec0:transport=tap,ifname={tap},depth=128,gro=1,mac={}", mac(address)))
-            .args(["con=null", "con0=fd:0,fd:1", "con1=null,fd:2", "console=tty1", "panic=-1"])
-            .env("TMPDIR", "/dev/shm")
+        let mut process = boot
+            .command()?
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(Error::io("start setpriv linux.uml"))?;
+            .map_err(Error::io(format!("start a client machine with kernel {}", boot.kernel)))?;
 
         let machine = Arc::new(Machine {
-            name: name.to_owned(),
+            name: boot.name.to_owned(),
             exchange,
             line: Mutex::new(process.stdin.take().expect("piped")),
             state: Mutex::new(State::default()),
@@ -116,7 +98,7 @@ impl Client {
                 move || machine.read_console(console)
             }),
         ];
-        Ok(Client { name: name.to_owned(), address, machine, process, readers })
+        Ok(Client { name: boot.name.to_owned(), address: boot.address, machine, process, readers })
     }
 
     /// Waits until it takes scripts, and returns the release of its kernel, such as `6.1.176`.
@@ -182,7 +164,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // The kernel runs each of its processes as a process of the host: the group is all of them.
+        // User Mode Linux runs each of its processes as a process of the host: the group is all of them.
         if let Some(group) = rustix::process::Pid::from_raw(self.process.id().cast_signed()) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
@@ -367,10 +349,4 @@ impl State {
         }
         self.console.push_back(line.trim_end().to_owned());
     }
-}
-
-/// Locally administered, and as unique as the address that it is made from.
-fn mac(address: Ipv4Addr) -> String {
-    let [a, b, c, d] = address.octets();
-    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }

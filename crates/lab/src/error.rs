@@ -1,7 +1,7 @@
 //! What can go wrong with a lab, in words for whoever started it.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 /// Anything that keeps a lab from being built or used.
@@ -10,6 +10,14 @@ pub enum Error {
     /// A program that `make setup` provides is not there.
     #[error("{0} is missing on this machine: run `make setup`")]
     Missing(&'static str),
+    /// A kernel is not installed.
+    #[error("no kernel {name} in {}: run scripts/setup-kernels.sh {name}", .folder.display())]
+    NoKernel {
+        /// Its name.
+        name: &'static str,
+        /// The folder that was looked for.
+        folder: PathBuf,
+    },
     /// `ip` or `tc` refused.
     #[error("{command}: {said}")]
     Refused {

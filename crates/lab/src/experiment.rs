@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::config::{Cluster, Config, Run, System};
 use crate::server::in_namespace;
 use crate::stream::{self, Direction};
-use crate::{Client, Error, Ganesha, Heorot, Lab, Link, Namespace, Result, disk, heorot, interrupt};
+use crate::{Client, Error, Ganesha, Heorot, Kernel, Lab, Link, Namespace, Result, disk, heorot, interrupt};
 
 /// Where clients mount.
 const MOUNT_POINT: &str = "/mnt/lab";
@@ -88,7 +88,8 @@ impl Experiment {
                 Servers::Ganesha(Ganesha::start(&lab, Some(&place))?, place)
             }
         };
-        let client = |number| lab.client(&format!("client{number}"), config.memory_mib, link);
+        let kernel = Kernel::chosen()?;
+        let client = |number| lab.client(kernel, &format!("client{number}"), config.memory_mib, link);
         let clients = (0..cluster.clients).map(client).collect::<Result<Vec<_>>>()?;
         for client in &clients {
             client.wait_booted()?;

@@ -1,30 +1,38 @@
 #!/bin/bash
 # Process 1 of a client machine. Its root is the host's own file system, read-only; the one place of the host that it
 # may write to is its exchange folder. Words of the kernel's command line arrive as environment:
-#   exchange=/folder  name=host-name  address=10.77.0.10/24
+#   exchange=/folder  name=host-name  address=10.77.0.10/24  modules=/folder  line=/dev/tty0
 # It then takes requests from the serial line, one in each line, and answers on it:
 #   run 7   start /folder/7.sh; when it has ended, its output is in /folder/7.out, and the answer is: done 7 STATUS
 #   look 7  tell what 7 is doing, into /folder/7.look; the answer is: seen 7
 #   kill 7  kill 7 and what it started
-# and halts when the line closes, so that a client machine does not outlive the test that booted it.
+# and ends when the line closes, so that a client machine does not outlive the test that booted it.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C TERM=dumb
 
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mountpoint -q /dev || mount -t devtmpfs devtmpfs /dev
-exec 3<>/dev/tty0 </dev/null >/dev/console 2>&1
+exec 3<>"$line" </dev/null >/dev/console 2>&1
 stty raw -echo <&3
 
 mkdir -p /dev/shm
 ln -s /proc/self/fd /dev/fd
 for folder in /dev/shm /tmp /run /mnt; do mount -t tmpfs tmpfs $folder; done
-mount -t hostfs -o "$exchange" none "$exchange" || halt -f
+if grep -q hostfs /proc/filesystems; then
+    mount -t hostfs -o "$exchange" none "$exchange" || poweroff -f
+else
+    mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=none exchange "$exchange" || poweroff -f
+fi
+# The kernel itself starts modprobe, too, which looks there.
+mount --bind "$modules" /lib/modules || poweroff -f
 chmod 1777 /tmp /dev/shm
-cd /tmp || halt -f
+cd /tmp || poweroff -f
 
 # A client is told apart by its host name alone: two with one name are one client to a v4 server.
 echo "$name" >/proc/sys/kernel/hostname
 ip link set lo up
+# User Mode Linux calls its first interface vec0, other kernels eth0: scripts know one name.
+[ -e /sys/class/net/vec0 ] || ip link set eth0 name vec0
 ip addr add "$address" dev vec0
 ip link set vec0 up
 modprobe nfs nfs4_unique_id="$name"
@@ -67,4 +75,4 @@ while read -r verb id <&3; do
         kill) until kill -9 -- "-$(cat "/run/$id.pid")" || [ -e "$exchange/$id.out" ]; do sleep 0.1; done ;;
     esac
 done
-halt -f
+poweroff -f

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tempfile::TempDir;
 
+use crate::boot::Boot;
 use crate::command::{ip, require};
 use crate::remains::{self, FOLDER_PREFIX, FOLDERS, bridge};
-use crate::{Client, Error, Link, Result};
+use crate::{Client, Error, Kernel, Link, Result};
 
 const CLIENTS: std::ops::Range<u8> = 10..100;
 const SERVERS: std::ops::Range<u8> = 100..250;
@@ -37,7 +38,7 @@ impl Lab {
     /// # Errors
     /// If this machine lacks something: `make setup` provides it.
     pub fn open() -> Result<Lab> {
-        for program in ["linux.uml", "ip", "tc", "mount.nfs", "setpriv", "nsenter"] {
+        for program in ["ip", "tc", "mount.nfs", "setpriv", "nsenter"] {
             require(program)?;
         }
         remains::remove_those_of_the_dead();
@@ -72,8 +73,8 @@ impl Lab {
     /// Its link is as fast as the machine can, or as it is told to be. [`Client::wait_booted`] waits for it.
     ///
     /// # Errors
-    /// If the machine refuses, or if there are too many.
-    pub fn client(&self, name: &str, memory_mib: u32, link: Option<Link>) -> Result<Client> {
+    /// If the kernel is not installed, if the machine refuses, or if there are too many.
+    pub fn client(&self, kernel: Kernel, name: &str, memory_mib: u32, link: Option<Link>) -> Result<Client> {
         let number = take_turn(&self.next_client, &CLIENTS, "clients")?;
         let tap = format!("{}c{number}", bridge(self.subnet));
         ip(&format!("tuntap add {tap} mode tap"))?;
@@ -83,7 +84,8 @@ impl Lab {
             link.shape(None, &tap)?;
             link.shape_entering(&tap, &format!("{}i{number}", bridge(self.subnet)))?;
         }
-        Client::boot(name, self.host(number), memory_mib, &tap, &self.folder().join(name))
+        let (address, folder) = (self.host(number), &self.folder().join(name));
+        Client::boot(&Boot { kernel, name, address, memory_mib, tap: &tap, folder })
     }
 
     /// Makes a namespace for a server, on a link of its own.

@@ -2,7 +2,7 @@
 //! fast as one says.
 //!
 //! ```text
-//!   client "ash"   client "elm"          linux.uml processes: Linux 6.1 with its own NFS client
+//!   client "ash"   client "elm"          processes: each a Linux kernel with its own NFS client
 //!        │ tap          │ tap
 //!   ═════╧══════╤═══════╧═════╤═════     a bridge, 10.77.X.0/24
 //!               │ veth        │ veth
@@ -14,6 +14,7 @@
 //!
 //! The end-to-end tests use the same machines, on links without a limit.
 
+mod boot;
 mod client;
 mod command;
 pub mod config;
@@ -23,17 +24,20 @@ pub mod experiment;
 mod ganesha;
 pub mod heorot;
 pub mod interrupt;
+mod kernel;
 mod lab;
 mod link;
 mod remains;
 mod server;
 pub mod stream;
 pub mod table;
+mod xstate;
 
 pub use client::{Client, Output, Running};
 pub use error::{Error, Result};
 pub use ganesha::Ganesha;
 pub use heorot::Heorot;
+pub use kernel::Kernel;
 pub use lab::{Lab, Namespace};
 pub use link::Link;
 pub use remains::remove_those_of_the_dead;

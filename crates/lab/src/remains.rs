@@ -90,13 +90,14 @@ fn pids_in(namespace: &str) -> Vec<Pid> {
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(Pid::from_raw).collect()
 }
 
-/// The command lines of a client's processes are its kernel's own, with the lab's folder in it, which no other process
-/// has.
+/// The command lines of a client's processes are its kernel's own, or have it in one word, with the lab's folder in it,
+/// which no other process has.
 pub(crate) fn kill_clients_in(folder: &Path) {
     let init = format!("init={}/", folder.display());
     for process in paths("/proc") {
-        let words = fs::read(process.join("cmdline")).unwrap_or_default();
-        let ours = words.split(|byte| *byte == 0).any(|word| word.starts_with(init.as_bytes()));
+        let line = fs::read(process.join("cmdline")).unwrap_or_default();
+        let words = line.split(|byte| matches!(byte, 0 | b' '));
+        let ours = words.into_iter().any(|word| word.starts_with(init.as_bytes()));
         let pid = file_name(&process).parse().ok();
         if let (true, Some(pid)) = (ours, pid.and_then(Pid::from_raw)) {
             let _ = kill_process(pid, Signal::KILL);

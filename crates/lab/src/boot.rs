@@ -1,0 +1,135 @@
+//! How a client machine's kernel is started: the command line of its process.
+//!
+//! Whatever the kernel, standard input and output are the line that scripts are asked for on, and standard error is the
+//! kernel's console. `init.sh` finds the rest in its environment: words of the kernel's command line.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Kernel, Result, xstate};
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// A client machine to be started.
+pub(crate) struct Boot<'a> {
+    pub(crate) kernel: Kernel,
+    pub(crate) name: &'a str,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) memory_mib: u32,
+    /// Its network device on the host.
+    pub(crate) tap: &'a str,
+    /// For what it writes on the host.
+    pub(crate) folder: &'a Path,
+}
+
+impl Boot<'_> {
+    /// The first program that runs in it, as the host and the machine see it.
+    pub(crate) fn init(&self) -> PathBuf {
+        self.folder.join("init.sh")
+    }
+
+    /// The one folder of the host that the machine may write to.
+    pub(crate) fn exchange(&self) -> PathBuf {
+        self.folder.join("exchange")
+    }
+
+    /// A command that runs the machine. It is killed with the thread that starts it, should that end first.
+    pub(crate) fn command(&self) -> Result<Command> {
+        self.kernel.require()?;
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]);
+        match self.kernel {
+            Kernel::Uml | Kernel::UmlTrixie | Kernel::UmlSid => {
+                self.uml_program(&mut command)?;
+                self.uml(&mut command)?;
+            }
+            Kernel::QemuTrixie => {
+                crate::command::require(QEMU)?;
+                command.arg(QEMU);
+                self.qemu(&mut command)?;
+            }
+        }
+        Ok(command)
+    }
+
+    /// setpriv is the host's: `env` keeps from it what is only for the kernel.
+    fn uml_program(&self, command: &mut Command) -> Result<()> {
+        command.arg("env");
+        if matches!(self.kernel, Kernel::Uml | Kernel::UmlTrixie) {
+            let lab = self.folder.parent().unwrap_or(self.folder);
+            if let Some(library) = xstate::library(lab)? {
+                command.arg(format!("LD_PRELOAD={}", library.display()));
+            }
+        }
+        if self.kernel == Kernel::Uml {
+            command.arg("linux.uml");
+        } else {
+            // Its program file names the loader of its own libc relative to this folder.
+            let folder = self.kernel.folder();
+            command.arg(format!("LD_LIBRARY_PATH={}", folder.join("lib").display()));
+            command.arg(folder.join("usr/bin/linux.uml")).current_dir(folder);
+        }
+        Ok(())
+    }
+
+    fn uml(&self, command: &mut Command) -> Result<()> {
+        let (tap, mac) = (self.tap, self.mac());
+        command
+            .arg(format!("mem={}M", self.memory_mib))
+            .args(["root=/dev/root", "rootfstype=hostfs", "ro"])
+            .arg(format!("uml_dir={}/", self.folder.join("uml").display()))
+            .arg(format!("umid={}", self.name))
+            .args(self.words("/dev/tty0")?)
+            .arg(format!("vec0:transport=tap,ifname={tap},depth=128,gro=1,mac={mac}"))
+            .args(["con=null", "con0=fd:0,fd:1", "con1=null,fd:2", "console=tty1", "panic=-1"])
+            .env("TMPDIR", "/dev/shm");
+        Ok(())
+    }
+
+    fn qemu(&self, command: &mut Command) -> Result<()> {
+        let (folder, exchange, tap) = (self.kernel.folder(), self.exchange(), self.tap);
+        // A reboot, which follows a panic, ends the process. KVM where this machine has it, and where it works.
+        command
+            .args(["-no-user-config", "-nodefaults", "-display", "none", "-no-reboot"])
+            .args(["-accel", "kvm", "-accel", "tcg", "-cpu", "max"])
+            .arg("-m")
+            .arg(format!("{}M", self.memory_mib))
+            .args(["-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line"])
+            .args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"])
+            .arg("-netdev")
+            .arg(format!("tap,id=net,ifname={tap},script=no,downscript=no"))
+            .arg("-device")
+            .arg(format!("virtio-net-pci,netdev=net,romfile=,mac={}", self.mac()))
+            .args(["-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"])
+            .args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"])
+            .arg("-fsdev")
+            .arg(format!("local,id=exchange,path={},security_model=none", exchange.display()))
+            .args(["-device", "virtio-9p-pci,fsdev=exchange,mount_tag=exchange"])
+            .arg("-kernel")
+            .arg(folder.join("vmlinuz"))
+            .arg("-initrd")
+            .arg(folder.join("initramfs"))
+            .arg("-append")
+            .arg(format!("console=ttyS1 panic=-1 quiet {}", self.words("/dev/ttyS0")?.join(" ")));
+        Ok(())
+    }
+
+    /// For `init.sh`, and so that [`crate::remove_those_of_the_dead`] finds the process.
+    fn words(&self, line: &str) -> Result<[String; 6]> {
+        Ok([
+            format!("init={}", self.init().display()),
+            format!("name={}", self.name),
+            format!("address={}/24", self.address),
+            format!("exchange={}", self.exchange().display()),
+            format!("modules={}", self.kernel.modules()?.display()),
+            format!("line={line}"),
+        ])
+    }
+
+    /// Locally administered, and as unique as the address that it is made from.
+    fn mac(&self) -> String {
+        let [a, b, c, d] = self.address.octets();
+        format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+    }
+}
