@@ -214,12 +214,13 @@ impl Cluster {
         }
     }
 
-    /// Runs `heorot ARGUMENTS --admin ADDRESS`, which must succeed, and returns what it printed.
+    /// Runs `heorot ARGUMENTS --admin FOLDER`, which must succeed, and returns what it printed.
     #[track_caller]
     pub fn admin(&self, arguments: &[&str]) -> String {
         let output = Command::new(binary())
             .args(arguments)
-            .args(["--admin", &self.servers[0].admin.to_string()])
+            .arg("--admin")
+            .arg(&self.folder)
             .output()
             .unwrap_or_else(|e| panic!("run {}: {e}", binary().display()));
         let error = String::from_utf8_lossy(&output.stderr);

@@ -21,6 +21,8 @@ const SERVICE_FIRST: u8 = 240;
 
 /// A cluster with a group of metaservers. Dropping it kills them; if the test is failing, it prints their logs.
 pub struct Metaservers {
+    /// Each metaserver's directory, with its admin socket, is below it.
+    folder: PathBuf,
     metaservers: Vec<Server>,
     places: Vec<Namespace>,
     data_servers: Vec<Server>,
@@ -38,8 +40,13 @@ impl Metaservers {
             (0..services).map(|n| IpAddr::from([a, b, c, SERVICE_FIRST + n])).collect();
         let at = |n: usize, port: u16| SocketAddr::from((places[n].address, port));
         let listed = |all: Vec<String>| format!("[{}]", all.join(", "));
-        let mut cluster =
-            Metaservers { metaservers: vec![], places: vec![], data_servers: vec![], services: vec![] };
+        let mut cluster = Metaservers {
+            folder: folder.clone(),
+            metaservers: vec![],
+            places: vec![],
+            data_servers: vec![],
+            services: vec![],
+        };
         for (n, place) in places.iter().enumerate() {
             let join = if n == 0 { String::new() } else { format!("join = \"{}\"\n", at(0, CONSENSUS_PORT)) };
             let text = format!(
@@ -99,17 +106,20 @@ impl Metaservers {
 
     /// What metaserver `n` says of the cluster; null if it does not answer.
     pub fn status(&self, n: usize) -> serde_json::Value {
-        let admin = SocketAddr::from((self.places[n].address, MDS_ADMIN_PORT)).to_string();
-        let output = Command::new(binary()).args(["status", "--json", "--admin", &admin]).output();
+        let output =
+            Command::new(binary()).args(["status", "--json", "--admin"]).arg(self.directory(n)).output();
         let output = output.expect("heorot can be run");
         serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    fn directory(&self, n: usize) -> PathBuf {
+        self.folder.join(format!("mds{n}"))
     }
 
     /// Runs `heorot` with `arguments`, at metaserver `n`, and gives what it printed.
     #[track_caller]
     pub fn heorot(&self, n: usize, arguments: &[&str]) -> String {
-        let admin = SocketAddr::from((self.places[n].address, MDS_ADMIN_PORT)).to_string();
-        let output = Command::new(binary()).args(arguments).args(["--admin", &admin]).output();
+        let output = Command::new(binary()).args(arguments).arg("--admin").arg(self.directory(n)).output();
         let output = output.expect("heorot can be run");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{arguments:?}: {said}{}", String::from_utf8_lossy(&output.stderr));

@@ -9,9 +9,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use host::Entropy;
+use host::{Entropy, private};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,8 @@ pub(crate) struct Identity {
 
 /// Takes the lock file, for as long as the file stays open. None: another process has it.
 pub(crate) fn lock(path: &Path) -> io::Result<Option<File>> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(private::FILE_MODE).open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(Errno::WOULDBLOCK) => Ok(None),
@@ -138,7 +140,7 @@ fn read(path: &Path, text: &str, kind: &'static str, cluster: &str) -> Result<Id
 fn write(path: &Path, text: &Text) -> io::Result<()> {
     let new = path.with_extension("toml.new");
     let text = toml::to_string(text).map_err(io::Error::other)?;
-    let mut file = File::create(&new)?;
+    let mut file = private::create(&new)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&new, path)?;

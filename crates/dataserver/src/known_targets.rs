@@ -61,7 +61,7 @@ impl KnownTargets {
 
     fn write(&self, by_path: &BTreeMap<PathBuf, u64>) -> io::Result<()> {
         let new = self.file.with_extension("targets.new");
-        let mut file = File::create(&new)?;
+        let mut file = host::private::create(&new)?;
         for (path, id) in by_path {
             writeln!(file, "{id:016x} {}", path.display())?;
         }

@@ -16,12 +16,14 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use host::BufferPool;
+use host::private::FILE_MODE;
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use wire::data::WriteVerifier;
@@ -302,7 +304,8 @@ impl Objects {
         let path = self.path(&name);
         let opened = match OpenOptions::new().read(true).write(true).open(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound && create => {
-                let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+                let file =
+                    OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(&path);
                 file.map(|f| (f, true))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

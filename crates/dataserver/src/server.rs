@@ -20,7 +20,7 @@ use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::pull::Others;
 use crate::room::FULL_BYTES;
-use crate::target::{Target, TargetError};
+use crate::target::{CLOSE, Target, TargetError};
 
 const IDENTITY_FILE: &str = "server.toml";
 const LOCK_FILE: &str = "server.lock";
@@ -212,6 +212,7 @@ fn own_identity(dir: &Path, cluster: [u8; 16], entropy: &dyn Entropy) -> Result<
     std::fs::create_dir_all(dir).map_err(io("create"))?;
     let lock = identity::lock(&dir.join(LOCK_FILE)).map_err(io("lock"))?;
     let lock = lock.ok_or_else(|| TargetError::Locked(dir.into()))?;
+    host::private::close_files(dir).map_err(io(CLOSE))?;
     let file = dir.join(IDENTITY_FILE);
     let identity = identity::read_or_create(&file, "data server", cluster, entropy)?;
     Ok((identity.id, lock))

@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use host::Entropy;
+use host::{Entropy, private};
 use rustix::fs::{Mode, OFlags};
 
 use crate::disk::{Disk, SystemDisk};
@@ -28,6 +28,7 @@ const IDENTITY_FILE: &str = "target.toml";
 const KIND: &str = "storage target";
 const LOCK_FILE: &str = "lock";
 const OBJECTS_DIR: &str = "objects";
+pub(crate) const CLOSE: &str = "make it and its files private (modes 0700 and 0600)";
 
 /// Why a directory cannot be a target, and what to do about it. One line.
 #[derive(Debug, thiserror::Error)]
@@ -126,10 +127,12 @@ impl Target {
         let lock = identity::lock(&dir.join(LOCK_FILE))
             .map_err(io("lock", dir))?
             .ok_or_else(|| TargetError::Locked(dir.into()))?;
+        private::close_files(dir).map_err(io(CLOSE, dir))?;
         let root = dir.join(OBJECTS_DIR);
         if !is_target {
             make_directories(&root).map_err(io("create directories", &root))?;
         }
+        private::close_large_tree(&root).map_err(io(CLOSE, &root))?;
         let file = dir.join(IDENTITY_FILE);
         let identity = identity::read_or_create(&file, KIND, cluster, entropy)?;
         let id = identity.id;
@@ -264,7 +267,7 @@ fn check_empty(dir: &Path) -> Result<(), TargetError> {
 
 fn make_directories(root: &Path) -> io::Result<()> {
     for directory in 0..DIRECTORIES {
-        std::fs::create_dir_all(root.join(format!("{directory:02x}")))?;
+        private::make_dir(&root.join(format!("{directory:02x}")))?;
     }
     File::open(root)?.sync_all()
 }

@@ -1,4 +1,4 @@
-//! The admin interface and the metrics page, over HTTP. It asks no password: by default only this machine reaches it.
+//! The admin interface and the metrics page: what is answered to a request that `admin_access` has let through.
 //!
 //! | | |
 //! | --- | --- |
@@ -9,7 +9,6 @@
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
 //! | `GET /nodes`, `PUT /node` | see `admin_nodes`; metaserver only |
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
@@ -21,13 +20,11 @@ use dataserver::DataServer;
 use metaserver::Metaserver;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
-use tokio::task::JoinHandle;
 
 use crate::api::{self, Clean, DataServerStatus, Refusal, Status, Stripe, StripeRequest, Target};
 use crate::ds::RunningDs;
-use crate::failure::Failure;
 use crate::mds::RunningMds;
-use crate::{admin_backup, admin_nodes, listen, metrics};
+use crate::{admin_access, admin_backup, admin_nodes, metrics};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -59,48 +56,21 @@ impl Admin {
     }
 }
 
-/// The listening interface; dropping it ends it.
-pub(crate) struct AdminServer(Option<JoinHandle<()>>);
-
-impl AdminServer {
-    /// Serves `admin` on `address`, if there is one. `setting`: what names the address.
-    pub(crate) async fn start(
-        address: Option<SocketAddr>,
-        setting: &str,
-        admin: Arc<Admin>,
-    ) -> Result<Self, Failure> {
-        let Some(address) = address else { return Ok(Self(None)) };
-        if !address.ip().is_loopback() {
-            tracing::warn!(%address, "the admin interface asks no password, and other machines can reach it");
-        }
-        let listener = tokio::net::TcpListener::bind(address).await;
-        let listener = listener.map_err(|e| listen::refused(address, setting, &e))?;
-        let router = Router::new()
-            .route("/metrics", get(metrics_page))
-            .route("/status", get(status))
-            .route("/stripe", get(stripe_get).put(stripe_put))
-            .route("/clean", post(clean))
-            .merge(admin_nodes::routes())
-            .merge(admin_backup::routes())
-            .with_state(admin);
-        Ok(Self(Some(tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "admin interface");
-            }
-        }))))
-    }
-}
-
-impl Drop for AdminServer {
-    fn drop(&mut self) {
-        if let Some(serving) = self.0.take() {
-            serving.abort();
-        }
-    }
+/// What is answered to which request.
+pub(crate) fn router(admin: Arc<Admin>) -> Router {
+    Router::new()
+        .route(admin_access::METRICS, get(metrics_page))
+        .route("/status", get(status))
+        .route("/stripe", get(stripe_get).put(stripe_put))
+        .route("/clean", post(clean))
+        .merge(admin_nodes::routes())
+        .merge(admin_backup::routes())
+        .with_state(admin)
 }
 
 /// Why there is no answer.
-pub(crate) struct Refused(StatusCode, String);
+#[derive(Debug)]
+pub(crate) struct Refused(pub StatusCode, pub String);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {

@@ -1,8 +1,7 @@
 //! `heorot backup`: all metadata, as they are at one moment, in a file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use host::size;
@@ -16,7 +15,7 @@ use crate::failure::Failure;
 pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
     let shown = args.file.display();
     let new = beside(&args.file);
-    let outcome = fetch(&AdminClient::new(args.admin.admin), &new).and_then(|pairs| {
+    let outcome = AdminClient::find(&args.admin).and_then(|client| fetch(&client, &new)).and_then(|pairs| {
         std::fs::rename(&new, &args.file)?;
         let dir = args.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(dir)?.sync_all()?;
@@ -38,7 +37,7 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
 fn fetch(client: &AdminClient, new: &Path) -> Result<u64, Failure> {
     let mut from = client.stream("/backup")?;
     // It holds the names of all files: not for everybody.
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(new)?;
+    let mut file = host::private::create(new)?;
     io::copy(&mut from, &mut file)?;
     file.flush()?;
     file.sync_all()?;

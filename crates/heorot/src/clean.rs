@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// `heorot clean`.
 pub(crate) fn clean(args: &CleanArgs) -> Result<(), Failure> {
-    let answer: Clean = AdminClient::new(args.admin.admin).post("/clean")?;
+    let answer: Clean = AdminClient::find(&args.admin)?.post("/clean")?;
     println!("{} objects seen, {} without a file removed", answer.objects_seen, answer.objects_removed);
     Ok(())
 }

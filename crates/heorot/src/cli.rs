@@ -7,12 +7,15 @@ use std::time::Duration;
 use bench::model::ModelArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::admin_place::AdminArgs;
 use crate::listen::{ListenAddress, PORT_DEFAULT};
 use host::size;
 
 /// Where a node is, unless told otherwise.
-const NODE_DIR: &str = "/var/lib/heorot";
-/// Where the admin interface of a metaserver is, unless told otherwise.
+pub(crate) const NODE_DIR: &str = "/var/lib/heorot";
+/// Where `heorot up` keeps everything, unless told otherwise.
+pub(crate) const UP_DIR: &str = "heorot-data";
+/// Where the metrics page of a metaserver is, unless told otherwise.
 pub(crate) const ADMIN_DEFAULT: &str = "127.0.0.1:20490";
 
 /// Heorot: a cluster file system that every Linux machine can mount.
@@ -82,7 +85,7 @@ impl Command {
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// Where everything is kept; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = "heorot-data")]
+    #[arg(long, value_name = "DIR", default_value = UP_DIR)]
     pub data: PathBuf,
     /// How many data servers; when started again, as many as before [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -98,9 +101,15 @@ pub(crate) struct UpArgs {
     /// Root of a client stays root, also on another address than 127.0.0.1: whoever can reach it can do everything
     #[arg(long)]
     pub no_root_squash: bool,
-    /// Address of the admin interface and the metrics page
+    /// Address of the metrics page; with --admin-token-file also of the admin interface, which is otherwise a socket in DIR
     #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
     pub admin: SocketAddr,
+    /// Serve the admin interface on its address, too, to those that show the token in FILE; made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub admin_token_file: Option<PathBuf>,
+    /// The group whose members may use the admin socket [default: heorot, if the machine has it]
+    #[arg(long, value_name = "GROUP")]
+    pub admin_group: Option<String>,
 }
 
 /// What a node does.
@@ -132,7 +141,7 @@ pub(crate) struct NodeSetupArgs {
     /// Where clients mount; the data server is on the port after it, and the other metaservers come on the third
     #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Address of the admin interface; the data server's is on the port after it
+    /// Address of the metrics page; the data server's is on the port after it
     #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
     pub admin: SocketAddr,
 }
@@ -207,13 +216,6 @@ pub(crate) struct ConfigArgs {
     /// Run as NAME below another heorot: it ends with that one, and NAME stands before each line of its log
     #[arg(long, value_name = "NAME", hide = true)]
     pub part: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AdminArgs {
-    /// The metaserver's admin address
-    #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
-    pub admin: SocketAddr,
 }
 
 #[derive(Debug, Args)]

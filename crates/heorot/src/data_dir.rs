@@ -4,11 +4,16 @@
 //! lock            held, with the holder's process id
 //! identity.toml   format, kind, cluster; written last, so that a directory that has it is whole
 //! ```
+//!
+//! It and its files are readable by the user of the server alone, which each start sees to; so is all below a
+//! metaserver's directory. The targets of data servers close what is theirs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use host::private;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -42,6 +47,11 @@ pub(crate) enum DataDirError {
     Format { path: PathBuf, format: u32 },
     #[error("{path}: {why}; bring it back from a copy")]
     Malformed { path: PathBuf, why: String },
+    #[error(
+        "{path}: others may read it, and it cannot be made private (modes 0700 and 0600): {error}; give it to the user that \
+         heorot runs as, with chown -R"
+    )]
+    Open { path: PathBuf, error: io::Error },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +82,7 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// Locks the directory, which is made if it is not there. Afterwards [`DataDir::claim`] it.
     pub(crate) fn open(path: &Path, kind: &'static str) -> Result<Self, DataDirError> {
+        // It is not ours yet: what is there keeps its mode.
         std::fs::create_dir_all(path).map_err(io_error("create", path))?;
         let file = path.join(IDENTITY_FILE);
         let identity = read_identity(&file)?;
@@ -83,7 +94,10 @@ impl DataDir {
             Some(found) if found.kind != kind => {
                 Err(DataDirError::Kind { path: path.into(), found: found.kind, wanted: kind })
             }
-            identity => Ok(Self { path: path.into(), kind, identity, _lock: lock }),
+            identity => {
+                close(path, kind).map_err(|error| DataDirError::Open { path: path.into(), error })?;
+                Ok(Self { path: path.into(), kind, identity, _lock: lock })
+            }
         }
     }
 
@@ -178,6 +192,12 @@ impl DataDir {
     }
 }
 
+/// Only of a directory that is known to be ours.
+fn close(dir: &Path, kind: &str) -> io::Result<()> {
+    // The others have targets below them, which are closed by those that serve them.
+    if kind == crate::mds::KIND { private::close_tree(dir) } else { private::close_files(dir) }
+}
+
 fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDirError + use<> {
     let path = path.to_owned();
     move |error| DataDirError::Io { doing, path, error }
@@ -186,7 +206,8 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataD
 fn lock(dir: &Path) -> Result<File, DataDirError> {
     let path = dir.join(LOCK_FILE);
     let mut options = OpenOptions::new();
-    let mut file = options.read(true).write(true).create(true).truncate(false).open(&path);
+    options.read(true).write(true).create(true).truncate(false).mode(private::FILE_MODE);
+    let mut file = options.open(&path);
     let file = file.as_mut().map_err(|e| io_error("open", &path)(io::Error::new(e.kind(), e.to_string())))?;
     match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -223,7 +244,7 @@ fn read_identity(file: &Path) -> Result<Option<Identity>, DataDirError> {
 /// Written beside, synced, and renamed: there is never half a file of this name.
 fn write_identity(dir: &Path, identity: &Identity) -> io::Result<()> {
     let new = dir.join(IDENTITY_NEW);
-    let mut file = File::create(&new)?;
+    let mut file = private::create(&new)?;
     file.write_all(toml::to_string(identity).map_err(io::Error::other)?.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&new, dir.join(IDENTITY_FILE))?;

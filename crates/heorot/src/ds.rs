@@ -9,7 +9,8 @@ use host::{SystemClock, SystemEntropy};
 use nfs::{Limits, Server};
 use tokio::task::JoinHandle;
 
-use crate::admin_http::{Admin, AdminServer};
+use crate::admin_http::Admin;
+use crate::admin_server::{AdminPlace, AdminServer};
 use crate::cli::ConfigArgs;
 use crate::config::ds::DsConfig;
 use crate::failure::Failure;
@@ -100,7 +101,9 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
     };
     let running = RunningDs::start(settings, &secret).await?;
     let admin = Admin::new(None, &[&running]);
-    let _admin = AdminServer::start(config.admin, "`admin`", admin).await?;
+    let (dir, config_of_admin) = (config.data_dir.clone(), config.admin.clone());
+    let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
+    let _admin = AdminServer::start(place, admin).await?;
     tracing::info!(name = running.data_server.name(), address = %running.server.address(), "ready");
     if args.part.is_some() {
         say_ready();

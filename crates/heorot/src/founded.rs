@@ -34,7 +34,7 @@ pub(crate) fn note(secret_file: &Path, secret: &Secret) {
         return;
     }
     let write = || -> io::Result<()> {
-        let mut file = File::create(&path)?;
+        let mut file = host::private::create(&path)?;
         writeln!(file, "{text}")?;
         file.sync_all()?;
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -5,7 +5,6 @@
 //! restored, and so is older.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -117,7 +116,7 @@ fn read(file: &Path) -> Result<Vec<SocketAddr>, String> {
 /// Written beside, synced, and renamed: there is never half a file of this name.
 fn write(file: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
     let new = file.with_extension("new");
-    let mut out = File::create(&new)?;
+    let mut out = host::private::create(&new)?;
     addresses.iter().try_for_each(|address| writeln!(out, "{address}"))?;
     out.sync_all()?;
     std::fs::rename(&new, file)

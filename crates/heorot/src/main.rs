@@ -3,10 +3,15 @@
 //! In: a command line and configuration files. Out: the servers of the other crates, started with their real clock,
 //! disks and sockets, and stopped in order. It holds no logic of its own about files.
 
+mod admin_access;
 mod admin_backup;
 mod admin_client;
 mod admin_http;
 mod admin_nodes;
+mod admin_place;
+mod admin_server;
+mod admin_socket;
+mod admin_token;
 mod api;
 mod backup;
 mod bench;
@@ -54,6 +59,10 @@ fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| usage::exit(&error));
     logging::start(cli.log_json, cli.command.part());
     limits::raise_open_files();
+    // A benchmark makes files for others to see.
+    if !matches!(cli.command, Command::Bench(_)) {
+        limits::make_private();
+    }
     let part = cli.command.part().map(str::to_owned);
     let outcome = match cli.command {
         Command::Up(args) => signals::run(up::up(args)),

@@ -16,7 +16,8 @@ use nfs::Server;
 use replica::{Member, Part, Replica, ReplicaConfig, ReplicaError, Transport};
 use store::RedbStore;
 
-use crate::admin_http::{Admin, AdminServer};
+use crate::admin_http::Admin;
+use crate::admin_server::{AdminPlace, AdminServer};
 use crate::cli::ConfigArgs;
 use crate::config::mds::{GroupConfig, MdsConfig};
 use crate::data_dir::DataDir;
@@ -384,7 +385,9 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
         // Before the others are there to agree with, it waits for them.
         () = &mut stop => return Ok(()),
     };
-    let admin = AdminServer::start(config.admin, "`admin`", Admin::new(Some(&running), &[])).await?;
+    let (dir, config_of_admin) = (config.data_dir.clone(), config.admin.clone());
+    let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
+    let admin = AdminServer::start(place, Admin::new(Some(&running), &[])).await?;
     founded::note(&config.secret_file, &secret);
     tracing::info!(address = %running.address(), "ready");
     if args.part.is_some() {

@@ -18,12 +18,12 @@ pub(crate) fn node(command: &NodeCommand) -> Result<(), Failure> {
         NodeCommand::Promote(node) => ("promote", node, false),
         NodeCommand::Demote { node, force } => ("demote", node, *force),
     };
-    change(&AdminClient::new(args.admin.admin), &args.name, action, force)
+    change(&AdminClient::find(&args.admin)?, &args.name, action, force)
 }
 
 /// `heorot leader`.
 pub(crate) fn leader(args: &LeaderArgs) -> Result<(), Failure> {
-    let client = AdminClient::new(args.admin.admin);
+    let client = AdminClient::find(&args.admin)?;
     if let Some(name) = &args.name {
         return change(&client, name, "lead", false);
     }
@@ -44,7 +44,7 @@ fn change(client: &AdminClient, name: &str, action: &str, force: bool) -> Result
 }
 
 fn list(args: &NodeListArgs) -> Result<(), Failure> {
-    let nodes: serde_json::Value = AdminClient::new(args.admin.admin).get("/nodes", &[])?;
+    let nodes: serde_json::Value = AdminClient::find(&args.admin)?.get("/nodes", &[])?;
     if args.json {
         println!("{nodes:#}");
     } else {

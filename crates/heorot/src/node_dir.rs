@@ -217,7 +217,7 @@ pub(crate) fn own_address() -> Result<IpAddr, Failure> {
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let new = path.with_extension("toml.new");
     let write = || {
-        let mut file = std::fs::File::create(&new)?;
+        let mut file = host::private::create(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&new, path)

@@ -136,8 +136,8 @@ fn set_aside(
 ) -> Result<(), Failure> {
     let folder = dir.path().join(format!("{FOLDER}{old:016x}{UNFINISHED}"));
     let note = || -> io::Result<()> {
-        fs::create_dir_all(&folder)?;
-        let mut file = File::create(folder.join(OTHERS))?;
+        host::private::make_dir(&folder)?;
+        let mut file = host::private::create(&folder.join(OTHERS))?;
         for member in others {
             writeln!(file, "{}", member.address)?;
         }

@@ -34,7 +34,7 @@ pub(crate) async fn metaserver(
             differing(&[
                 ("listen", new.listen != started.listen),
                 ("data_dir", new.data_dir != started.data_dir),
-                ("admin", new.admin != started.admin),
+                ("admin, admin_group or admin_token_file", new.admin != started.admin),
                 ("secret_file", new.secret_file != started.secret_file),
                 ("lease_seconds", new.lease != started.lease),
                 ("clean_interval_seconds", new.clean_every != started.clean_every),
@@ -65,7 +65,7 @@ pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsC
                 ("secret_file", new.secret_file != started.secret_file),
                 ("data_dir", new.data_dir != started.data_dir),
                 ("targets", new.targets != started.targets),
-                ("admin", new.admin != started.admin),
+                ("admin, admin_group or admin_token_file", new.admin != started.admin),
                 ("name", new.name != started.name),
             ]);
             logging::set(&new.log);

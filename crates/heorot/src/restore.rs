@@ -49,7 +49,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
         )));
     }
     let marker = dir.path().join(UNDER_WAY);
-    File::create(&marker)?.sync_all()?;
+    host::private::create(&marker)?.sync_all()?;
     let store =
         RedbStore::open(dir.path().join("namespace.redb"), crate::memory::store_bytes_default() as usize)?;
     let store = Arc::new(store);

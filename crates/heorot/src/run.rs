@@ -1,8 +1,10 @@
 //! `heorot run`: everything that a node's directory says, each server a process of its own. So a metaserver whose disk
 //! fails takes no data server with it.
 
+use crate::admin_socket;
 use crate::cli::RunArgs;
 use crate::config;
+use crate::config::ds::DsConfig;
 use crate::config::mds::MdsConfig;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
@@ -22,13 +24,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     }
     let dir = DataDir::open(&args.dir, KIND)?;
     let (mds, ds) = (dir.path().join(MDS_FILE), dir.path().join(DS_FILE));
-    let mut mount = None;
+    let (mut mount, mut group) = (None, None);
     let mut parts = Vec::new();
     // The metaserver first; and it is the first to be stopped.
     if mds.exists() {
         let config = MdsConfig::parse(&mds, &config::read(&mds)?)?;
-        let group = config.group.as_ref();
-        mount = Some(match group {
+        group = config.admin.group;
+        mount = Some(match config.group.as_ref() {
             Some(group) if config.listen.ip().is_unspecified() => {
                 let ip = config.service_addresses.first().copied().unwrap_or(group.consensus.ip());
                 (ip, config.listen.port()).into()
@@ -38,6 +40,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         parts.push(Part { name: "mds".into(), role: "mds", config: mds });
     }
     if ds.exists() {
+        let config = DsConfig::parse(&ds, &config::read(&ds)?)?;
+        group = group.or(config.admin.group);
         parts.push(Part { name: "ds".into(), role: "ds", config: ds });
     }
     if parts.is_empty() {
@@ -46,6 +50,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
             dir.path().display()
         )));
     }
+    admin_socket::let_pass(dir.path(), admin_socket::group(group.as_deref())?)?;
     let mut supervisor = Supervisor::default();
     for part in parts {
         supervisor.start(part)?;

@@ -9,10 +9,10 @@
 //! ```
 
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use host::Entropy;
+use host::{Entropy, private};
 use nfs::PeerKey;
 use wire::handle::HandleKey;
 use wire::join::Token;
@@ -31,6 +31,10 @@ pub(crate) enum SecretError {
     Write(PathBuf, io::Error),
     #[error("{0}: is not a secret of 64 hexadecimal digits; bring it back from a copy on another server")]
     Malformed(PathBuf),
+    #[error(
+        "{0}: others can read the cluster's secret, and so every file, and that cannot be mended: {1}; run chmod 600 {0}"
+    )]
+    Open(PathBuf, io::Error),
     #[error("{0}: there is no secret, and {1}; bring it back from a copy on another server")]
     Lost(PathBuf, String),
 }
@@ -46,7 +50,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Reads it; none if there is no such file. Warns when others can read it.
+    /// Reads it; none if there is no such file. One that others can read is closed to them.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, SecretError> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -56,12 +60,7 @@ impl Secret {
             }
             Err(e) => return Err(SecretError::Read(path.into(), e)),
         };
-        if others_can_read(path) {
-            let path = path.display();
-            tracing::warn!(
-                "{path}: others can read the cluster's secret, and so every file; run chmod 600 {path}"
-            );
-        }
+        close(path).map_err(|e| SecretError::Open(path.into(), e))?;
         let bytes = parse_hex(text.trim()).ok_or_else(|| SecretError::Malformed(path.into()))?;
         Ok(Some(Self(bytes)))
     }
@@ -96,8 +95,7 @@ impl Secret {
 
     fn write(&self, path: &Path) -> io::Result<()> {
         let new = path.with_extension("new");
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        let mut file = private::create(&new)?;
         writeln!(file, "{}", hex(&self.0))?;
         file.sync_all()?;
         std::fs::rename(&new, path)?;
@@ -138,8 +136,11 @@ impl Secret {
     }
 }
 
-fn others_can_read(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o077 != 0)
+/// A file of another user is closed by that one: it may be there for the group that this server runs as.
+fn close(path: &Path) -> io::Result<()> {
+    let metadata = std::fs::metadata(path)?;
+    let ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    if metadata.mode() & if ours { 0o077 } else { 0o007 } == 0 { Ok(()) } else { private::close_file(path) }
 }
 
 /// Lower-case hexadecimal digits.
@@ -171,11 +172,14 @@ mod tests {
         let entropy = SeededEntropy::new(1);
         assert_eq!(Secret::read(&path).unwrap(), None);
         let (first, made) = Secret::read_or_create(&path, None, &entropy).unwrap();
-        assert!(made && !others_can_read(&path));
+        let mode = || std::fs::metadata(&path).unwrap().mode() & 0o7777;
+        assert!(made && mode() == 0o600);
         let (second, made) = Secret::read_or_create(&path, None, &entropy).unwrap();
         assert!(!made && first == second);
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(others_can_read(&path));
+        let opened = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(&path, opened).unwrap();
+        Secret::read(&path).unwrap();
+        assert_eq!(mode(), 0o600, "it is mended");
     }
 
     #[test]

@@ -11,16 +11,17 @@ use host::size;
 
 /// `heorot status`.
 pub(crate) fn status(args: &StatusArgs) -> Result<(), Failure> {
-    let answer: serde_json::Value = AdminClient::new(args.admin.admin).get("/status", &[])?;
+    let client = AdminClient::find(&args.admin)?;
+    let answer: serde_json::Value = client.get("/status", &[])?;
     if args.json {
         println!("{answer:#}");
         return Ok(());
     }
     if answer.get("role").and_then(|role| role.as_str()) != Some("metaserver") {
         return Err(Failure::new(format!(
-            "{} is the admin address of a data server, which sees itself only; ask a metaserver's with --admin, or use \
+            "{} is a data server's, which sees itself only; ask a metaserver's with --admin, or use \
              --json",
-            args.admin.admin
+            client.place()
         )));
     }
     print!("{}", table(&serde_json::from_value(answer)?));

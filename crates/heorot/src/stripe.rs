@@ -9,13 +9,11 @@ use host::size;
 /// `heorot stripe …`.
 pub(crate) fn stripe(command: &StripeCommand) -> Result<(), Failure> {
     let answer: Stripe = match command {
-        StripeCommand::Get { path, admin } => {
-            AdminClient::new(admin.admin).get("/stripe", &[("path", path)])?
-        }
+        StripeCommand::Get { path, admin } => AdminClient::find(admin)?.get("/stripe", &[("path", path)])?,
         StripeCommand::Set { path, unit, columns, inherit, admin } => {
             let (path, unit_bytes, columns) = (path.clone(), *unit, *columns);
             let request = StripeRequest { path, inherit: *inherit, unit_bytes, columns };
-            AdminClient::new(admin.admin).put("/stripe", &request)?
+            AdminClient::find(admin)?.put("/stripe", &request)?
         }
     };
     println!("{}", line(&answer));

@@ -14,8 +14,10 @@ use std::time::Duration;
 use host::SystemEntropy;
 use metaserver::{Exports, Squash};
 
-use crate::admin_http::{Admin, AdminServer};
+use crate::admin_http::Admin;
+use crate::admin_server::{AdminPlace, AdminServer};
 use crate::cli::UpArgs;
+use crate::config::admin::AdminConfig;
 use crate::config::mds::{
     CLEAN_DEFAULT, LEASE_DEFAULT, RESERVE_DEFAULT_BYTES, STRIPE_DEFAULT, default_rules,
 };
@@ -62,8 +64,17 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
     dir.claim(&secret.cluster(), Some(count))?;
     founded::note(&dir.path().join("secret"), &secret);
     let servers: Vec<_> = running.iter().collect();
-    let admin =
-        AdminServer::start(Some(args.admin), "--admin", Admin::new(Some(&running_mds), &servers)).await?;
+    let place = AdminPlace {
+        dir: dir.path().join("mds"),
+        above: Some(dir.path().to_owned()),
+        config: AdminConfig {
+            address: Some(args.admin),
+            group: args.admin_group,
+            token_file: args.admin_token_file,
+        },
+        setting: "--admin",
+    };
+    let admin = AdminServer::start(place, Admin::new(Some(&running_mds), &servers)).await?;
 
     let serve = async {
         all_registered(&running_mds, running.len()).await?;

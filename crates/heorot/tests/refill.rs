@@ -13,7 +13,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Mds {
     dir: PathBuf,
-    ip: String,
     child: Option<Child>,
 }
 
@@ -31,7 +30,7 @@ impl Mds {
             dir.join("secret"),
         );
         std::fs::write(dir.join(format!("mds{n}.toml")), text).unwrap();
-        Self { dir: own, ip: ip(n), child: None }
+        Self { dir: own, child: None }
     }
 
     /// Starts it; what it says until it is ready.
@@ -62,9 +61,10 @@ impl Mds {
     }
 
     fn status(&self) -> Value {
-        let admin = format!("{}:20490", self.ip);
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_heorot")).args(["status", "--json", "--admin", &admin]).output();
+        let output = Command::new(env!("CARGO_BIN_EXE_heorot"))
+            .args(["status", "--json", "--admin"])
+            .arg(&self.dir)
+            .output();
         serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default()
     }
 

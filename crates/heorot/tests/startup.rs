@@ -5,7 +5,7 @@ mod process;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
-use process::{ADMIN_PORT, PORT, Server, ask, own_ip, refusal, status, wait_until};
+use process::{ADMIN_PORT, PORT, Server, ask, http, own_ip, refusal, status, wait_until};
 use rustix::process::Signal;
 
 fn up(dir: &Path, ip: Ipv4Addr, data_servers: u16) -> Server {
@@ -46,8 +46,7 @@ fn up_says_how_to_mount_answers_questions_and_ends_cleanly() {
     let missing = ask(ip, &["stripe", "get", "/no"]).unwrap_err();
     assert!(missing.starts_with("heorot: /no: no such directory in the volume; "), "{missing}");
     assert_eq!(ask(ip, &["clean"]).unwrap(), "0 objects seen, 0 without a file removed\n");
-    let page = ureq::get(format!("http://{ip}:{ADMIN_PORT}/metrics")).call().unwrap();
-    let page = page.into_body().read_to_string().unwrap();
+    let page = http((ip, ADMIN_PORT).into(), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let counter = "heorot_file_written_bytes_total{role=\"dataserver\",server=\"ds1\",caller=\"client\"} 0\n";
     assert!(page.contains(counter) && page.contains("heorot_inodes 1\n"), "{page}");
     assert_eq!(server.signal(Signal::TERM), Some(0));

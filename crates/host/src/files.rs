@@ -96,7 +96,7 @@ pub struct SystemFiles;
 
 impl Files for SystemFiles {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(dir)
+        crate::private::make_dir(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
@@ -105,6 +105,7 @@ impl Files for SystemFiles {
 
     fn open(&self, path: &Path, how: Opened) -> io::Result<Box<dyn File>> {
         let mut options = OpenOptions::new();
+        options.mode(crate::private::FILE_MODE);
         match how {
             Opened::Read => options.read(true),
             Opened::Write | Opened::Durable => options.write(true),

@@ -6,6 +6,7 @@ mod clock;
 mod entropy;
 mod files;
 pub mod interface;
+pub mod private;
 pub mod size;
 
 pub use buffer::{Buffer, BufferPool};

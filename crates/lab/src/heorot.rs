@@ -14,7 +14,7 @@ use crate::{Error, Lab, Link, Namespace, Ready, Result, Server, interrupt};
 pub const NFS_PORT: u16 = 2049;
 /// A data server's, in a namespace of its own; several on one address count on from it.
 pub const DS_PORT: u16 = 2050;
-/// The metaserver's metrics and `heorot status`.
+/// The metaserver's metrics.
 pub const MDS_ADMIN_PORT: u16 = 20490;
 /// A data server's metrics; several on one address count on from it.
 pub const DS_ADMIN_PORT: u16 = 20491;
@@ -125,6 +125,8 @@ fn make(folder: &Path) -> Result<()> {
 pub struct Heorot {
     /// Where clients mount.
     pub metaserver: SocketAddr,
+    /// The metaserver's socket is below it.
+    folder: PathBuf,
     servers: Vec<Server>,
     namespaces: Vec<Namespace>,
 }
@@ -155,7 +157,8 @@ impl Heorot {
         let place = lab.namespace(link)?;
         let metaserver: SocketAddr = (place.address, NFS_PORT).into();
         let mds = home.metaserver(place.address.into(), Some(&place))?;
-        let mut heorot = Heorot { metaserver, servers: vec![mds], namespaces: vec![place] };
+        let folder = data.clone();
+        let mut heorot = Heorot { metaserver, folder, servers: vec![mds], namespaces: vec![place] };
         for number in 0..usize::from(data_servers) {
             let place = lab.namespace(link)?;
             let (listen, admin) = ((place.address, DS_PORT).into(), (place.address, DS_ADMIN_PORT).into());
@@ -192,10 +195,9 @@ impl Heorot {
         Err(Error::Refused { command: format!("heorot {}", words.join(" ")), said })
     }
 
-    /// `heorot WORDS --admin ADDRESS`.
+    /// `heorot WORDS --admin DIRECTORY`.
     fn ask(&self, program: &Path, words: &[&str]) -> Result<std::process::Output> {
-        let admin = SocketAddr::from((self.namespaces[0].address, MDS_ADMIN_PORT)).to_string();
-        let output = Command::new(program).args(words).args(["--admin", &admin]).output();
+        let output = Command::new(program).args(words).arg("--admin").arg(&self.folder).output();
         output.map_err(Error::file("run", program))
     }
 

@@ -110,12 +110,19 @@ impl Server {
         }
     }
 
+    /// Where the admin socket is, or the directory that it is in.
+    fn directory(&self) -> PathBuf {
+        let data = self.folder.path().join("data");
+        if data.exists() { data } else { self.folder.path().to_owned() }
+    }
+
     /// How files made in `path` from now on are striped.
     #[track_caller]
     pub fn stripe(&self, path: &str, unit: &str, columns: usize) {
         let output = Command::new(binary())
             .args(["stripe", "set", path, "--unit", unit, "--columns", &columns.to_string()])
-            .args(["--admin", &self.admin.to_string()])
+            .arg("--admin")
+            .arg(self.directory())
             .output()
             .expect("run heorot stripe");
         let error = String::from_utf8_lossy(&output.stderr);

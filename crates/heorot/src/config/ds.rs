@@ -5,11 +5,23 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
-use super::{ConfigError, Document, LOG, Parsed, address, admin, log, path, paths, string};
+use super::admin::{self, AdminConfig};
+use super::{ConfigError, Document, LOG, Parsed, address, log, path, paths, string};
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 9] =
-    ["listen", "advertise", "metaserver", "secret_file", "data_dir", "targets", "admin", "name", "log"];
+pub(crate) const KEYS: [&str; 11] = [
+    "listen",
+    "advertise",
+    "metaserver",
+    "secret_file",
+    "data_dir",
+    "targets",
+    "admin",
+    "admin_group",
+    "admin_token_file",
+    "name",
+    "log",
+];
 
 /// The admin interface of a data server: beside the metaserver's, so that both can run on one machine.
 const ADMIN_DEFAULT: &str = "127.0.0.1:20491";
@@ -24,7 +36,7 @@ pub(crate) struct DsConfig {
     pub secret_file: PathBuf,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
-    pub admin: Option<SocketAddr>,
+    pub admin: AdminConfig,
     pub name: Option<String>,
     pub log: String,
 }
@@ -66,9 +78,7 @@ impl DsConfig {
                 "directories, each once, such as [\"/data/sda\", \"/data/sdb\"]",
                 paths,
             )?,
-            admin: r
-                .optional("admin", "an address such as \"127.0.0.1:20491\", or \"off\"", admin)?
-                .unwrap_or_else(|| ADMIN_DEFAULT.parse().ok()),
+            admin: admin::read(&r, ADMIN_DEFAULT)?,
             name: r.optional("name", "a name of at most 64 bytes, such as \"ds5\"", |v| {
                 let name = string(v)?;
                 if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }

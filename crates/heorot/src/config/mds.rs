@@ -9,14 +9,17 @@ use namespace::StripeUnit;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{ConfigError, Document, LOG, address, admin, boolean, exports, integer, log, path, size, string};
+use super::admin::{self, AdminConfig};
+use super::{ConfigError, Document, LOG, address, boolean, exports, integer, log, path, size, string};
 use crate::cli::ADMIN_DEFAULT;
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 19] = [
+pub(crate) const KEYS: [&str; 21] = [
     "listen",
     "data_dir",
     "admin",
+    "admin_group",
+    "admin_token_file",
     "secret_file",
     "lease_seconds",
     "stripe_unit",
@@ -35,10 +38,12 @@ pub(crate) const KEYS: [&str; 19] = [
     "service_addresses",
 ];
 /// Those that one metaserver has for itself. All others hold for the cluster, and a metaserver that joins is told them.
-pub(crate) const OWN_KEYS: [&str; 11] = [
+pub(crate) const OWN_KEYS: [&str; 13] = [
     "listen",
     "data_dir",
     "admin",
+    "admin_group",
+    "admin_token_file",
     "secret_file",
     "reserve",
     "log",
@@ -90,7 +95,7 @@ pub(crate) struct GroupConfig {
 pub(crate) struct MdsConfig {
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
-    pub admin: Option<SocketAddr>,
+    pub admin: AdminConfig,
     pub secret_file: PathBuf,
     pub lease: Duration,
     pub stripe: DefaultStripe,
@@ -195,9 +200,7 @@ impl MdsConfig {
             group,
             listen,
             data_dir: r.required("data_dir", "a directory such as \"/var/lib/heorot/mds\"", path)?,
-            admin: r
-                .optional("admin", "an address such as \"127.0.0.1:20490\", or \"off\"", admin)?
-                .unwrap_or_else(|| ADMIN_DEFAULT.parse().ok()),
+            admin: admin::read(&r, ADMIN_DEFAULT)?,
             secret_file: r.required("secret_file", "a file such as \"/etc/heorot/secret\"", path)?,
             lease: seconds("lease_seconds", "seconds from 5 to 3600, such as 30", LEASE_DEFAULT, 5, 3600)?,
             stripe: DefaultStripe {
@@ -267,10 +270,11 @@ mod tests {
         let config = parse(SMALL).unwrap();
         assert_eq!(config.exports, Exports::everybody(Rules::SAFE));
         assert_eq!((config.lease, config.reserve_bytes), (LEASE_DEFAULT, RESERVE_DEFAULT_BYTES));
-        assert_eq!(config.admin, ADMIN_DEFAULT.parse().ok());
+        assert_eq!(config.admin.address, ADMIN_DEFAULT.parse().ok());
+        assert_eq!(config.admin.token_file, None, "metrics only");
         let local = parse(&format!("{SMALL}listen = '127.0.0.1:2049'\nadmin = 'off'")).unwrap();
         assert_eq!(local.exports, Exports::everybody(Rules::OPEN));
-        assert_eq!(local.admin, None);
+        assert_eq!(local.admin, AdminConfig::default());
     }
 
     #[test]
@@ -330,6 +334,11 @@ mod tests {
                 "read_leases = false",
                 "mds.toml:3: `read_leases` is not right: it is for one of several metaservers, and there is no \
                  `consensus`; it must be true or false; false where clocks may stand still",
+            ),
+            (
+                "admin = 'off'\nadmin_token_file = '/t'",
+                "mds.toml:4: `admin_token_file` is not right: it is for `admin`, and that is \"off\"; it must be a file \
+                 such as \"/etc/heorot/admin-token\"",
             ),
             (
                 "admin = 7",

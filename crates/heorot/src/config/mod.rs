@@ -2,6 +2,7 @@
 //! would be right; a key that is not known is a mistake, for one letter less in `squash` must not open a server to the
 //! world.
 
+pub(crate) mod admin;
 pub(crate) mod ds;
 mod exports;
 pub(crate) mod mds;

@@ -7,16 +7,20 @@
 //!             data server i: at --listen + 1 + i, admin at --admin + 10 + i
 //! ```
 //!
+//! Each has its admin socket in its directory; the addresses above are those of the metrics pages.
+//!
 //! `mds` is the one that a cluster of one metaserver has, too: it grows. The files are written anew at each start.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::Value;
 
 use super::{KIND, LISTEN, READY_TIME_MAX, mount_commands};
 use crate::admin_client::AdminClient;
+use crate::admin_place::AdminArgs;
+use crate::admin_socket;
 use crate::api::Status;
 use crate::cli::UpArgs;
 use crate::data_dir::DataDir;
@@ -79,6 +83,7 @@ pub(super) async fn up(
             counts.metaservers
         )));
     }
+    admin_socket::let_pass(dir.path(), admin_socket::group(args.admin_group.as_deref())?)?;
     let mut supervisor = Supervisor::default();
     let running = serve(args, &places, &mut dir, secret, counts, &mut supervisor);
     let outcome = tokio::select! {
@@ -116,7 +121,7 @@ async fn serve(
     }
     supervisor.all_ready().await?;
     for n in 0..counts.metaservers {
-        all_registered(after(places.admin, n), counts.data_servers.into()).await?;
+        all_registered(path.join(directory(n)), counts.data_servers.into()).await?;
     }
     dir.claim_group(&secret.cluster(), counts.data_servers, counts.metaservers)?;
     for n in 0..counts.metaservers {
@@ -143,6 +148,12 @@ fn mds_toml(args: &UpArgs, places: &Places, dir: &Path, n: u16) -> Result<String
     set("listen", places.serves(n).to_string().into());
     set("consensus", places.consensus(n).to_string().into());
     set("admin", after(places.admin, n).to_string().into());
+    if let Some(group) = &args.admin_group {
+        set("admin_group", group.clone().into());
+    }
+    if let Some(file) = &args.admin_token_file {
+        set("admin_token_file", node::text(&std::path::absolute(file)?)?);
+    }
     set("name", format!("mds{n}").into());
     set("data_dir", node::text(&dir.join(directory(n)))?);
     set("secret_file", node::text(&dir.join(node::SECRET_FILE))?);
@@ -178,11 +189,12 @@ fn ds_toml(places: &Places, dir: &Path, n: u16, metaservers: u16) -> Result<Stri
 }
 
 /// Waits until a metaserver knows them all. Each has one target.
-async fn all_registered(admin: SocketAddr, servers: usize) -> Result<(), Failure> {
+async fn all_registered(dir: PathBuf, servers: usize) -> Result<(), Failure> {
     let registered = async {
         loop {
+            let admin = AdminArgs { admin: Some(dir.clone()), admin_token_file: None };
             let asked =
-                tokio::task::spawn_blocking(move || AdminClient::new(admin).get::<Status>("/status", &[]));
+                tokio::task::spawn_blocking(move || AdminClient::find(&admin)?.get::<Status>("/status", &[]));
             let status = asked.await??;
             let targets = status.data_servers.iter().flat_map(|server| &server.targets);
             if targets.filter(|target| target.state == "ok").count() >= servers {

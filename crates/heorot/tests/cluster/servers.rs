@@ -1,5 +1,8 @@
 //! Metaservers and data servers, each a process with an address of its own.
 
+#[path = "../process/places.rs"]
+mod places;
+
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -38,6 +41,7 @@ pub struct Process {
 impl Process {
     /// Starts `heorot ARGS`, which logs to a file.
     pub fn start(args: &[&str], log: &Path) -> Self {
+        places::note(args);
         let out = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
         command.args(args).env("HEOROT_LOG", "info").stdin(Stdio::null());
@@ -102,7 +106,7 @@ pub fn run(args: &[&str]) -> Result<String, String> {
 
 /// The same, of the server whose admin interface is at `ip`.
 pub fn ask(ip: Ipv4Addr, args: &[&str]) -> Result<String, String> {
-    run(&[args, &["--admin", &format!("{ip}:{ADMIN_PORT}")]].concat())
+    run(&[args, &["--admin", &places::of(ip)]].concat())
 }
 
 /// Mounts the root by v4.2.

@@ -1,7 +1,9 @@
 //! The binary as a process.
 
-use std::io::{BufRead, BufReader};
-use std::net::Ipv4Addr;
+pub mod places;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -33,7 +35,13 @@ pub struct Server {
 
 impl Server {
     pub fn start(args: &[&str]) -> Self {
-        let mut child = heorot(args).spawn().unwrap();
+        places::note(args);
+        Self::of(heorot(args))
+    }
+
+    /// Of a command that becomes a server.
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdout }
     }
@@ -78,10 +86,20 @@ pub fn refusal(args: &[String]) -> String {
 }
 
 pub fn ask(ip: Ipv4Addr, args: &[&str]) -> Result<String, String> {
-    let admin = format!("{ip}:{ADMIN_PORT}");
-    let Output { status, stdout, stderr } = heorot(args).args(["--admin", &admin]).output().unwrap();
+    let Output { status, stdout, stderr } = heorot(args).args(["--admin", &places::of(ip)]).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
+}
+
+/// The whole answer to a request of HTTP, over TCP.
+#[allow(dead_code, reason = "not every test program asks")]
+pub fn http(to: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(START_TIME_MAX)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 pub fn status(ip: Ipv4Addr) -> serde_json::Value {

@@ -23,7 +23,7 @@ pub struct Group {
     metaservers: Vec<Server>,
     serving: Vec<SocketAddr>,
     _data_server: Server,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Group {
@@ -60,9 +60,9 @@ impl Group {
         );
         let data_server = started("ds", 0, folder.path(), &text);
         let group =
-            Group { metaservers, serving: serving.to_vec(), _data_server: data_server, _folder: folder };
+            Group { metaservers, serving: serving.to_vec(), _data_server: data_server, folder: folder };
         let asked = Instant::now();
-        while !admin.iter().all(|admin| is_ready(*admin)) {
+        while !(0..count).all(|n| is_ready(&group.folder.path().join(format!("mds{n}")))) {
             assert!(
                 asked.elapsed() < START_TIMEOUT,
                 "the first does not lead, or not all know the data server"
@@ -113,9 +113,8 @@ fn started(role: &str, n: usize, folder: &Path, text: &str) -> Server {
 }
 
 /// The first leads, and the data server is known here.
-fn is_ready(admin: SocketAddr) -> bool {
-    let output =
-        Command::new(tests::binary()).args(["status", "--json", "--admin", &admin.to_string()]).output();
+fn is_ready(directory: &Path) -> bool {
+    let output = Command::new(tests::binary()).args(["status", "--json", "--admin"]).arg(directory).output();
     let status: serde_json::Value =
         output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default();
     let all = status["metaservers"].as_array().cloned().unwrap_or_default();

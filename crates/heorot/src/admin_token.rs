@@ -1,0 +1,95 @@
+//! The admin token: what a program shows that administers a server over TCP. A file has it, on both sides; on a socket it
+//! is not asked for.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use host::{Entropy, SystemEntropy, private};
+
+use crate::failure::Failure;
+use crate::secret::hex;
+
+/// Fewer could be guessed.
+const BYTES_MIN: usize = 32;
+/// A header's.
+const BYTES_MAX: usize = 1024;
+const SCHEME: &str = "Bearer ";
+
+/// A token.
+#[derive(Clone)]
+pub(crate) struct AdminToken(String);
+
+impl std::fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AdminToken(…)")
+    }
+}
+
+impl AdminToken {
+    /// Reads it from a file, which is closed to others; a new one if the file is not there.
+    pub(crate) fn read_or_create(file: &Path) -> Result<Self, Failure> {
+        let written = || -> io::Result<()> {
+            let bytes: [u8; 32] = SystemEntropy.bytes();
+            let mut out = private::create(file)?;
+            writeln!(out, "{}", hex(&bytes))?;
+            out.sync_all()
+        };
+        if !file.exists() {
+            written().map_err(|e| Failure::new(format!("{}: cannot be written: {e}", file.display())))?;
+        }
+        private::close_file(file).map_err(|e| {
+            Failure::new(format!("{}: others can read it: {e}; run chmod 600 on it", file.display()))
+        })?;
+        Self::read(file)
+    }
+
+    /// Reads it from a file.
+    pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
+        let shown = file.display();
+        let text = std::fs::read_to_string(file).map_err(|e| Failure::new(format!("{shown}: {e}")))?;
+        let text = text.trim();
+        let fits =
+            (BYTES_MIN..=BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        if !fits {
+            return Err(Failure::new(format!(
+                "{shown}: an admin token has {BYTES_MIN} to {BYTES_MAX} letters and digits; remove the file for a new one"
+            )));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The header that shows it.
+    pub(crate) fn header(&self) -> String {
+        format!("{SCHEME}{}", self.0)
+    }
+
+    /// Whether a header shows it. Takes as long for a near miss as for any other.
+    pub(crate) fn is_shown_in(&self, header: &[u8]) -> bool {
+        blake3::hash(header) == blake3::hash(self.header().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_shown_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        let token = AdminToken::read_or_create(&file).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let again = AdminToken::read_or_create(&file).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let header = token.header();
+        assert!(again.is_shown_in(header.as_bytes()));
+        for wrong in ["", "Bearer ", &header[..header.len() - 1], &header.replace("Bearer", "Basic")] {
+            assert!(!token.is_shown_in(wrong.as_bytes()), "{wrong}");
+        }
+        std::fs::write(&file, "short").unwrap();
+        assert!(AdminToken::read_or_create(&file).unwrap_err().to_string().contains("32 to 1024"));
+        assert_eq!(format!("{token:?}"), "AdminToken(…)");
+    }
+}

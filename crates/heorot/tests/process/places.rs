@@ -1,0 +1,53 @@
+//! Where the servers of this test program have their admin sockets: noted when they are started, by their address.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+static DIRS: Mutex<BTreeMap<Ipv4Addr, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// Notes what `heorot ARGS` starts: `up`, `run` or `mds`.
+pub fn note(args: &[&str]) {
+    let after =
+        |word: &str| args.iter().position(|arg| *arg == word).and_then(|at| args.get(at + 1)).copied();
+    let noted = match args.first() {
+        Some(&"up") => {
+            after("--listen").zip(after("--data")).and_then(|(ip, dir)| Some((ip_of(ip)?, dir.into())))
+        }
+        Some(&"run") => args.get(1).and_then(|dir| {
+            let files = ["mds.toml", "ds.toml"].map(|name| Path::new(dir).join(name));
+            let (ip, _) = files.iter().find_map(|file| configured(file))?;
+            Some((ip, PathBuf::from(dir)))
+        }),
+        Some(&"mds") => after("--config").and_then(|file| configured(Path::new(file))),
+        _ => None,
+    };
+    if let Some((ip, dir)) = noted {
+        DIRS.lock().unwrap_or_else(PoisonError::into_inner).insert(ip, dir);
+    }
+}
+
+/// What `--admin` is told of the server at `ip`; a directory that is not there, if none was started.
+pub fn of(ip: Ipv4Addr) -> String {
+    let dirs = DIRS.lock().unwrap_or_else(PoisonError::into_inner);
+    dirs.get(&ip).map_or_else(|| format!("/no-server-at/{ip}"), |dir| dir.display().to_string())
+}
+
+/// The address and the directory that a configuration file names.
+fn configured(file: &Path) -> Option<(Ipv4Addr, PathBuf)> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "))?;
+        Some(line.trim_matches('"').to_owned())
+    };
+    let ip = value("admin").and_then(|admin| ip_of(&admin)).or_else(|| ip_of(&value("listen")?))?;
+    Some((ip, value("data_dir")?.into()))
+}
+
+fn ip_of(address: &str) -> Option<Ipv4Addr> {
+    match address.parse().ok()? {
+        SocketAddr::V4(address) => Some(*address.ip()),
+        SocketAddr::V6(_) => None,
+    }
+}
