@@ -1,5 +1,9 @@
 //! The binary as a process: what starts, what is refused and with which line, and how it ends.
 
+#[path = "startup/admin_port.rs"]
+mod admin_port;
+#[path = "startup/private.rs"]
+mod private;
 mod process;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

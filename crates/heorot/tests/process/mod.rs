@@ -92,7 +92,7 @@ pub fn ask(ip: Ipv4Addr, args: &[&str]) -> Result<String, String> {
 }
 
 /// The whole answer to a request of HTTP, over TCP.
-#[allow(dead_code, reason = "not every test program asks")]
+#[allow(dead_code, reason = "nodes.rs asks none")]
 pub fn http(to: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(START_TIME_MAX)).unwrap();

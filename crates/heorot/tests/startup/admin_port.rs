@@ -1,14 +1,12 @@
 //! The admin port under those who wish it ill: half requests, endless ones, pages in browsers, wrong tokens.
 
-mod process;
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use process::{ADMIN_PORT, PORT, Server, heorot, http, own_ip};
+use super::process::{ADMIN_PORT, PORT, Server, heorot, http, own_ip};
 use rustix::process::Signal;
 
 /// More than a process of 1,024 open files could bear.

@@ -1,13 +1,11 @@
 //! What another user of a server's machine can read and command: nothing.
 
-mod process;
-
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use super::process::{ADMIN_PORT, PORT, Server, http, own_ip};
 use bytes::Bytes;
-use process::{ADMIN_PORT, PORT, Server, http, own_ip};
 use rustix::process::Signal;
 
 /// Of somebody who may log in.
