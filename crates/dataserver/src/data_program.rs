@@ -10,8 +10,8 @@ use nfs::{Answer, Connection, Gatekeeper, Metrics, OperationLabels, Program};
 use wire::data::{self, Call, Procedure, Reply, Run, Status};
 use wire::data::{allocate, commit, copy, list, null, punch, read, read_plus, remove, seek, status};
 use wire::data::{truncate, write};
-use wire::rpc::Rejection;
-use wire::xdr::{Encode, Encoder};
+use wire::rpc::{CallHeader, Rejection};
+use wire::xdr::{Decoder, Encode, Encoder};
 
 use crate::disk::Place;
 use crate::objects::ObjectError;
@@ -37,6 +37,10 @@ impl Program for DataProgram {
 
     fn versions(&self) -> RangeInclusive<u32> {
         data::VERSION..=data::VERSION
+    }
+
+    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
+        connection.is_member()
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {

@@ -6,6 +6,7 @@ mod clock;
 mod entropy;
 mod files;
 pub mod interface;
+mod locked;
 pub mod private;
 pub mod size;
 
@@ -13,3 +14,4 @@ pub use buffer::{Buffer, BufferPool};
 pub use clock::{Clock, ManualClock, SystemClock, WallTime};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use files::{File, Files, Opened, SystemFiles};
+pub use locked::{Locked, RwLocked};

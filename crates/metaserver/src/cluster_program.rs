@@ -10,8 +10,8 @@ use nfs::{Answer, Connection, OperationLabels, Program};
 use wire::cluster::{self, Call, Procedure, Reply, Status, null, register, size};
 use wire::handle::ObjectHandle;
 use wire::nfs4;
-use wire::rpc::Rejection;
-use wire::xdr::{Encode, Encoder};
+use wire::rpc::{CallHeader, Rejection};
+use wire::xdr::{Decoder, Encode, Encoder};
 
 use crate::Metaserver;
 use crate::data_servers::HEARTBEAT;
@@ -33,6 +33,10 @@ impl Program for ClusterProgram {
 
     fn versions(&self) -> RangeInclusive<u32> {
         cluster::VERSION..=cluster::VERSION
+    }
+
+    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
+        connection.is_member()
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {

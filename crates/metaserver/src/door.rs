@@ -16,8 +16,8 @@ use wire::join::{
     self, Call, Nonce, PROTOCOL, Procedure, Refusal, Reply, Token, Word, client_proof, enter, hello, null,
     proof_matches, seal, server_proof,
 };
-use wire::rpc::Rejection;
-use wire::xdr::{Encode, Encoder};
+use wire::rpc::{CallHeader, Rejection};
+use wire::xdr::{Decoder, Encode, Encoder};
 
 /// Clocks that are kept by NTP differ by milliseconds. Nothing that is promised hangs on them (leases run by each
 /// machine's own monotonic clock), but a change has its time from the metaserver that was asked for it, and make(1) must
@@ -84,6 +84,11 @@ impl Program for DoorProgram {
 
     fn versions(&self) -> RangeInclusive<u32> {
         join::VERSION..=join::VERSION
+    }
+
+    /// What it is asked is short.
+    fn trusts(&self, _: &CallHeader, _: Decoder, _: &Connection) -> bool {
+        false
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {

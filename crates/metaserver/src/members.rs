@@ -17,8 +17,8 @@ use nfs::{
 use replica::{Asked, Carried, Channel, Member, Replica, Transport, Unreachable};
 use tokio::net::TcpStream;
 use wire::consensus::{self, Call, Procedure, Reply, Status, call, null};
-use wire::rpc::Rejection;
-use wire::xdr::{Encode, Encoder};
+use wire::rpc::{CallHeader, Rejection};
+use wire::xdr::{Decoder, Encode, Encoder};
 
 use crate::door::{Door, DoorProgram};
 
@@ -96,6 +96,10 @@ impl Program for ConsensusProgram {
 
     fn versions(&self) -> RangeInclusive<u32> {
         consensus::VERSION..=consensus::VERSION
+    }
+
+    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
+        connection.is_member()
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {

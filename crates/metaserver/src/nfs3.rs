@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{Command, Origin, Reply, read};
-use nfs::{Answer, CallId, Keep, OperationLabels, Program};
+use nfs::{Answer, CallId, Connection, Keep, OperationLabels, Program};
 use wire::nfs3::{Call, Failure, PROGRAM, Procedure, Status, VERSION};
 use wire::nfs4::Status as WireStatus;
-use wire::rpc::{AuthStat, Rejection};
-use wire::xdr::{Encode, Encoder, Message};
+use wire::rpc::{AuthStat, CallHeader, Rejection};
+use wire::xdr::{Decoder, Encode, Encoder, Message};
 
 use crate::errors::{refused, store_failed};
 use crate::user::User;
@@ -30,6 +30,10 @@ impl Program for Nfs3Program {
 
     fn versions(&self) -> RangeInclusive<u32> {
         VERSION..=VERSION
+    }
+
+    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
+        self.0.rules(connection).is_ok()
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {

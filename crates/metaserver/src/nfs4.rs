@@ -254,6 +254,10 @@ impl Nfs4 for Metaserver {
         self.find_session(id)
     }
 
+    fn knows(&self, id: SessionId) -> bool {
+        self.find_session(namespace::SessionId(id.0)).is_some()
+    }
+
     fn serves_alone(&self) -> bool {
         self.replica.is_alone()
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use wire::nfs4::compound::{self, CompoundHeader};
 use wire::nfs4::{self, ArgOp, OpNum, OwnerName, ResOp, SessionId, Stateid, Status, sequence};
-use wire::rpc::{Credential, Rejection};
+use wire::rpc::{CallHeader, Credential, Rejection};
 use wire::xdr::{Decode, Decoder, Message};
 
 use crate::session::{Likeness, Session, SlotAnswer};
@@ -71,6 +71,9 @@ pub trait Nfs4: Send + Sync + 'static {
     /// The session with this id, adopted if need be. None: there is no such session.
     fn session(&self, id: SessionId) -> impl Future<Output = Option<Arc<Session>>> + Send;
 
+    /// Whether this server knows of the session without asking anybody.
+    fn knows(&self, id: SessionId) -> bool;
+
     /// Whether no other server serves these sessions, too.
     fn serves_alone(&self) -> bool {
         true
@@ -105,6 +108,20 @@ impl<N: Nfs4> Program for Nfs4Program<N> {
 
     fn versions(&self) -> RangeInclusive<u32> {
         nfs4::VERSION..=nfs4::VERSION
+    }
+
+    /// Who has a session: its id is known to its client alone.
+    fn trusts(&self, header: &CallHeader, mut arguments: Decoder, _: &Connection) -> bool {
+        if header.procedure != nfs4::PROC_COMPOUND {
+            return false;
+        }
+        let Ok(CompoundHeader { minor_version, .. }) = CompoundHeader::decode(&mut arguments) else {
+            return false;
+        };
+        match ArgOp::decode(&mut arguments, minor_version) {
+            Ok(ArgOp::Sequence(args)) => self.0.knows(args.sessionid),
+            _ => false,
+        }
     }
 
     fn call(self: Arc<Self>, call: Call) -> Answer {
@@ -152,7 +169,8 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
     let first = ArgOp::decode(&mut ops, header.minor_version);
     match first {
         Ok(ArgOp::Sequence(args)) => {
-            let request = Request { sequence: args, header: &header, ops, bytes: request_bytes };
+            let request =
+                Request { sequence: args, header: &header, ops, bytes: request_bytes, cut: call.cut };
             in_session(server, context, request, results).await
         }
         Ok(op) if stands_alone(&op) => {
@@ -199,6 +217,8 @@ struct Request<'a> {
     ops: Decoder,
     /// At least so many the whole request has.
     bytes: usize,
+    /// Not all operations are there.
+    cut: bool,
 }
 
 async fn in_session<N: Nfs4>(
@@ -207,7 +227,7 @@ async fn in_session<N: Nfs4>(
     request: Request<'_>,
     mut results: Results,
 ) -> Result<Message, Rejection> {
-    let Request { sequence: args, header, mut ops, bytes } = request;
+    let Request { sequence: args, header, mut ops, bytes, cut } = request;
     let refuse = |mut results: Results, status| {
         results.push(&ResOp::Sequence(Err(status)));
         Ok(results.finish())
@@ -215,6 +235,10 @@ async fn in_session<N: Nfs4>(
     let Some(session) = server.session(args.sessionid).await else {
         return refuse(results, Status::BadSession);
     };
+    if cut {
+        // Another metaserver made the session a moment ago: next time it is known here.
+        return refuse(results, Status::Delay);
+    }
     let limits = *session.limits();
     if header.op_count > limits.operations_max {
         return refuse(results, Status::TooManyOps);

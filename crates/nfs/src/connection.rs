@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use host::BufferPool;
+use host::{BufferPool, Locked};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -20,8 +20,8 @@ use wire::nfs4::SessionId;
 use wire::rpc::{CallError, CallHeader, Credential, MESSAGE_CALL, Rejection, ReplyHeader, frame, reply};
 use wire::xdr::{Decoder, Encode, Encoder, Message};
 
-use crate::limits::{Admission, Budgets, Gate, ReplyGate, is_too_late, tick};
-use crate::record::RecordReader;
+use crate::limits::{Budgets, Gate, ReplyGate, Standing, is_too_late, tick};
+use crate::record::{Record, RecordReader};
 use crate::{Call, Limits, Metrics, Programs, ReplyRoom};
 
 /// Tells connections of one process apart; never reused.
@@ -61,6 +61,7 @@ pub struct Connection {
     local: SocketAddr,
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
     limits: Limits,
+    standing: Standing,
     replies: Arc<ReplyGate>,
     /// Calls being worked on, and when the last began: an idle connection may have to make place for another.
     activity: Mutex<Activity>,
@@ -112,12 +113,21 @@ impl Connection {
         let (peer, local) = (plain(stream.peer_addr()?), plain(stream.local_addr()?));
         let (read, write) = stream.into_split();
         let id = ConnectionId(NEXT_ID.fetch_add(1, Ordering::Relaxed));
+        let standing = Standing::default();
+        let replies = ReplyGate::new(
+            &around.limits,
+            &around.budgets,
+            peer.ip(),
+            standing.clone(),
+            Arc::clone(&around.metrics),
+        );
         let connection = Arc::new(Self {
             id,
             peer,
             local,
             writer: tokio::sync::Mutex::new(write),
-            replies: ReplyGate::new(&around.limits, &around.budgets, Arc::clone(&around.metrics)),
+            replies,
+            standing,
             limits: around.limits.clone(),
             activity: Mutex::new(Activity { calls: 0, last: Instant::now() }),
             pending: Mutex::new(Pending { calls: Some(HashMap::new()) }),
@@ -152,7 +162,7 @@ impl Connection {
     /// The connection is associated with a session's fore channel: by BIND_CONN_TO_SESSION, by CREATE_SESSION, or by a
     /// request of the session, for want of state protection (RFC 8881, section 2.10.3.1).
     pub fn associate(&self, session: SessionId) {
-        let Ok(mut sessions) = self.sessions.lock() else { return };
+        let mut sessions = self.sessions.locked();
         if sessions.last() == Some(&session) {
             return; // nearly always
         }
@@ -166,20 +176,44 @@ impl Connection {
     /// Whether the connection is associated with this session.
     #[must_use]
     pub fn is_associated(&self, session: SessionId) -> bool {
-        self.sessions.lock().is_ok_and(|sessions| sessions.contains(&session))
+        self.sessions.locked().contains(&session)
+    }
+
+    /// The other side is a server of our own cluster: it has proved that, or we connected to it.
+    pub(crate) fn set_member(&self) {
+        self.standing.set_member();
+    }
+
+    /// Whether the other side has proved to be a server of our own cluster.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.standing.is_member()
+    }
+
+    /// Whether a call was carried out for the other side that not everybody is served.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_member() || !self.sessions.locked().is_empty()
+    }
+
+    /// Whether the program that a record calls trusts the caller with a long one. `beginning`: of the record.
+    fn trusts(&self, beginning: &Bytes, programs: &Programs) -> bool {
+        let mut arguments = Decoder::new(beginning.clone());
+        self.is_member()
+            || CallHeader::decode(&mut arguments).is_ok_and(|header| {
+                let program = programs.find(&header);
+                program.is_ok_and(|program| program.trusts(&header, arguments, self))
+            })
     }
 
     /// Whether calls can still go out.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.pending.lock().is_ok_and(|p| p.calls.is_some())
+        self.pending.locked().calls.is_some()
     }
 
     /// Ends the connection; calls that wait for replies fail.
     pub fn close(&self) {
-        if let Ok(mut pending) = self.pending.lock() {
-            pending.calls = None;
-        }
+        self.pending.locked().calls = None;
         self.replies.closing.close();
         self.closed.notify_one();
     }
@@ -193,27 +227,27 @@ impl Connection {
 
     /// Since when nothing has been asked over this connection; none while a call is worked on.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
-        let activity = *self.activity.lock().ok()?;
+        let activity = *self.activity.locked();
         (activity.calls == 0).then_some(activity.last)
     }
 
     fn works(&self, change: isize) {
-        if let Ok(mut activity) = self.activity.lock() {
-            activity.calls = activity.calls.saturating_add_signed(change);
-            activity.last = Instant::now();
-        }
+        let mut activity = self.activity.locked();
+        activity.calls = activity.calls.saturating_add_signed(change);
+        activity.last = Instant::now();
     }
 
     async fn read(self: Arc<Self>, stream: OwnedReadHalf, around: Surroundings) {
-        let gate = Gate::new(&around.limits, &around.budgets);
+        let standing = self.standing.clone();
+        let gate = Gate::new(&around.limits, &around.budgets, self.peer.ip(), standing);
         let mut reader = RecordReader::new(stream, around.pool.clone(), around.limits.clone());
         loop {
             let record = tokio::select! {
-                record = reader.next(&gate) => record,
+                record = reader.next(&gate, |beginning| self.trusts(beginning, &around.programs)) => record,
                 () = self.closed.notified() => break,
             };
             match record {
-                Ok(Some((record, admission))) => self.take(record, admission, &around).await,
+                Ok(Some(record)) => self.take(record, &around).await,
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(peer = %self.peer, %error, "connection ended");
@@ -240,7 +274,8 @@ impl Connection {
     }
 
     /// One record: a reply to us, or a call; one that has to wait gets a task of its own.
-    async fn take(self: &Arc<Self>, record: Bytes, admission: Admission, around: &Surroundings) {
+    async fn take(self: &Arc<Self>, record: Record, around: &Surroundings) {
+        let Record { bytes: record, cut, admission } = record;
         if record.len() >= 8 && record[4..8] != MESSAGE_CALL.to_be_bytes() {
             return self.take_reply(record);
         }
@@ -263,7 +298,7 @@ impl Connection {
                 let connection = Arc::clone(self);
                 let metrics = Arc::clone(&around.metrics);
                 let room = ReplyRoom::new(&self.replies);
-                let call = Call { header, arguments, connection: Arc::clone(self), room: room.clone() };
+                let call = Call { header, arguments, connection: Arc::clone(self), room: room.clone(), cut };
                 self.works(1);
                 let mut work = Box::pin(async move {
                     let in_flight = metrics.call_begins();
@@ -287,9 +322,10 @@ impl Connection {
     fn take_reply(&self, record: Bytes) {
         let mut d = Decoder::new(record);
         let Ok(header) = ReplyHeader::decode(&mut d) else { return self.close() };
-        let Ok(mut pending) = self.pending.lock() else { return };
         // A reply that nobody waits for came after its time-out.
-        if let Some(waiting) = pending.calls.as_mut().and_then(|calls| calls.remove(&header.xid)) {
+        if let Some(waiting) =
+            self.pending.locked().calls.as_mut().and_then(|calls| calls.remove(&header.xid))
+        {
             let _ = waiting.send((header, d));
         }
     }
@@ -324,8 +360,8 @@ impl Connection {
             }
             // The long limit is for each piece: a slow client is not a stuck one, unless it holds up others.
             let pressed = limits.pressed_time_max;
-            if is_too_late(moved, limits.reply_time_max, limits.reply_time_max, &self.replies.server)
-                || is_too_late(began, Duration::MAX, pressed, &self.replies.server)
+            if is_too_late(moved, limits.reply_time_max, limits.reply_time_max, || false)
+                || is_too_late(began, Duration::MAX, pressed, || self.replies.is_pressed())
             {
                 // What the kernel still has for a client that reads nothing goes too, not in a quarter of an hour.
                 let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), Some(Duration::ZERO));
@@ -366,8 +402,7 @@ impl Connection {
 
     fn expect(&self, xid: u32) -> Result<oneshot::Receiver<(ReplyHeader, Decoder)>, CallFailure> {
         let (tx, rx) = oneshot::channel();
-        let mut pending = self.pending.lock().map_err(|_| CallFailure::Closed)?;
-        pending.calls.as_mut().ok_or(CallFailure::Closed)?.insert(xid, tx);
+        self.pending.locked().calls.as_mut().ok_or(CallFailure::Closed)?.insert(xid, tx);
         Ok(rx)
     }
 }
@@ -397,9 +432,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Ok(mut pending) = self.connection.pending.lock()
-            && let Some(calls) = pending.calls.as_mut()
-        {
+        if let Some(calls) = self.connection.pending.locked().calls.as_mut() {
             calls.remove(&self.xid);
         }
     }

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use host::Entropy;
+use host::{Entropy, Locked};
 use wire::cluster::{Nonce, Status, client_proof, hello, proof_matches, prove, server_proof};
 
 use crate::{Connection, ConnectionId, PeerKey};
@@ -57,7 +57,7 @@ impl Gatekeeper {
     /// # Errors
     /// [`Status::NotProven`] without a HELLO before, or when the proof is wrong. There is one try for each HELLO.
     pub fn prove(&self, connection: &Arc<Connection>, args: &prove::Args) -> prove::Res {
-        let mut stages = self.stages.lock().map_err(|_| Status::Delay)?;
+        let mut stages = self.stages.locked();
         let stage = stages.get_mut(&connection.id()).ok_or(Status::NotProven)?;
         let Stage::Greeted { client, server } = std::mem::replace(stage, Stage::Stranger) else {
             return Err(Status::NotProven);
@@ -67,26 +67,25 @@ impl Gatekeeper {
             return Err(Status::NotProven);
         }
         *stage = Stage::Proven;
+        connection.set_member();
         Ok(())
     }
 
     /// Whether the caller has shown that it is one of ours.
     #[must_use]
     pub fn is_proven(&self, connection: ConnectionId) -> bool {
-        self.stages.lock().is_ok_and(|s| matches!(s.get(&connection), Some(Stage::Proven)))
+        matches!(self.stages.locked().get(&connection), Some(Stage::Proven))
     }
 
     /// Notes the stage, and sees to it that it is forgotten with the connection.
     fn greet(&self, connection: &Arc<Connection>, stage: Stage) -> Result<(), Status> {
         let id = connection.id();
-        let known = self.stages.lock().map_err(|_| Status::Delay)?.insert(id, stage).is_some();
+        let known = self.stages.locked().insert(id, stage).is_some();
         if !known {
             let (connection, stages) = (Arc::clone(connection), Arc::clone(&self.stages));
             tokio::spawn(async move {
                 connection.ended().await;
-                if let Ok(mut stages) = stages.lock() {
-                    stages.remove(&id);
-                }
+                stages.locked().remove(&id);
             });
         }
         Ok(())

@@ -2,29 +2,48 @@
 //! not read, or the data are not read from disk, until something is answered.
 //!
 //! ```text
-//! record ──▶ request budget ──▶ call ──▶ reply budget ──▶ READ, READDIR, … ──▶ reply written ──▶ both given back
-//!            before its body is read     before data are read
+//! record of up to 16 KiB ──▶ read ──▶ room for small calls ─────────────────▶ call ──▶ room for its reply ──▶ READ, …
+//! longer: its beginning  ──▶ its program trusts the caller?
+//!                               yes ──▶ room for the rest ──▶ read whole ──▶ call
+//!                               no  ──▶ the rest is read and dropped ──────▶ call, cut: it can only be refused
 //! ```
 //!
-//! **No deadlock.** Each budget is taken in this order, and of each the connection's share before the server's. Whoever
-//! holds some of the reply budget waits for nothing but its client; a compound that holds some and wants more gets it at
-//! once or not at all. One that is larger than the whole budget takes the whole.
+//! **Half records hold nothing that others wait for.** A record takes room only when its first [`SMALL_BYTES`] are there:
+//! until then it is in the connection's own read-ahead. A longer record takes room only when the program that it calls
+//! trusts its caller ([`crate::Program::trusts`]): a session that exists, an address with an export, a proof. So a stranger
+//! has no more than its connections' read-ahead.
+//!
+//! **Shares.** Of each budget one address has a quarter at most (one network of 64 bits in IPv6), so that a client that
+//! sends beginnings, or that does not read, holds up itself. Servers of our own cluster, which have proved it, have budgets
+//! of their own: consensus and data go on whatever clients do.
+//!
+//! **No deadlock.** Each budget is taken in this order, and of each the connection's share, then the address's, then the
+//! server's. Whoever holds some of the reply budget waits for nothing but its client; a compound that holds some and wants
+//! more gets it at once or not at all. One that is larger than the whole budget takes the whole.
 //!
 //! **No starvation.** While somebody waits for a budget, records must come and replies must be taken within
 //! [`Limits::pressed_time_max`], or their connection ends. So what clients hold that do not read, or that send half a
 //! record, comes back soon, whatever their number.
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use host::BufferPool;
+use host::{BufferPool, Locked};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::Metrics;
 
+/// A record of this length is taken from any caller: every call but a large WRITE is shorter. It is in the connection's
+/// read-ahead, of which each connection has one.
+pub(crate) const SMALL_BYTES: usize = 16 * 1024;
+/// Of each budget an address has at most one part in so many: four addresses that hold all they can are a cluster's worth of
+/// hostile clients, and a quarter is enough for many clients behind one address.
+const ADDRESS_PARTS: usize = 4;
 /// Semaphores count in these, for they count in 32 bits.
 const PERMIT_BYTES: usize = 1024;
 /// How often somebody who is waited for looks whether he is pressed.
@@ -40,11 +59,16 @@ pub struct Limits {
     pub connection_calls_max: usize,
     /// Bytes of the calls of one connection being worked on.
     pub connection_bytes_max: usize,
-    /// Bytes of the calls of all connections being worked on.
+    /// Bytes of the calls of more than 16 KiB of all clients' connections being worked on.
     pub server_bytes_max: usize,
+    /// The same of shorter calls: 65,536 of up to 1 KiB.
+    pub small_bytes_max: usize,
+    /// Bytes of the calls of servers of our own cluster, of any length; the same for the payload of replies to them. They
+    /// have few connections, on which the other side bounds what is under way.
+    pub members_bytes_max: usize,
     /// Payload bytes of the replies to one connection: enough to keep its socket full while more are read.
     pub connection_reply_bytes_max: usize,
-    /// Payload bytes of the replies to all connections.
+    /// Payload bytes of the replies to all clients' connections.
     pub server_reply_bytes_max: usize,
     /// Connections at one time; a further one takes the place of one that is idle, or waits in the kernel's queue.
     pub connections_max: usize,
@@ -62,9 +86,11 @@ impl Default for Limits {
             record_bytes_max: (1 << 20) + (64 << 10),
             connection_calls_max: 128,
             connection_bytes_max: 64 << 20,
-            server_bytes_max: 512 << 20,
+            server_bytes_max: 384 << 20,
+            small_bytes_max: 64 << 20,
+            members_bytes_max: 128 << 20,
             connection_reply_bytes_max: 32 << 20,
-            server_reply_bytes_max: 512 << 20,
+            server_reply_bytes_max: 384 << 20,
             connections_max: 16_384,
             record_time_max: Duration::from_secs(60),
             reply_time_max: Duration::from_secs(60),
@@ -126,16 +152,77 @@ impl Drop for CountedIn<'_> {
 /// The budgets of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Budgets {
-    pub requests: Arc<Budget>,
-    pub replies: Arc<Budget>,
+    clients: Kinds,
+    members: Kinds,
+    addresses: Arc<Mutex<Addresses>>,
+}
+
+/// A budget for each kind of use.
+#[derive(Debug, Clone)]
+struct Kinds {
+    small: Arc<Budget>,
+    large: Arc<Budget>,
+    replies: Arc<Budget>,
+}
+
+/// The shares of addresses that have a connection.
+#[derive(Debug)]
+struct Addresses {
+    limits: Limits,
+    shares: HashMap<IpAddr, Weak<Kinds>>,
+    /// Those that are gone are taken out when there are so many.
+    sweep_at: usize,
 }
 
 impl Budgets {
     pub(crate) fn new(limits: &Limits) -> Self {
+        let members = Budget::new(limits.members_bytes_max);
         Self {
-            requests: Budget::new(limits.server_bytes_max),
-            replies: Budget::new(limits.server_reply_bytes_max),
+            clients: Kinds {
+                small: Budget::new(limits.small_bytes_max),
+                large: Budget::new(limits.server_bytes_max),
+                replies: Budget::new(limits.server_reply_bytes_max),
+            },
+            members: Kinds {
+                small: Arc::clone(&members),
+                large: members,
+                replies: Budget::new(limits.members_bytes_max),
+            },
+            addresses: Arc::new(Mutex::new(Addresses {
+                limits: limits.clone(),
+                shares: HashMap::new(),
+                sweep_at: 64,
+            })),
         }
+    }
+
+    /// The share that all connections from an address have together.
+    fn share(&self, address: IpAddr) -> Arc<Kinds> {
+        let mut addresses = self.addresses.locked();
+        let network = network_of(address);
+        if let Some(share) = addresses.shares.get(&network).and_then(Weak::upgrade) {
+            return share;
+        }
+        if addresses.shares.len() >= addresses.sweep_at {
+            addresses.shares.retain(|_, share| share.strong_count() > 0);
+            addresses.sweep_at = 2 * addresses.shares.len().max(64);
+        }
+        let limits = &addresses.limits;
+        let share = Arc::new(Kinds {
+            small: Budget::new(limits.small_bytes_max / ADDRESS_PARTS),
+            large: Budget::new(limits.server_bytes_max / ADDRESS_PARTS),
+            replies: Budget::new(limits.server_reply_bytes_max / ADDRESS_PARTS),
+        });
+        addresses.shares.insert(network, Arc::downgrade(&share));
+        share
+    }
+}
+
+/// What counts as one address: of IPv6 a network of 64 bits, any address of which one machine can have.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
     }
 }
 
@@ -148,39 +235,79 @@ fn permits_of_buffer(len: usize) -> u32 {
     permits(BufferPool::bytes_taken(len)).max(1)
 }
 
+/// Whether the other side of a connection has shown that it is a server of our own cluster.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing(Arc<AtomicBool>);
+
+impl Standing {
+    pub(crate) fn set_member(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_member(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How long a record is, as far as room goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// At most [`SMALL_BYTES`], all of which are there.
+    Small(usize),
+    /// More, which are still to come.
+    Large(usize),
+}
+
 /// The counters behind [`Limits`] of the requests of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     calls: Arc<Semaphore>,
     bytes: Arc<Budget>,
-    pub server: Arc<Budget>,
+    address: Arc<Kinds>,
+    budgets: Budgets,
+    standing: Standing,
 }
 
 /// Held while a call is worked on, from before its body is read until its reply is written.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    _permits: [OwnedSemaphorePermit; 3],
+    _permits: [Option<OwnedSemaphorePermit>; 4],
 }
 
 impl Gate {
-    pub(crate) fn new(limits: &Limits, budgets: &Budgets) -> Self {
+    pub(crate) fn new(limits: &Limits, budgets: &Budgets, address: IpAddr, standing: Standing) -> Self {
         Self {
             calls: Arc::new(Semaphore::new(limits.connection_calls_max)),
             bytes: Budget::new(limits.connection_bytes_max),
-            server: Arc::clone(&budgets.requests),
+            address: budgets.share(address),
+            budgets: budgets.clone(),
+            standing,
         }
     }
 
-    /// Waits until a record of `len` bytes may be taken in. None: the server is stopping.
-    pub(crate) async fn admit(&self, len: usize) -> Option<Admission> {
+    /// Waits until a record may be taken in. None: the server is stopping.
+    pub(crate) async fn admit(&self, length: Length) -> Option<Admission> {
+        let (len, of): (usize, fn(&Kinds) -> &Arc<Budget>) = match length {
+            Length::Small(len) => (len, |kinds| &kinds.small),
+            Length::Large(len) => (len, |kinds| &kinds.large),
+        };
         let n = permits_of_buffer(len);
-        Some(Admission {
-            _permits: [
-                Arc::clone(&self.calls).acquire_owned().await.ok()?,
-                self.bytes.take(n).await?,
-                self.server.take(n).await?,
-            ],
-        })
+        let call = Arc::clone(&self.calls).acquire_owned().await.ok()?;
+        let connection = self.bytes.take(n).await?;
+        let (address, server) = if self.standing.is_member() {
+            (None, of(&self.budgets.members).take(n).await?)
+        } else {
+            (Some(of(&self.address).take(n).await?), of(&self.budgets.clients).take(n).await?)
+        };
+        Some(Admission { _permits: [Some(call), Some(connection), address, Some(server)] })
+    }
+
+    /// Whether somebody waits for what a record of this connection holds.
+    pub(crate) fn is_pressed(&self) -> bool {
+        if self.standing.is_member() {
+            return self.budgets.members.large.is_pressed();
+        }
+        self.address.large.is_pressed() || self.budgets.clients.large.is_pressed()
     }
 }
 
@@ -188,17 +315,43 @@ impl Gate {
 #[derive(Debug)]
 pub(crate) struct ReplyGate {
     bytes: Arc<Budget>,
-    pub server: Arc<Budget>,
+    address: Arc<Kinds>,
+    budgets: Budgets,
+    standing: Standing,
     /// Closed with the connection.
     pub closing: Semaphore,
     metrics: Arc<Metrics>,
 }
 
 impl ReplyGate {
-    pub(crate) fn new(limits: &Limits, budgets: &Budgets, metrics: Arc<Metrics>) -> Arc<Self> {
-        let bytes = Budget::new(limits.connection_reply_bytes_max);
-        let (server, closing) = (Arc::clone(&budgets.replies), Semaphore::new(0));
-        Arc::new(Self { bytes, server, closing, metrics })
+    pub(crate) fn new(
+        limits: &Limits,
+        budgets: &Budgets,
+        address: IpAddr,
+        standing: Standing,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            bytes: Budget::new(limits.connection_reply_bytes_max),
+            address: budgets.share(address),
+            budgets: budgets.clone(),
+            standing,
+            closing: Semaphore::new(0),
+            metrics,
+        })
+    }
+
+    /// The budgets that a payload takes room of, in the order in which they are taken.
+    fn budgets(&self) -> Vec<&Arc<Budget>> {
+        match self.standing.is_member() {
+            true => vec![&self.bytes, &self.budgets.members.replies],
+            false => vec![&self.bytes, &self.address.replies, &self.budgets.clients.replies],
+        }
+    }
+
+    /// Whether somebody waits for what a reply to this connection holds.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.budgets().iter().skip(1).any(|budget| budget.is_pressed())
     }
 }
 
@@ -215,11 +368,14 @@ pub struct ReplyRoom(Arc<Room>);
 struct Room {
     gate: Arc<ReplyGate>,
     held: Mutex<Vec<OwnedSemaphorePermit>>,
+    /// What the metrics say of it.
+    bytes: AtomicUsize,
 }
 
 impl ReplyRoom {
     pub(crate) fn new(gate: &Arc<ReplyGate>) -> Self {
-        Self(Arc::new(Room { gate: Arc::clone(gate), held: Mutex::default() }))
+        let (gate, held) = (Arc::clone(gate), Mutex::default());
+        Self(Arc::new(Room { gate, held, bytes: AtomicUsize::new(0) }))
     }
 
     /// Waits until there is room for `bytes` of payload. The second time in one call it does not wait: two calls that
@@ -232,41 +388,39 @@ impl ReplyRoom {
             return Ok(());
         }
         let (gate, n) = (&self.0.gate, permits_of_buffer(bytes));
-        let first = self.0.held.lock().map_err(|_| NoRoom)?.is_empty();
-        let taken = if first {
-            let both = async { Some([gate.bytes.take(n).await?, gate.server.take(n).await?]) };
-            tokio::select! {
-                taken = both => taken,
-                _ = gate.closing.acquire() => None,
+        let first = self.0.held.locked().is_empty();
+        let mut taken = Vec::new();
+        let all = async {
+            for budget in gate.budgets() {
+                taken.push(if first { budget.take(n).await? } else { budget.try_take(n)? });
             }
-        } else {
-            gate.bytes.try_take(n).and_then(|share| Some([share, gate.server.try_take(n)?]))
+            Some(())
         };
-        let taken = taken.ok_or(NoRoom)?;
-        gate.metrics.reply_room.inc_by(held_bytes(&taken[1]));
-        self.0.held.lock().map_err(|_| NoRoom)?.extend(taken);
+        let outcome = tokio::select! {
+            outcome = all => outcome,
+            _ = gate.closing.acquire() => None,
+        };
+        outcome.ok_or(NoRoom)?;
+        let bytes = n as usize * PERMIT_BYTES;
+        gate.metrics.reply_room.inc_by(bytes as i64);
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.0.held.locked().extend(taken);
         Ok(())
     }
 }
 
-fn held_bytes(permit: &OwnedSemaphorePermit) -> i64 {
-    (permit.num_permits() * PERMIT_BYTES) as i64
-}
-
 impl Drop for Room {
     fn drop(&mut self) {
-        let Ok(held) = self.held.get_mut() else { return };
-        // Pairs of the connection's share and the server's.
-        let bytes = held.iter().skip(1).step_by(2).map(held_bytes).sum();
-        self.gate.metrics.reply_room.dec_by(bytes);
+        self.gate.metrics.reply_room.dec_by(*self.bytes.get_mut() as i64);
     }
 }
 
-/// Waits for the other side: for `limit`, and for `pressed` only while somebody else waits for `budget`. None: too long.
+/// Waits for the other side: for `limit`, and for `pressed` only while `is_pressed`: somebody else waits for what is held.
+/// None: too long.
 pub(crate) async fn in_time<T>(
     limit: Duration,
     pressed: Duration,
-    budget: &Budget,
+    is_pressed: impl Fn() -> bool,
     work: impl Future<Output = T>,
 ) -> Option<T> {
     let began = Instant::now();
@@ -275,15 +429,20 @@ pub(crate) async fn in_time<T>(
         if let Ok(done) = tokio::time::timeout(TICK.min(limit).min(pressed), &mut work).await {
             return Some(done);
         }
-        if is_too_late(began, limit, pressed, budget) {
+        if is_too_late(began, limit, pressed, &is_pressed) {
             return None;
         }
     }
 }
 
-pub(crate) fn is_too_late(began: Instant, limit: Duration, pressed: Duration, budget: &Budget) -> bool {
+pub(crate) fn is_too_late(
+    began: Instant,
+    limit: Duration,
+    pressed: Duration,
+    is_pressed: impl Fn() -> bool,
+) -> bool {
     let waited = began.elapsed();
-    waited >= limit || (waited >= pressed && budget.is_pressed())
+    waited >= limit || (waited >= pressed && is_pressed())
 }
 
 /// How often a writer looks up: see [`is_too_late`].
@@ -298,10 +457,15 @@ mod tests {
     fn gate(connection: usize, server: usize) -> Arc<ReplyGate> {
         let limits = Limits {
             connection_reply_bytes_max: connection,
-            server_reply_bytes_max: server,
+            server_reply_bytes_max: server * ADDRESS_PARTS,
             ..Limits::default()
         };
-        ReplyGate::new(&limits, &Budgets::new(&limits), Arc::default())
+        reply_gate(&limits, &Budgets::new(&limits), "10.0.0.1")
+    }
+
+    fn reply_gate(limits: &Limits, budgets: &Budgets, address: &str) -> Arc<ReplyGate> {
+        let address = address.parse().unwrap();
+        ReplyGate::new(limits, budgets, address, Standing::default(), Arc::default())
     }
 
     #[tokio::test]
@@ -329,7 +493,7 @@ mod tests {
         drop(b);
         assert_eq!(a.take(40_000).await, Ok(()));
         drop(a);
-        assert_eq!(gate.server.bytes.available_permits(), 98);
+        assert_eq!(gate.address.replies.bytes.available_permits(), 98);
     }
 
     #[tokio::test]
@@ -341,6 +505,44 @@ mod tests {
         tokio::task::yield_now().await;
         gate.closing.close();
         assert_eq!(waiting.await.unwrap(), Err(NoRoom));
-        assert!(!gate.server.is_pressed());
+        assert!(!gate.is_pressed());
+    }
+
+    /// ```text
+    /// 10.0.0.1 takes all that an address may have   -> and waits for more
+    /// 10.0.0.2, and a server of ours, take some     -> at once
+    /// ```
+    #[tokio::test]
+    async fn one_address_holds_its_share_and_no_other_waits_for_it() {
+        let limits = Limits {
+            connection_bytes_max: 1 << 30,
+            server_bytes_max: 64 << 20,
+            members_bytes_max: 4 << 20,
+            ..Limits::default()
+        };
+        let budgets = Budgets::new(&limits);
+        let gate =
+            |address: &str| Gate::new(&limits, &budgets, address.parse().unwrap(), Standing::default());
+        let bad = gate("10.0.0.1");
+        let mut held = Vec::new();
+        let mut all = async || loop {
+            held.push(bad.admit(Length::Large(1 << 20)).await);
+        };
+        let waits = tokio::time::timeout(Duration::from_millis(1), all()).await;
+        assert!(waits.is_err() && held.len() < 17, "{} megabytes", held.len());
+        gate("10.0.0.1").admit(Length::Small(100)).await.expect("small ones have a budget of their own");
+        gate("10.0.0.2").admit(Length::Large(1 << 20)).await.expect("another address");
+        let member = gate("10.0.0.1");
+        member.standing.set_member();
+        member.admit(Length::Large(1 << 20)).await.expect("a server of ours");
+    }
+
+    #[test]
+    fn addresses_of_one_network_of_ipv6_are_one() {
+        let network = |text: &str| network_of(text.parse().unwrap());
+        assert_eq!(network("fd00::1:2:3:4:5"), network("fd00::1:9:9:9:9"));
+        assert_ne!(network("fd00:0:0:1::5"), network("fd00:0:0:2::5"));
+        assert_eq!(network("::ffff:10.0.0.1"), network("10.0.0.1"));
+        assert_ne!(network("10.0.0.1"), network("10.0.0.2"));
     }
 }

@@ -151,6 +151,7 @@ impl Peer {
             .map_err(|e| refused(&e))?;
         notice_silence(&stream).map_err(|e| refused(&e))?;
         let connection = Connection::start(stream, self.around.clone()).map_err(|e| refused(&e))?;
+        connection.set_member();
         if let Err(failure) = self.prove(&connection).await {
             connection.close();
             return Err(failure);

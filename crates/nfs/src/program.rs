@@ -21,6 +21,8 @@ pub struct Call {
     pub connection: Arc<Connection>,
     /// Room for payloads in the reply: to be taken before they are read.
     pub room: ReplyRoom,
+    /// The arguments are not all there: the caller was not trusted with so long a call ([`Program::trusts`]).
+    pub cut: bool,
 }
 
 /// The results of a call, later.
@@ -32,6 +34,10 @@ pub trait Program: Send + Sync + 'static {
     fn number(&self) -> u32;
     /// The versions it speaks.
     fn versions(&self) -> RangeInclusive<u32>;
+    /// Whether a call of more than 16 KiB is taken in whole: what it takes in memory is for callers that are known, by a
+    /// session, an export or a proof. `arguments` has what came of them so far. Any other call is given to
+    /// [`Program::call`] all the same, cut, so that it is refused as a short one would be.
+    fn trusts(&self, header: &CallHeader, arguments: Decoder, connection: &Connection) -> bool;
     /// Carries out a call of one of these versions.
     fn call(self: Arc<Self>, call: Call) -> Answer;
 }

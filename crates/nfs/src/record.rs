@@ -1,7 +1,8 @@
 //! Records off a stream (RFC 5531, section 11).
 //!
 //! Small records are cut from a read buffer: one system call brings many. A large record is read straight into a
-//! pooled buffer of its own, where its payload stays until the file has it.
+//! pooled buffer of its own, where its payload stays until the file has it; of a caller that is not trusted it is read and
+//! dropped but for its beginning. See `limits`.
 
 use std::future::Future;
 
@@ -11,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::rpc::FragmentHeader;
 
 use crate::Limits;
-use crate::limits::{Admission, Gate, in_time};
+use crate::limits::{Admission, Gate, Length, SMALL_BYTES, in_time};
 
 /// How much is read ahead: small calls share a read, and at most this much of a payload is copied once more.
-const READ_AHEAD_BYTES: usize = 16 * 1024;
+const READ_AHEAD_BYTES: usize = SMALL_BYTES;
 /// Fragments of one record; real clients send one. Bounds the work of a record of empty fragments.
 const FRAGMENTS_MAX: usize = 256;
 
@@ -35,92 +36,175 @@ pub(crate) enum RecordError {
     Io(#[from] std::io::Error),
 }
 
+/// One record.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// The whole of it; if it is `cut`, its first [`SMALL_BYTES`].
+    pub bytes: Bytes,
+    /// Its caller is not trusted with so long a record, and the rest of it was dropped.
+    pub cut: bool,
+    pub admission: Admission,
+}
+
 /// Reads records from one side of a connection.
 pub(crate) struct RecordReader<R> {
     stream: R,
     ahead: BytesMut,
     pool: BufferPool,
     limits: Limits,
+    /// Of the record that is being read.
+    now: Fragments,
+}
+
+/// How far a record was read.
+#[derive(Debug, Default)]
+struct Fragments {
+    /// Bytes of the fragment that are still to be read.
+    left: usize,
+    /// Bytes of the record, as far as was announced.
+    total: usize,
+    /// Fragments.
+    count: usize,
+    /// Whether no further fragment comes.
+    last: bool,
 }
 
 impl<R: AsyncRead + Unpin> RecordReader<R> {
     pub(crate) fn new(stream: R, pool: BufferPool, limits: Limits) -> Self {
-        Self { stream, ahead: BytesMut::new(), pool, limits }
+        Self { stream, ahead: BytesMut::new(), pool, limits, now: Fragments::default() }
     }
 
-    /// The next record, with its admission; none at a clean end.
-    pub(crate) async fn next(&mut self, gate: &Gate) -> Result<Option<(Bytes, Admission)>, RecordError> {
+    /// The next record; none at a clean end. `trusts` is asked of the beginning of a record of more than [`SMALL_BYTES`].
+    pub(crate) async fn next(
+        &mut self,
+        gate: &Gate,
+        trusts: impl Fn(&Bytes) -> bool,
+    ) -> Result<Option<Record>, RecordError> {
         // Waiting for a record to begin may take for ever: an idle client is a good client.
         if self.ahead.is_empty() && self.fill().await? == 0 {
             return Ok(None);
         }
-        self.record(gate).await.map(Some)
+        self.record(gate, trusts).await.map(Some)
     }
 
-    async fn record(&mut self, gate: &Gate) -> Result<(Bytes, Admission), RecordError> {
+    async fn record(&mut self, gate: &Gate, trusts: impl Fn(&Bytes) -> bool) -> Result<Record, RecordError> {
+        self.now = Fragments::default();
         let limits = self.limits.clone();
-        let first = timed(&limits, gate, self.header()).await?;
-        let len = self.checked(0, first)?;
+        let beginning = timed(&limits, gate, self.beginning()).await?;
         // How long the admission takes is our doing, not the client's: it has no limit.
+        let admit = async |length| gate.admit(length).await.ok_or(RecordError::Stopping);
+        if self.is_at_end() {
+            let admission = admit(Length::Small(beginning.len())).await?;
+            return Ok(Record { bytes: beginning, cut: false, admission });
+        }
+        if !trusts(&beginning) {
+            timed(&limits, gate, self.drop_rest()).await?;
+            let admission = admit(Length::Small(beginning.len())).await?;
+            return Ok(Record { bytes: beginning, cut: true, admission });
+        }
         // A record in fragments is admitted as the longest there is, for its length is known only at its end.
-        let admitted = if first.last { len } else { self.limits.record_bytes_max };
-        let admission = gate.admit(admitted).await.ok_or(RecordError::Stopping)?;
-        if first.last {
-            return Ok((timed(&limits, gate, self.body(len)).await?, admission));
+        let is_whole = self.now.last && self.now.count == 1;
+        let len = if is_whole { self.now.total } else { limits.record_bytes_max };
+        let admission = admit(Length::Large(len)).await?;
+        let bytes = match is_whole {
+            true => timed(&limits, gate, self.rest(beginning)).await?,
+            false => timed(&limits, gate, self.joined(beginning)).await?,
+        };
+        Ok(Record { bytes, cut: false, admission })
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.now.left == 0 && self.now.last
+    }
+
+    /// The first bytes of a record: all of it, or [`SMALL_BYTES`].
+    async fn beginning(&mut self) -> Result<Bytes, RecordError> {
+        self.fragment().await?;
+        let len = self.now.left.min(SMALL_BYTES);
+        while self.ahead.len() < len {
+            self.fill_more().await?;
+        }
+        let first = self.ahead.split_to(len).freeze();
+        self.now.left -= len;
+        if self.is_at_end() || len == SMALL_BYTES {
+            return Ok(first); // nearly always
         }
         // Several fragments are joined: no real client sends them, so a copy here costs nobody.
-        let joined = timed(&limits, gate, self.rest_of_record(len)).await?;
-        Ok((joined, admission))
+        let mut joined = BytesMut::from(&first[..]);
+        while joined.len() < SMALL_BYTES
+            && let Some(piece) = self.piece(SMALL_BYTES - joined.len()).await?
+        {
+            joined.extend_from_slice(&piece);
+        }
+        Ok(joined.freeze())
     }
 
-    /// The first fragment's body of `len` bytes, and the fragments after it.
-    async fn rest_of_record(&mut self, len: usize) -> Result<Bytes, RecordError> {
-        let mut joined = BytesMut::from(&self.body(len).await?[..]);
-        for _ in 1..FRAGMENTS_MAX {
-            let fragment = self.header().await?;
-            let len = self.checked(joined.len(), fragment)?;
-            joined.extend_from_slice(&self.body(len).await?);
-            if fragment.last {
-                return Ok(joined.freeze());
-            }
-        }
-        Err(RecordError::TooManyFragments)
-    }
-
-    fn checked(&self, so_far: usize, fragment: FragmentHeader) -> Result<usize, RecordError> {
-        let total = so_far + fragment.len as usize;
-        if total > self.limits.record_bytes_max {
-            return Err(RecordError::TooLong(total));
-        }
-        Ok(fragment.len as usize)
-    }
-
-    async fn header(&mut self) -> Result<FragmentHeader, RecordError> {
-        while self.ahead.len() < 4 {
-            if self.fill().await? == 0 {
-                return Err(RecordError::Torn);
-            }
-        }
-        Ok(FragmentHeader::from_bytes(self.ahead.get_u32().to_be_bytes()))
-    }
-
-    async fn body(&mut self, len: usize) -> Result<Bytes, RecordError> {
-        if len <= READ_AHEAD_BYTES {
-            while self.ahead.len() < len {
-                if self.fill().await? == 0 {
-                    return Err(RecordError::Torn);
-                }
-            }
-            return Ok(self.ahead.split_to(len).freeze());
-        }
-        let mut buffer = self.pool.take(len);
-        let here = self.ahead.len().min(len);
-        buffer[..here].copy_from_slice(&self.ahead.split_to(here));
-        match self.stream.read_exact(&mut buffer[here..]).await {
+    /// The rest of a record of one fragment, behind its beginning.
+    async fn rest(&mut self, beginning: Bytes) -> Result<Bytes, RecordError> {
+        let mut buffer = self.pool.take(beginning.len() + self.now.left);
+        buffer[..beginning.len()].copy_from_slice(&beginning);
+        let here = self.ahead.len().min(self.now.left);
+        let filled = beginning.len() + here;
+        buffer[beginning.len()..filled].copy_from_slice(&self.ahead.split_to(here));
+        drop(beginning);
+        self.now.left = 0;
+        match self.stream.read_exact(&mut buffer[filled..]).await {
             Ok(_) => Ok(buffer.freeze()),
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Err(RecordError::Torn),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// The rest of a record of several fragments, behind its beginning.
+    async fn joined(&mut self, beginning: Bytes) -> Result<Bytes, RecordError> {
+        let mut joined = BytesMut::from(&beginning[..]);
+        while let Some(piece) = self.piece(READ_AHEAD_BYTES).await? {
+            joined.extend_from_slice(&piece);
+        }
+        Ok(joined.freeze())
+    }
+
+    async fn drop_rest(&mut self) -> Result<(), RecordError> {
+        while self.piece(READ_AHEAD_BYTES).await?.is_some() {}
+        Ok(())
+    }
+
+    /// The next bytes of the record, at most so many; none at its end.
+    async fn piece(&mut self, bytes_max: usize) -> Result<Option<Bytes>, RecordError> {
+        while self.now.left == 0 {
+            if self.now.last {
+                return Ok(None);
+            }
+            self.fragment().await?;
+        }
+        if self.ahead.is_empty() {
+            self.fill_more().await?;
+        }
+        let len = self.ahead.len().min(self.now.left).min(bytes_max);
+        self.now.left -= len;
+        Ok(Some(self.ahead.split_to(len).freeze()))
+    }
+
+    /// Begins the next fragment.
+    async fn fragment(&mut self) -> Result<(), RecordError> {
+        if self.now.count == FRAGMENTS_MAX {
+            return Err(RecordError::TooManyFragments);
+        }
+        while self.ahead.len() < 4 {
+            self.fill_more().await?;
+        }
+        let FragmentHeader { last, len } = FragmentHeader::from_bytes(self.ahead.get_u32().to_be_bytes());
+        let total = self.now.total + len as usize;
+        if total > self.limits.record_bytes_max {
+            return Err(RecordError::TooLong(total));
+        }
+        self.now = Fragments { left: len as usize, total, count: self.now.count + 1, last };
+        Ok(())
+    }
+
+    /// Inside a record.
+    async fn fill_more(&mut self) -> Result<(), RecordError> {
+        if self.fill().await? == 0 { Err(RecordError::Torn) } else { Ok(()) }
     }
 
     async fn fill(&mut self) -> Result<usize, RecordError> {
@@ -129,13 +213,13 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     }
 }
 
-/// A client that sends half a record holds what others wait for.
+/// A client that sends half a record may hold what others wait for.
 async fn timed<T>(
     limits: &Limits,
     gate: &Gate,
     read: impl Future<Output = Result<T, RecordError>>,
 ) -> Result<T, RecordError> {
-    let read = in_time(limits.record_time_max, limits.pressed_time_max, &gate.server, read);
+    let read = in_time(limits.record_time_max, limits.pressed_time_max, || gate.is_pressed(), read);
     read.await.unwrap_or(Err(RecordError::TimedOut))
 }
 
@@ -144,16 +228,27 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::limits::Budgets;
+    use crate::limits::{Budgets, Standing};
 
     async fn read_all(input: &[u8]) -> (Vec<Bytes>, Result<(), RecordError>) {
+        read_trusting(input, |_| true).await
+    }
+
+    async fn read_trusting(
+        input: &[u8],
+        trusts: impl Fn(&Bytes) -> bool,
+    ) -> (Vec<Bytes>, Result<(), RecordError>) {
         let limits = Limits { record_time_max: Duration::from_millis(50), ..Limits::default() };
-        let gate = Gate::new(&limits, &Budgets::new(&limits));
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        let gate = Gate::new(&limits, &Budgets::new(&limits), address, Standing::default());
         let mut reader = RecordReader::new(input, BufferPool::default(), limits);
         let mut out = Vec::new();
         loop {
-            match reader.next(&gate).await {
-                Ok(Some((record, _))) => out.push(record),
+            match reader.next(&gate, &trusts).await {
+                Ok(Some(record)) => {
+                    assert_eq!(record.cut, record.bytes.len() == SMALL_BYTES);
+                    out.push(record.bytes);
+                }
                 Ok(None) => return (out, Ok(())),
                 Err(e) => return (out, Err(e)),
             }
@@ -173,6 +268,27 @@ mod tests {
         let (records, end) = read_all(&input.concat()).await;
         assert_eq!(records, [&b"abcd"[..], &large, b""]);
         assert!(end.is_ok());
+    }
+
+    #[tokio::test]
+    async fn of_a_caller_that_is_not_trusted_a_long_record_is_cut_and_the_next_one_is_whole() {
+        let (large, half) = (vec![9; 300_000], vec![8; SMALL_BYTES / 2]);
+        let input = [
+            fragment(true, b"ab"),
+            fragment(true, &large),
+            fragment(true, b"cd"),
+            fragment(false, &half),
+            fragment(false, &half),
+            fragment(false, &large),
+            fragment(true, b"ef"),
+            fragment(true, b"gh"),
+        ];
+        let (records, end) = read_trusting(&input.concat(), |beginning| beginning[0] == 7).await;
+        assert!(end.is_ok(), "{end:?}");
+        let cut = |byte| vec![byte; SMALL_BYTES];
+        assert_eq!(records, [&b"ab"[..], &cut(9), b"cd", &cut(8), b"gh"]);
+        let (records, _) = read_trusting(&input.concat(), |beginning| beginning[0] == 8).await;
+        assert_eq!(records[3].len(), SMALL_BYTES + large.len() + 2, "of trusted ones fragments are joined");
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use host::BufferPool;
+use host::{BufferPool, Locked};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -27,13 +27,12 @@ impl Connections {
         let open = |connection: Arc<Connection>| {
             connection.is_open().then(|| (connection.local(), connection.peer()))
         };
-        let all = self.0.lock();
-        all.map(|all| all.iter().filter_map(Weak::upgrade).filter_map(open).collect()).unwrap_or_default()
+        self.0.locked().iter().filter_map(Weak::upgrade).filter_map(open).collect()
     }
 
     /// Ends those to an address that this machine has no longer, without a word, since there is nowhere to say it from.
     pub fn abandon(&self, address: IpAddr) {
-        let Ok(all) = self.0.lock() else { return };
+        let all = self.0.locked();
         let open = all.iter().filter_map(Weak::upgrade);
         open.filter(|connection| connection.local().ip() == address)
             .for_each(|connection| connection.abandon());
@@ -87,10 +86,8 @@ impl Server {
     /// Stops accepting and closes every connection.
     pub fn stop(&self) {
         self.accepting.abort();
-        if let Ok(mut connections) = self.connections.lock() {
-            for connection in connections.drain(..).filter_map(|c| c.upgrade()) {
-                connection.close();
-            }
+        for connection in self.connections.locked().drain(..).filter_map(|c| c.upgrade()) {
+            connection.close();
         }
     }
 }
@@ -122,10 +119,7 @@ async fn accept(listener: TcpListener, around: Surroundings, all: Arc<Mutex<Vec<
         let Ok(connection) = Connection::start(stream, around.clone()) else { continue };
         tracing::debug!(peer = %connection.peer(), "connected");
         around.metrics.connections.inc();
-        if let Ok(mut all) = all.lock() {
-            all.retain(|c| c.strong_count() > 0);
-            all.push(Arc::downgrade(&connection));
-        }
+        note(&all, &connection);
         let metrics = Arc::clone(&around.metrics);
         tokio::spawn(async move {
             connection.ended().await;
@@ -135,13 +129,25 @@ async fn accept(listener: TcpListener, around: Surroundings, all: Arc<Mutex<Vec<
     }
 }
 
-/// Ends the connection that has been idle for longest. Its client, if it is a good one, connects again when it has
+/// Notes a connection. Those that are gone are taken out when the list would grow: not at each, which would make as many
+/// connections at once cost their square.
+fn note(all: &Mutex<Vec<Weak<Connection>>>, connection: &Arc<Connection>) {
+    let mut all = all.locked();
+    if all.len() == all.capacity() {
+        all.retain(|c| c.strong_count() > 0);
+    }
+    all.push(Arc::downgrade(connection));
+}
+
+/// Ends the connection that has been idle for longest, of those that are of strangers if there are any. Its client, if it is a good one, connects again when it has
 /// something to ask, and finds its session as it was.
 fn close_the_idlest(all: &Mutex<Vec<Weak<Connection>>>) {
-    let Ok(all) = all.lock() else { return };
+    let all = all.locked();
     let open = all.iter().filter_map(Weak::upgrade).filter(|connection| connection.is_open());
-    let idle = open.filter_map(|connection| connection.idle_since().map(|since| (since, connection)));
-    if let Some((_, connection)) = idle.min_by_key(|(since, _)| *since) {
+    let idle = open.filter_map(|connection| {
+        connection.idle_since().map(|since| (connection.is_known(), since, connection))
+    });
+    if let Some((.., connection)) = idle.min_by_key(|(is_known, since, _)| (*is_known, *since)) {
         tracing::debug!(peer = %connection.peer(), "too many connections: an idle one ends");
         connection.close();
     }

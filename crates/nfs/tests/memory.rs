@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nfs::{Answer, Call, Limits, Metrics, Program, Programs, Server};
+use nfs::{Answer, Call, Connection, Limits, Metrics, Program, Programs, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -53,6 +53,10 @@ impl Program for Reader {
         1..=1
     }
 
+    fn trusts(&self, _: &CallHeader, _: Decoder, _: &Connection) -> bool {
+        true
+    }
+
     fn call(self: Arc<Self>, mut call: Call) -> Answer {
         Box::pin(async move {
             let len = u32::decode(&mut call.arguments).map_err(|_| Rejection::GarbageArguments)? as usize;
@@ -86,7 +90,12 @@ async fn scene(limits: Limits) -> Scene {
 impl Scene {
     /// A client whose kernel takes little for it.
     async fn connect(&self) -> TcpStream {
+        self.connect_from([127, 0, 0, 1]).await
+    }
+
+    async fn connect_from(&self, address: [u8; 4]) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((address, 0).into()).unwrap();
         socket.set_recv_buffer_size(16 << 10).unwrap();
         socket.connect(self.server.address()).await.unwrap()
     }
@@ -139,7 +148,8 @@ async fn cut(stream: &TcpStream) {
 async fn clients_that_do_not_read_hold_the_reply_budget_at_most_and_a_good_one_is_served() {
     let limits = Limits {
         connection_reply_bytes_max: 4 * MIB,
-        server_reply_bytes_max: 8 * MIB,
+        // Of which all that come from one address have a quarter.
+        server_reply_bytes_max: 32 * MIB,
         pressed_time_max: Duration::from_millis(300),
         reply_time_max: Duration::from_secs(5),
         ..Limits::default()
@@ -197,6 +207,22 @@ async fn a_slow_client_is_not_a_stuck_one() {
     }
 }
 
+/// The beginning of a call of a megabyte; more of it than anybody may send, so that it takes room if `trusted`.
+fn half_call(trusted: bool) -> Vec<u8> {
+    let announced = FragmentHeader { last: true, len: MIB as u32 }.to_bytes();
+    let call = if trusted { call(1, READ, 100)[4..].to_vec() } else { vec![0; 40] };
+    [&announced[..], &call, &[0; 20_000]].concat()
+}
+
+/// A call of a megabyte that asks for `len` bytes.
+async fn asks_at_length(stream: &mut TcpStream, len: usize) -> Option<usize> {
+    let call = call(1, READ, len)[4..].to_vec();
+    let announced = FragmentHeader { last: true, len: MIB as u32 }.to_bytes();
+    let rest = vec![0; MIB - call.len()];
+    stream.write_all(&[&announced[..], &call, &rest].concat()).await.ok()?;
+    timeout(PATIENCE, payload(stream)).await.expect("an answer, or an end")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn half_records_hold_the_request_budget_only_until_somebody_waits_for_it() {
     let limits = Limits {
@@ -209,12 +235,41 @@ async fn half_records_hold_the_request_budget_only_until_somebody_waits_for_it()
     let mut bad = Vec::new();
     for _ in 0..8 {
         let mut stream = scene.connect().await;
-        let announced = FragmentHeader { last: true, len: MIB as u32 }.to_bytes();
-        stream.write_all(&[&announced[..], &[0; 1000]].concat()).await.unwrap();
+        stream.write_all(&half_call(true)).await.unwrap();
         bad.push(stream);
     }
     let mut good = scene.connect().await;
+    assert_eq!(asks_at_length(&mut good, 100).await, Some(100));
+}
+
+/// With no end to what half records may hold: who is served does not wait for them.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_records_hold_up_nobody_but_their_own_address() {
+    let limits = Limits {
+        server_bytes_max: 8 * MIB,
+        pressed_time_max: Duration::from_secs(3600),
+        record_time_max: Duration::from_secs(3600),
+        ..Limits::default()
+    };
+    let scene = scene(limits).await;
+    let mut half = Vec::new();
+    for (address, trusted) in [([127, 0, 0, 1], false), ([127, 0, 0, 2], true)] {
+        for _ in 0..40 {
+            let mut stream = scene.connect_from(address).await;
+            stream.write_all(&half_call(trusted)).await.unwrap();
+            half.push(stream);
+        }
+    }
+    let mut good = scene.connect().await;
+    assert_eq!(asks_at_length(&mut good, 100).await, Some(100));
     assert_eq!(asks(&mut good, 100).await, Some(100));
+    let mut beside = scene.connect_from([127, 0, 0, 2]).await;
+    assert_eq!(asks(&mut beside, 100).await, Some(100), "short calls, from that address too");
+    let mut byte = [0];
+    for stream in &half {
+        let outcome = stream.try_read(&mut byte).map_err(|e| e.kind());
+        assert_eq!(outcome, Err(ErrorKind::WouldBlock), "none of them had to be ended for that");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,6 +56,10 @@ impl Nfs4 for NfsServer {
         self.clients.session(id)
     }
 
+    fn knows(&self, id: SessionId) -> bool {
+        self.clients.session(id).is_some()
+    }
+
     async fn sequenced(&self, _: &Session, _: &mut CompoundContext<State>) -> Result<u32, Status> {
         Ok(0)
     }

@@ -2,6 +2,7 @@
 
 mod client;
 mod compounds;
+mod half_records;
 mod handles;
 mod names;
 mod numbers;
@@ -25,6 +26,10 @@ use wire::cluster;
 use wire::handle::{HandleKey, ObjectHandle};
 
 const CLUSTER: [u8; 16] = [0xc1; 16];
+
+fn peer_key() -> PeerKey {
+    PeerKey { cluster: CLUSTER, secret: [9; 32] }
+}
 
 fn key() -> HandleKey {
     HandleKey::new([7; 32])
@@ -51,7 +56,7 @@ impl ObjectLengths for Untold {
 impl Scene {
     async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let peer_key = PeerKey { cluster: CLUSTER, secret: [9; 32] };
+        let peer_key = peer_key();
         let config = ReplicaConfig::alone(dir.path().join("mds"), 0);
         std::fs::create_dir_all(&config.dir).unwrap();
         let stamp = Stamp { random: 0x1234_5678_9abc_def0, ..Stamp::default() };
