@@ -3,10 +3,11 @@
 HEOROT := $(CURDIR)/target/release/heorot
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup build test lint demo soak sim failover bench compare-fio lab directory size group fuzz fix
+.PHONY: help setup build test lint demo clients soak sim failover bench compare-fio lab directory size group fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
+	@echo 'make clients  the stories of clients on each kernel that docs/clients.md names; KERNELS="uml-sid" STORIES="everyday:: fsx::"'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make sim     simulated clusters of metaservers, SEEDS=20000 of them from FIRST=501 on; see docs/simulation.md'
 	@echo 'make failover  how long clients wait when metaservers are killed; KILLS=20 MIB=1024 ROUNDS=10000'
@@ -45,6 +46,22 @@ test: setup lint
 
 demo: setup build
 	HEOROT_BIN=$(HEOROT) cargo run --release --quiet -p tests --bin demo
+
+# What `make test` runs with one kernel, on each. Downloads those that are missing; KILLS rounds of kill -9 with each.
+KERNELS ?= uml uml-trixie uml-sid qemu-trixie
+STORIES ?= real_client:: client_kernel:: everyday:: fsx:: two_clients:: lock_waiters:: recall:: delegations:: courtesy:: xattrs:: \
+	ranges:: killed_client:: crash_rounds::killed
+clients: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
+clients: setup
+	@$(if $(filter-out uml,$(KERNELS)),scripts/setup-kernels.sh $(filter-out uml,$(KERNELS)))
+	cargo build --bin heorot
+	status=0; \
+	for kernel in $(KERNELS); do \
+		echo "clients: $$kernel"; \
+		HEOROT_KERNEL=$$kernel HEOROT_ROUNDS=$(or $(KILLS),3) \
+			cargo test -p tests --test e2e -- --test-threads $(AT_ONCE) $(STORIES) || status=$$?; \
+	done; \
+	exit $$status
 
 soak: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_SOAK_HOURS=$(or $(HOURS),8) cargo test -p tests --test e2e crash_rounds:: -- --ignored --nocapture

@@ -5,6 +5,11 @@ b=/bin/busybox
 $b mount -t proc proc /proc
 $b mount -t devtmpfs devtmpfs /dev
 exec <>/dev/console >&0 2>&1
+# Whether a machine comes so far is all that scripts/setup-kernels.sh wants to know in a trial.
+if $b grep -qw trial /proc/cmdline; then
+    echo trial passed
+    $b poweroff -f
+fi
 while read -r module; do
     $b insmod "/modules/$module" || $b poweroff -f
 done </modules/order
@@ -13,5 +18,5 @@ for word in $($b cat /proc/cmdline); do
     case $word in init=*) init=${word#init=} ;; esac
 done
 $b umount /proc
-$b umount /dev
+$b mount -o move /dev /host/dev
 exec $b switch_root /host "$init"

@@ -141,6 +141,26 @@ qemu_program() {
         apt-get install -y -qq --no-install-recommends qemu-system-x86 seabios ipxe-qemu >/dev/null
 }
 
+# Prints the accelerator with which QEMU runs the kernel in $1 on this machine: kvm where that works, not only where
+# /dev/kvm is (a virtual machine's host may offer one that runs no usual kernel), else tcg.
+accelerator() {
+    local said pid
+    if [ -r /dev/kvm ] && [ -w /dev/kvm ]; then
+        said=$(mktemp)
+        timeout 60 qemu-system-x86_64 -no-user-config -nodefaults -display none -no-reboot -accel kvm -cpu max -m 512M \
+            -serial stdio -kernel "$1/vmlinuz" -initrd "$1/initramfs" -append 'console=ttyS0 panic=-1 quiet trial' \
+            </dev/null >"$said" 2>&1 &
+        pid=$!
+        # QEMU stops a machine that KVM cannot run, and does not end.
+        until grep -q 'trial passed\|internal error' "$said" || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
+        kill $pid 2>/dev/null || true
+        wait $pid 2>/dev/null || true
+        if grep -q 'trial passed' "$said"; then rm "$said"; echo kvm; return; fi
+        rm "$said"
+    fi
+    echo tcg
+}
+
 for kernel; do
     case $kernel in
         uml-trixie | uml-sid | qemu-trixie) ;;
@@ -160,5 +180,10 @@ for kernel; do
         rm -rf "${kernels:?}/$kernel" "$state"
         mv "$new" "$kernels/$kernel"
     fi
-    say "$kernel: Linux $(cat "$kernels/$kernel/release") in $kernels/$kernel"
+    with=
+    if [ "$kind" = qemu ]; then
+        accelerator "$kernels/$kernel" >"$kernels/$kernel/accelerator"
+        with=" with $(cat "$kernels/$kernel/accelerator")"
+    fi
+    say "$kernel: Linux $(cat "$kernels/$kernel/release")$with in $kernels/$kernel"
 done

@@ -218,7 +218,8 @@ perl -e 'for my $i (0 .. {count} - 1) {{ open my $f, ">", sprintf "stays-%05d", 
     )
 }
 
-/// Adds and removes entries in `dir` until /tmp/stop exists; prints how many it made.
+/// Adds and removes entries in `dir` until /tmp/stop exists; prints how many it made. Makes /tmp/churning when it removes
+/// the first.
 #[must_use]
 pub fn churn_entries(dir: &str) -> String {
     format!(
@@ -228,6 +229,7 @@ until (-e "/tmp/stop") {{
     my $name = sprintf "comes-and-goes-%06d", $i++;
     open my $f, ">", $name or die "create $name: $!";
     next if $i <= 200;
+    if ($i == 201) {{ open my $sign, ">", "/tmp/churning" or die "sign: $!" }}
     $name = sprintf "comes-and-goes-%06d", $i - 201;
     unlink $name or die "remove $name: $!";
 }}

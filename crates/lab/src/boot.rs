@@ -3,11 +3,12 @@
 //! Whatever the kernel, standard input and output are the line that scripts are asked for on, and standard error is the
 //! kernel's console. `init.sh` finds the rest in its environment: words of the kernel's command line.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Kernel, Result, xstate};
+use crate::{Error, Kernel, Result, xstate};
 
 const QEMU: &str = "qemu-system-x86_64";
 
@@ -89,10 +90,13 @@ impl Boot<'_> {
 
     fn qemu(&self, command: &mut Command) -> Result<()> {
         let (folder, exchange, tap) = (self.kernel.folder(), self.exchange(), self.tap);
-        // A reboot, which follows a panic, ends the process. KVM where this machine has it, and where it works.
+        // KVM, or QEMU's own translation of the code: scripts/setup-kernels.sh has tried what works on this machine.
+        let file = folder.join("accelerator");
+        let accelerator = fs::read_to_string(&file).map_err(Error::file("read", &file))?;
+        // A reboot, which follows a panic, ends the process.
         command
             .args(["-no-user-config", "-nodefaults", "-display", "none", "-no-reboot"])
-            .args(["-accel", "kvm", "-accel", "tcg", "-cpu", "max"])
+            .args(["-accel", accelerator.trim(), "-cpu", "max"])
             .arg("-m")
             .arg(format!("{}M", self.memory_mib))
             .args(["-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line"])

@@ -27,7 +27,7 @@ use crate::boot::Boot;
 use crate::{Error, Result, interrupt};
 
 const INIT: &str = include_str!("init.sh");
-const BOOT_TIMEOUT: Duration = Duration::from_secs(60); // 3 s on a quiet machine
+const BOOT_TIMEOUT: Duration = Duration::from_secs(300); // 1 to 3 s on a quiet machine, 20 s where QEMU translates
 const SIGNAL_POLL: Duration = Duration::from_millis(200); // how soon a wait notices Ctrl-C
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 const CONSOLE_LINES_MAX: usize = 400; // a panic with its trace is 60

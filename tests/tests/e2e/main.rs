@@ -7,6 +7,7 @@
 mod bench_names;
 mod bench_verify;
 mod big_directory;
+mod client_kernel;
 mod courtesy;
 mod crash_rounds;
 mod cut_off;
@@ -17,6 +18,7 @@ mod failover;
 mod follow;
 mod fsx;
 mod full_disk;
+mod killed_client;
 mod lock_waiters;
 mod metaservers;
 mod pjdfstest;

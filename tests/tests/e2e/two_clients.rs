@@ -75,8 +75,9 @@ fn a_listing_is_whole_while_another_client_adds_and_removes() {
     });
     for options in ["vers=4.2", "vers=4.1", "vers=3"] {
         mounted(&cluster, [&ash, &elm], options, || {
-            elm.run("rm -f /tmp/stop");
+            elm.run("rm -f /tmp/stop /tmp/churning");
             let churn = elm.spawn(&scripts::churn_entries(dir));
+            elm.run_within(SLOW, "until [ -e /tmp/churning ]; do sleep 0.05; done");
             ash.run_within(SLOW, &scripts::list_entries(dir, ENTRIES, 5));
             let made = stop(&elm, churn);
             assert!(

@@ -1,0 +1,87 @@
+//! What a client's kernel uses of NFS, as the servers counted it: the rows of docs/clients.md.
+
+use tests::{Client, Cluster, Lab, Metrics};
+
+const DONE: &str = "heorot_operation_latency_seconds_count";
+const REFUSED: &str = "heorot_operation_errors_total";
+
+/// Operations that a kernel may use or leave; docs/clients.md has a column for each.
+const CHOICES: [&str; 17] = [
+    "LAYOUTGET",
+    "LAYOUTCOMMIT",
+    "LAYOUTSTATS",
+    "LAYOUTERROR",
+    "DELEGRETURN",
+    "GET_DIR_DELEGATION",
+    "READ",
+    "READ_PLUS",
+    "SEEK",
+    "ALLOCATE",
+    "DEALLOCATE",
+    "COPY",
+    "CLONE",
+    "GETXATTR",
+    "SETXATTR",
+    "TEST_STATEID",
+    "ILLEGAL",
+];
+
+/// What people do, once each: the kernel chooses the operations.
+const WORK: &str = r#"cd /mnt/h; mkdir d; echo small >d/small; head -c 8M /dev/urandom >d/large
+ls -la d >/dev/null; ls d >/dev/null; cat d/small d/small >/dev/null; sync; echo 3 >/proc/sys/vm/drop_caches
+ls -la d >/dev/null; cat d/small d/small d/large >/dev/null; stat d/large >/dev/null
+mv d/small d/renamed; ln d/renamed d/linked; ln -s small d/symbolic; cat d/renamed >/dev/null; chmod 600 d/renamed"#;
+
+const WORK_42: &str = r#"cd /mnt/h/d; setfattr -n user.color -v blue large; getfattr -d large >/dev/null
+fallocate -l 16M allocated; fallocate -p -o 1M -l 2M large; cp large copied; cmp large copied
+cp --sparse=auto large sparse; head -c 8M /dev/urandom >many; cp --reflink=auto many other; cmp many other"#;
+
+#[test]
+fn a_kernel_mounts_every_version_and_writes_straight_to_the_data_servers() {
+    let lab = Lab::open();
+    let cluster = Cluster::separate(&lab, 4);
+    let ash = lab.client("ash");
+    println!("Linux {}", ash.kernel());
+    for version in ["vers=4.2", "vers=4.1", "vers=3"] {
+        let (before, moved) = (cluster.metrics_mds(), cluster.traffic());
+        cluster.mount(&ash, version);
+        println!("{}", ash.run("grep ' /mnt/h ' /proc/mounts").trim());
+        ash.run(WORK);
+        if version == "vers=4.2" {
+            ash.run(WORK_42);
+        }
+        let after = cluster.metrics_mds();
+        println!("{version}: {}", used(&before, &after));
+        let straight = cluster.traffic().since(&moved).straight();
+        assert_eq!(version != "vers=3", straight.written >= 8 << 20, "{version}: {straight:?}");
+        assert_eq!(version != "vers=3", straight.read >= 8 << 20, "{version}: {straight:?}");
+        if version != "vers=3" {
+            must_not_be_broken(&before, &after, &ash);
+        }
+        ash.run("cd /; rm -r /mnt/h/d; umount /mnt/h");
+    }
+}
+
+/// A kernel takes OP_ILLEGAL, in answer to what its minor version has, for a broken server; and asks again and again
+/// for what it is refused, unless the refusal says that it is for good.
+fn must_not_be_broken(before: &Metrics, after: &Metrics, client: &Client) {
+    assert_eq!(count(before, after, DONE, "ILLEGAL"), 0, "an operation that the server does not know");
+    let probes = count(before, after, REFUSED, "GET_DIR_DELEGATION");
+    assert!(probes <= 2, "asked {probes} times for what is not there\n{}", client.console());
+}
+
+fn used(before: &Metrics, after: &Metrics) -> String {
+    let line = |operation: &&str| {
+        let done = count(before, after, DONE, operation);
+        let refused = count(before, after, REFUSED, operation);
+        let refused = if refused > 0 { format!(" ({refused} refused)") } else { String::new() };
+        (done > 0).then(|| format!("{operation} {done}{refused}"))
+    };
+    CHOICES.iter().filter_map(line).collect::<Vec<_>>().join(", ")
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "small counts")]
+fn count(before: &Metrics, after: &Metrics, name: &str, operation: &str) -> i64 {
+    let sum = |metrics: &Metrics| metrics.sum(name, &[("operation", operation)]) as i64;
+    sum(after) - sum(before)
+}
