@@ -3,7 +3,7 @@
 HEOROT := $(CURDIR)/target/release/heorot
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup build test lint demo clients soak sim failover bench compare-fio lab directory size group fuzz fix
+.PHONY: help setup build test lint alerts demo clients soak sim failover bench compare-fio lab directory size group fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
@@ -20,6 +20,7 @@ help:
 	@echo 'make size    5 million files through the state machine, twice: FILES=5000000 DIRS=50000 LIMIT_MIB=512'
 	@echo 'make build   target/release/heorot'
 	@echo 'make lint    what CI looks at before it runs tests: format, clippy, whether the fuzz targets compile'
+	@echo 'make alerts  check the Prometheus alert rules with promtool'
 	@echo 'make setup   only what the others do first: install what they need from Debian'
 	@echo 'make fix     format the code and apply what clippy can repair'
 
@@ -38,7 +39,7 @@ lint:
 # leases and kills, so that AT_ONCE of these tests run at the same time.
 AT_ONCE ?= $(shell expr 2 '*' $$(nproc))
 test: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
-test: setup lint
+test: setup lint alerts
 	status=0; \
 	cargo test --workspace --no-fail-fast || status=$$?; \
 	cargo test --workspace --test e2e --no-fail-fast -- --test-threads $(AT_ONCE) || status=$$?; \
@@ -116,3 +117,9 @@ size:
 fix:
 	cargo fmt --all
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+# The alert rules of docs/monitoring: their form, and what fires when.
+alerts:
+	@scripts/setup-promtool.sh
+	target/tools/promtool check rules docs/monitoring/heorot.rules.yml
+	target/tools/promtool test rules docs/monitoring/heorot.rules.test.yml

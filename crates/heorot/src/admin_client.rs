@@ -44,11 +44,6 @@ impl AdminClient {
         Ok(Self { place: Place::find(args.admin.as_ref())?, token, runtime })
     }
 
-    /// Its place, for people.
-    pub(crate) fn place(&self) -> String {
-        self.place.to_string()
-    }
-
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, Failure> {
         let query: Vec<String> =
             query.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();

@@ -3,7 +3,7 @@
 //! | | |
 //! | --- | --- |
 //! | `GET /metrics` | counters, for Prometheus |
-//! | `GET /status` | [`Status`] or [`DataServerStatus`] |
+//! | `GET /status` | [`metaserver::status::Status`] or [`DataServerStatus`] |
 //! | `GET /stripe?path=/dir`, `PUT /stripe` | [`Stripe`]; metaserver only |
 //! | `POST /clean` | [`Clean`]; metaserver only |
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
@@ -18,11 +18,13 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use dataserver::DataServer;
 use metaserver::Metaserver;
+use metaserver::status::condition_word;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
-use crate::api::{self, Clean, DataServerStatus, Refusal, Status, Stripe, StripeRequest, Target};
+use crate::api::{Clean, DataServerStatus, Refusal, Stripe, StripeRequest, Target};
 use crate::ds::RunningDs;
+use crate::known_metaservers::KnownMetaservers;
 use crate::mds::RunningMds;
 use crate::{admin_access, admin_backup, admin_nodes, metrics};
 
@@ -31,6 +33,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The servers of this process.
 pub(crate) struct Admin {
     metaserver: Option<Arc<Metaserver>>,
+    /// The metaservers that the data servers know.
+    metaservers: Option<Arc<KnownMetaservers>>,
     data_servers: Vec<Arc<DataServer>>,
     registries: Vec<Registry>,
 }
@@ -52,7 +56,13 @@ impl Admin {
             registries.push(metrics::registry(ds.metrics(), &labels("client")));
             registries.push(metrics::registry(ds.data_metrics(), &labels("metaserver")));
         }
-        Arc::new(Self { metaserver, data_servers, registries })
+        let metaservers = servers.first().map(|ds| Arc::clone(&ds.metaservers));
+        let mut build = metrics::build_info(VERSION);
+        if let Some(mds) = mds {
+            mds.register_metrics(&mut build);
+        }
+        registries.push(build);
+        Arc::new(Self { metaserver, metaservers, data_servers, registries })
     }
 }
 
@@ -92,92 +102,43 @@ pub(crate) fn metaserver(admin: &Admin) -> Result<&Arc<Metaserver>, Refused> {
 }
 
 async fn metrics_page(State(admin): State<Arc<Admin>>) -> Result<Response, Refused> {
-    let cluster = match &admin.metaserver {
-        Some(metaserver) => Some(metrics::cluster(&metaserver_status(metaserver).await?)),
-        None => None,
-    };
+    let mut cluster = None;
+    if let Some(metaserver) = &admin.metaserver {
+        cluster = Some(metrics::cluster(&metaserver.status().await.map_err(failed)?));
+    }
     let page = metrics::page(admin.registries.iter().chain(&cluster));
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response())
 }
 
 async fn status(State(admin): State<Arc<Admin>>) -> Result<Response, Refused> {
     if let Some(metaserver) = &admin.metaserver {
-        return Ok(Json(metaserver_status(metaserver).await?).into_response());
+        return Ok(Json(metaserver.status().await.map_err(failed)?).into_response());
     }
+    let cluster = match &admin.metaservers {
+        Some(metaservers) => metaservers.cluster_status().await,
+        None => None,
+    };
     let asked = Arc::clone(&admin);
-    let space = tokio::task::spawn_blocking(move || data_server_status(&asked)).await;
+    let space = tokio::task::spawn_blocking(move || data_server_status(&asked, cluster)).await;
     Ok(Json(space.map_err(failed)?).into_response())
 }
 
-fn data_server_status(admin: &Admin) -> DataServerStatus {
+fn data_server_status(admin: &Admin, cluster: Option<serde_json::Value>) -> DataServerStatus {
     let target = |space: wire::data::TargetSpace| Target {
         id: format!("{:016x}", space.target),
         path: String::from_utf8_lossy(&space.path).into_owned(),
         total_bytes: space.total,
         free_bytes: space.free,
         objects: space.objects,
-        state: api::state(true, space.condition),
+        state: condition_word(space.condition).into(),
     };
     DataServerStatus {
         role: "dataserver".into(),
         version: VERSION.into(),
         name: admin.data_servers.iter().map(|ds| ds.name()).collect::<Vec<_>>().join(", "),
         targets: admin.data_servers.iter().flat_map(|ds| ds.space()).map(target).collect(),
+        cluster,
     }
-}
-
-async fn metaserver_status(metaserver: &Metaserver) -> Result<Status, Refused> {
-    let report = metaserver.status().await.map_err(failed)?;
-    let target = |t: metaserver::TargetReport| Target {
-        id: format!("{:016x}", t.target.0),
-        path: t.path,
-        total_bytes: t.total_bytes,
-        free_bytes: t.free_bytes,
-        objects: t.objects,
-        state: api::state(t.alive, t.condition),
-    };
-    let group = &report.group;
-    let metaserver = |(id, member, voter): &(u64, replica::Member, bool)| api::Metaserver {
-        id: format!("{id:016x}"),
-        name: member.name.clone(),
-        consensus: member.address.clone(),
-        role: match (group.leader == Some(*id), voter) {
-            (true, _) => "leader",
-            (false, true) => "voter",
-            (false, false) => "learner",
-        }
-        .into(),
-        answers: *id == group.id,
-    };
-    let metaservers = group.members.iter().map(metaserver).collect();
-    let name =
-        |id: &u64| group.members.iter().find(|(of, ..)| of == id).map(|(_, member, _)| member.name.clone());
-    let service_address = |(address, holder): (&std::net::IpAddr, &Option<u64>)| api::ServiceAddress {
-        address: address.to_string(),
-        holder: holder.as_ref().and_then(name),
-    };
-    let service_addresses = report.service_addresses.iter().map(service_address).collect();
-    let data_servers = report.data_servers.into_iter().map(|s| api::DataServer {
-        id: format!("{:016x}", s.id.0),
-        name: s.name,
-        addresses: s.addresses,
-        targets: s.targets.into_iter().map(target).collect(),
-    });
-    Ok(Status {
-        role: "metaserver".into(),
-        version: VERSION.into(),
-        cluster: crate::secret::hex(&report.cluster),
-        uptime_seconds: report.uptime.as_secs(),
-        clients: report.clients,
-        sessions: report.sessions,
-        inodes: report.inodes,
-        work: report.work,
-        proxied_read_bytes: report.bytes_read_here,
-        proxied_written_bytes: report.bytes_written_here,
-        metaservers,
-        service_addresses,
-        data_servers: data_servers.collect(),
-    })
 }
 
 #[derive(Deserialize)]

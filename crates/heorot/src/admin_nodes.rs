@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::{get, put};
 use axum::{Json, Router};
+use metaserver::status::state_word;
 use metaserver::{NodeChange, NodeReport};
-use namespace::{DataServerId, NodeKey, NodeState};
+use namespace::{DataServerId, NodeKey};
 
 use crate::admin_http::{Admin, Refused, failed, metaserver, refused};
 use crate::api::{Node, NodeDone, NodeRequest};
@@ -51,13 +52,8 @@ fn shown(node: NodeReport) -> Node {
         name: node.name,
         role: node.role.into(),
         address: node.address,
-        state: match node.state {
-            NodeState::Joining => "joining",
-            NodeState::Serving => "serving",
-            NodeState::Draining => "draining",
-            NodeState::Removed => "removed",
-        }
-        .into(),
+        state: state_word(node.state).into(),
+        liveness: node.liveness,
         version: node.version,
         seen_ms: node.seen.map(|ago| ago.as_millis() as u64),
         applied: node.applied,

@@ -39,6 +39,7 @@ pub(crate) struct DsSettings {
 /// A data server that runs.
 pub(crate) struct RunningDs {
     pub data_server: Arc<DataServer>,
+    pub metaservers: Arc<KnownMetaservers>,
     server: Server,
     heartbeat: JoinHandle<()>,
 }
@@ -66,8 +67,9 @@ impl RunningDs {
         let server = Server::start(settings.listen, data_server.programs(), Limits::default(), metrics)
             .await
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
-        let heartbeat = tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, metaservers));
-        Ok(Self { data_server, server, heartbeat })
+        let heartbeat =
+            tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, Arc::clone(&metaservers)));
+        Ok(Self { data_server, metaservers, server, heartbeat })
     }
 
     /// Ends it. What clients did not commit stays in the page cache, and is synced at the next start.

@@ -8,6 +8,9 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// What a server ends with that was taken out of its cluster: started again as it is, it would say the same.
 pub(crate) const TAKEN_OUT: u8 = 3;
 
+/// Exit status of `heorot status` when nothing can be said: as monitoring programs have it, after 0, 1 and 2.
+pub(crate) const UNKNOWN: u8 = 3;
+
 /// One line for the person who typed the command. It is made from any error whose text is already such a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -23,6 +26,11 @@ impl Failure {
     /// See [`TAKEN_OUT`].
     pub(crate) fn taken_out(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: TAKEN_OUT }
+    }
+
+    /// See [`UNKNOWN`].
+    pub(crate) fn unknown(self) -> Self {
+        Self { code: UNKNOWN, ..self }
     }
 
     /// Somebody pressed Ctrl-C.

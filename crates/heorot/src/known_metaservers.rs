@@ -9,15 +9,21 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
-use nfs::{Peer, PeerKey};
+use nfs::{CallFailure, Peer, PeerKey};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use wire::cluster::{Procedure, cluster_status};
 
 use host::SystemEntropy;
 
 /// Metaservers of one cluster: bounds what a data server believes.
 const METASERVERS_MAX: usize = 1024;
+
+/// A metaserver asks its leader, and gives up on it before this.
+const STATUS_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// All of them, by address.
 pub(crate) struct KnownMetaservers {
@@ -73,6 +79,28 @@ impl KnownMetaservers {
         let addresses: Vec<SocketAddr> = addresses.iter().filter_map(parse).collect();
         self.replace(version, &addresses);
         self.changed.notify_one();
+    }
+
+    /// The status of the cluster, from the first metaserver that answers; all are asked side by side. None: none does.
+    pub(crate) async fn cluster_status(&self) -> Option<serde_json::Value> {
+        let mut asked = JoinSet::new();
+        for peer in self.peers().into_values() {
+            asked.spawn(async move {
+                let (procedure, args) = (Procedure::Status as u32, cluster_status::Args {});
+                let answer: Result<cluster_status::Res, CallFailure> =
+                    peer.call(procedure, &args, STATUS_TIME_MAX).await;
+                serde_json::from_slice::<serde_json::Value>(&answer.ok()?.ok()?.json).ok()
+            });
+        }
+        let mut leaderless = None;
+        while let Some(answer) = asked.join_next().await {
+            match answer.ok().flatten() {
+                Some(status) if !status["leader"].is_null() => return Some(status),
+                Some(status) => leaderless = Some(status),
+                None => {}
+            }
+        }
+        leaderless
     }
 
     /// Writes down those that are known now, unless they are. Waits for the disk.

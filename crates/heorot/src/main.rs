@@ -45,6 +45,7 @@ mod signals;
 mod status;
 mod stripe;
 mod supervisor;
+mod table;
 mod up;
 mod usage;
 
@@ -72,7 +73,10 @@ fn main() -> ExitCode {
         Command::Run(args) => signals::run(run::run(args)),
         Command::Mds(args) => signals::run(mds::mds(args)),
         Command::Ds(args) => signals::run(ds::ds(args)),
-        Command::Status(args) => status::status(&args),
+        Command::Status(args) => match status::status(&args) {
+            Ok(verdict) => return verdict,
+            Err(failure) => Err(failure),
+        },
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => restore::restore(&args),
         Command::Node(command) => node::node(&command),

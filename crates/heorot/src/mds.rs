@@ -13,6 +13,7 @@ use metaserver::{
 };
 use namespace::{NodeKey, Stamp, Time};
 use nfs::Server;
+use prometheus_client::registry::Registry;
 use replica::{Member, Part, Replica, ReplicaConfig, ReplicaError, Transport};
 use store::RedbStore;
 
@@ -202,6 +203,11 @@ impl RunningMds {
             metaserver.hold_addresses(service, &server);
         }
         Ok(Self { metaserver, server, consensus, replica, _dir: dir })
+    }
+
+    /// Puts the metrics of its log and its consensus into `registry`.
+    pub(crate) fn register_metrics(&self, registry: &mut Registry) {
+        self.replica.metrics().register(registry);
     }
 
     /// Where it listens.

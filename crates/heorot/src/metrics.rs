@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use metaserver::status::{Liveness, Status};
 use nfs::{Metrics, exposition};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-
-use crate::api::Status;
 
 /// How the page is labelled: what `prometheus-client` writes.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -57,13 +57,33 @@ pub(crate) fn page<'a>(registries: impl Iterator<Item = &'a Registry>) -> String
     with_samples.map(|(headers, samples)| headers + &samples).collect::<String>() + END
 }
 
-type TargetGauge = Family<Vec<(&'static str, String)>, Gauge>;
+/// The version of the program, as a label of a metric that is always 1.
+pub(crate) fn build_info(version: &str) -> Registry {
+    let mut registry = Registry::with_prefix(PREFIX);
+    let build = Info::new(vec![("version", version.to_owned())]);
+    registry.register("build", "The program", build);
+    registry
+}
 
-/// What the metaserver knows, as it is now.
+type Gauges = Family<Vec<(&'static str, String)>, Gauge>;
+
+fn number(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// The cluster, as the metaserver knows it now.
 pub(crate) fn cluster(status: &Status) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
-    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let leads = status.leader.as_ref() == Some(&status.asked);
     for (name, help, value) in [
+        (
+            "health",
+            "0: healthy; 1: degraded; 2: failed, as heorot status says it",
+            status.health.verdict.level().into(),
+        ),
+        ("leader", "1: this metaserver leads", leads.into()),
+        ("leader_known", "1: this metaserver knows a leader, and serves", status.leader.is_some().into()),
+        ("term", "The term of consensus", status.term),
         ("clients", "NFSv4 clients", status.clients),
         ("sessions", "Sessions of NFSv4 clients", status.sessions),
         ("inodes", "Files, directories and all else in the volume", status.inodes),
@@ -74,26 +94,74 @@ pub(crate) fn cluster(status: &Status) -> Registry {
         gauge.set(number(value));
         registry.register(name, help, gauge);
     }
-    let [total, free, objects, up] = [(); 4].map(|()| TargetGauge::default());
+    let states = Gauges::default();
+    let counts = status.states;
+    for (kind, count) in [
+        ("open", counts.opens),
+        ("lock", counts.locks),
+        ("layout", counts.layouts),
+        ("delegation", counts.delegations),
+    ] {
+        states.get_or_create(&vec![("kind", kind.into())]).set(number(count));
+    }
+    registry.register("states", "States of NFSv4 clients, by kind", states);
+    members(status, &mut registry);
+    targets(status, &mut registry);
+    registry
+}
+
+fn members(status: &Status, registry: &mut Registry) {
+    let [up, voter, lag, held, server_up] = [(); 5].map(|()| Gauges::default());
+    for member in &status.metaservers {
+        let labels = vec![("member", member.name.clone())];
+        // Nothing is said of a member of which nothing is known.
+        if member.liveness != Liveness::Unknown {
+            up.get_or_create(&labels).set((member.liveness == Liveness::Alive).into());
+        }
+        voter.get_or_create(&labels).set((member.role != "learner").into());
+        if let Some(entries) = member.lag {
+            lag.get_or_create(&labels).set(number(entries));
+        }
+    }
+    for address in status.service_addresses.iter().flatten() {
+        let holder = address.holder.clone().unwrap_or_default();
+        let labels = vec![("address", address.address.clone()), ("holder", holder)];
+        held.get_or_create(&labels).set(address.holder.is_some().into());
+    }
+    for server in status.data_servers.iter().filter(|server| server.liveness != Liveness::Unknown) {
+        let is_up = server.liveness == Liveness::Alive;
+        server_up.get_or_create(&vec![("server", server.name.clone())]).set(is_up.into());
+    }
+    registry.register("member_up", "1: the metaserver is heard of", up);
+    registry.register("member_voter", "1: the metaserver has a vote", voter);
+    registry.register("member_lag_entries", "Entries of the log that the metaserver lacks", lag);
+    registry.register("service_address_held", "1: a metaserver holds the service address", held);
+    registry.register("data_server_up", "1: the data server is heard of", server_up);
+}
+
+fn targets(status: &Status, registry: &mut Registry) {
+    let [total, free, objects, up] = [(); 4].map(|()| Gauges::default());
     for server in &status.data_servers {
         for target in &server.targets {
             let labels = vec![("server", server.name.clone()), ("target", target.id.clone())];
             total.get_or_create(&labels).set(number(target.total_bytes));
             free.get_or_create(&labels).set(number(target.free_bytes));
             objects.get_or_create(&labels).set(number(target.objects));
-            up.get_or_create(&labels).set(i64::from(target.state == "ok"));
+            up.get_or_create(&labels).set((target.state == "ok").into());
         }
     }
     registry.register("target_total_bytes", "Size of a target's file system", total);
     registry.register("target_free_bytes", "Free on a target's file system", free);
     registry.register("target_objects", "Objects on a target", objects);
     registry.register("target_up", "1: the target takes new files", up);
-    registry
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use metaserver::status::{DataServer, Metaserver, ServiceAddress, States, Target};
 
     #[test]
     fn two_servers_share_the_description_of_a_metric() {
@@ -118,8 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_shown_with_their_server() {
-        let target = crate::api::Target {
+    fn the_cluster_is_shown_with_its_servers_targets_and_states() {
+        let target = Target {
             id: "01".into(),
             path: "/data".into(),
             total_bytes: 100,
@@ -127,29 +195,75 @@ mod tests {
             objects: 3,
             state: "ok".into(),
         };
-        let server = crate::api::DataServer {
-            id: "02".into(),
+        let server = DataServer {
             name: "ds0".into(),
-            addresses: vec![],
+            liveness: Liveness::Silent,
             targets: vec![target],
+            ..DataServer::default()
+        };
+        let member = |name: &str, liveness| Metaserver {
+            name: name.into(),
+            role: "voter".into(),
+            liveness,
+            ..Metaserver::default()
         };
         let status = Status {
-            role: "metaserver".into(),
-            version: String::new(),
-            cluster: String::new(),
-            uptime_seconds: 1,
+            asked: "oak".into(),
+            leader: Some("oak".into()),
             clients: 2,
-            sessions: 2,
-            inodes: 9,
-            work: 0,
-            proxied_read_bytes: 0,
-            proxied_written_bytes: 0,
-            metaservers: vec![],
-            service_addresses: vec![],
+            states: States { layouts: 4, ..States::default() },
+            metaservers: vec![member("oak", Liveness::Alive), member("elm", Liveness::Unknown)],
+            service_addresses: Some(vec![ServiceAddress { address: "10.0.0.9".into(), holder: None }]),
             data_servers: vec![server],
+            ..Status::default()
         };
-        let page = page(std::iter::once(&cluster(&status)));
-        assert!(page.contains("heorot_target_free_bytes{server=\"ds0\",target=\"01\"} 60\n"), "{page}");
-        assert!(page.contains("heorot_clients 2\n"), "{page}");
+        let page = page([&cluster(&status), &build_info("1.2")].into_iter());
+        for line in [
+            "heorot_target_free_bytes{server=\"ds0\",target=\"01\"} 60",
+            "heorot_clients 2",
+            "heorot_leader 1",
+            "heorot_states{kind=\"layout\"} 4",
+            "heorot_member_up{member=\"oak\"} 1",
+            "heorot_data_server_up{server=\"ds0\"} 0",
+            "heorot_service_address_held{address=\"10.0.0.9\",holder=\"\"} 0",
+            "heorot_build_info{version=\"1.2\"} 1",
+        ] {
+            assert!(page.contains(&format!("{line}\n")), "{line}: {page}");
+        }
+        assert!(!page.contains("member_up{member=\"elm\"}"), "nothing is known of it: {page}");
+    }
+
+    /// Every metric that `rules` name, without what Prometheus appends to a histogram's.
+    fn metrics_of(rules: &str) -> BTreeSet<&str> {
+        let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr:"));
+        let words = expressions.flat_map(|expr| expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+        words
+            .filter(|word| word.starts_with("heorot_"))
+            .map(|word| word.trim_end_matches("_bucket"))
+            .collect()
+    }
+
+    #[test]
+    fn alert_rules_name_metrics_that_there_are() {
+        let named = metrics_of(include_str!("../../../docs/monitoring/heorot.rules.yml"));
+        assert!(named.len() > 10, "{named:?}");
+        let server = DataServer {
+            targets: vec![Target::default()],
+            liveness: Liveness::Alive,
+            ..DataServer::default()
+        };
+        let member = Metaserver { liveness: Liveness::Alive, lag: Some(0), ..Metaserver::default() };
+        let status = Status {
+            metaservers: vec![member],
+            service_addresses: Some(vec![ServiceAddress::default()]),
+            data_servers: vec![server],
+            ..Status::default()
+        };
+        let mut of_replica = Registry::with_prefix(PREFIX);
+        replica::ReplicaMetrics::default().register(&mut of_replica);
+        let page = page([&cluster(&status), &of_replica].into_iter());
+        for metric in named {
+            assert!(page.contains(&format!("# TYPE {metric} ")), "{metric} is not on the page: {page}");
+        }
     }
 }

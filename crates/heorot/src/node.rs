@@ -4,6 +4,9 @@ use crate::admin_client::AdminClient;
 use crate::api::{Node, NodeDone, NodeRequest};
 use crate::cli::{LeaderArgs, NodeCommand, NodeListArgs};
 use crate::failure::Failure;
+use crate::status::seen;
+use crate::table::aligned;
+use metaserver::status::Liveness;
 
 /// When the one that is asked does not know of a leader.
 pub(crate) const NOBODY_LEADS: &str = "nobody leads: too few metaservers with a vote can be reached";
@@ -57,38 +60,27 @@ fn list(args: &NodeListArgs) -> Result<(), Failure> {
 fn table(nodes: &[Node]) -> String {
     let headings =
         ["name", "role", "address", "state", "version", "seen", "applied", "lag", "service addresses"];
-    let mut rows = vec![headings.map(String::from)];
+    let mut rows = vec![headings.map(String::from).to_vec()];
     rows.extend(nodes.iter().filter(|node| node.state != "removed").map(row));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
-    let mut out = String::new();
-    for row in &rows {
-        let cell = |(column, text): (usize, &String)| match column {
-            5..=7 => format!("{text:>0$}", widths[column]),
-            _ => format!("{text:<0$}", widths[column]),
-        };
-        let cells: Vec<String> = row.iter().enumerate().map(cell).collect();
-        out.push_str(cells.join("  ").trim_end());
-        out.push('\n');
-    }
-    out
+    aligned(&rows, 5..=7)
 }
 
-fn row(node: &Node) -> [String; 9] {
+fn row(node: &Node) -> Vec<String> {
     let number = |number: Option<u64>| number.map_or_else(|| "-".into(), |n| n.to_string());
-    let seen = match node.seen_ms {
-        None => "-".into(),
-        Some(ms) if ms < 10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
-        Some(ms) => format!("{} s", ms / 1000),
-    };
     let said = |text: &str| if text.is_empty() { "-".into() } else { text.to_owned() };
-    [
+    let state = match (node.liveness, node.state.as_str()) {
+        (Liveness::Silent, "serving") => "silent".into(),
+        (Liveness::Silent, state) => format!("{state}, silent"),
+        (Liveness::Unknown, "serving") => "unknown".into(),
+        (_, state) => state.to_owned(),
+    };
+    vec![
         said(&node.name),
         node.role.clone(),
         said(&node.address),
-        node.state.clone(),
+        state,
         said(&node.version),
-        seen,
+        seen(node.seen_ms),
         number(node.applied),
         number(node.lag),
         node.service_addresses.join(" "),
@@ -108,6 +100,7 @@ mod tests {
             address: "10.0.0.1:2049".into(),
             state: state.into(),
             version: "0.1.0".into(),
+            liveness: Liveness::Alive,
             seen_ms: Some(40),
             applied: (role != "data server").then_some(1234),
             lag: (role != "data server").then_some(0),
@@ -117,12 +110,16 @@ mod tests {
         let nodes = [
             node("mds1", "leader", "serving", &["10.0.0.100", "10.0.0.101"]),
             node("mds2", "voter", "removed", &[]),
-            Node { seen_ms: Some(61_000), ..node("ds1", "data server", "draining", &[]) },
+            Node {
+                seen_ms: Some(61_000),
+                liveness: Liveness::Silent,
+                ..node("ds1", "data server", "serving", &[])
+            },
         ];
         let expected = "\
-name  role         address        state     version   seen  applied  lag  service addresses
-mds1  leader       10.0.0.1:2049  serving   0.1.0    0.0 s     1234    0  10.0.0.100 10.0.0.101
-ds1   data server  10.0.0.1:2049  draining  0.1.0     61 s        -    -
+name  role         address        state    version   seen  applied  lag  service addresses
+mds1  leader       10.0.0.1:2049  serving  0.1.0    0.0 s     1234    0  10.0.0.100 10.0.0.101
+ds1   data server  10.0.0.1:2049  silent   0.1.0     61 s        -    -
 ";
         assert_eq!(table(&nodes), expected);
     }

@@ -1,40 +1,66 @@
-//! `heorot status`: a table for people, JSON for programs.
+//! `heorot status`: a verdict and tables for people, JSON for programs, an exit status for monitoring.
 
 use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use host::size;
+use metaserver::status::{Health, Liveness, Verdict};
 
 use crate::admin_client::AdminClient;
-use crate::api::{Status, Target};
+use crate::api::{DataServerStatus, Status, Target};
 use crate::cli::StatusArgs;
 use crate::failure::Failure;
-use crate::node::NOBODY_LEADS;
-use host::size;
+use crate::table::aligned;
 
-/// `heorot status`.
-pub(crate) fn status(args: &StatusArgs) -> Result<(), Failure> {
-    let client = AdminClient::find(&args.admin)?;
-    let answer: serde_json::Value = client.get("/status", &[])?;
-    if args.json {
-        println!("{answer:#}");
-        return Ok(());
+/// `heorot status`. The exit status is the verdict: 0 healthy, 1 degraded, 2 failed, 3 when nothing can be said.
+pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let (text, verdict) = ask(args).map_err(Failure::unknown)?;
+    print!("{text}");
+    Ok(verdict.level().into())
+}
+
+fn ask(args: &StatusArgs) -> Result<(String, Verdict), Failure> {
+    let answer: serde_json::Value = AdminClient::find(&args.admin)?.get("/status", &[])?;
+    if answer.get("role").and_then(|role| role.as_str()) == Some("metaserver") {
+        let status: Status = serde_json::from_value(answer.clone())?;
+        let text = if args.json { format!("{answer:#}\n") } else { table(&status) };
+        return Ok((text, status.health.verdict));
     }
-    if answer.get("role").and_then(|role| role.as_str()) != Some("metaserver") {
-        return Err(Failure::new(format!(
-            "{} is a data server's, which sees itself only; ask a metaserver's with --admin, or use \
-             --json",
-            client.place()
-        )));
-    }
-    print!("{}", table(&serde_json::from_value(answer)?));
-    Ok(())
+    // A data server, with the status of the cluster from a metaserver.
+    let here: DataServerStatus = serde_json::from_value(answer.clone())?;
+    let Some(cluster) = here.cluster.clone() else {
+        let text = if args.json { format!("{answer:#}\n") } else { alone(&here) };
+        return Ok((text, Verdict::Failed));
+    };
+    let status: Status = serde_json::from_value(cluster)?;
+    let text = if args.json { format!("{answer:#}\n") } else { table(&status) };
+    Ok((text, status.health.verdict))
+}
+
+/// The status of a data server to which no metaserver answers.
+fn alone(here: &DataServerStatus) -> String {
+    let mut out = format!(
+        "failed: no metaserver answers this data server ({})\n  Start the metaservers, or look at the network of this \
+         machine; its log says which it tried.\n\n",
+        here.name
+    );
+    let headings = ["target", "total", "free", "objects", "state"];
+    let mut rows = vec![headings.map(String::from).to_vec()];
+    rows.extend(here.targets.iter().map(|target| {
+        let (total, free) = (size::show(target.total_bytes), size::show(target.free_bytes));
+        vec![target.path.clone(), total, free, target.objects.to_string(), target.state.clone()]
+    }));
+    out.push_str(&aligned(&rows, 1..=3));
+    out
 }
 
 fn table(status: &Status) -> String {
-    let mut out = String::new();
+    let mut out = verdict(&status.health);
     let line = |out: &mut String, text: std::fmt::Arguments<'_>| {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{text}");
     };
-    line(&mut out, format_args!("cluster  {}", status.cluster));
+    line(&mut out, format_args!("cluster  {}, asked {}", status.cluster, status.asked));
     line(
         &mut out,
         format_args!(
@@ -45,29 +71,31 @@ fn table(status: &Status) -> String {
             status.inodes
         ),
     );
+    let states = status.states;
+    line(
+        &mut out,
+        format_args!(
+            "states   {} opens, {} locks, {} layouts, {} delegations",
+            states.opens, states.locks, states.layouts, states.delegations
+        ),
+    );
     let (read, written) = (size::show(status.proxied_read_bytes), size::show(status.proxied_written_bytes));
     line(&mut out, format_args!("through the metaserver: {read} read, {written} written"));
     if status.work > 0 {
-        line(&mut out, format_args!("{} files wait for their objects to be cut or removed", status.work));
+        line(
+            &mut out,
+            format_args!("{} files wait for their objects to be truncated or removed", status.work),
+        );
     }
-    if status.metaservers.len() > 1 {
-        out.push('\n');
-        for metaserver in &status.metaservers {
-            let answers = if metaserver.answers { ", answers here" } else { "" };
-            let (name, at, role) = (&metaserver.name, &metaserver.consensus, &metaserver.role);
-            line(&mut out, format_args!("metaserver {name} at {at}: {role}{answers}"));
-        }
-        if !status.metaservers.iter().any(|metaserver| metaserver.role == "leader") {
-            line(&mut out, format_args!("{NOBODY_LEADS}"));
-        }
-    }
-    for service in &status.service_addresses {
-        let holder = service.holder.as_deref().unwrap_or("nobody");
+    out.push('\n');
+    out.push_str(&metaservers(status));
+    for service in status.service_addresses.iter().flatten() {
+        let holder = service.holder.as_deref().unwrap_or("no metaserver");
         line(&mut out, format_args!("service address {}: held by {holder}", service.address));
     }
     out.push('\n');
     let headings = ["data server", "address", "target", "total", "free", "used", "objects", "state"];
-    let mut rows = vec![headings.map(String::from)];
+    let mut rows = vec![headings.map(String::from).to_vec()];
     for server in &status.data_servers {
         let address = server.addresses.first().cloned().unwrap_or_default();
         rows.extend(server.targets.iter().map(|target| row(&server.name, &address, target)));
@@ -76,19 +104,60 @@ fn table(status: &Status) -> String {
         out.push_str("no data servers: start one with heorot ds\n");
         return out;
     }
-    out.push_str(&aligned(&rows));
+    out.push_str(&aligned(&rows, 3..=6));
     let objects = || status.data_servers.iter().flat_map(|s| &s.targets).map(|t| t.objects);
     let (least, most) = (objects().min().unwrap_or(0), objects().max().unwrap_or(0));
     line(&mut out, format_args!("\nbalance: {least} to {most} objects on a target"));
     out
 }
 
-fn row(server: &str, address: &str, target: &Target) -> [String; 8] {
+/// The verdict in the first line, then each finding with its action.
+fn verdict(health: &Health) -> String {
+    let mut out = format!("{}\n", health.verdict.word());
+    for finding in &health.findings {
+        let _ = writeln!(out, "  {}: {}\n    {}", finding.verdict.word(), finding.problem, finding.action);
+    }
+    out.push('\n');
+    out
+}
+
+fn metaservers(status: &Status) -> String {
+    let headings = ["metaserver", "consensus", "role", "state", "seen", "lag"];
+    let mut rows = vec![headings.map(String::from).to_vec()];
+    for member in &status.metaservers {
+        let state = match (member.liveness, member.state.as_str()) {
+            (Liveness::Silent, _) => "silent",
+            (Liveness::Unknown, "serving") => "unknown",
+            (Liveness::Alive | Liveness::Unknown, state) => state,
+        };
+        let consensus = if member.consensus.is_empty() { "-" } else { &member.consensus };
+        rows.push(vec![
+            member.name.clone(),
+            consensus.into(),
+            member.role.clone(),
+            state.into(),
+            seen(member.seen_ms),
+            member.lag.map_or_else(|| "-".into(), |lag| lag.to_string()),
+        ]);
+    }
+    aligned(&rows, 4..=5)
+}
+
+/// The time since a server was heard of.
+pub(crate) fn seen(ms: Option<u64>) -> String {
+    match ms {
+        None => "-".into(),
+        Some(ms) if ms < 10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        Some(ms) => format!("{} s", ms / 1000),
+    }
+}
+
+fn row(server: &str, address: &str, target: &Target) -> Vec<String> {
     let used = target.total_bytes.saturating_sub(target.free_bytes);
     let percent = (u128::from(used) * 100).checked_div(target.total_bytes.into());
     // A target that has not reported since the metaserver started.
     let path = if target.path.is_empty() { &target.id } else { &target.path };
-    [
+    vec![
         server.into(),
         address.into(),
         path.clone(),
@@ -98,23 +167,6 @@ fn row(server: &str, address: &str, target: &Target) -> [String; 8] {
         target.objects.to_string(),
         target.state.clone(),
     ]
-}
-
-/// Columns as wide as their widest cell; numbers to the right.
-fn aligned(rows: &[[String; 8]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..8).map(width).collect();
-    let mut out = String::new();
-    for row in rows {
-        let cell = |(column, text): (usize, &String)| match column {
-            3..=6 => format!("{text:>0$}", widths[column]),
-            _ => format!("{text:<0$}", widths[column]),
-        };
-        let cells: Vec<_> = row.iter().enumerate().map(cell).collect();
-        out.push_str(cells.join("  ").trim_end());
-        out.push('\n');
-    }
-    out
 }
 
 fn duration(seconds: u64) -> String {
@@ -129,10 +181,10 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::DataServer;
+    use metaserver::status::{DataServer, Finding, Metaserver, States};
 
     #[test]
-    fn the_table_shows_every_target_and_the_balance() {
+    fn the_verdict_comes_first_then_every_server_and_target_and_the_balance() {
         let target = |path: &str, free, objects, state: &str| Target {
             id: "00ff".into(),
             path: path.into(),
@@ -142,33 +194,57 @@ mod tests {
             state: state.into(),
         };
         let server = |name: &str, targets| DataServer {
-            id: "1".into(),
             name: name.into(),
             addresses: vec!["10.0.0.5:2050".into()],
             targets,
+            ..DataServer::default()
         };
         let status = Status {
             role: "metaserver".into(),
-            version: "0.1.0".into(),
             cluster: "ab".into(),
+            asked: "oak".into(),
+            health: Health {
+                verdict: Verdict::Failed,
+                findings: vec![Finding {
+                    verdict: Verdict::Failed,
+                    problem: "data server ds1 is silent".into(),
+                    action: "start it".into(),
+                }],
+            },
             uptime_seconds: 3 * 3600 + 12 * 60,
             clients: 2,
             sessions: 3,
+            states: States { opens: 5, locks: 1, layouts: 4, delegations: 0 },
             inodes: 17,
-            work: 0,
-            proxied_read_bytes: 0,
             proxied_written_bytes: 3 << 19,
-            metaservers: vec![],
-            service_addresses: vec![],
+            metaservers: vec![Metaserver {
+                name: "oak".into(),
+                role: "leader".into(),
+                state: "serving".into(),
+                liveness: Liveness::Alive,
+                seen_ms: Some(0),
+                lag: Some(0),
+                ..Metaserver::default()
+            }],
+            service_addresses: Some(vec![]),
             data_servers: vec![
                 server("ds0", vec![target("/a", 75 << 30, 12, "ok")]),
                 server("ds1", vec![target("", 0, 9, "silent")]),
             ],
+            ..Status::default()
         };
         let expected = "\
-cluster  ab
+failed
+  failed: data server ds1 is silent
+    start it
+
+cluster  ab, asked oak
 up       3 h 12 min, 2 clients with 3 sessions, 17 files and directories
+states   5 opens, 1 locks, 4 layouts, 0 delegations
 through the metaserver: 0 B read, 1.5 MiB written
+
+metaserver  consensus  role    state     seen  lag
+oak         -          leader  serving  0.0 s    0
 
 data server  address        target    total    free   used  objects  state
 ds0          10.0.0.5:2050  /a      100 GiB  75 GiB   25 %       12  ok
@@ -177,7 +253,22 @@ ds1          10.0.0.5:2050  00ff    100 GiB     0 B  100 %        9  silent
 balance: 9 to 12 objects on a target
 ";
         assert_eq!(table(&status), expected);
-        let none = table(&Status { data_servers: vec![], ..status });
+        let none = table(&Status { data_servers: vec![], health: Health::default(), ..status });
+        assert!(none.starts_with("healthy\n\n"), "{none}");
         assert!(none.ends_with("no data servers: start one with heorot ds\n"));
+    }
+
+    #[test]
+    fn a_data_server_without_a_metaserver_says_so_and_shows_its_own_targets() {
+        let here = DataServerStatus {
+            role: "dataserver".into(),
+            version: "1".into(),
+            name: "ds0".into(),
+            targets: vec![Target { path: "/a".into(), state: "ok".into(), ..Target::default() }],
+            cluster: None,
+        };
+        let text = alone(&here);
+        assert!(text.starts_with("failed: no metaserver answers this data server (ds0)\n"), "{text}");
+        assert!(text.ends_with("/a        0 B   0 B        0  ok\n"), "{text}");
     }
 }

@@ -179,7 +179,7 @@ async fn all_registered(mds: &RunningMds, servers: usize) -> Result<(), Failure>
             let status = mds.metaserver.status().await?;
             // Each has one target.
             let targets = status.data_servers.iter().flat_map(|server| &server.targets);
-            if targets.filter(|target| target.alive).count() >= servers {
+            if targets.filter(|target| target.state == "ok").count() >= servers {
                 return Ok::<_, Failure>(());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -195,8 +195,10 @@ fn separate_servers_find_each_other_through_one_secret() {
     assert!(line.contains("there is no secret, and a data server does not make one"), "{line}");
 
     let mut mds = Server::start(&["mds", "--config", &mds]);
-    wait_until("a metaserver", &mut [&mut mds], || ask(ip, &["status"]).is_ok());
-    assert!(ask(ip, &["status"]).unwrap().contains("no data servers: start one with heorot ds"));
+    wait_until("a metaserver", &mut [&mut mds], || status(ip)["role"] == "metaserver");
+    assert_eq!(status(ip)["health"]["verdict"], "degraded");
+    let problem = status(ip)["health"]["findings"][0]["problem"].clone();
+    assert!(problem.as_str().unwrap().starts_with("there is no data server"), "{problem}");
     let mut ds = Server::start(&["ds", "--config", &ds]);
     let alive = || {
         let targets = status(ip)["data_servers"][0]["targets"].clone();

@@ -1,20 +1,12 @@
-//! What an administrator asks of a metaserver: how things are, and how new files are striped.
+//! What an administrator asks of a metaserver: a backup, and how new files are striped. For the rest see `status` and `nodes`.
 //!
 //! Plain values: how they look as text or JSON is for whoever shows them.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::time::Duration;
-
-use namespace::{Command, DataServer, DataServerId, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
-use replica::NodeId;
+use namespace::{Command, Inode, InodeId, Kind, StripePolicy, StripeUnit, read};
 use store::{StoreError, View};
 use wire::nfs4::Status;
 
-use crate::{COLUMNS_MAX, Metaserver, TargetReport};
-
-/// Pieces of work counted at most: a queue longer than that is shown as that.
-const WORK_COUNTED_MAX: usize = 10_000;
+use crate::{COLUMNS_MAX, Metaserver};
 
 /// Why an administrator's wish is not fulfilled. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,46 +27,6 @@ pub enum AdminError {
     Failed(String),
 }
 
-/// One metaserver, and what it knows of the cluster.
-#[derive(Debug, Clone)]
-pub struct StatusReport {
-    /// The cluster's id.
-    pub cluster: [u8; 16],
-    /// How long the server's process runs.
-    pub uptime: Duration,
-    /// NFSv4 clients.
-    pub clients: u64,
-    /// Their sessions.
-    pub sessions: u64,
-    /// Files, directories and everything else in the volume.
-    pub inodes: u64,
-    /// Truncations and removals that have not reached every object yet.
-    pub work: u64,
-    /// File bytes that clients read through this server, not from data servers.
-    pub bytes_read_here: u64,
-    /// File bytes that clients wrote through this server.
-    pub bytes_written_here: u64,
-    /// The metaservers, and which of them leads.
-    pub group: replica::Standing,
-    /// Who holds which service address; only the metaserver that leads knows.
-    pub service_addresses: BTreeMap<IpAddr, Option<NodeId>>,
-    /// All data servers that ever registered, by id.
-    pub data_servers: Vec<DataServerReport>,
-}
-
-/// One data server.
-#[derive(Debug, Clone)]
-pub struct DataServerReport {
-    /// Its id.
-    pub id: DataServerId,
-    /// Its name.
-    pub name: String,
-    /// Where it is reached.
-    pub addresses: Vec<String>,
-    /// Its targets.
-    pub targets: Vec<TargetReport>,
-}
-
 /// How new files in a directory are striped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StripeReport {
@@ -89,43 +41,6 @@ pub struct StripeReport {
 }
 
 impl Metaserver {
-    /// How things are.
-    ///
-    /// # Errors
-    /// [`AdminError::Failed`].
-    pub async fn status(&self) -> Result<StatusReport, AdminError> {
-        let view = self.view().map_err(server_failed)?;
-        let clients = read::clients(&*view).map_err(store)?;
-        let mut sessions = 0;
-        for client in &clients {
-            sessions += read::sessions(&*view, *client).map_err(store)?.len() as u64;
-        }
-        let reports = self.data.report();
-        let data_server = |server: DataServer| DataServerReport {
-            targets: reports.iter().filter(|t| t.server == server.id).cloned().collect(),
-            id: server.id,
-            name: server.name,
-            addresses: server.addresses,
-        };
-        let mut data_servers: Vec<_> =
-            read::data_servers(&*view).map_err(store)?.into_iter().map(data_server).collect();
-        data_servers.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(StatusReport {
-            cluster: self.config.cluster,
-            // The process's clock begins with the process.
-            uptime: self.clock.monotonic(),
-            clients: clients.len() as u64,
-            sessions,
-            inodes: read::counts(&*view).map_err(store)?,
-            work: read::work(&*view, WORK_COUNTED_MAX).map_err(store)?.len() as u64,
-            bytes_read_here: self.metrics.file_bytes_read.get(),
-            bytes_written_here: self.metrics.file_bytes_written.get(),
-            group: self.replica.standing(),
-            service_addresses: self.address_owners(),
-            data_servers,
-        })
-    }
-
     /// A backup of all metadata, as they are now.
     ///
     /// # Errors
@@ -186,11 +101,11 @@ impl Metaserver {
     }
 }
 
-fn store(error: StoreError) -> AdminError {
+pub(crate) fn store(error: StoreError) -> AdminError {
     AdminError::Failed(error.to_string())
 }
 
-fn server_failed(status: Status) -> AdminError {
+pub(crate) fn server_failed(status: Status) -> AdminError {
     AdminError::Failed(match status {
         Status::Delay => {
             "too few metaservers with a vote can be reached, or a data server does not answer: try again"

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
 use nfs::{Answer, Connection, OperationLabels, Program};
-use wire::cluster::{self, Call, Procedure, Reply, Status, null, register, size};
+use wire::cluster::{self, Call, Procedure, Reply, Status, cluster_status, null, register, size};
 use wire::handle::ObjectHandle;
 use wire::nfs4;
 use wire::rpc::{CallHeader, Rejection};
@@ -47,7 +47,8 @@ impl Program for ClusterProgram {
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             let start = Instant::now();
             let reply = self.0.cluster_call(&call.connection, arguments).await;
-            let failed = matches!(reply, Reply::Register(Err(_)) | Reply::Size(Err(_)));
+            let failed =
+                matches!(reply, Reply::Register(Err(_)) | Reply::Size(Err(_)) | Reply::Status(Err(_)));
             let labels = OperationLabels { protocol: "cluster", operation: procedure.name() };
             self.0.metrics.operation(labels, start.elapsed(), failed);
             let mut encoder = Encoder::default();
@@ -70,6 +71,10 @@ impl Metaserver {
             }),
             Call::Size(args) => Reply::Size(match proven {
                 Ok(()) => self.object_len(&args.handle).await,
+                Err(status) => Err(status),
+            }),
+            Call::Status(_) => Reply::Status(match proven {
+                Ok(()) => self.status_as_json().await,
                 Err(status) => Err(status),
             }),
         }
@@ -134,6 +139,13 @@ impl Metaserver {
                 false => vec![],
             },
         })
+    }
+
+    /// The status of the cluster, for a data server's admin interface.
+    async fn status_as_json(&self) -> cluster_status::Res {
+        let status = self.status().await.map_err(|_| Status::Io)?;
+        let json = serde_json::to_vec(&status).map_err(|_| Status::Io)?;
+        Ok(cluster_status::ResOk { json: json.into() })
     }
 
     /// The length that the object with this handle has in a file of its present size.

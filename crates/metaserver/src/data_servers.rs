@@ -14,7 +14,7 @@ use wire::data::{self, TargetCondition, TargetSpace};
 /// How often a data server registers again, with its free space.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A target not heard of for this long gets no new files.
-const SILENT_AFTER: Duration = Duration::from_secs(5);
+pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
 /// More are not remembered as refused.
 const REFUSED_MAX: usize = 1024;

@@ -44,12 +44,13 @@ mod service_addresses;
 mod sessions;
 mod setattr;
 mod spill;
+pub mod status;
 mod upcalls;
 mod user;
 mod work;
 mod xattrs;
 
-pub use admin::{AdminError, DataServerReport, StatusReport, StripeReport};
+pub use admin::{AdminError, StripeReport};
 pub use cluster_map::ThisServer;
 pub use consistency::Consistency;
 pub use data_servers::TargetReport;

@@ -183,6 +183,7 @@ impl Metaserver {
             background.push(tokio::spawn(Arc::clone(self).work_off()));
             background.push(tokio::spawn(Arc::clone(self).watch_leases()));
             background.push(tokio::spawn(Arc::clone(self).clean_regularly()));
+            background.push(tokio::spawn(Arc::clone(self).watch_servers()));
         }
         Ok(server)
     }

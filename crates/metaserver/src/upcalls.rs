@@ -33,6 +33,8 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Whoever has not answered by then may be dead; data servers will say it themselves.
 const SPACES_TIME_MAX: Duration = Duration::from_millis(300);
+/// An operator waits for the answer; a leader that lives gives it at once.
+const GROUP_TIME_MAX: Duration = Duration::from_secs(2);
 /// At most 64 KiB to a data server, which may be busy.
 const COPY_TIME_MAX: Duration = Duration::from_secs(10);
 /// A cut takes as long as a data server may, and one that is before it in turn.
@@ -416,7 +418,7 @@ impl Metaserver {
     pub(crate) async fn ask_leader_for_group(&self) -> Option<GroupReport> {
         let leader = self.replica.leader()?;
         let question = postcard::to_stdvec(&Question::Group).ok()?;
-        let answer = self.replica.ask(&leader, question.into(), ANSWER_TIME_MAX).await.ok()?;
+        let answer = self.replica.ask(&leader, question.into(), GROUP_TIME_MAX).await.ok()?;
         postcard::from_bytes(&answer).ok()?
     }
 

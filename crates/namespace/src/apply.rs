@@ -36,7 +36,7 @@ use crate::states::{client, delegation, layout_state, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
     ClientId, Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Origin, Proposal,
-    Reply, Stamp, calls, cluster, cluster_map, keys, read, servers, work,
+    Reply, Stamp, StateCounts, calls, cluster, cluster_map, keys, read, servers, work,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -108,6 +108,7 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Resu
         next_device: 1,
         inodes: 1,
         unconfirmed: 0,
+        states: StateCounts::default(),
     };
     step.put(&keys::counters(), &counters)?;
     step.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1 })?;

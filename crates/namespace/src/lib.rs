@@ -37,7 +37,7 @@ pub use cluster_map::{
 pub use command::*;
 pub use layout::*;
 pub use record::{
-    ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State,
+    ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State, StateCounts,
 };
 pub use reply::*;
 pub use types::*;

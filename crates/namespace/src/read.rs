@@ -14,8 +14,8 @@ use crate::record::{
 use crate::{
     ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, Device, DeviceId,
     Entry, Held, Incarnation, Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId,
-    SessionRecord, Share, State, StateId, Stateid, StripePolicy, TargetId, Work, calls, cluster_map, keys,
-    servers, slot,
+    SessionRecord, Share, State, StateCounts, StateId, Stateid, StripePolicy, TargetId, Work, calls,
+    cluster_map, keys, servers, slot,
 };
 
 /// Directories above one another: more than any path names, so that a ring of them is found.
@@ -520,6 +520,14 @@ pub fn stripe_policy(view: &dyn View, dir: InodeId) -> Result<Option<StripePolic
 /// [`StoreError`] when the store fails.
 pub fn counts(view: &dyn View) -> Result<u64, StoreError> {
     Ok(counters(view)?.inodes)
+}
+
+/// The numbers of opens, locks, layouts and delegations.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn state_counts(view: &dyn View) -> Result<StateCounts, StoreError> {
+    Ok(counters(view)?.states)
 }
 
 pub(crate) fn counters(view: &dyn View) -> Result<Counters, StoreError> {

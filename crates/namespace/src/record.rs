@@ -100,6 +100,8 @@ pub(crate) struct Counters {
     pub inodes: u64,
     /// Clients that CREATE_SESSION has not confirmed.
     pub unconfirmed: u32,
+    /// States of clients, by kind.
+    pub states: StateCounts,
 }
 
 /// A directory entry, by name.
@@ -227,6 +229,31 @@ pub enum State {
     Layout(LayoutState),
     /// A client's read delegation of one file.
     Delegation(DelegationState),
+}
+
+/// Numbers of states, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StateCounts {
+    /// Opens.
+    pub opens: u64,
+    /// Lock stateids.
+    pub locks: u64,
+    /// Layouts.
+    pub layouts: u64,
+    /// Delegations, revoked ones included until they are freed.
+    pub delegations: u64,
+}
+
+impl StateCounts {
+    /// The number of states of the same kind as `state`.
+    pub(crate) fn of(&mut self, state: &State) -> &mut u64 {
+        match state {
+            State::Open(_) => &mut self.opens,
+            State::Lock(_) => &mut self.locks,
+            State::Layout(_) => &mut self.layouts,
+            State::Delegation(_) => &mut self.delegations,
+        }
+    }
 }
 
 impl State {

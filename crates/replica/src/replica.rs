@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::consensus;
 use crate::machine::Observer;
+use crate::metrics::ReplicaMetrics;
 use crate::own::OwnSession;
 use crate::reads::Reads;
 use crate::service::{Proposed, SharedService};
@@ -312,6 +313,12 @@ impl Replica {
     #[must_use]
     pub fn leads(&self) -> bool {
         self.service.raft.is_leader()
+    }
+
+    /// Times of the log and of consensus.
+    #[must_use]
+    pub fn metrics(&self) -> &ReplicaMetrics {
+        &self.service.log.metrics
     }
 
     /// How the group stands.

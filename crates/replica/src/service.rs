@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use host::Files;
@@ -175,8 +176,12 @@ impl Service {
                 false => Proposed::Elsewhere(None), // soon
             };
         }
+        let began = Instant::now();
         match self.raft.client_write(change).await {
-            Ok(done) => Proposed::Done { reply: done.data, index: done.log_id.index },
+            Ok(done) => {
+                self.log.metrics.commit.observe(began.elapsed().as_secs_f64());
+                Proposed::Done { reply: done.data, index: done.log_id.index }
+            }
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
                 Proposed::Elsewhere(to.leader_id.zip(to.leader_node))
             }

@@ -4,3 +4,4 @@ mod backup;
 mod name_space;
 mod nodes;
 mod servers;
+mod status;

@@ -1,7 +1,7 @@
 //! Metaservers and data servers, each a process with an address of its own.
 
 #[path = "../process/places.rs"]
-mod places;
+pub mod places;
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -120,19 +120,24 @@ pub struct Cluster {
     pub dir: TempDir,
     pub metaservers: Vec<(Ipv4Addr, Option<Process>)>,
     pub data_servers: Vec<Option<Process>>,
+    pub data_server_ips: Vec<Ipv4Addr>,
 }
 
 impl Cluster {
     pub fn start(metaservers: usize, data_servers: usize) -> Self {
-        let mut cluster =
-            Self { dir: tempfile::tempdir().unwrap(), metaservers: vec![], data_servers: vec![] };
+        let mut cluster = Self {
+            dir: tempfile::tempdir().unwrap(),
+            metaservers: vec![],
+            data_servers: vec![],
+            data_server_ips: (0..data_servers).map(|_| own_ip()).collect(),
+        };
         (0..metaservers).for_each(|_| cluster.add_metaserver());
         let (secret, first) = (cluster.file("secret"), cluster.metaservers[0].0);
         for n in 0..data_servers {
+            let ip = cluster.data_server_ips[n];
             let text = format!(
-                "name = \"ds{n}\"\nlisten = \"{}:{PORT}\"\nadmin = \"off\"\nmetaserver = \"{first}:{PORT}\"\n\
+                "name = \"ds{n}\"\nlisten = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nmetaserver = \"{first}:{PORT}\"\n\
                  secret_file = {secret:?}\ndata_dir = {:?}\ntargets = [{:?}]\n",
-                own_ip(),
                 cluster.file(&format!("ds{n}")),
                 cluster.file(&format!("target{n}")),
             );

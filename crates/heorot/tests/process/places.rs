@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 static DIRS: Mutex<BTreeMap<Ipv4Addr, PathBuf>> = Mutex::new(BTreeMap::new());
 
-/// Notes what `heorot ARGS` starts: `up`, `run` or `mds`.
+/// Notes what `heorot ARGS` starts: `up`, `run`, `mds` or `ds`.
 pub fn note(args: &[&str]) {
     let after =
         |word: &str| args.iter().position(|arg| *arg == word).and_then(|at| args.get(at + 1)).copied();
@@ -20,7 +20,7 @@ pub fn note(args: &[&str]) {
             let (ip, _) = files.iter().find_map(|file| configured(file))?;
             Some((ip, PathBuf::from(dir)))
         }),
-        Some(&"mds") => after("--config").and_then(|file| configured(Path::new(file))),
+        Some(&("mds" | "ds")) => after("--config").and_then(|file| configured(Path::new(file))),
         _ => None,
     };
     if let Some((ip, dir)) = noted {

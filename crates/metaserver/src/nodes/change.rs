@@ -149,7 +149,7 @@ impl Metaserver {
         }
         let waited = tokio::time::Instant::now();
         loop {
-            let group = self.ask_group_report().await;
+            let group = self.ask_group_report().await.unwrap_or_default();
             let held = held_by(&group, id);
             let leads = self.replica.standing().leader == Some(id);
             if (held.is_empty() && !leads) || waited.elapsed() > MOVE_TIME_MAX {

@@ -4,14 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use namespace::{DataServerId, NodeKey, NodeState};
+use namespace::{Node, NodeKey, NodeState};
 use replica::NodeId;
 use serde::{Deserialize, Serialize};
 
+use crate::data_servers::SILENT_AFTER;
+use crate::status::Liveness;
 use crate::{AdminError, Metaserver};
 
+/// A member of the group that the leader has not heard of for this long is silent: some elections' time.
+const MEMBER_SILENT_AFTER: Duration = Duration::from_secs(3);
+
 /// One server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeReport {
     /// Which.
     pub key: NodeKey,
@@ -21,10 +26,14 @@ pub struct NodeReport {
     pub role: &'static str,
     /// Where clients and other servers reach it; empty if it never said.
     pub address: String,
+    /// All addresses that a data server told; of a metaserver the one above.
+    pub addresses: Vec<String>,
     /// Of its program; empty if it never said.
     pub version: String,
     /// What it is to do.
     pub state: NodeState,
+    /// Whether it is heard of.
+    pub liveness: Liveness,
     /// How long ago it was heard of; none: not since somebody began to listen.
     pub seen: Option<Duration>,
     /// Of a metaserver: the index after the last entry of the log that it has.
@@ -63,11 +72,11 @@ impl Metaserver {
         })
     }
 
-    /// What the leader knows of the group.
-    pub(crate) async fn ask_group_report(&self) -> GroupReport {
+    /// What the leader knows of the group; none: it cannot be asked.
+    pub(crate) async fn ask_group_report(&self) -> Option<GroupReport> {
         match self.group_report() {
-            Some(report) => report,
-            None => self.ask_leader_for_group().await.unwrap_or_default(),
+            Some(report) => Some(report),
+            None => self.ask_leader_for_group().await,
         }
     }
 
@@ -76,82 +85,115 @@ impl Metaserver {
     /// # Errors
     /// [`AdminError::Failed`].
     pub async fn nodes(&self) -> Result<Vec<NodeReport>, AdminError> {
+        let group = self.ask_group_report().await;
+        self.nodes_with(group.as_ref())
+    }
+
+    /// The same, with what the leader knows of the group; none: it could not be asked.
+    pub(crate) fn nodes_with(&self, group: Option<&GroupReport>) -> Result<Vec<NodeReport>, AdminError> {
         self.follow_map().map_err(|status| AdminError::Failed(format!("{status:?}")))?;
         let (map, standing) = (self.map(), self.replica.standing());
-        let group = self.ask_group_report().await;
-        let end = group.matched.values().copied().max().unwrap_or(standing.applied).max(standing.applied);
+        let matched = group.map(|group| &group.matched);
+        let end = matched.and_then(|all| all.values().copied().max()).unwrap_or(standing.applied);
+        let end = end.max(standing.applied);
         let mut nodes = Vec::new();
-        let mut seen = BTreeSet::new();
+        let mut present = BTreeSet::new();
         for (id, member, voter) in &standing.members {
             let key = NodeKey::Metaserver(*id);
-            seen.insert(key);
-            let node = map.node(key);
-            let applied = group.matched.get(id).copied();
-            let applied = if *id == standing.id { Some(standing.applied) } else { applied };
-            let own = (*id == standing.id).then_some(Duration::ZERO);
+            present.insert(key);
+            let its_own = *id == standing.id;
+            let applied = matched.and_then(|all| all.get(id).copied());
+            let applied = if its_own { Some(standing.applied) } else { applied };
+            let seen = group.and_then(|group| group.heard_ms.get(id).copied().map(Duration::from_millis));
+            let seen = if its_own { Some(Duration::ZERO) } else { seen };
+            let liveness = match (group, seen) {
+                (_, Some(ago)) if ago < MEMBER_SILENT_AFTER => Liveness::Alive,
+                (None, _) => Liveness::Unknown,
+                (Some(group), _) if group.living.contains(id) => Liveness::Alive,
+                (Some(_), _) => Liveness::Silent,
+            };
+            let unknown = NodeReport::unknown(key);
+            let known = map.node(key).map(|node| NodeReport::listed(node, map.state(key)));
             nodes.push(NodeReport {
-                key,
-                name: node.map_or_else(|| member.name.clone(), |node| node.name.clone()),
+                name: known.as_ref().map_or_else(|| member.name.clone(), |node| node.name.clone()),
                 role: match (standing.leader == Some(*id), voter) {
                     (true, _) => "leader",
                     (false, true) => "voter",
                     (false, false) => "learner",
                 },
-                address: node.map_or_else(String::new, |node| node.address.clone()),
-                version: node.map_or_else(String::new, |node| node.version.clone()),
                 state: map.state(key),
-                seen: own.or_else(|| group.heard_ms.get(id).copied().map(Duration::from_millis)),
+                liveness,
+                seen,
                 applied,
                 lag: applied.map(|applied| end.saturating_sub(applied)),
-                service_addresses: held_by(&group, *id),
-                objects: None,
+                service_addresses: group.map(|group| held_by(group, *id)).unwrap_or_default(),
+                ..known.unwrap_or(unknown)
             });
         }
         let targets = self.data.report();
         for server in &map.data_servers {
             let key = NodeKey::DataServer(server.id);
-            seen.insert(key);
-            let node = map.node(key);
+            present.insert(key);
             let its = targets.iter().filter(|target| target.server == server.id);
+            let seen = self.data.heard(server.id);
+            let has_just_begun = self.clock.monotonic() < SILENT_AFTER;
+            let known = map.node(key).map(|node| NodeReport::listed(node, node.state));
             nodes.push(NodeReport {
-                key,
                 name: server.name.clone(),
                 role: "data server",
                 address: server.addresses.first().cloned().unwrap_or_default(),
-                version: node.map_or_else(String::new, |node| node.version.clone()),
-                state: node.map_or(NodeState::Serving, |node| node.state),
-                seen: self.data.heard(server.id),
-                applied: None,
-                lag: None,
-                service_addresses: vec![],
+                addresses: server.addresses.clone(),
+                liveness: match seen {
+                    Some(ago) if ago < SILENT_AFTER => Liveness::Alive,
+                    None if has_just_begun => Liveness::Unknown,
+                    Some(_) | None => Liveness::Silent,
+                },
+                seen,
                 objects: Some(its.map(|target| target.objects).sum()),
+                ..known.unwrap_or(NodeReport::unknown(key))
             });
         }
         // Removed, and therefore no member any more.
-        for node in map.nodes.iter().filter(|node| !seen.contains(&node.key)) {
-            nodes.push(NodeReport {
-                key: node.key,
-                name: node.name.clone(),
-                role: if matches!(node.key, NodeKey::DataServer(DataServerId(_))) {
-                    "data server"
-                } else {
-                    "voter"
-                },
-                address: node.address.clone(),
-                version: node.version.clone(),
-                state: node.state,
-                seen: None,
-                applied: None,
-                lag: None,
-                service_addresses: vec![],
-                objects: None,
-            });
-        }
+        let removed = map.nodes.iter().filter(|node| !present.contains(&node.key));
+        nodes.extend(removed.map(|node| NodeReport::listed(node, node.state)));
         nodes.sort_by(|a, b| {
             let is_data = |node: &NodeReport| matches!(node.key, NodeKey::DataServer(_));
             (is_data(a), &a.name, a.key).cmp(&(is_data(b), &b.name, b.key))
         });
         Ok(nodes)
+    }
+}
+
+impl NodeReport {
+    /// A server of which nothing but its key is known.
+    pub(crate) fn unknown(key: NodeKey) -> Self {
+        Self {
+            key,
+            name: String::new(),
+            role: if matches!(key, NodeKey::DataServer(_)) { "data server" } else { "voter" },
+            address: String::new(),
+            addresses: vec![],
+            version: String::new(),
+            state: NodeState::Serving,
+            liveness: Liveness::Unknown,
+            seen: None,
+            applied: None,
+            lag: None,
+            service_addresses: vec![],
+            objects: None,
+        }
+    }
+
+    /// A server as the cluster map lists it.
+    fn listed(node: &Node, state: NodeState) -> Self {
+        Self {
+            name: node.name.clone(),
+            address: node.address.clone(),
+            addresses: vec![node.address.clone()],
+            version: node.version.clone(),
+            state,
+            ..Self::unknown(node.key)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::record::{Counters, HeldLock, OwnerRecord, SlotRecord, Use};
 use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
     ByteRange, ClientId, ClientRecord, DelegationState, Inode, InodeId, LockKind, OpenState, Reply,
-    SessionRecord, Share, State, StateId, keys, read,
+    SessionRecord, Share, State, StateCounts, StateId, keys, read,
 };
 
 pub(super) fn check(
@@ -43,6 +43,11 @@ pub(super) fn check(
             });
         }
     }
+    let mut counted = StateCounts::default();
+    states.values().for_each(|state| *counted.of(state) += 1);
+    findings.expect(counted == counters.states, || {
+        format!("{counted:?} are there, and the counters say {:?}", counters.states)
+    });
     indexes(view, &states, findings)?;
     shares(&states, findings);
     locks(view, &states, findings)

@@ -29,6 +29,7 @@ pub(super) fn insert(step: &mut Step<'_>, state: &State) -> Result<(), StoreErro
     step.put(&keys::state(id), state)?;
     step.mark(&keys::client_state(state.client(), id))?;
     step.put(&index_key(state), &id)?;
+    step.count(|counters| *counters.states.of(state) += 1)?;
     change_client_use(step, None, Some(state))?;
     change_use(step, None, Some(state))
 }
@@ -46,6 +47,10 @@ pub(super) fn remove(step: &mut Step<'_>, state: &State) -> Result<(), StoreErro
     step.delete(&keys::state(id))?;
     step.delete(&keys::client_state(state.client(), id))?;
     step.delete(&index_key(state))?;
+    step.count(|counters| {
+        let count = counters.states.of(state);
+        *count = count.saturating_sub(1);
+    })?;
     change_client_use(step, Some(state), None)?;
     change_use(step, Some(state), None)
 }

@@ -33,6 +33,7 @@ use segments::Place;
 pub(crate) use segments::SEGMENT_BYTES;
 use writer::{Job, Jobs, Writer};
 
+use crate::metrics::ReplicaMetrics;
 use crate::types::{Entry, LeaderId, LogId, Membership, Payload, Types, Vote};
 use crate::work::{Ground, LogKept, Running, Work};
 
@@ -185,6 +186,7 @@ pub(crate) struct Log {
     segments: Segments,
     jobs: Jobs,
     running: Arc<Mutex<Option<Running>>>,
+    pub metrics: Arc<ReplicaMetrics>,
 }
 
 impl Log {
@@ -236,12 +238,19 @@ impl Log {
             }
         }
         let memory = Arc::new(Mutex::new(memory));
-        let writer = Writer { place: place.clone(), disk, memory: Arc::clone(&memory), failure: None };
+        let metrics = Arc::<ReplicaMetrics>::default();
+        let writer = Writer {
+            place: place.clone(),
+            disk,
+            memory: Arc::clone(&memory),
+            failure: None,
+            metrics: Arc::clone(&metrics),
+        };
         let work = Work(ground.pace.clone());
         let started = writer::start(writer, QUEUE_MAX, &work).map_err(failed("start a thread for", dir));
         let (jobs, running) = started?;
         let running = Arc::new(Mutex::new(Some(running)));
-        Ok(Self { place, memory, segments, jobs, running })
+        Ok(Self { place, memory, segments, jobs, running, metrics })
     }
 
     /// What there is no room for fails from here on: consensus may be waiting for a vote that waits behind it, and cannot

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openraft::storage::IOFlushed;
 use tokio::sync::{mpsc, oneshot};
@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::log::disk::Disk;
 use crate::log::segments::Place;
 use crate::log::{LogError, Memory, vote};
+use crate::metrics::ReplicaMetrics;
 use crate::types::{Entry, LogId, Types, Vote};
 use crate::work::{Pace, Running, Work};
 
@@ -41,6 +42,7 @@ pub(crate) struct Writer {
     pub memory: Arc<Mutex<Memory>>,
     /// Why it can no longer be written: everybody who asks is told.
     pub failure: Option<String>,
+    pub metrics: Arc<ReplicaMetrics>,
 }
 
 impl Writer {
@@ -87,6 +89,7 @@ impl Writer {
 
     /// Waits while the disk is full: what was ordered cannot be refused any more.
     fn append(&mut self, entries: &[Entry]) -> Result<(), String> {
+        let began = Instant::now();
         loop {
             match self.disk.append(entries) {
                 Ok(()) => break,
@@ -103,6 +106,7 @@ impl Writer {
                 Err(e) => return Err(e.to_string()),
             }
         }
+        self.metrics.log_sync.observe(began.elapsed().as_secs_f64());
         let mut memory = Memory::lock(&self.memory);
         if std::mem::take(&mut memory.full) {
             tracing::info!("there is space for the log again");

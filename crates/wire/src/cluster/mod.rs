@@ -6,11 +6,12 @@
 //!                                ◀─────  server nonce, server proof      caller: is it one of ours?
 //!   PROVE client proof           ─────▶                                  server: is it one of ours?
 //!                                ◀─────  ()
-//!   REGISTER, SIZE               ─────▶  until then answered NotProven
+//!   REGISTER, SIZE, STATUS       ─────▶  until then answered NotProven
 //! ```
 //!
 //! [`crate::data`] begins in the same way.
 
+pub mod cluster_status;
 pub mod hello;
 pub mod null;
 pub mod procedure;

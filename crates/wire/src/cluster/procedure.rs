@@ -1,6 +1,6 @@
-//! The five procedures.
+//! The procedures.
 
-use super::{hello, null, prove, register, size};
+use super::{cluster_status, hello, null, prove, register, size};
 
 crate::rpc::program! {
     /// Does nothing: to see whether the server lives.
@@ -13,4 +13,6 @@ crate::rpc::program! {
     3 Register register "REGISTER";
     /// How long an object is in its file.
     4 Size size "SIZE";
+    /// The status of the cluster.
+    5 Status cluster_status "STATUS";
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{Call, Procedure, Reply, Status, TargetCondition, TargetSpace};
-use super::{client_proof, hello, null, proof_matches, prove, register, server_proof, size};
+use super::{client_proof, cluster_status, hello, null, proof_matches, prove, register, server_proof, size};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 
 fn calls() -> Vec<Call> {
@@ -33,6 +33,7 @@ fn calls() -> Vec<Call> {
             map_version: 6,
         }),
         Call::Size(size::Args { handle: Bytes::from_static(&[4; 45]) }),
+        Call::Status(cluster_status::Args {}),
     ]
 }
 
@@ -50,6 +51,7 @@ fn replies() -> Vec<Reply> {
         Reply::Register(Err(Status::Delay)),
         Reply::Size(Ok(size::ResOk { len: 1 << 40 })),
         Reply::Size(Err(Status::Stale)),
+        Reply::Status(Ok(cluster_status::ResOk { json: Bytes::from_static(b"{}") })),
     ]
 }
 
@@ -66,7 +68,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 5);
+    assert_eq!(Procedure::ALL.len(), 6);
 }
 
 #[test]

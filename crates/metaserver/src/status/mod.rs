@@ -1,0 +1,154 @@
+//! The status of the cluster, as one metaserver knows it: `heorot status`, the metrics page, and the STATUS procedure by
+//! which data servers ask for it.
+//!
+//! ```text
+//! cluster map, members, heartbeats ──▶ gather ──▶ Status ──▶ health::assess ──▶ verdict, findings
+//! ```
+//!
+//! The types are the JSON of the admin interface. Ids are hexadecimal texts, since JSON's numbers end at 2^53.
+
+mod gather;
+mod health;
+mod watch;
+
+use serde::{Deserialize, Serialize};
+
+pub use gather::{condition_word, state_word};
+pub use health::{Finding, Health, Verdict};
+
+/// One metaserver's knowledge of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// "metaserver".
+    pub role: String,
+    /// Version of the program of the metaserver that answers.
+    pub version: String,
+    /// The cluster's id.
+    pub cluster: String,
+    /// The verdict, and the reasons for it.
+    pub health: Health,
+    /// Name of the metaserver that answers.
+    pub asked: String,
+    /// Name of the metaserver that leads; none: unknown, or there is none.
+    pub leader: Option<String>,
+    /// Term of the consensus.
+    pub term: u64,
+    /// Seconds since the process of the metaserver that answers was started.
+    pub uptime_seconds: u64,
+    /// NFSv4 clients.
+    pub clients: u64,
+    /// Sessions of NFSv4 clients.
+    pub sessions: u64,
+    /// Opens, locks, layouts and delegations of NFSv4 clients.
+    pub states: States,
+    /// Files, directories and everything else in the volume.
+    pub inodes: u64,
+    /// Truncations and removals that have not reached every object yet.
+    pub work: u64,
+    /// File bytes that clients read through this metaserver, not from data servers.
+    pub proxied_read_bytes: u64,
+    /// File bytes that clients wrote through this metaserver.
+    pub proxied_written_bytes: u64,
+    /// The members of the group, removed ones left out.
+    pub metaservers: Vec<Metaserver>,
+    /// The service addresses and their holders; none: the leader could not be asked.
+    pub service_addresses: Option<Vec<ServiceAddress>>,
+    /// The data servers, removed ones left out.
+    pub data_servers: Vec<DataServer>,
+}
+
+/// Numbers of states of NFSv4 clients, by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct States {
+    /// Opens.
+    pub opens: u64,
+    /// Lock stateids; one may have many ranges.
+    pub locks: u64,
+    /// Layouts.
+    pub layouts: u64,
+    /// Delegations, revoked ones that their clients have not freed yet included.
+    pub delegations: u64,
+}
+
+/// Whether a server is heard of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Liveness {
+    /// It was heard of just now.
+    Alive,
+    /// It was not heard of for some seconds.
+    Silent,
+    /// Nothing can be said: the leader cannot be asked, or this metaserver has just been started.
+    #[default]
+    Unknown,
+}
+
+/// One member of the group of metaservers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metaserver {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The address of its consensus port.
+    pub consensus: String,
+    /// "leader", "voter" or "learner".
+    pub role: String,
+    /// "joining", "serving" or "draining".
+    pub state: String,
+    /// Whether it is heard of.
+    pub liveness: Liveness,
+    /// Milliseconds since it was heard of.
+    pub seen_ms: Option<u64>,
+    /// Entries of the log that it lacks; none: unknown.
+    pub lag: Option<u64>,
+    /// Version of its program; empty: unknown.
+    pub version: String,
+}
+
+/// One service address.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceAddress {
+    /// The address.
+    pub address: String,
+    /// The name of the metaserver that holds it; none: no metaserver does.
+    pub holder: Option<String>,
+}
+
+/// One data server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataServer {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Where it is reached.
+    pub addresses: Vec<String>,
+    /// "serving" or "draining".
+    pub state: String,
+    /// Whether it is heard of.
+    pub liveness: Liveness,
+    /// Milliseconds since it was heard of.
+    pub seen_ms: Option<u64>,
+    /// Version of its program; empty: unknown.
+    pub version: String,
+    /// Its storage targets.
+    pub targets: Vec<Target>,
+}
+
+/// One storage target.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Its id.
+    pub id: String,
+    /// Its directory on the data server; empty: its server was not heard of since this metaserver was started.
+    pub path: String,
+    /// Bytes of the file system that it is on.
+    pub total_bytes: u64,
+    /// Bytes free there.
+    pub free_bytes: u64,
+    /// Objects on it.
+    pub objects: u64,
+    /// "ok", "full", "read-only", "failed", "missing", or "silent".
+    pub state: String,
+}
