@@ -6,6 +6,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -24,8 +25,11 @@ pub(crate) const LEASE: Duration = Duration::from_secs(60);
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
 /// Clients at one time: the design's "thousands of nodes" with room for their restarts.
 const CLIENTS_MAX: usize = 16_384;
-/// Sessions of one client: Linux makes one.
-const SESSIONS_MAX: usize = 16;
+/// Clients from one address at one time, so that one machine cannot push out the others: containers and mounts with names
+/// of their own share their machine's address.
+const CLIENTS_OF_ADDRESS_MAX: usize = 1024;
+/// Sessions of one client: Linux makes one. The oldest goes when it makes more.
+const SESSIONS_MAX: usize = 4;
 /// Slots of a session: Linux asks for 64, and each may hold a call of a megabyte.
 const SLOTS_MAX: u32 = 64;
 /// One megabyte of payload and what stands around it, as [`nfs::Limits`] has it.
@@ -40,8 +44,18 @@ const OPERATIONS_MAX: u32 = 16;
 /// Who a client's calls come from: the user id of AUTH_SYS.
 pub(crate) type Principal = Option<u32>;
 
+/// The network that an address counts for: an IPv4 address, or the 64 bits that one IPv6 host can choose among.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
+}
+
 struct Client {
     owner: OwnerName,
+    /// Where EXCHANGE_ID came from.
+    network: IpAddr,
     verifier: Verifier,
     principal: Principal,
     confirmed: bool,
@@ -72,6 +86,7 @@ pub(crate) struct Clients {
     /// High half of client ids: another one after each start, so that an id of the last life is not taken for ours.
     start: u32,
     clients_max: usize,
+    clients_of_address_max: usize,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     records: Mutex<Records>,
@@ -84,11 +99,12 @@ impl Clients {
         // Clients must never take two of our servers for one: they would use a session of the one at the other.
         let owner = OwnerName::from(Bytes::from(format!("heorot-ds-{server:016x}")));
         let start = (entropy.u64() >> 32) as u32;
-        let clients_max = CLIENTS_MAX;
+        let (clients_max, clients_of_address_max) = (CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX);
         Self {
             owner,
             start,
             clients_max,
+            clients_of_address_max,
             clock,
             entropy,
             records: Mutex::default(),
@@ -101,7 +117,9 @@ impl Clients {
         &self,
         args: exchange_id::Args,
         principal: Principal,
+        address: IpAddr,
     ) -> Result<exchange_id::ResOk, Status> {
+        let network = network_of(address);
         if args.flags & !exchange_id::FLAGS_FROM_CLIENT != 0 {
             return Err(Status::Inval);
         }
@@ -127,20 +145,25 @@ impl Clients {
             Some((_, client)) if client.principal != principal && self.is_alive(client) => {
                 return Err(Status::ClidInUse);
             }
+            // The same from elsewhere: a stranger who knows the name of a client must not end its sessions.
+            Some((_, client))
+                if client.verifier != verifier && client.network != network && self.is_alive(client) =>
+            {
+                return Err(Status::ClidInUse);
+            }
             // Case 2: the client asks again.
             Some((id, client)) if client.verifier == verifier => return Ok(self.known(id, client)),
             // Cases 1, 4 and 5: new, never confirmed, or restarted. What it had goes when it confirms.
             _ => {}
         }
-        records.by_id.retain(|_, c| c.confirmed || c.owner != owner);
-        if records.by_id.len() >= self.clients_max {
-            let place = self.least_needed(&records).ok_or(Status::Delay)?;
-            self.forget(&mut records, |id, _| id == place);
-        }
+        // Of another client that claims the same name, from elsewhere, nothing is known yet: both may confirm.
+        records.by_id.retain(|_, c| c.confirmed || c.owner != owner || c.network != network);
+        self.make_room(&mut records, network);
         records.next = records.next.wrapping_add(1);
         let id = u64::from(self.start) << 32 | u64::from(records.next);
         let client = Client {
             owner,
+            network,
             verifier,
             principal,
             confirmed: false,
@@ -187,10 +210,12 @@ impl Clients {
         if !client.confirmed && client.principal != principal {
             return Err(Status::ClidInUse);
         }
-        if client.sessions.len() >= SESSIONS_MAX {
-            return Err(Status::Delay);
-        }
         let fore = fore_channel(&args.fore_chan_attrs)?;
+        if client.sessions.len() >= SESSIONS_MAX {
+            // Never NFS4ERR_DELAY: Linux would ask again for ever. A session that is in use is made again.
+            let oldest = client.sessions.remove(0);
+            self.sessions_mut().remove(&oldest);
+        }
         let session = self.new_session(id, &fore);
         let created = create_session::ResOk {
             sessionid: session.id(),
@@ -280,12 +305,46 @@ impl Clients {
         }
     }
 
-    /// Whose place is taken when the table is full: the oldest that never confirmed, else who has been silent longest of
-    /// those without a session. What is in use stays.
-    fn least_needed(&self, records: &Records) -> Option<u64> {
-        let unused = records.by_id.iter().filter(|(_, client)| client.sessions.is_empty());
-        let rank = |client: &Client| (client.confirmed, client.heard_ms.load(Ordering::Relaxed));
-        unused.min_by_key(|(id, client)| (rank(client), **id)).map(|(id, _)| *id)
+    /// Makes room for one more client from `network`. Never refused, since Linux repeats an EXCHANGE_ID that is answered
+    /// NFS4ERR_DELAY for ever: where all are in use, the idlest client of the network that has most is forgotten, and comes
+    /// back with two round trips if it lives.
+    fn make_room(&self, records: &mut Records, network: IpAddr) {
+        let mut of_network: HashMap<IpAddr, usize> = HashMap::new();
+        let full = records.by_id.len() >= self.clients_max;
+        if !full && records.by_id.len() < self.clients_of_address_max {
+            return;
+        }
+        for client in records.by_id.values() {
+            *of_network.entry(client.network).or_default() += 1;
+        }
+        let own_share = of_network.get(&network).is_some_and(|count| *count >= self.clients_of_address_max);
+        let place = match (own_share, full) {
+            (false, false) => None,
+            (true, _) => self.least_needed(records, |client| (client.network != network, 0)),
+            (false, true) => self.least_needed(records, |client| {
+                (false, usize::MAX - of_network.get(&client.network).copied().unwrap_or(0))
+            }),
+        };
+        if let Some(place) = place {
+            self.forget(records, |id, _| id == place);
+        }
+    }
+
+    /// The client whose place is taken: of those that `order` puts first by its flag, one that never confirmed, else one
+    /// without a session, else one whose lease has run out, else one of the network that `order` puts first; of equal ones
+    /// the idlest.
+    fn least_needed(&self, records: &Records, order: impl Fn(&Client) -> (bool, usize)) -> Option<u64> {
+        let rank = |client: &Client| {
+            let (last, of_network) = order(client);
+            let heard = client.heard_ms.load(Ordering::Relaxed);
+            match (client.confirmed, client.sessions.is_empty()) {
+                (false, _) => (last, 0, 0, heard),
+                (true, true) => (last, 1, 0, heard),
+                (true, false) if self.idle(client) > LEASE => (last, 2, 0, heard),
+                (true, false) => (last, 3, of_network, heard),
+            }
+        };
+        records.by_id.iter().min_by_key(|(id, client)| (rank(client), **id)).map(|(id, _)| *id)
     }
 
     fn forget(&self, records: &mut Records, which: impl Fn(u64, &Client) -> bool) {
@@ -345,6 +404,10 @@ mod tests {
     use super::*;
 
     fn exchange(clients: &Clients, owner: &str) -> ClientId {
+        exchange_from(clients, owner, [10, 0, 0, 1])
+    }
+
+    fn exchange_from(clients: &Clients, owner: &str, from: [u8; 4]) -> ClientId {
         let args = exchange_id::Args {
             clientowner: exchange_id::ClientOwner {
                 verifier: [1; 8],
@@ -354,7 +417,7 @@ mod tests {
             state_protect: StateProtectArgs::None,
             client_impl_id: None,
         };
-        clients.exchange_id(args, None).expect("there is always room").clientid
+        clients.exchange_id(args, None, from.into()).expect("there is always room").clientid
     }
 
     fn confirm(clients: &Clients, clientid: ClientId) -> Result<SessionId, Status> {
@@ -404,12 +467,82 @@ mod tests {
         confirm(&clients, exchange(&clients, "late")).unwrap();
         assert_eq!(clients.destroy_client(idle), Err(Status::StaleClientid), "its place was taken");
         assert!(clients.session(used).is_some());
-        let args = exchange_id::Args {
-            clientowner: exchange_id::ClientOwner { verifier: [1; 8], ownerid: OwnerName::default() },
-            flags: 0,
-            state_protect: StateProtectArgs::None,
-            client_impl_id: None,
+        confirm(&clients, exchange(&clients, "one more")).expect("the idlest that lives gives way");
+        assert!(clients.session(used).is_none(), "it comes back with two round trips");
+    }
+
+    /// ```text
+    /// one address, more clients than its share  -> its own idlest go, those of others stay
+    /// the whole table full                      -> the idlest of the address that has most
+    /// ```
+    #[test]
+    fn one_address_cannot_push_out_the_others() {
+        let clock = Arc::new(ManualClock::default());
+        let mut clients = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+        (clients.clients_max, clients.clients_of_address_max) = (6, 4);
+        let other = confirm(&clients, exchange_from(&clients, "other", [10, 0, 0, 2])).unwrap();
+        let all: Vec<_> = (0..20)
+            .map(|n| {
+                clock.advance(Duration::from_millis(1));
+                confirm(&clients, exchange(&clients, &format!("{n}"))).unwrap()
+            })
+            .collect();
+        assert_eq!(all.iter().filter(|id| clients.session(**id).is_some()).count(), 4);
+        let third = confirm(&clients, exchange_from(&clients, "third", [10, 0, 0, 3])).unwrap();
+        clock.advance(Duration::from_millis(1));
+        all.iter().for_each(|id| drop(clients.session(*id)));
+        let fourth = confirm(&clients, exchange_from(&clients, "fourth", [10, 0, 0, 4])).unwrap();
+        assert_eq!(all.iter().filter(|id| clients.session(**id).is_some()).count(), 3);
+        assert!([other, third, fourth].iter().all(|id| clients.session(*id).is_some()));
+    }
+
+    #[test]
+    fn the_name_of_a_client_that_lives_is_not_taken_from_elsewhere() {
+        let clock = Arc::new(ManualClock::default());
+        let clients = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+        let session = confirm(&clients, exchange(&clients, "a")).unwrap();
+        let restarted = |from: [u8; 4]| {
+            let args = exchange_id::Args {
+                clientowner: exchange_id::ClientOwner { verifier: [2; 8], ownerid: Bytes::from("a").into() },
+                flags: 0,
+                state_protect: StateProtectArgs::None,
+                client_impl_id: None,
+            };
+            clients.exchange_id(args, None, from.into()).map(|answer| answer.clientid)
         };
-        assert_eq!(clients.exchange_id(args, None), Err(Status::Delay), "all are in use");
+        assert_eq!(restarted([10, 0, 0, 9]), Err(Status::ClidInUse));
+        assert!(clients.session(session).is_some());
+        assert!(restarted([10, 0, 0, 1]).is_ok(), "it restarted itself");
+        clock.advance(LEASE * 2);
+        assert!(restarted([10, 0, 0, 9]).is_ok(), "its lease has run out");
+    }
+
+    #[test]
+    fn a_client_with_too_many_sessions_loses_the_oldest() {
+        let clients = Clients::new(1, Arc::new(ManualClock::default()), Arc::new(SeededEntropy::new(1)));
+        let id = exchange(&clients, "a");
+        let sessions: Vec<_> = (1..=SESSIONS_MAX as u32 + 1)
+            .map(|sequence| {
+                let attrs = ChannelAttrs {
+                    max_request_size: 4096,
+                    max_response_size: 4096,
+                    max_operations: 8,
+                    max_requests: 1,
+                    ..ChannelAttrs::default()
+                };
+                let args = create_session::Args {
+                    clientid: id,
+                    sequence,
+                    flags: 0,
+                    fore_chan_attrs: attrs,
+                    back_chan_attrs: attrs,
+                    cb_program: 0,
+                    sec_parms: vec![],
+                };
+                clients.create_session(&args, None).expect("never refused").sessionid
+            })
+            .collect();
+        let live: Vec<_> = sessions.iter().map(|id| clients.session(*id).is_some()).collect();
+        assert_eq!(live, [false, true, true, true, true]);
     }
 }

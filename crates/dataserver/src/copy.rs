@@ -16,8 +16,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 impl Objects {
-    /// Copies `pieces` of `from`, an object of `source`, into `to`, an object of this target, which is created if it is
-    /// not there. What `from` does not have is a hole in `to` afterwards. Durable only after a commit.
+    /// Copies `pieces` of `from`, an object of `source`, into `to`, an object of this target. What lies beyond the end of
+    /// `from` is a hole in `to` afterwards. Durable only after a commit.
     ///
     /// # Errors
     /// [`ObjectError`]; some of the bytes may have been copied.
@@ -36,13 +36,9 @@ impl Objects {
             end_of(piece.to, piece.len)?;
             bytes = bytes.saturating_add(piece.len);
         }
-        let Some(from_object) = source.find(from)? else {
-            return pieces.iter().try_for_each(|piece| self.clear(to, piece.to, piece.len));
-        };
-        if !self.room.take(bytes, || self.space().ok().map(|space| space.free)) {
-            return Err(ObjectError::NoSpace);
-        }
-        let to_object = self.find_or_create(to)?;
+        let from_object = source.find(from)?;
+        self.take_room(bytes)?;
+        let to_object = self.find(to)?;
         let outcome = pieces.iter().try_for_each(|piece| {
             self.copy_piece(source, (&from, &from_object.file), (&to, &to_object.file), *piece)
         });
@@ -57,7 +53,7 @@ impl Objects {
     pub fn clear(&self, name: ObjectName, offset: u64, len: u64) -> Result<(), ObjectError> {
         self.check()?;
         end_of(offset, len)?;
-        let Some(object) = self.find(name)? else { return Ok(()) };
+        let object = self.find(name)?;
         let outcome = self.zero(&name, &object.file, offset, len);
         object.touch();
         outcome

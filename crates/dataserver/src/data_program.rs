@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
 use nfs::{Answer, Connection, Gatekeeper, Metrics, OperationLabels, Program};
 use wire::data::{self, Call, Procedure, Reply, Run, Status};
-use wire::data::{allocate, commit, copy, list, null, punch, read, read_plus, remove, seek, status};
+use wire::data::{allocate, commit, copy, list, make, null, punch, read, read_plus, remove, seek, status};
 use wire::data::{truncate, write};
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
 use crate::disk::Place;
+use crate::object::ObjectName;
 use crate::objects::ObjectError;
 use crate::pull::Others;
 use crate::ranges;
 use crate::server::{BadHandle, Found, Targets};
+use crate::target::Target;
 
 /// Bytes of one READ at most: what fits a record, see [`nfs::Limits`].
 const READ_BYTES_MAX: u32 = 1 << 20;
@@ -28,6 +31,8 @@ pub(crate) struct DataProgram {
     gatekeeper: Gatekeeper,
     others: Others,
     metrics: Arc<Metrics>,
+    /// How often an object was asked for that is lost: each doubling is logged.
+    lost_objects: AtomicU64,
 }
 
 impl Program for DataProgram {
@@ -66,7 +71,7 @@ impl Program for DataProgram {
 
 impl DataProgram {
     pub(crate) fn new(targets: Arc<Targets>, gatekeeper: Gatekeeper, others: Others) -> Self {
-        Self { targets, gatekeeper, others, metrics: Arc::default() }
+        Self { targets, gatekeeper, others, metrics: Arc::default(), lost_objects: AtomicU64::new(0) }
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -92,13 +97,17 @@ impl DataProgram {
             Call::Punch(args) => Reply::Punch(and(gate, self.punch(args)).await),
             Call::Copy(args) => Reply::Copy(and(gate, self.copy(args)).await),
             Call::ReadPlus(args) => Reply::ReadPlus(and(gate, self.read_plus(args)).await),
+            Call::Make(args) => Reply::Make(and(gate, self.make(args)).await),
         }
     }
 
     async fn read(&self, args: read::Args) -> read::Res {
         let Found { target, name, .. } = self.find(&args.handle)?;
         let count = args.count.min(READ_BYTES_MAX) as usize;
-        let found = target.run(move |o| o.read(name, args.offset, count)).await.map_err(refusal)?;
+        let found = target
+            .run(move |o| o.read(name, args.offset, count))
+            .await
+            .map_err(|e| self.refusal(&target, &name, e))?;
         self.metrics.file_bytes_read.inc_by(found.data.len() as u64);
         Ok(read::ResOk { payload: found.data.into(), eof: found.at_end })
     }
@@ -107,39 +116,49 @@ impl DataProgram {
         let Found { target, name, .. } = self.find(&args.handle)?;
         let write::Args { offset, stable, data, .. } = args;
         let count = data.len();
-        let written = target.run(move |o| {
-            o.write(name, offset, &data)?;
-            if stable { o.commit(name) } else { Ok(()) }
+        let written = target.run(move |o| match stable {
+            true => o.write_through(name, offset, &data),
+            false => o.write(name, offset, &data),
         });
-        written.await.map_err(refusal)?;
+        let verifier = written.await.map_err(|e| self.refusal(&target, &name, e))?;
         self.metrics.file_bytes_written.inc_by(count as u64);
         // What came in one record is shorter than 4 GiB.
-        Ok(write::ResOk { count: count as u32, verifier: target.objects().verifier() })
+        Ok(write::ResOk { count: count as u32, verifier })
     }
 
     async fn commit(&self, args: commit::Args) -> commit::Res {
         let Found { target, name, .. } = self.find(&args.handle)?;
-        target.run(move |o| o.commit(name)).await.map_err(refusal)?;
+        target.run(move |o| o.commit(name)).await.map_err(|e| self.refusal(&target, &name, e))?;
         Ok(commit::ResOk { verifier: target.objects().verifier() })
     }
 
     async fn truncate(&self, args: truncate::Args) -> truncate::Res {
         let Found { target, name, .. } = self.find(&args.handle)?;
-        target.run(move |o| o.truncate(name, args.len)).await.map_err(refusal)
+        target.run(move |o| o.truncate(name, args.len)).await.map_err(|e| self.refusal(&target, &name, e))
     }
 
     async fn remove(&self, args: remove::Args) -> remove::Res {
-        // All handles are looked at before anything is removed.
-        let found: Vec<Found> = args.handles.iter().map(|h| self.find(h)).collect::<Result<_, _>>()?;
-        let mut by_target = BTreeMap::new();
-        for Found { target, name, .. } in found {
-            let (_, names) = by_target.entry(target.id()).or_insert_with(|| (target, Vec::new()));
-            names.push(name);
-        }
-        for (target, names) in by_target.into_values() {
+        for (target, names) in self.by_target(&args.handles)? {
             target.run(move |o| o.remove(&names)).await.map_err(refusal)?;
         }
         Ok(())
+    }
+
+    async fn make(&self, args: make::Args) -> make::Res {
+        for (target, names) in self.by_target(&args.handles)? {
+            target.run(move |o| o.make(&names)).await.map_err(refusal)?;
+        }
+        Ok(())
+    }
+
+    /// The objects of each target. All handles are looked at before anything is done.
+    fn by_target(&self, handles: &[Bytes]) -> Result<Vec<(Arc<Target>, Vec<ObjectName>)>, Status> {
+        let mut by_target = BTreeMap::new();
+        for handle in handles {
+            let Found { target, name, .. } = self.find(handle)?;
+            by_target.entry(target.id()).or_insert_with(|| (target, Vec::new())).1.push(name);
+        }
+        Ok(by_target.into_values().collect())
     }
 
     async fn list(&self, args: list::Args) -> list::Res {
@@ -160,7 +179,7 @@ impl DataProgram {
             seek::What::Hole => o.seek(name, Place::Hole, args.offset),
             seek::What::End => o.length(name).map(Some),
         });
-        Ok(seek::ResOk { found: found.await.map_err(refusal)? })
+        Ok(seek::ResOk { found: found.await.map_err(|e| self.refusal(&target, &name, e))? })
     }
 
     async fn allocate(&self, args: allocate::Args) -> allocate::Res {
@@ -168,37 +187,48 @@ impl DataProgram {
         let allocate::Args { offset, len, ask, .. } = args;
         let work = target
             .run(move |o| if ask { o.reserve(name, offset, len) } else { o.allocate(name, offset, len) });
-        let ranges::Reserve { needed, free } = work.await.map_err(refusal)?;
+        let ranges::Reserve { needed, free } = work.await.map_err(|e| self.refusal(&target, &name, e))?;
         let verifier = target.objects().verifier();
         Ok(allocate::ResOk { needed, free, file_system: target.file_system(), verifier })
     }
 
     async fn punch(&self, args: punch::Args) -> punch::Res {
         let Found { target, name, .. } = self.find(&args.handle)?;
-        target.run(move |o| o.punch(name, args.offset, args.len)).await.map_err(refusal)
+        target
+            .run(move |o| o.punch(name, args.offset, args.len))
+            .await
+            .map_err(|e| self.refusal(&target, &name, e))
     }
 
     async fn copy(&self, args: copy::Args) -> copy::Res {
         let Found { target, name, .. } = self.find(&args.handle)?;
         let copy::Args { source, address, pieces, stable, .. } = args;
+        // Before the first byte is written: as with a write.
+        let verifier = target.objects().verifier();
         match self.find(&source) {
             Ok(Found { target: from_target, name: from, .. }) => {
                 let work = target.run(move |o| o.copy(name, from_target.objects(), from, &pieces));
-                work.await.map_err(refusal)?;
+                work.await.map_err(|e| self.refusal(&target, &name, e))?;
             }
             Err(Status::NotFound) => self.others.pull(&target, name, &address, source, &pieces).await?,
             Err(status) => return Err(status),
         }
         if stable {
-            target.run(move |o| o.commit(name)).await.map_err(refusal)?;
+            target.run(move |o| o.commit(name)).await.map_err(|e| self.refusal(&target, &name, e))?;
+            if target.objects().verifier() != verifier {
+                return Err(Status::NoSpace);
+            }
         }
-        Ok(copy::ResOk { verifier: target.objects().verifier() })
+        Ok(copy::ResOk { verifier })
     }
 
     async fn read_plus(&self, args: read::Args) -> read_plus::Res {
         let Found { target, name, .. } = self.find(&args.handle)?;
         let count = args.count.min(READ_BYTES_MAX) as usize;
-        let runs = target.run(move |o| o.read_runs(name, args.offset, count)).await.map_err(refusal)?;
+        let runs = target
+            .run(move |o| o.read_runs(name, args.offset, count))
+            .await
+            .map_err(|e| self.refusal(&target, &name, e))?;
         let run = |run| match run {
             ranges::Run::Data(data) => {
                 self.metrics.file_bytes_read.inc_by(data.len() as u64);
@@ -209,10 +239,27 @@ impl DataProgram {
         Ok(read_plus::ResOk { runs: runs.into_iter().map(run).collect() })
     }
 
+    /// The answer to an error. A lost object is logged here, where a metaserver asks for it: its file exists. (A client may
+    /// come with the handle of a file that was removed long ago.)
+    fn refusal(&self, target: &Target, name: &ObjectName, error: ObjectError) -> Status {
+        if error == ObjectError::Lost {
+            let count = self.lost_objects.fetch_add(1, Ordering::Relaxed) + 1;
+            if count.is_power_of_two() {
+                tracing::error!(
+                    target = %target.path().display(), object = %name, count,
+                    "an object is missing from the storage target: reads and writes of its file fail. Was something removed \
+                     below this directory? Bring it back from a copy, or restore the file from a backup"
+                );
+            }
+        }
+        refusal(error)
+    }
+
     fn find(&self, handle: &Bytes) -> Result<Found, Status> {
         self.targets.find(handle).map_err(|e| match e {
             BadHandle::Forged => Status::BadHandle,
             BadHandle::Elsewhere => Status::NotFound,
+            BadHandle::OtherIncarnation => Status::OtherIncarnation,
         })
     }
 }
@@ -231,6 +278,8 @@ pub(crate) fn refusal(error: ObjectError) -> Status {
         ObjectError::NoSpace => Status::NoSpace,
         ObjectError::Io => Status::Io,
         ObjectError::Stale => Status::Stale,
+        ObjectError::Lost => Status::ObjectLost,
+        ObjectError::TargetLost => Status::TargetLost,
         ObjectError::TooLarge => Status::Invalid,
         ObjectError::ReadOnly => Status::ReadOnly,
         ObjectError::Busy => Status::Delay,
@@ -255,5 +304,6 @@ fn failed(reply: &Reply) -> bool {
         Reply::Punch(res) => res.is_err(),
         Reply::Copy(res) => res.is_err(),
         Reply::ReadPlus(res) => res.is_err(),
+        Reply::Make(res) => res.is_err(),
     }
 }

@@ -3,9 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 /// What [`Disk::seek`] looks for.
@@ -110,12 +109,13 @@ pub trait Disk: Send + Sync + 'static {
         file.sync_data()
     }
 
-    /// Makes the entries of a directory durable.
+    /// Makes the entries of the directory `name` in `root` durable.
     ///
     /// # Errors
     /// The kernel's.
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+    fn sync_dir(&self, root: &File, name: &str) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        File::from(rustix::fs::openat(root, name, flags, Mode::empty())?).sync_all()
     }
 }
 

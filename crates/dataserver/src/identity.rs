@@ -52,6 +52,8 @@ struct Text {
     id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name_space: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    incarnation: Option<String>,
 }
 
 /// What the file says.
@@ -60,6 +62,8 @@ pub(crate) struct Identity {
     pub id: u64,
     /// Of a target: whose objects it has, once that is known.
     pub name_space: Option<u64>,
+    /// Of a target: the incarnation of the metaservers that it obeys, once that is known.
+    pub incarnation: Option<u64>,
 }
 
 /// Takes the lock file, for as long as the file stays open. None: another process has it.
@@ -85,7 +89,7 @@ pub(crate) fn read_or_create(
         Ok(text) => read(path, &text, kind, &cluster),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             let id = entropy.u64();
-            let identity = Identity { id, name_space: None };
+            let identity = Identity { id, name_space: None, incarnation: None };
             put(path, kind, cluster, identity)?;
             Ok(identity)
         }
@@ -106,7 +110,8 @@ pub(crate) fn replace(
 fn put(path: &Path, kind: &'static str, cluster: String, identity: Identity) -> Result<(), IdentityError> {
     let number = |number: u64| hex(&number.to_be_bytes());
     let (id, name_space) = (number(identity.id), identity.name_space.map(number));
-    let text = Text { format: FORMAT, kind: kind.into(), cluster, id, name_space };
+    let incarnation = identity.incarnation.map(number);
+    let text = Text { format: FORMAT, kind: kind.into(), cluster, id, name_space, incarnation };
     write(path, &text).map_err(|e| IdentityError::Io(path.into(), e))
 }
 
@@ -133,7 +138,14 @@ fn read(path: &Path, text: &str, kind: &'static str, cluster: &str) -> Result<Id
         number.ok_or_else(|| malformed(format!("`{key}` is not 16 hexadecimal digits")))
     };
     let name_space = text.name_space.map(|digits| number("name_space", &digits)).transpose()?;
-    Ok(Identity { id: number("id", &text.id)?, name_space })
+    let incarnation = text.incarnation.map(|digits| number("incarnation", &digits)).transpose()?;
+    Ok(Identity { id: number("id", &text.id)?, name_space, incarnation })
+}
+
+/// The id in the text of an identity file, if it has one.
+pub(crate) fn id_of(text: &str) -> Option<u64> {
+    let text: Text = toml::from_str(text).ok()?;
+    u64::from_str_radix(&text.id, 16).ok()
 }
 
 /// Written beside, synced, and renamed: there is never half a file of this name.

@@ -7,6 +7,7 @@ use std::collections::BinaryHeap;
 
 use wire::data::{ObjectEntry, list};
 
+use crate::held_dir::Visit;
 use crate::object::{DIRECTORIES, ObjectName};
 use crate::objects::{ObjectError, Objects};
 
@@ -61,21 +62,24 @@ impl Objects {
         wanted: impl Fn(Cursor) -> bool,
     ) -> Result<Vec<ObjectName>, ObjectError> {
         let mut heap = BinaryHeap::new();
-        let path = self.directory(directory);
         let trouble = |error: std::io::Error| {
-            tracing::error!(directory = %path.display(), %error, "list failed");
+            tracing::error!(target = %self.root.path().display(), directory, %error, "list failed");
             ObjectError::Io
         };
-        for entry in std::fs::read_dir(&path).map_err(trouble)? {
-            let entry = entry.map_err(trouble)?;
-            let Some(name) = entry.file_name().to_str().and_then(ObjectName::parse) else { continue };
-            if name.directory() == directory && wanted(cursor(&name)) {
+        let dir = self.root.child(&format!("{directory:02x}")).map_err(trouble)?;
+        let listed = dir.names(|name, _| {
+            if let Some(name) = ObjectName::parse(name)
+                && name.directory() == directory
+                && wanted(cursor(&name))
+            {
                 heap.push(name);
                 if heap.len() > count {
                     heap.pop();
                 }
             }
-        }
+            Visit::GoOn
+        });
+        listed.map_err(trouble)?;
         Ok(heap.into_sorted_vec())
     }
 }

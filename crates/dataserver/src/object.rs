@@ -50,6 +50,11 @@ impl ObjectName {
         self.inode.to_be_bytes()[7]
     }
 
+    /// Its file below the directory of all objects.
+    pub(crate) fn path(&self) -> String {
+        format!("{:02x}/{self}", self.directory())
+    }
+
     /// The name that is written so, and no other: `Display` gives the same text again.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -74,8 +79,6 @@ pub(crate) struct OpenObject {
     pub file: File,
     /// Written or shortened since the last sync. Set after the write, before it is answered.
     dirty: AtomicBool,
-    /// Created since its directory was last synced.
-    created: AtomicBool,
     /// Held during a write: the kernel takes one at a time, and a second one would spin for it.
     pub writing: Mutex<()>,
     /// Held during a sync: who finds nothing left to do must also know that it is done.
@@ -83,14 +86,8 @@ pub(crate) struct OpenObject {
 }
 
 impl OpenObject {
-    pub(crate) fn new(file: File, created: bool) -> Self {
-        Self {
-            file,
-            dirty: AtomicBool::new(created),
-            created: AtomicBool::new(created),
-            writing: Mutex::new(()),
-            syncing: Mutex::new(()),
-        }
+    pub(crate) fn new(file: File) -> Self {
+        Self { file, dirty: AtomicBool::new(false), writing: Mutex::new(()), syncing: Mutex::new(()) }
     }
 
     pub(crate) fn touch(&self) {
@@ -99,26 +96,14 @@ impl OpenObject {
 
     /// Whether a sync has anything to do.
     pub(crate) fn is_dirty(&self) -> bool {
-        self.dirty.load(Ordering::Acquire) || self.created.load(Ordering::Acquire)
+        self.dirty.load(Ordering::Acquire)
     }
 
-    /// Makes it durable: `file` syncs data and length, `directory` its entry. Each is called only if there is need.
-    pub(crate) fn sync<E>(
-        &self,
-        file: impl FnOnce(&File) -> Result<(), E>,
-        directory: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
-        // A poisoned lock only says that another sync panicked; the flags are what counts.
+    /// Makes its data and length durable: `file` syncs them, and is called only if there is need.
+    pub(crate) fn sync<E>(&self, file: impl FnOnce(&File) -> Result<(), E>) -> Result<(), E> {
+        // A poisoned lock only says that another sync panicked; the flag is what counts.
         let _one = self.syncing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if self.dirty.swap(false, Ordering::AcqRel) {
-            file(&self.file)?;
-        }
-        if self.created.load(Ordering::Acquire) {
-            // Not before: there may be no file descriptor left to sync a directory by, and that passes.
-            directory()?;
-            self.created.store(false, Ordering::Release);
-        }
-        Ok(())
+        if self.dirty.swap(false, Ordering::AcqRel) { file(&self.file) } else { Ok(()) }
     }
 }
 

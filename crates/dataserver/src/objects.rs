@@ -3,37 +3,39 @@
 //! Everything here blocks; [`Target::run`](crate::Target::run) keeps it off the threads that serve the network.
 //!
 //! ```text
-//! write    ─▶ open (creates) ─▶ pwrite ─▶ mark dirty ─▶ answer            the data are in the page cache
-//! commit   ─▶ fdatasync if dirty ─▶ fsync directory if created ─▶ answer   they are on the disk
+//! make     ─▶ create ─▶ fsync directory ─▶ answer                 the object is there, empty and durable
+//! write    ─▶ open ─▶ pwrite ─▶ mark dirty ─▶ answer              the data are in the page cache
+//! commit   ─▶ fdatasync if dirty ─▶ answer                        they are on the disk
 //! truncate ─▶ ftruncate ─▶ as commit           (allocate and punch likewise; copy: as write)
-//! remove   ─▶ remember as removed ─▶ forget open file ─▶ unlink ─▶ fsync directory
+//! remove   ─▶ remember as removed ─▶ forget open file ─▶ move to the trash ─▶ fsync directory
 //! ```
+//!
+//! Every object that a client or metaserver may name was made before it could be named, so one that is not found is lost
+//! ([`ObjectError::Lost`]): it never counts as a hole.
 //!
 //! An object that is in no cache has nothing unsynced: what leaves the cache is synced first, and when a target is
 //! opened all that an earlier process wrote is synced.
 
-use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use host::BufferPool;
-use host::private::FILE_MODE;
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use wire::data::WriteVerifier;
 use wire::xdr::Payload;
 
 use crate::disk::Disk;
+use crate::held_dir::HeldDir;
 use crate::object::{ObjectName, OpenObject};
 use crate::open_files::{OpenFiles, Victim};
 use crate::removed::Removed;
 use crate::room::{Room, usable};
+use crate::trash::Trash;
 
 /// Locks for opening and unlinking: two objects rarely meet in one, and the same object always does.
 const NAME_LOCKS: usize = 64;
@@ -50,6 +52,12 @@ pub enum ObjectError {
     /// The object was removed.
     #[error("the object was removed")]
     Stale,
+    /// The object was made, and is not there.
+    #[error("the object is lost")]
+    Lost,
+    /// The target is not the one that was opened: see [`Objects::lose`].
+    #[error("the target is lost")]
+    TargetLost,
     /// Beyond the longest file that the file system below can hold.
     #[error("offset beyond the longest file")]
     TooLarge,
@@ -78,40 +86,45 @@ pub struct ReadOutcome {
 pub struct Space {
     /// Bytes in all.
     pub total: u64,
-    /// Bytes that may still be used: what is free, but for a reserve.
+    /// Bytes that may still be used: what is free, but for a reserve, and what is in the trash.
     pub free: u64,
+    /// Bytes in the trash, which a write that needs them gets.
+    pub trash: u64,
     /// Whether the file system is mounted read-only.
     pub read_only: bool,
 }
 
 /// The objects of one target.
 pub struct Objects {
-    root: PathBuf,
+    pub(crate) root: HeldDir,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) pool: BufferPool,
-    verifier: WriteVerifier,
-    open: Mutex<OpenFiles>,
-    removed: Mutex<Removed>,
-    /// Held from the look at `removed` until a new file is in `open`, and during an unlink: an object must not come
+    pub(crate) trash: Trash,
+    verifier: AtomicU64,
+    pub(crate) open: Mutex<OpenFiles>,
+    pub(crate) removed: Mutex<Removed>,
+    /// Held from the look at `removed` until a file is in `open`, or made, and during an unlink: an object must not come
     /// back between the two.
     names: Vec<Mutex<()>>,
     hasher: RandomState,
     failed: AtomicBool,
+    lost: AtomicBool,
     pub(crate) room: Room,
     pub(crate) count: AtomicU64,
 }
 
 /// A panic elsewhere leaves these maps as they were between two calls: they are still right.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Objects {
-    /// The objects under `root`, whose 256 directories are there and hold `count` objects.
+    /// The objects in `root`, whose 256 directories are there and hold `count` objects.
     pub(crate) fn new(
-        root: PathBuf,
+        root: HeldDir,
         disk: Arc<dyn Disk>,
-        verifier: WriteVerifier,
+        trash: Trash,
+        verifier: u64,
         open_files_max: usize,
         count: u64,
     ) -> Self {
@@ -119,21 +132,23 @@ impl Objects {
             root,
             disk,
             pool: BufferPool::default(),
-            verifier,
+            trash,
+            verifier: AtomicU64::new(verifier),
             open: Mutex::new(OpenFiles::new(open_files_max)),
             removed: Mutex::default(),
             names: std::iter::repeat_with(Mutex::default).take(NAME_LOCKS).collect(),
             hasher: RandomState::new(),
             failed: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             room: Room::default(),
             count: AtomicU64::new(count),
         }
     }
 
-    /// Changes with each start of the process: unstable writes may be gone then.
+    /// Changes when unstable writes may be gone: with each start of the process, and when a sync finds the disk full.
     #[must_use]
     pub fn verifier(&self) -> WriteVerifier {
-        self.verifier
+        self.verifier.load(Ordering::Acquire).to_be_bytes()
     }
 
     /// Whether a sync failed. The kernel may then already have dropped our pages, and a second sync would report
@@ -143,23 +158,33 @@ impl Objects {
         self.failed.load(Ordering::Acquire)
     }
 
+    /// Whether [`Objects::lose`] was called.
+    #[must_use]
+    pub fn lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// The target's directory is not at its path any more: from now on nothing is served. Returns whether that is news.
+    pub(crate) fn lose(&self) -> bool {
+        !self.lost.swap(true, Ordering::AcqRel)
+    }
+
     /// Objects on the target.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Reads `count` bytes at `offset`. An object that is not there is empty: nothing has been written to it.
+    /// Reads `count` bytes at `offset`.
     ///
     /// # Errors
     /// [`ObjectError`].
     pub fn read(&self, name: ObjectName, offset: u64, count: usize) -> Result<ReadOutcome, ObjectError> {
         self.check()?;
-        let empty = ReadOutcome { data: Bytes::new(), at_end: true };
         if end_of(offset, count as u64).is_err() {
-            return Ok(empty);
+            return Ok(ReadOutcome { data: Bytes::new(), at_end: true });
         }
-        let Some(object) = self.find(name)? else { return Ok(empty) };
+        let object = self.find(name)?;
         let mut buffer = self.pool.take(count);
         let fail = |e| self.trouble("read", &name, e);
         let read = self.disk.read_at(&object.file, &mut buffer, offset).map_err(fail)?;
@@ -168,20 +193,20 @@ impl Objects {
         Ok(ReadOutcome { data: buffer.freeze(), at_end })
     }
 
-    /// Writes `data` at `offset`, and creates the object if it is not there. Durable only after a commit.
+    /// Writes `data` at `offset`. Durable only after a commit that has the verifier which is returned here.
     ///
     /// # Errors
     /// [`ObjectError`]; some of the bytes may have been written.
-    pub fn write(&self, name: ObjectName, offset: u64, data: &Payload) -> Result<(), ObjectError> {
+    pub fn write(&self, name: ObjectName, offset: u64, data: &Payload) -> Result<WriteVerifier, ObjectError> {
         self.check()?;
         end_of(offset, data.len() as u64)?;
+        // Before the write: a sync that fails from here on may take these bytes with it.
+        let verifier = self.verifier();
         if data.is_empty() {
-            return Ok(());
+            return Ok(verifier);
         }
-        if !self.room.take(data.len() as u64, || self.space().ok().map(|space| space.free)) {
-            return Err(ObjectError::NoSpace);
-        }
-        let object = self.find_or_create(name)?;
+        self.take_room(data.len() as u64)?;
+        let object = self.find(name)?;
         let mut at = offset;
         let mut outcome = Ok(());
         let one = lock(&object.writing);
@@ -194,13 +219,29 @@ impl Objects {
         }
         drop(one);
         object.touch();
-        outcome.map_err(|e| self.trouble("write", &name, e))
+        outcome.map(|()| verifier).map_err(|e| self.trouble("write", &name, e))
+    }
+
+    /// As [`Objects::write`] and [`Objects::commit`]: durable when it returns.
+    ///
+    /// # Errors
+    /// [`ObjectError`]; some of the bytes may have been written.
+    pub fn write_through(
+        &self,
+        name: ObjectName,
+        offset: u64,
+        data: &Payload,
+    ) -> Result<WriteVerifier, ObjectError> {
+        let verifier = self.write(name, offset, data)?;
+        self.commit(name)?;
+        // Another thread's sync of the object may have failed for want of room, and taken these bytes with it.
+        if self.verifier() == verifier { Ok(verifier) } else { Err(ObjectError::NoSpace) }
     }
 
     /// Makes all writes to the object durable that were answered before.
     ///
     /// # Errors
-    /// [`ObjectError`]; after a failed sync the target is failed.
+    /// [`ObjectError`]; after a failed sync the target is failed, or the verifier is another one.
     pub fn commit(&self, name: ObjectName) -> Result<(), ObjectError> {
         self.check()?;
         let object = lock(&self.open).get(&name);
@@ -210,13 +251,17 @@ impl Objects {
         }
     }
 
-    /// Shortens the object to `len`, durably. A shorter object stays as it is: what it lacks reads as zeros anyway.
+    /// Shortens the object to `len`, durably. A shorter object stays as it is: what it lacks reads as zeros anyway. One
+    /// that is lost is made again where `len` is 0, for nothing is missing of it then.
     ///
     /// # Errors
     /// [`ObjectError`].
     pub fn truncate(&self, name: ObjectName, len: u64) -> Result<(), ObjectError> {
         self.check()?;
-        let Some(object) = self.find(name)? else { return Ok(()) };
+        let object = match self.find(name) {
+            Err(ObjectError::Lost) if len == 0 => return self.make(&[name]),
+            found => found?,
+        };
         let fail = |e| self.trouble("truncate", &name, e);
         if object.file.metadata().map_err(fail)?.len() > len {
             let outcome = self.disk.set_len(&object.file, len);
@@ -227,71 +272,44 @@ impl Objects {
         self.sync(&name, &object)
     }
 
-    /// Removes the objects, durably. One that is not there is no failure.
-    ///
-    /// # Errors
-    /// [`ObjectError`]; some of the objects may have been removed.
-    pub fn remove(&self, names: &[ObjectName]) -> Result<(), ObjectError> {
-        self.check()?;
-        let mut directories = BTreeSet::new();
-        for name in names {
-            let _name = lock(self.name_lock(name));
-            lock(&self.removed).insert(*name);
-            lock(&self.open).remove(name);
-            match std::fs::remove_file(self.path(name)) {
-                Ok(()) => {
-                    self.count.fetch_sub(1, Ordering::Relaxed);
-                }
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(self.trouble("remove", name, e)),
-            }
-            directories.insert(name.directory());
-        }
-        directories.into_iter().try_for_each(|d| self.sync_directory(d))
-    }
-
     /// Space on the file system below.
     ///
     /// # Errors
     /// [`ObjectError`].
     pub fn space(&self) -> Result<Space, ObjectError> {
-        let stat = rustix::fs::statvfs(&self.root).map_err(|e| {
-            tracing::error!(target = %self.root.display(), error = %e, "statvfs failed");
+        let stat = self.root.statvfs().map_err(|error| {
+            tracing::debug!(target = %self.root.path().display(), %error, "statvfs failed");
             ObjectError::Io
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        let (total, trash) = (bytes(stat.f_blocks), self.trash.bytes());
         let read_only = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
-        Ok(Space { total: bytes(stat.f_blocks), free: usable(bytes(stat.f_bavail)), read_only })
+        let free = usable(bytes(stat.f_bavail).saturating_add(trash)).min(total);
+        Ok(Space { total, free, trash, read_only })
     }
 
-    pub(crate) fn directory(&self, directory: u8) -> PathBuf {
-        self.root.join(format!("{directory:02x}"))
+    /// Bytes that may be used as long as nothing is taken from the trash.
+    pub(crate) fn usable_bytes(&self) -> Result<u64, ObjectError> {
+        let stat = self.root.statvfs().map_err(|_| ObjectError::Io)?;
+        Ok(usable(stat.f_bavail.saturating_mul(stat.f_frsize)))
     }
 
-    fn path(&self, name: &ObjectName) -> PathBuf {
-        self.directory(name.directory()).join(name.to_string())
-    }
-
-    fn name_lock(&self, name: &ObjectName) -> &Mutex<()> {
+    pub(crate) fn name_lock(&self, name: &ObjectName) -> &Mutex<()> {
         &self.names[self.hasher.hash_one(name) as usize % NAME_LOCKS]
     }
 
     pub(crate) fn check(&self) -> Result<(), ObjectError> {
-        if self.failed() { Err(ObjectError::Io) } else { Ok(()) }
+        match (self.lost(), self.failed()) {
+            (true, _) => Err(ObjectError::TargetLost),
+            (false, true) => Err(ObjectError::Io),
+            (false, false) => Ok(()),
+        }
     }
 
-    pub(crate) fn find(&self, name: ObjectName) -> Result<Option<Arc<OpenObject>>, ObjectError> {
-        self.open(name, false)
-    }
-
-    pub(crate) fn find_or_create(&self, name: ObjectName) -> Result<Arc<OpenObject>, ObjectError> {
-        self.open(name, true)?.ok_or(ObjectError::Io)
-    }
-
-    /// The open object; none when it does not exist and is not to be created.
-    fn open(&self, name: ObjectName, create: bool) -> Result<Option<Arc<OpenObject>>, ObjectError> {
+    /// The open object.
+    pub(crate) fn find(&self, name: ObjectName) -> Result<Arc<OpenObject>, ObjectError> {
         if let Some(object) = lock(&self.open).get(&name) {
-            return Ok(Some(object));
+            return Ok(object);
         }
         self.make_room()?;
         let _name = lock(self.name_lock(&name));
@@ -299,25 +317,19 @@ impl Objects {
             return Err(ObjectError::Stale);
         }
         if let Some(object) = lock(&self.open).get(&name) {
-            return Ok(Some(object));
+            return Ok(object);
         }
-        let path = self.path(&name);
-        let opened = match OpenOptions::new().read(true).write(true).open(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound && create => {
-                let file =
-                    OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(&path);
-                file.map(|f| (f, true))
+        let file = match self.root.open_file(&name.path()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                // The memory of removals ends with the process, and is bounded.
+                let removed = self.trash.contains(&name).map_err(|e| self.trouble("look for", &name, e))?;
+                return Err(if removed { ObjectError::Stale } else { ObjectError::Lost });
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map(|f| (f, false)),
+            opened => opened.map_err(|e| self.trouble("open", &name, e))?,
         };
-        let (file, created) = opened.map_err(|e| self.trouble("open", &name, e))?;
-        if created {
-            self.count.fetch_add(1, Ordering::Relaxed);
-        }
-        let object = Arc::new(OpenObject::new(file, created));
+        let object = Arc::new(OpenObject::new(file));
         lock(&self.open).insert(name, Arc::clone(&object));
-        Ok(Some(object))
+        Ok(object)
     }
 
     fn make_room(&self) -> Result<(), ObjectError> {
@@ -331,37 +343,68 @@ impl Objects {
                 Victim::None => return Ok(()),
                 Victim::Sync(name, object) => {
                     drop(open);
-                    self.sync(&name, &object)?;
+                    match self.sync(&name, &object) {
+                        // Its clients are told by the verifier; what is to be opened now has nothing to do with it.
+                        Ok(()) | Err(ObjectError::NoSpace) => {}
+                        Err(error) => return Err(error),
+                    }
                 }
             }
         }
     }
 
+    /// Makes the object's data durable. A sync that fails may have taken pages with it that were acknowledged, and the
+    /// next one would report success. After most errors nothing can be believed of the target before a restart. A full
+    /// disk is another matter: the kernel names the file concerned by this error, and others' pages are not touched. So
+    /// the target goes on, and its verifier changes, whereupon clients send again what they had not committed.
     pub(crate) fn sync(&self, name: &ObjectName, object: &OpenObject) -> Result<(), ObjectError> {
         let file = |file: &File| {
-            self.disk.sync_file(file).map_err(|e| {
+            self.disk.sync_file(file).map_err(|error| {
+                let target = self.root.path().display();
+                if answer_to(&error) == ObjectError::NoSpace {
+                    self.verifier.fetch_add(1, Ordering::AcqRel);
+                    tracing::error!(
+                        %target, %name, %error,
+                        "sync of an object failed: the target is full; clients are told to send again what they wrote. Make \
+                         room, or add targets"
+                    );
+                    return ObjectError::NoSpace;
+                }
                 self.fail();
-                self.trouble("sync", name, e);
-                // Whatever the kernel calls it, no space included, pages may be lost.
+                tracing::error!(
+                    %target, %name, %error,
+                    "sync of an object failed: writes may be lost, and nothing is served from this target any more. Check \
+                     its disk (dmesg, smartctl), then restart the data server"
+                );
                 ObjectError::Io
             })
         };
-        object.sync(file, || self.sync_directory(name.directory()))?;
+        object.sync(file)?;
         // A sync that failed while we waited for it took our pages with it.
         self.check()
     }
 
-    fn sync_directory(&self, directory: u8) -> Result<(), ObjectError> {
-        let path = self.directory(directory);
-        self.disk.sync_dir(&path).map_err(|error| {
-            tracing::error!(directory = %path.display(), %error, "sync of directory failed");
-            match answer_to(&error) {
-                // It could not even be opened: nothing was tried, and nothing is lost.
-                ObjectError::Busy => ObjectError::Busy,
-                _ => {
-                    self.fail();
-                    ObjectError::Io
-                }
+    pub(crate) fn sync_directory(&self, directory: u8) -> Result<(), ObjectError> {
+        let name = format!("{directory:02x}");
+        self.disk.sync_dir(self.root.file(), &name).map_err(|error| match answer_to(&error) {
+            // It could not even be opened: nothing was tried, and nothing is lost.
+            ObjectError::Busy => ObjectError::Busy,
+            // The names that it lacks are told to the caller, who asks again.
+            ObjectError::NoSpace => {
+                tracing::error!(
+                    directory = %self.root.path().join(&name).display(), %error,
+                    "sync of a directory failed: the target is full. Make room, or add targets"
+                );
+                ObjectError::NoSpace
+            }
+            _ => {
+                self.fail();
+                tracing::error!(
+                    directory = %self.root.path().join(&name).display(), %error,
+                    "sync of a directory failed: nothing is served from this target any more. Check its disk (dmesg, \
+                     smartctl), then restart the data server"
+                );
+                ObjectError::Io
             }
         })
     }
@@ -376,19 +419,22 @@ impl Objects {
         match answer {
             // Expected in the life of a disk, and told to whoever wrote; a line for each write would fill the log.
             ObjectError::NoSpace | ObjectError::TooLarge | ObjectError::NotSupported => {
-                tracing::debug!(target = %self.root.display(), %name, %error, "{doing} object failed");
+                tracing::debug!(target = %self.root.path().display(), %name, %error, "{doing} object failed");
             }
-            _ => tracing::error!(target = %self.root.display(), %name, %error, "{doing} object failed"),
+            _ => {
+                tracing::error!(target = %self.root.path().display(), %name, %error, "{doing} object failed")
+            }
         }
         answer
     }
 }
 
-fn answer_to(error: &io::Error) -> ObjectError {
+pub(crate) fn answer_to(error: &io::Error) -> ObjectError {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC | Errno::DQUOT) => ObjectError::NoSpace,
         Some(Errno::FBIG) => ObjectError::TooLarge,
-        Some(Errno::ROFS) => ObjectError::ReadOnly,
+        // BADF: opened to read, since the file system was read-only then.
+        Some(Errno::ROFS | Errno::BADF) => ObjectError::ReadOnly,
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => ObjectError::Busy,
         Some(Errno::OPNOTSUPP | Errno::NOSYS) => ObjectError::NotSupported,
         _ => ObjectError::Io,

@@ -5,11 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use bytes::Bytes;
 
 use crate::disk::Place;
+use crate::held_dir::STAT_BLOCK_BYTES;
 use crate::object::ObjectName;
 use crate::objects::{ObjectError, Objects, end_of};
 
-/// Bytes of a block in st_blocks, whatever the file system's are.
-const STAT_BLOCK_BYTES: u64 = 512;
 /// Runs of one read at most, so that a reply is not made of crumbs; what is left is read as data.
 const RUNS_MAX: usize = 64;
 
@@ -45,18 +44,18 @@ impl Objects {
         if end_of(offset, 0).is_err() {
             return Ok(beyond);
         }
-        let Some(object) = self.find(name)? else { return Ok(beyond) };
+        let object = self.find(name)?;
         let found = self.disk.seek(&object.file, place, offset);
         Ok(found.map_err(|e| self.trouble("seek in", &name, e))?.or(beyond))
     }
 
-    /// Its length in bytes; that of one that is not there is 0.
+    /// Its length in bytes.
     ///
     /// # Errors
     /// [`ObjectError`].
     pub fn length(&self, name: ObjectName) -> Result<u64, ObjectError> {
         self.check()?;
-        let Some(object) = self.find(name)? else { return Ok(0) };
+        let object = self.find(name)?;
         Ok(object.file.metadata().map_err(|e| self.trouble("look at", &name, e))?.len())
     }
 
@@ -98,15 +97,14 @@ impl Objects {
         self.check()?;
         let end = end_of(offset, len)?;
         let free = self.space()?.free;
-        let Some(object) = self.find(name)? else { return Ok(Reserve { needed: len, free }) };
+        let object = self.find(name)?;
         let now = object.file.metadata().map_err(|e| self.trouble("look at", &name, e))?;
         // Which of the blocks are in the range nobody says cheaply: what the whole object lacks is no less.
         let lacking = end.max(now.len()).saturating_sub(now.blocks().saturating_mul(STAT_BLOCK_BYTES));
         Ok(Reserve { needed: len.min(lacking), free })
     }
 
-    /// Reserves room for a range, durably, and creates the object if it is not there. It becomes as long as that takes.
-    /// Returns what it took.
+    /// Reserves room for a range, durably. The object becomes as long as that takes. Returns what it took.
     ///
     /// # Errors
     /// [`ObjectError`]. Nothing was reserved if the disk has not enough free; some may be if others took it meanwhile.
@@ -116,7 +114,8 @@ impl Objects {
             return Err(ObjectError::NoSpace);
         }
         if len > 0 {
-            let object = self.find_or_create(name)?;
+            self.take_room(reserve.needed)?;
+            let object = self.find(name)?;
             let outcome = self.disk.allocate(&object.file, offset, len);
             object.touch();
             outcome.map_err(|e| self.trouble("allocate in", &name, e))?;
@@ -132,7 +131,7 @@ impl Objects {
     pub fn punch(&self, name: ObjectName, offset: u64, len: u64) -> Result<(), ObjectError> {
         self.check()?;
         let end = end_of(offset, len)?;
-        let Some(object) = self.find(name)? else { return Ok(()) };
+        let object = self.find(name)?;
         let fail = |e| self.trouble("punch a hole in", &name, e);
         let end = end.min(object.file.metadata().map_err(fail)?.len());
         if offset < end {

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use host::{Clock, Entropy};
@@ -20,7 +21,7 @@ use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::pull::Others;
 use crate::room::FULL_BYTES;
-use crate::target::{CLOSE, Target, TargetError};
+use crate::target::{CLOSE, Target, TargetError, TargetOptions};
 
 const IDENTITY_FILE: &str = "server.toml";
 const LOCK_FILE: &str = "server.lock";
@@ -38,6 +39,8 @@ pub struct DataServerConfig {
     pub peer_key: PeerKey,
     /// Its name, for people.
     pub name: String,
+    /// How long removed objects are kept in the trash; zero: not at all.
+    pub trash_keep: Duration,
 }
 
 /// How long a metaserver says that an object is.
@@ -54,6 +57,8 @@ pub(crate) enum BadHandle {
     Forged,
     /// Of a target that is not here.
     Elsewhere,
+    /// Minted by another incarnation of the metaservers than the target obeys.
+    OtherIncarnation,
 }
 
 /// An object that a handle names.
@@ -64,6 +69,26 @@ pub(crate) struct Found {
     pub handle: ObjectHandle,
     /// Whether the handle is one to write with, too.
     pub to_write: bool,
+}
+
+/// An incarnation of the metaservers' group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Incarnation {
+    /// The first half of its random id.
+    pub id: u64,
+    /// 1, and one more with each restore from a backup.
+    pub epoch: u64,
+}
+
+/// Whether an incarnation is obeyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obeyed {
+    /// A target obeys another one.
+    Not,
+    /// A target was told for the first time.
+    FromNowOn,
+    /// It was before.
+    AsBefore,
 }
 
 /// The targets of the server, and the key to their handles.
@@ -83,6 +108,9 @@ impl Targets {
             None => return Err(BadHandle::Forged),
         };
         let target = self.get(handle.target).ok_or(BadHandle::Elsewhere)?;
+        if target.incarnation() != Some(handle.incarnation) {
+            return Err(BadHandle::OtherIncarnation);
+        }
         Ok(Found { target, name: ObjectName::from(&handle), handle, to_write })
     }
 
@@ -95,16 +123,14 @@ impl Targets {
     pub(crate) fn space(&self) -> Vec<TargetSpace> {
         self.all.iter().map(|t| space(t)).collect()
     }
-
-    fn belong_to(&self, name_space: u64) -> Result<(), TargetError> {
-        self.all.iter().try_for_each(|target| target.belong_to(name_space))
-    }
 }
 
 fn space(target: &Target) -> TargetSpace {
+    target.check_presence();
     let objects = target.objects();
     let space = objects.space();
     let condition = match &space {
+        _ if objects.lost() => TargetCondition::Missing,
         _ if objects.failed() => TargetCondition::Failed,
         // A disk that cannot even say how full it is.
         Err(_) => TargetCondition::Failed,
@@ -112,7 +138,7 @@ fn space(target: &Target) -> TargetSpace {
         Ok(space) if space.free < FULL_BYTES => TargetCondition::Full,
         Ok(_) => TargetCondition::Ok,
     };
-    let space = space.unwrap_or(crate::Space { total: 0, free: 0, read_only: false });
+    let space = space.unwrap_or(crate::Space { total: 0, free: 0, trash: 0, read_only: false });
     TargetSpace {
         file_system: target.file_system(),
         target: target.id(),
@@ -123,6 +149,8 @@ fn space(target: &Target) -> TargetSpace {
         condition,
         reflinks: target.reflinks(),
         name_space: target.name_space().unwrap_or(0),
+        incarnation: target.incarnation().unwrap_or(0),
+        trash: space.trash,
     }
 }
 
@@ -133,6 +161,8 @@ pub struct DataServer {
     targets: Arc<Targets>,
     nfs: Arc<NfsServer>,
     data: Arc<DataProgram>,
+    /// The incarnation that was told last and is not obeyed, with its name space.
+    offered: Mutex<Option<(u64, Incarnation)>>,
     _lock: File,
 }
 
@@ -147,15 +177,17 @@ impl DataServer {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, TargetError> {
-        let DataServerConfig { data_dir, targets, key, peer_key, name } = config;
+        let DataServerConfig { data_dir, targets, key, peer_key, name, trash_keep } = config;
         let cluster = peer_key.cluster;
         let (id, lock) = own_identity(&data_dir, cluster, &*entropy)?;
-        let targets = Arc::new(Targets { key, all: open_targets(&targets, &data_dir, cluster, &*entropy)? });
+        let trash = (&clock, trash_keep);
+        let targets =
+            Arc::new(Targets { key, all: open_targets(&targets, &data_dir, cluster, &*entropy, trash)? });
         let clients = Clients::new(id, clock, Arc::clone(&entropy));
         let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths));
         let others = Others::new(peer_key.clone(), Arc::clone(&entropy));
         let data = DataProgram::new(Arc::clone(&targets), Gatekeeper::new(peer_key, entropy), others);
-        Ok(Self { id, name, targets, nfs, data: Arc::new(data), _lock: lock })
+        Ok(Self { id, name, targets, nfs, data: Arc::new(data), offered: Mutex::default(), _lock: lock })
     }
 
     /// Its id, kept in its directory.
@@ -183,12 +215,47 @@ impl DataServer {
         self.targets.space()
     }
 
-    /// Notes on each target whose objects it has, where that was not known: [`Target::belong_to`]. Blocks.
+    /// Removes for good what has been in the trash of its targets for long enough. Blocks.
+    pub fn sweep_trash(&self) {
+        self.targets.all.iter().for_each(|target| target.objects().sweep_trash());
+    }
+
+    /// What a metaserver of this incarnation says with its answer to a registration: obeyed where no other one is. Blocks.
     ///
     /// # Errors
     /// [`TargetError`].
-    pub fn belong_to(&self, name_space: u64) -> Result<(), TargetError> {
-        self.targets.belong_to(name_space)
+    pub fn belong_to(&self, name_space: u64, told: Incarnation) -> Result<Obeyed, TargetError> {
+        let other = |target: &Arc<Target>| target.incarnation().is_some_and(|own| own != told.id);
+        if self.targets.all.iter().any(other) {
+            let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+            *offered = Some((name_space, told));
+            return Ok(Obeyed::Not);
+        }
+        let mut news = false;
+        for target in &self.targets.all {
+            news |= target.belong_to(name_space, told.id)?;
+        }
+        Ok(if news { Obeyed::FromNowOn } else { Obeyed::AsBefore })
+    }
+
+    /// Obeys the incarnation that was told last and was not obeyed: for the operator who restored a backup. None: there was
+    /// none, or it belongs to other metadata than the objects that are here. Blocks.
+    ///
+    /// # Errors
+    /// [`TargetError`].
+    pub fn adopt(&self) -> Result<Option<Incarnation>, TargetError> {
+        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((name_space, told)) = *offered else { return Ok(None) };
+        let foreign = |target: &Arc<Target>| target.name_space().is_some_and(|own| own != name_space);
+        if self.targets.all.iter().any(foreign) {
+            return Ok(None);
+        }
+        for target in &self.targets.all {
+            target.adopt(told.id)?;
+        }
+        *offered = None;
+        tracing::info!(name = %self.name, epoch = told.epoch, "obeys another incarnation of the metaservers from now on");
+        Ok(Some(told))
     }
 
     /// What clients did here themselves: for the [`nfs::Server`] too.
@@ -223,6 +290,7 @@ fn open_targets(
     data_dir: &Path,
     cluster: [u8; 16],
     entropy: &dyn Entropy,
+    (clock, trash_keep): (&Arc<dyn Clock>, Duration),
 ) -> Result<Vec<Arc<Target>>, TargetError> {
     let mut all: Vec<Arc<Target>> = Vec::with_capacity(dirs.len());
     let known = KnownTargets::read(data_dir)?;
@@ -230,7 +298,8 @@ fn open_targets(
         if !Target::is_in(dir) {
             known.check_new(dir)?;
         }
-        let target = Target::open_or_create(dir, cluster, entropy)?;
+        let options = TargetOptions { clock: Arc::clone(clock), trash_keep, ..TargetOptions::default() };
+        let target = Target::open_with(options, dir, cluster, entropy)?;
         if let Some(twin) = all.iter().find(|t| t.id() == target.id()) {
             return Err(TargetError::Twice(dir.clone(), twin.path().into()));
         }

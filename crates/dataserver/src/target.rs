@@ -4,6 +4,7 @@
 //! lock           held by the process that serves the target
 //! target.toml    format, cluster, target id: written last, so a directory that has it is whole
 //! objects/00 … objects/ff
+//! trash/         removed objects, for a while
 //! ```
 
 use std::fs::File;
@@ -12,14 +13,17 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use host::{Entropy, private};
+use host::{Clock, Entropy, SystemClock, private};
 use rustix::fs::{Mode, OFlags};
 
 use crate::disk::{Disk, SystemDisk};
+use crate::held_dir::HeldDir;
 use crate::identity::{self, Identity, IdentityError};
 use crate::object::{DIRECTORIES, ObjectName};
 use crate::objects::{ObjectError, Objects};
+use crate::trash::{TRASH_KEEP, Trash};
 
 /// Files kept open for one target. A process may open 1024 files unless it asks for more, and connections need some.
 pub const OPEN_FILES_MAX: usize = 512;
@@ -28,6 +32,7 @@ const IDENTITY_FILE: &str = "target.toml";
 const KIND: &str = "storage target";
 const LOCK_FILE: &str = "lock";
 const OBJECTS_DIR: &str = "objects";
+const TRASH_DIR: &str = "trash";
 pub(crate) const CLOSE: &str = "make it and its files private (modes 0700 and 0600)";
 
 /// Why a directory cannot be a target, and what to do about it. One line.
@@ -82,11 +87,34 @@ pub struct Target {
     identity: Mutex<Identity>,
     id: u64,
     cluster: [u8; 16],
-    path: PathBuf,
+    dir: HeldDir,
     file_system: u64,
     reflinks: bool,
     objects: Objects,
     _lock: File,
+}
+
+/// How a target is opened.
+pub struct TargetOptions {
+    /// File I/O of its objects.
+    pub disk: Arc<dyn Disk>,
+    /// Objects' files kept open.
+    pub open_files_max: usize,
+    /// The time of removals.
+    pub clock: Arc<dyn Clock>,
+    /// How long removed objects are kept in the trash; zero: not at all.
+    pub trash_keep: Duration,
+}
+
+impl Default for TargetOptions {
+    fn default() -> Self {
+        Self {
+            disk: Arc::new(SystemDisk),
+            open_files_max: OPEN_FILES_MAX,
+            clock: Arc::new(SystemClock::default()),
+            trash_keep: TRASH_KEEP,
+        }
+    }
 }
 
 impl Target {
@@ -105,16 +133,15 @@ impl Target {
         cluster: [u8; 16],
         entropy: &dyn Entropy,
     ) -> Result<Arc<Self>, TargetError> {
-        Self::open_on(Arc::new(SystemDisk), OPEN_FILES_MAX, dir, cluster, entropy)
+        Self::open_with(TargetOptions::default(), dir, cluster, entropy)
     }
 
-    /// As [`Target::open_or_create`], on a disk that may fail, with a bound for open files.
+    /// As [`Target::open_or_create`], with options.
     ///
     /// # Errors
     /// [`TargetError`].
-    pub fn open_on(
-        disk: Arc<dyn Disk>,
-        open_files_max: usize,
+    pub fn open_with(
+        options: TargetOptions,
         dir: &Path,
         cluster: [u8; 16],
         entropy: &dyn Entropy,
@@ -136,18 +163,22 @@ impl Target {
         let file = dir.join(IDENTITY_FILE);
         let identity = identity::read_or_create(&file, KIND, cluster, entropy)?;
         let id = identity.id;
+        let held = HeldDir::open(dir).map_err(io("open", dir))?;
+        held.create_dir(TRASH_DIR).map_err(io("create the trash in", dir))?;
         // What an earlier process wrote and did not sync is in the page cache, directory entries included. Nobody
         // remembers any more which files those are, so all of it is made durable now.
-        let handle = File::open(dir).map_err(io("open", dir))?;
-        rustix::fs::syncfs(&handle).map_err(|e| io("sync", dir)(e.into()))?;
+        rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;
+        let TargetOptions { disk, open_files_max, clock, trash_keep } = options;
+        let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock, trash_keep));
+        let trash = trash.map_err(io("read the trash of", dir))?;
+        let objects_dir = held.child(OBJECTS_DIR).map_err(io("open", &root))?;
         let count = count(&root)?;
-        let verifier = entropy.u64().to_be_bytes();
-        let objects = Objects::new(root, disk, verifier, open_files_max, count);
-        let device = handle.metadata().map_err(io("look at", dir))?.dev();
+        let objects = Objects::new(objects_dir, disk, trash, entropy.u64(), open_files_max, count);
+        let device = held.file().metadata().map_err(io("look at", dir))?.dev();
         let file_system = file_system(device).unwrap_or(id);
         let reflinks = reflinks(dir);
-        let (identity, path) = (Mutex::new(identity), dir.into());
-        Ok(Arc::new(Self { identity, id, cluster, path, file_system, reflinks, objects, _lock: lock }))
+        let identity = Mutex::new(identity);
+        Ok(Arc::new(Self { identity, id, cluster, dir: held, file_system, reflinks, objects, _lock: lock }))
     }
 
     /// Its id, in every handle of its objects.
@@ -162,24 +193,90 @@ impl Target {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner).name_space
     }
 
-    /// Notes, durably, whose objects it has from now on; the first that is told stays. Blocks.
+    /// The incarnation of the metaservers that it obeys; none: it was not told any yet.
+    #[must_use]
+    pub fn incarnation(&self) -> Option<u64> {
+        self.identity.lock().unwrap_or_else(PoisonError::into_inner).incarnation
+    }
+
+    /// Notes, durably, whose objects it has from now on, and which incarnation of metaservers it obeys; what it was told
+    /// first stays. Returns whether that was news. Blocks.
     ///
     /// # Errors
     /// [`TargetError::Identity`] when it cannot be written.
-    pub fn belong_to(&self, name_space: u64) -> Result<(), TargetError> {
+    pub fn belong_to(&self, name_space: u64, incarnation: u64) -> Result<bool, TargetError> {
+        self.change_identity(|identity| Identity {
+            name_space: identity.name_space.or(Some(name_space)),
+            incarnation: identity.incarnation.or(Some(incarnation)),
+            ..identity
+        })
+    }
+
+    /// Obeys this incarnation from now on, durably, and no other. Blocks.
+    ///
+    /// # Errors
+    /// [`TargetError::Identity`] when it cannot be written.
+    pub fn adopt(&self, incarnation: u64) -> Result<bool, TargetError> {
+        self.change_identity(|identity| Identity { incarnation: Some(incarnation), ..identity })
+    }
+
+    fn change_identity(&self, change: impl FnOnce(Identity) -> Identity) -> Result<bool, TargetError> {
         let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
-        if identity.name_space.is_none() {
-            let new = Identity { name_space: Some(name_space), ..*identity };
-            identity::replace(&self.path.join(IDENTITY_FILE), KIND, self.cluster, new)?;
-            *identity = new;
+        let new = change(*identity);
+        if new == *identity || self.objects.lost() {
+            return Ok(false);
         }
-        Ok(())
+        identity::replace(&self.path().join(IDENTITY_FILE), KIND, self.cluster, new)?;
+        *identity = new;
+        Ok(true)
     }
 
     /// Its directory.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.dir.path()
+    }
+
+    /// Whether its directory and its marker are still where they were when it was opened. If they are not, nothing is
+    /// served from it any more: the disk that is there now, or the directory below its mount point, is another one. It
+    /// blocks for as long as the file system does.
+    pub(crate) fn check_presence(&self) {
+        if self.objects.lost() {
+            return;
+        }
+        let why = match self.is_present() {
+            Ok(None) => return,
+            Ok(Some(why)) => why.to_owned(),
+            // A disk that fails shows it where it is read; this is no proof that another one is there.
+            Err(error) => {
+                tracing::debug!(target = %self.path().display(), %error, "cannot look at the target's directory");
+                return;
+            }
+        };
+        if self.objects.lose() {
+            tracing::error!(
+                target = %self.path().display(),
+                id = %format!("{:016x}", self.id),
+                "the storage target is not there any more: {why}. Nothing is served from it: reads and writes of its files \
+                 fail. Mount its disk again, then restart the data server"
+            );
+        }
+    }
+
+    /// Why it is not there, if it is not.
+    fn is_present(&self) -> io::Result<Option<&'static str>> {
+        if !self.dir.is_at_its_path()? {
+            return Ok(Some("another directory is at its path; was its disk unmounted?"));
+        }
+        let marker = match self.dir.read_text(IDENTITY_FILE) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some("its target.toml is gone"));
+            }
+            Err(error) => return Err(error),
+        };
+        let id = identity::id_of(&marker);
+        Ok((id != Some(self.id)).then_some("its target.toml names another target"))
     }
 
     /// Tells the file systems of all machines apart: targets with the same share their space.
@@ -212,7 +309,7 @@ impl Target {
         let target = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || work(&target.objects)).await;
         done.unwrap_or_else(|error| {
-            tracing::error!(target = %self.path.display(), %error, "operation came to no end");
+            tracing::error!(target = %self.path().display(), %error, "operation came to no end");
             Err(ObjectError::Io)
         })
     }
@@ -254,6 +351,7 @@ fn check_empty(dir: &Path) -> Result<(), TargetError> {
             Some("lost+found" | LOCK_FILE) => {}
             // A data server may keep its own identity in the directory of its only target.
             Some(name) if name.starts_with(identity::SERVER_PREFIX) || name == identity::UNFINISHED => {}
+            Some(TRASH_DIR) if entry.path().read_dir().is_ok_and(|mut trash| trash.next().is_none()) => {}
             Some(OBJECTS_DIR) if count(&entry.path())? == 0 => {}
             Some(OBJECTS_DIR) => return Err(TargetError::NoIdentity(dir.into())),
             _ => {

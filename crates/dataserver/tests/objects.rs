@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use bytes::Bytes;
-use dataserver::{Disk, OPEN_FILES_MAX, ObjectError, ObjectName, Target, TargetError};
+use dataserver::{
+    Disk, OPEN_FILES_MAX, ObjectError, ObjectName, Objects, SystemDisk, Target, TargetError, TargetOptions,
+};
 use host::SeededEntropy;
 use wire::data::list;
 use wire::xdr::Payload;
@@ -24,6 +26,12 @@ fn open(dir: &Path, seed: u64) -> Arc<Target> {
 
 fn data(bytes: &[u8]) -> Payload {
     Bytes::copy_from_slice(bytes).into()
+}
+
+/// Writes to an object, which is made where it is not there.
+fn put(objects: &Objects, name: ObjectName, offset: u64, data: &Payload) -> Result<(), ObjectError> {
+    objects.make(&[name])?;
+    objects.write(name, offset, data).map(drop)
 }
 
 /// A disk whose faults are errno values, and which counts its syncs.
@@ -59,16 +67,17 @@ impl Disk for FaultyDisk {
         file.sync_data()
     }
 
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, root: &File, name: &str) -> io::Result<()> {
         self.dir_syncs.fetch_add(1, Ordering::Relaxed);
         fault(&self.sync_dir)?;
-        File::open(dir)?.sync_all()
+        SystemDisk.sync_dir(root, name)
     }
 }
 
 fn open_faulty(dir: &Path, open_files_max: usize) -> (Arc<Target>, Arc<FaultyDisk>) {
     let disk = Arc::new(FaultyDisk::default());
-    let target = Target::open_on(disk.clone(), open_files_max, dir, CLUSTER, &SeededEntropy::new(1)).unwrap();
+    let options = TargetOptions { disk: disk.clone(), open_files_max, ..TargetOptions::default() };
+    let target = Target::open_with(options, dir, CLUSTER, &SeededEntropy::new(1)).unwrap();
     (target, disk)
 }
 
@@ -77,11 +86,13 @@ fn what_was_never_written_is_empty_and_holes_are_zeros() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path(), 1);
     let objects = target.objects();
+    assert_eq!(objects.read(name(1, 0), 5, 10), Err(ObjectError::Lost), "it was not made");
+    assert_eq!(objects.count(), 0, "a read creates nothing");
+    objects.make(&[name(1, 0)]).unwrap();
     let read = objects.read(name(1, 0), 5, 10).unwrap();
     assert_eq!((&read.data[..], read.at_end), (&b""[..], true));
-    assert_eq!(objects.count(), 0, "a read creates nothing");
 
-    objects.write(name(1, 0), 4, &data(b"efgh")).unwrap();
+    put(objects, name(1, 0), 4, &data(b"efgh")).unwrap();
     let read = objects.read(name(1, 0), 2, 4).unwrap();
     assert_eq!((&read.data[..], read.at_end), (&b"\0\0ef"[..], false));
     let read = objects.read(name(1, 0), 4, 4).unwrap();
@@ -98,7 +109,7 @@ fn a_write_of_many_pieces_is_one_run_of_bytes() {
     let mut payload = data(b"one ");
     payload.push(Bytes::from(vec![b'-'; 300_000]));
     payload.push(Bytes::from_static(b" three"));
-    target.objects().write(name(1, 0), 10, &payload).unwrap();
+    put(target.objects(), name(1, 0), 10, &payload).unwrap();
     assert_eq!(target.objects().read(name(1, 0), 10, 1 << 20).unwrap().data, payload.to_bytes());
 }
 
@@ -106,12 +117,13 @@ fn a_write_of_many_pieces_is_one_run_of_bytes() {
 fn offsets_that_cannot_be_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path(), 1);
+    target.objects().make(&[name(1, 0)]).unwrap();
     for offset in [u64::MAX, i64::MAX as u64, u64::MAX - 3] {
         let outcome = target.objects().write(name(1, 0), offset, &data(b"efgh"));
         assert_eq!(outcome, Err(ObjectError::TooLarge), "{offset}");
         assert!(target.objects().read(name(1, 0), offset, 4).unwrap().data.is_empty());
     }
-    assert_eq!(target.objects().count(), 0);
+    assert_eq!(target.objects().length(name(1, 0)), Ok(0));
 }
 
 #[test]
@@ -119,14 +131,15 @@ fn truncate_only_shortens() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path(), 1);
     let objects = target.objects();
-    objects.truncate(name(1, 0), 3).unwrap();
-    assert_eq!(objects.count(), 0, "an absent object is short already");
-    objects.write(name(1, 0), 0, &data(b"abcdef")).unwrap();
+    assert_eq!(objects.truncate(name(1, 0), 3), Err(ObjectError::Lost));
+    objects.truncate(name(1, 0), 0).unwrap();
+    assert_eq!(objects.count(), 1, "nothing is missing of a lost object that is to be empty");
+    put(objects, name(1, 0), 0, &data(b"abcdef")).unwrap();
     objects.truncate(name(1, 0), 100).unwrap();
     assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"abcdef");
     objects.truncate(name(1, 0), 2).unwrap();
     assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"ab");
-    objects.write(name(1, 0), 4, &data(b"e")).unwrap();
+    put(objects, name(1, 0), 4, &data(b"e")).unwrap();
     assert_eq!(&objects.read(name(1, 0), 0, 100).unwrap().data[..], b"ab\0\0e", "the old bytes are gone");
 }
 
@@ -135,29 +148,33 @@ fn a_removed_object_does_not_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path(), 1);
     let objects = target.objects();
-    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
-    objects.write(name(1, 1), 0, &data(b"b")).unwrap();
+    put(objects, name(1, 0), 0, &data(b"a")).unwrap();
+    put(objects, name(1, 1), 0, &data(b"b")).unwrap();
     objects.remove(&[name(1, 0), name(2, 0)]).unwrap();
     objects.remove(&[name(1, 0)]).unwrap();
     assert_eq!(objects.count(), 1);
-    assert_eq!(objects.write(name(1, 0), 0, &data(b"late")), Err(ObjectError::Stale));
+    for late in [objects.write(name(1, 0), 0, &data(b"late")).map(drop), objects.make(&[name(1, 0)])] {
+        assert_eq!(late, Err(ObjectError::Stale));
+    }
+    assert_eq!(objects.truncate(name(1, 0), 0), Err(ObjectError::Stale));
     assert_eq!(objects.read(name(1, 0), 0, 1), Err(ObjectError::Stale));
     assert_eq!(objects.commit(name(1, 0)), Ok(()));
     assert_eq!(&objects.read(name(1, 1), 0, 1).unwrap().data[..], b"b", "the other column is untouched");
     let next = ObjectName { generation: 8, ..name(1, 0) };
-    objects.write(next, 0, &data(b"new")).unwrap();
+    put(objects, next, 0, &data(b"new")).unwrap();
     assert_eq!(objects.count(), 2);
 }
 
 #[test]
-fn a_commit_syncs_what_is_dirty_once_and_the_directory_of_what_is_new() {
+fn a_commit_syncs_what_is_dirty_once_and_the_directory_is_synced_when_the_object_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
     let objects = target.objects();
     let syncs = || (disk.file_syncs.load(Ordering::Relaxed), disk.dir_syncs.load(Ordering::Relaxed));
     objects.commit(name(1, 0)).unwrap();
     assert_eq!(syncs(), (0, 0));
-    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    put(objects, name(1, 0), 0, &data(b"a")).unwrap();
+    assert_eq!(syncs(), (0, 1));
     objects.commit(name(1, 0)).unwrap();
     objects.commit(name(1, 0)).unwrap();
     assert_eq!(syncs(), (1, 1));
@@ -171,10 +188,10 @@ fn a_file_that_leaves_the_cache_is_synced_first() {
     let dir = tempfile::tempdir().unwrap();
     let (target, disk) = open_faulty(dir.path(), 8);
     for inode in 0..100 {
-        target.objects().write(name(inode, 0), 0, &data(&inode.to_be_bytes())).unwrap();
+        put(target.objects(), name(inode, 0), 0, &data(&inode.to_be_bytes())).unwrap();
     }
     assert_eq!(disk.file_syncs.load(Ordering::Relaxed), 92);
-    assert_eq!(disk.dir_syncs.load(Ordering::Relaxed), 92);
+    assert_eq!(disk.dir_syncs.load(Ordering::Relaxed), 100);
     for inode in 0..100 {
         let read = target.objects().read(name(inode, 0), 0, 8).unwrap();
         assert_eq!(read.data[..], inode.to_be_bytes());
@@ -186,13 +203,14 @@ fn a_failed_sync_fails_the_target_until_it_is_opened_again() {
     let dir = tempfile::tempdir().unwrap();
     let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
     let objects = target.objects();
-    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    put(objects, name(1, 0), 0, &data(b"a")).unwrap();
     disk.sync_file.store(EIO, Ordering::Relaxed);
     assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Io));
     disk.sync_file.store(0, Ordering::Relaxed);
     assert!(objects.failed());
     assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Io));
     assert_eq!(objects.write(name(2, 0), 0, &data(b"a")), Err(ObjectError::Io));
+    assert_eq!(objects.make(&[name(2, 0)]), Err(ObjectError::Io));
     assert_eq!(objects.read(name(1, 0), 0, 1), Err(ObjectError::Io));
     assert_eq!(objects.truncate(name(1, 0), 0), Err(ObjectError::Io));
     assert_eq!(objects.remove(&[name(1, 0)]), Err(ObjectError::Io));
@@ -207,13 +225,12 @@ fn a_directory_that_cannot_be_opened_for_want_of_files_is_synced_later() {
     let dir = tempfile::tempdir().unwrap();
     let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
     let objects = target.objects();
-    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
     disk.sync_dir.store(EMFILE, Ordering::Relaxed);
-    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Busy));
+    assert_eq!(objects.make(&[name(1, 0)]), Err(ObjectError::Busy));
     assert!(!objects.failed());
     disk.sync_dir.store(0, Ordering::Relaxed);
-    objects.commit(name(1, 0)).unwrap();
-    assert_eq!(disk.dir_syncs.load(Ordering::Relaxed), 2);
+    objects.make(&[name(1, 0)]).unwrap();
+    assert_eq!(disk.dir_syncs.load(Ordering::Relaxed), 2, "it is there already, and perhaps not durable");
     disk.sync_dir.store(EIO, Ordering::Relaxed);
     assert_eq!(objects.remove(&[name(1, 0)]), Err(ObjectError::Io));
     assert!(objects.failed());
@@ -224,17 +241,48 @@ fn a_full_disk_refuses_the_write_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
     let objects = target.objects();
-    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    put(objects, name(1, 0), 0, &data(b"a")).unwrap();
     disk.write.store(ENOSPC, Ordering::Relaxed);
-    assert_eq!(objects.write(name(1, 0), 1, &data(b"b")), Err(ObjectError::NoSpace));
+    assert_eq!(put(objects, name(1, 0), 1, &data(b"b")), Err(ObjectError::NoSpace));
     disk.write.store(EIO, Ordering::Relaxed);
-    assert_eq!(objects.write(name(1, 0), 1, &data(b"b")), Err(ObjectError::Io));
+    assert_eq!(put(objects, name(1, 0), 1, &data(b"b")), Err(ObjectError::Io));
     assert!(!objects.failed(), "a write that failed was told to who wrote");
     assert_eq!(&objects.read(name(1, 0), 0, 9).unwrap().data[..], b"a");
-    // But a sync that fails for want of space has lost pages that were acknowledged.
+}
+
+/// ```text
+/// write a, b     -> verifier 1
+/// commit a       -> no space: a's pages may be gone, b's are there
+/// commit a, b    -> verifier 2: clients send both again
+/// ```
+#[test]
+fn a_sync_that_finds_the_disk_full_changes_the_verifier_and_the_target_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, disk) = open_faulty(dir.path(), OPEN_FILES_MAX);
+    let objects = target.objects();
+    objects.make(&[name(1, 0), name(2, 0)]).unwrap();
+    let before = objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    assert_eq!(objects.write(name(2, 0), 0, &data(b"b")), Ok(before));
     disk.sync_file.store(ENOSPC, Ordering::Relaxed);
-    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::Io));
-    assert!(objects.failed());
+    assert_eq!(objects.commit(name(1, 0)), Err(ObjectError::NoSpace));
+    disk.sync_file.store(0, Ordering::Relaxed);
+    assert!(!objects.failed());
+    objects.commit(name(1, 0)).unwrap();
+    objects.commit(name(2, 0)).unwrap();
+    let after = objects.verifier();
+    assert_ne!(after, before, "a commit without error must not seem to cover what is gone");
+    assert_eq!(objects.write_through(name(1, 0), 0, &data(b"a")), Ok(after));
+
+    // What leaves the cache of open files, too, and an operation on another object does not hear of it.
+    let dir = tempfile::tempdir().unwrap();
+    let (target, disk) = open_faulty(dir.path(), 2);
+    let objects = target.objects();
+    objects.make(&[name(1, 0), name(2, 0), name(3, 0)]).unwrap();
+    let before = objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    objects.write(name(2, 0), 0, &data(b"b")).unwrap();
+    disk.sync_file.store(ENOSPC, Ordering::Relaxed);
+    assert!(objects.read(name(3, 0), 0, 1).unwrap().data.is_empty());
+    assert_ne!(objects.verifier(), before);
 }
 
 fn list_all(target: &Target, max: u32) -> (Vec<ObjectName>, usize) {
@@ -265,7 +313,7 @@ fn list_names_every_object_once_whatever_the_page() {
         for column in 0..3 {
             for (volume, generation) in [(1, 1), (1, 2), (2, 1)] {
                 let name = ObjectName { inode, column, volume, generation };
-                target.objects().write(name, 0, &data(b"x")).unwrap();
+                put(target.objects(), name, 0, &data(b"x")).unwrap();
                 expected.push(name);
             }
         }
@@ -288,7 +336,7 @@ fn a_target_keeps_its_id_and_changes_its_verifier() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path(), 1);
     let (id, verifier) = (first.id(), first.objects().verifier());
-    first.objects().write(name(1, 0), 0, &data(b"kept")).unwrap();
+    put(first.objects(), name(1, 0), 0, &data(b"kept")).unwrap();
     drop(first);
     let second = open(dir.path(), 2);
     assert_eq!(second.id(), id);
@@ -329,7 +377,7 @@ fn a_directory_that_cannot_be_a_target_says_why() {
     }
     std::fs::write(&file, &good).unwrap();
     let target = open(dir.path(), 1);
-    target.objects().write(name(1, 0), 0, &data(b"a")).unwrap();
+    put(target.objects(), name(1, 0), 0, &data(b"a")).unwrap();
     drop(target);
     std::fs::remove_file(&file).unwrap();
     assert!(matches!(refusal(dir.path(), CLUSTER).0, TargetError::NoIdentity(_)));
@@ -350,7 +398,7 @@ fn a_creation_that_was_cut_short_is_taken_up_again() {
     std::fs::write(dir.path().join("lock"), b"").unwrap();
     std::fs::write(dir.path().join("target.toml.new"), b"form").unwrap();
     let target = open(dir.path(), 1);
-    target.objects().write(name(0xff, 0), 0, &data(b"a")).unwrap();
+    put(target.objects(), name(0xff, 0), 0, &data(b"a")).unwrap();
 }
 
 #[tokio::test]
@@ -363,7 +411,7 @@ async fn many_at_once_leave_every_object_whole() {
             let target = Arc::clone(&target);
             tasks.push(tokio::spawn(async move {
                 let bytes = data(&[inode as u8; 1000]);
-                target.run(move |o| o.write(name(inode, 0), part * 1000, &bytes)).await.unwrap();
+                target.run(move |o| put(o, name(inode, 0), part * 1000, &bytes)).await.unwrap();
                 target.run(move |o| o.commit(name(inode, 0))).await.unwrap();
             }));
         }

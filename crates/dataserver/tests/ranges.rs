@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dataserver::{Disk, OPEN_FILES_MAX, ObjectError, ObjectName, Objects, Place, Run, Target};
+use dataserver::{Disk, ObjectError, ObjectName, Objects, Place, Run, Target, TargetOptions};
 use host::SeededEntropy;
 use wire::data::Piece;
 
@@ -24,6 +24,7 @@ fn open(dir: &Path) -> Arc<Target> {
 }
 
 fn put(objects: &Objects, inode: u64, offset: u64, data: &[u8]) {
+    objects.make(&[name(inode)]).unwrap();
     objects.write(name(inode), offset, &Bytes::copy_from_slice(data).into()).unwrap();
 }
 
@@ -58,6 +59,8 @@ fn seek_finds_data_and_holes_and_the_end_is_a_hole() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path());
     let objects = target.objects();
+    assert_eq!(objects.seek(name(1), Place::Data, 5), Err(ObjectError::Lost));
+    objects.make(&[name(1)]).unwrap();
     assert_eq!(objects.seek(name(1), Place::Data, 5), Ok(None));
     assert_eq!(objects.seek(name(1), Place::Hole, 5), Ok(Some(5)));
     put(objects, 1, UNIT, &text(UNIT));
@@ -78,7 +81,7 @@ fn seek_finds_data_and_holes_and_the_end_is_a_hole() {
         assert_eq!(found, Some(hole), "hole from {from}");
     }
     assert_eq!(objects.length(name(1)), Ok(end));
-    assert_eq!(objects.length(name(2)), Ok(0));
+    assert_eq!(objects.length(name(2)), Err(ObjectError::Lost));
 }
 
 #[test]
@@ -86,6 +89,8 @@ fn a_read_tells_holes_from_data() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path());
     let objects = target.objects();
+    assert_eq!(objects.read_runs(name(1), 0, 100), Err(ObjectError::Lost));
+    objects.make(&[name(1)]).unwrap();
     assert_eq!(objects.read_runs(name(1), 0, 100), Ok(vec![]));
     let data = text(UNIT);
     put(objects, 1, UNIT, &data);
@@ -128,8 +133,10 @@ fn allocate_makes_the_object_longer_and_takes_room_once() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path());
     let objects = target.objects();
+    assert_eq!(objects.reserve(name(1), 0, UNIT), Err(ObjectError::Lost));
+    assert_eq!(objects.allocate(name(1), 0, UNIT), Err(ObjectError::Lost));
+    objects.make(&[name(1), name(2)]).unwrap();
     assert_eq!(objects.reserve(name(1), 0, UNIT).unwrap().needed, UNIT);
-    assert_eq!(objects.count(), 0, "asking creates nothing");
     assert_eq!(objects.allocate(name(1), UNIT, UNIT).unwrap().needed, UNIT);
     assert_eq!(get(objects, 1), vec![0; 2 * UNIT as usize]);
     put(objects, 1, UNIT + 5, b"data");
@@ -139,7 +146,7 @@ fn allocate_makes_the_object_longer_and_takes_room_once() {
 
     let all = objects.space().unwrap().free;
     assert_eq!(objects.allocate(name(2), 0, all + (1 << 30)), Err(ObjectError::NoSpace));
-    assert_eq!(objects.count(), 1, "nothing was reserved");
+    assert_eq!(objects.length(name(2)), Ok(0), "nothing was reserved");
     assert_eq!(objects.allocate(name(2), u64::MAX, 1), Err(ObjectError::TooLarge));
     objects.remove(&[name(1)]).unwrap();
     assert_eq!(objects.allocate(name(1), 0, 1), Err(ObjectError::Stale));
@@ -150,8 +157,7 @@ fn punch_gives_room_back_and_keeps_the_length() {
     let dir = tempfile::tempdir().unwrap();
     let target = open(dir.path());
     let objects = target.objects();
-    objects.punch(name(1), 0, 100).unwrap();
-    assert_eq!(objects.count(), 0);
+    assert_eq!(objects.punch(name(1), 0, 100), Err(ObjectError::Lost));
     let mut memory = text(10 * UNIT);
     put(objects, 1, 0, &memory);
     objects.commit(name(1)).unwrap();
@@ -168,9 +174,8 @@ fn punch_gives_room_back_and_keeps_the_length() {
 #[test]
 fn a_disk_that_cannot_is_not_asked_to_pretend() {
     let dir = tempfile::tempdir().unwrap();
-    let target =
-        Target::open_on(Arc::new(OldDisk), OPEN_FILES_MAX, dir.path(), CLUSTER, &SeededEntropy::new(1))
-            .unwrap();
+    let options = TargetOptions { disk: Arc::new(OldDisk), ..TargetOptions::default() };
+    let target = Target::open_with(options, dir.path(), CLUSTER, &SeededEntropy::new(1)).unwrap();
     let objects = target.objects();
     put(objects, 1, 0, b"data");
     assert_eq!(objects.punch(name(1), 0, 2), Err(ObjectError::NotSupported));
@@ -210,12 +215,16 @@ fn copies(objects: &Objects) {
         memory[to as usize..(to + len) as usize].copy_from_slice(&data);
     }
     assert!(get(objects, 11) == memory);
-    // A source that is not there is a hole, and makes no object.
+    // An empty source is a hole; one that is lost is none.
+    objects.make(&[name(99)]).unwrap();
     objects.copy(name(11), objects, name(99), &[Piece { from: 0, to: 20, len: UNIT }]).unwrap();
     memory[20..20 + UNIT as usize].fill(0);
     assert!(get(objects, 11) == memory);
-    objects.copy(name(98), objects, name(99), &[Piece { from: 0, to: 20, len: UNIT }]).unwrap();
-    assert_eq!(objects.length(name(98)), Ok(0));
+    for (to, from) in [(11, 98), (98, 11)] {
+        let outcome = objects.copy(name(to), objects, name(from), &[Piece { from: 0, to: 20, len: UNIT }]);
+        assert_eq!(outcome, Err(ObjectError::Lost));
+    }
+    assert!(get(objects, 11) == memory);
     // Within one object.
     objects.copy(name(11), objects, name(11), &[Piece { from: 0, to: 8 * UNIT, len: UNIT }]).unwrap();
     memory.copy_within(0..UNIT as usize, 8 * UNIT as usize);

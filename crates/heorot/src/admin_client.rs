@@ -16,8 +16,10 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::admin_place::{AdminArgs, Place, Stream};
+use crate::admin_socket;
 use crate::admin_token::AdminToken;
 use crate::api::Refusal;
+use crate::cli::NODE_DIR;
 use crate::failure::Failure;
 
 /// A server that cannot carry out a request says so in a quarter of this, at most.
@@ -42,6 +44,15 @@ impl AdminClient {
         let token = args.admin_token_file.as_deref().map(AdminToken::read).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { place: Place::find(args.admin.as_ref())?, token, runtime })
+    }
+
+    /// As [`AdminClient::find`], a data server's where a machine has both.
+    pub(crate) fn find_data_server(args: &AdminArgs) -> Result<Self, Failure> {
+        let below =
+            |dir: &std::path::Path| Some(dir.join("ds")).filter(|ds| ds.join(admin_socket::NAME).exists());
+        let dir = args.admin.clone().unwrap_or_else(|| NODE_DIR.into());
+        let admin = below(&dir).or_else(|| args.admin.clone());
+        Self::find(&AdminArgs { admin, admin_token_file: args.admin_token_file.clone() })
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, Failure> {

@@ -6,6 +6,7 @@
 //! | `GET /status` | [`metaserver::status::Status`] or [`DataServerStatus`] |
 //! | `GET /stripe?path=/dir`, `PUT /stripe` | [`Stripe`]; metaserver only |
 //! | `POST /clean` | [`Clean`]; metaserver only |
+//! | `POST /adopt` | [`Adopted`]; data server only |
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
 //! | `GET /nodes`, `PUT /node` | see `admin_nodes`; metaserver only |
 
@@ -22,7 +23,7 @@ use metaserver::status::condition_word;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
-use crate::api::{Clean, DataServerStatus, Refusal, Stripe, StripeRequest, Target};
+use crate::api::{Adopted, Clean, DataServerStatus, Refusal, Stripe, StripeRequest, Target};
 use crate::ds::RunningDs;
 use crate::known_metaservers::KnownMetaservers;
 use crate::mds::RunningMds;
@@ -73,6 +74,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .route("/status", get(status))
         .route("/stripe", get(stripe_get).put(stripe_put))
         .route("/clean", post(clean))
+        .route("/adopt", post(adopt))
         .merge(admin_nodes::routes())
         .merge(admin_backup::routes())
         .with_state(admin)
@@ -99,6 +101,20 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Refused {
 pub(crate) fn metaserver(admin: &Admin) -> Result<&Arc<Metaserver>, Refused> {
     let why = "this is a data server; ask a metaserver's admin address";
     admin.metaserver.as_ref().ok_or_else(|| Refused(StatusCode::NOT_FOUND, why.into()))
+}
+
+/// Has the data servers of this process obey the incarnation that they were told of and did not obey.
+async fn adopt(State(admin): State<Arc<Admin>>) -> Result<Json<Adopted>, Refused> {
+    if admin.data_servers.is_empty() {
+        let why = "this is a metaserver; ask a data server: --admin DIR, where DIR is its directory";
+        return Err(Refused(StatusCode::NOT_FOUND, why.into()));
+    }
+    let all = tokio::task::spawn_blocking(move || {
+        let adopted = admin.data_servers.iter().map(|server| server.adopt());
+        adopted.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()
+    });
+    let adopted = all.await.map_err(failed)?.map_err(refused)?;
+    Ok(Json(Adopted { epochs: adopted.into_iter().map(|incarnation| incarnation.epoch).collect() }))
 }
 
 async fn metrics_page(State(admin): State<Arc<Admin>>) -> Result<Response, Refused> {

@@ -93,3 +93,10 @@ pub(crate) struct Clean {
 pub(crate) struct Refusal {
     pub error: String,
 }
+
+/// `POST /adopt` of a data server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Adopted {
+    /// Of each data server that obeys another incarnation now, the number of that.
+    pub epochs: Vec<u64>,
+}

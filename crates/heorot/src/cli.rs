@@ -45,8 +45,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run a metaserver
     Mds(ConfigArgs),
-    /// Run a data server
-    Ds(ConfigArgs),
+    /// Run a data server, or have it obey a restored group of metaservers
+    Ds(DsArgs),
     /// Show servers, targets and how evenly they are filled
     Status(StatusArgs),
     /// Show the servers of the cluster, drain them, or remove them
@@ -76,7 +76,8 @@ impl Command {
     /// As which part of another heorot this is run.
     pub(crate) fn part(&self) -> Option<&str> {
         match self {
-            Self::Mds(args) | Self::Ds(args) => args.part.as_deref(),
+            Self::Mds(args) => args.part.as_deref(),
+            Self::Ds(args) => args.run.as_ref()?.part.as_deref(),
             _ => None,
         }
     }
@@ -216,6 +217,24 @@ pub(crate) struct ConfigArgs {
     /// Run as NAME below another heorot: it ends with that one, and NAME stands before each line of its log
     #[arg(long, value_name = "NAME", hide = true)]
     pub part: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct DsArgs {
+    #[command(flatten)]
+    pub run: Option<ConfigArgs>,
+    #[command(subcommand)]
+    pub command: Option<DsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DsCommand {
+    /// Have this machine's data server obey the metaservers that were restored from a backup, and no others
+    Adopt {
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dataserver::{DataServer, DataServerConfig};
 use host::{SystemClock, SystemEntropy};
@@ -34,6 +35,7 @@ pub(crate) struct DsSettings {
     pub metaservers: Vec<SocketAddr>,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
+    pub trash_keep: Duration,
 }
 
 /// A data server that runs.
@@ -42,6 +44,20 @@ pub(crate) struct RunningDs {
     pub metaservers: Arc<KnownMetaservers>,
     server: Server,
     heartbeat: JoinHandle<()>,
+    sweeper: JoinHandle<()>,
+}
+
+/// How often the trash of the targets is swept.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Empties the trash of what has been in it for long enough, for ever.
+async fn sweep(server: Arc<DataServer>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let swept = Arc::clone(&server);
+        // One at a time: a disk that hangs holds one thread.
+        let _ = tokio::task::spawn_blocking(move || swept.sweep_trash()).await;
+    }
 }
 
 impl RunningDs {
@@ -58,6 +74,7 @@ impl RunningDs {
             key: secret.handle_key(),
             peer_key: secret.peer_key(),
             name: settings.name,
+            trash_keep: settings.trash_keep,
         };
         let opened = tokio::task::spawn_blocking(move || {
             DataServer::open(config, lengths, Arc::new(SystemClock::default()), entropy)
@@ -69,12 +86,14 @@ impl RunningDs {
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
         let heartbeat =
             tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, Arc::clone(&metaservers)));
-        Ok(Self { data_server, metaservers, server, heartbeat })
+        let sweeper = tokio::spawn(sweep(Arc::clone(&data_server)));
+        Ok(Self { data_server, metaservers, server, heartbeat, sweeper })
     }
 
     /// Ends it. What clients did not commit stays in the page cache, and is synced at the next start.
     pub(crate) fn stop(self) {
         self.heartbeat.abort();
+        self.sweeper.abort();
         self.server.stop();
     }
 }
@@ -100,6 +119,7 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         metaservers,
         data_dir: config.data_dir.clone(),
         targets: config.targets.clone(),
+        trash_keep: config.trash_keep,
     };
     let running = RunningDs::start(settings, &secret).await?;
     let admin = Admin::new(None, &[&running]);

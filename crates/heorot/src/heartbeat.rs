@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataserver::{DataServer, ObjectLengths};
+use dataserver::{DataServer, Incarnation, Obeyed, ObjectLengths};
 use nfs::{CallFailure, Peer};
 use tokio::task::{AbortHandle, JoinSet};
 use wire::cluster::{Procedure, register, size};
@@ -130,8 +130,21 @@ async fn register(
     match answer {
         Ok(Ok(done)) => {
             let told = Arc::clone(server);
-            let noted = tokio::task::spawn_blocking(move || told.belong_to(done.name_space)).await;
-            noted.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+            let incarnation = Incarnation { id: done.incarnation, epoch: done.epoch };
+            let noted = tokio::task::spawn_blocking(move || told.belong_to(done.name_space, incarnation)).await;
+            match noted.map_err(|e| e.to_string())?.map_err(|e| e.to_string())? {
+                Obeyed::AsBefore => {}
+                // It is not taken in before it says so: that is asked again at once, and is then as before.
+                Obeyed::FromNowOn => return Box::pin(register(server, advertise, peer, metaservers)).await,
+                Obeyed::Not => {
+                    return Err(format!(
+                        "it was restored from a backup (incarnation {}), and the files here belong to the group of before; if \
+                         this data server is to serve the restored one from now on, run heorot ds adopt here; until then \
+                         nothing here is touched",
+                        done.epoch
+                    ));
+                }
+            }
             metaservers.learn(done.map_version, &done.metaservers);
             Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
         }

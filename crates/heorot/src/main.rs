@@ -12,6 +12,7 @@ mod admin_place;
 mod admin_server;
 mod admin_socket;
 mod admin_token;
+mod adopt;
 mod api;
 mod backup;
 mod bench;
@@ -53,7 +54,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, DsCommand};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -72,7 +73,11 @@ fn main() -> ExitCode {
         Command::Token(args) => init::token(&args),
         Command::Run(args) => signals::run(run::run(args)),
         Command::Mds(args) => signals::run(mds::mds(args)),
-        Command::Ds(args) => signals::run(ds::ds(args)),
+        Command::Ds(args) => match (args.command, args.run) {
+            (Some(DsCommand::Adopt { admin }), _) => adopt::adopt(&admin),
+            (None, Some(run)) => signals::run(ds::ds(run)),
+            (None, None) => Err(Failure::new("name a configuration file: --config FILE".to_owned())),
+        },
         Command::Status(args) => match status::status(&args) {
             Ok(verdict) => return verdict,
             Err(failure) => Err(failure),

@@ -15,6 +15,7 @@ use wire::xdr::{Decoder, Encode, Encoder};
 
 use crate::Metaserver;
 use crate::data_servers::HEARTBEAT;
+use crate::proxy::incarnation;
 
 /// Of one data server: bounds what a REGISTER puts into the state machine.
 const TARGETS_MAX: usize = 1024;
@@ -100,6 +101,7 @@ impl Metaserver {
         }
         let view = self.view().map_err(|_| Status::Io)?;
         let name_space = read::name_space(&*view).map_err(|_| Status::Io)?;
+        let (incarnation, epoch) = incarnation(&*view).map_err(|_| Status::Delay)?;
         drop(view);
         if let Some(target) = args.targets.iter().find(|t| ![0, name_space].contains(&t.name_space)) {
             if self.data.refuse(server.id, Some(Status::OtherNameSpace)) {
@@ -111,6 +113,26 @@ impl Metaserver {
                 );
             }
             return Err(Status::OtherNameSpace);
+        }
+        let answer = register::ResOk {
+            name_space,
+            incarnation,
+            epoch,
+            heartbeat_ms: HEARTBEAT.as_millis() as u32,
+            map_version: args.map_version,
+            metaservers: vec![],
+        };
+        if args.targets.iter().any(|target| target.incarnation != incarnation) {
+            // A new one is told, and registers again at once. Another one has to hear from its operator which it is to obey.
+            let other = args.targets.iter().any(|target| ![0, incarnation].contains(&target.incarnation));
+            if other && self.data.refuse(server.id, Some(Status::OtherIncarnation)) {
+                tracing::error!(
+                    name = %server.name, epoch,
+                    "not taken in: this data server obeys another incarnation of its metaservers, since this group was \
+                     restored from a backup. If it is to serve the restored group from now on, run heorot ds adopt there"
+                );
+            }
+            return Ok(answer);
         }
         if self.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
             return Err(Status::NotFound);
@@ -131,13 +153,12 @@ impl Metaserver {
             .iter()
             .filter(|node| matches!(node.key, NodeKey::Metaserver(_)) && node.state != NodeState::Removed);
         Ok(register::ResOk {
-            name_space,
-            heartbeat_ms: HEARTBEAT.as_millis() as u32,
             map_version: map.head.version,
             metaservers: match changed {
                 true => serving.map(|node| Bytes::from(node.address.clone())).collect(),
                 false => vec![],
             },
+            ..answer
         })
     }
 

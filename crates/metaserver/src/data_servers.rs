@@ -132,6 +132,13 @@ impl DataServers {
         }
     }
 
+    /// Whether its server registered here, and said that the target obeys this incarnation.
+    pub(crate) fn obeys(&self, target: TargetId, incarnation: u64) -> bool {
+        let Ok(targets) = self.targets.read() else { return false };
+        let space = targets.get(&target).and_then(|target| target.space.as_ref());
+        space.is_some_and(|space| space.incarnation == incarnation)
+    }
+
     /// What its server answered about it just now.
     pub(crate) fn update(&self, target: TargetId, space: TargetSpace) {
         if let Ok(mut targets) = self.targets.write()

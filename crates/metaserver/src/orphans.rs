@@ -14,6 +14,7 @@ use wire::nfs4::Status;
 
 use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::proxy::incarnation;
 
 /// Objects in one LIST: some 20 KiB.
 const LIST_MAX: u32 = 1024;
@@ -23,6 +24,9 @@ const REMOVE_MAX: usize = 256;
 const FIRST_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How often it looks whether they are.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// Time from the start of a restored metaserver to its first cleaning; `heorot clean` does not wait for it.
+const AFTER_RESTORE: Duration = Duration::from_secs(60 * 60);
 
 /// What a cleaning found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,6 +47,11 @@ impl Metaserver {
             if !targets.is_empty() && targets.iter().all(|t| t.alive) {
                 break;
             }
+        }
+        // A restored group does not know what was made after the backup: its operator gets time to see what is missing.
+        let restored = || self.view().and_then(|view| incarnation(&*view)).is_ok_and(|(_, epoch)| epoch > 1);
+        if restored() {
+            tokio::time::sleep(AFTER_RESTORE).await;
         }
         loop {
             if self.replica.leads()
@@ -82,6 +91,10 @@ impl Metaserver {
     }
 
     async fn clean_target(&self, target: TargetId, report: &mut CleanReport) -> Result<(), Status> {
+        // One that never registered with this incarnation may belong to another group of metaservers, which lives.
+        if !self.data.obeys(target, incarnation(&*self.view()?)?.0) {
+            return Err(Status::Delay);
+        }
         let mut after = None;
         loop {
             let args = data::list::Args { target: target.0, after, max: LIST_MAX };
@@ -110,6 +123,7 @@ impl Metaserver {
     /// in between would lose its data.
     fn orphans(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<Vec<bytes::Bytes>, Status> {
         let view = self.view()?;
+        let incarnation = incarnation(&*view)?.0;
         let mut orphans = Vec::new();
         for entry in listed.iter().filter(|entry| entry.volume == self.config.volume) {
             let inode = read::inode(&*view, InodeId(entry.inode)).map_err(store_failed)?;
@@ -122,7 +136,8 @@ impl Metaserver {
                 let ObjectEntry { volume, inode, generation, column } = *entry;
                 let file = FileHandle { volume, inode, generation };
                 // Only its name counts: nobody reads or writes it.
-                let object = ObjectHandle { file, column, target: target.0, unit: 0, columns: 0 };
+                let (unit, columns) = (0, 0);
+                let object = ObjectHandle { file, column, target: target.0, unit, columns, incarnation };
                 orphans.push(object.seal(&self.key));
             }
         }

@@ -2,12 +2,14 @@
 //!
 //! Payloads pass through by reference. Pieces of one operation go to their data servers at the same time.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
 use namespace::{DataPlace, FileLayout, Inode, InodeId, IoMode, TargetId, read};
+use store::View;
 use tokio::task::JoinSet;
 use wire::data::{self, Procedure};
 use wire::handle::{FileHandle, ObjectHandle};
@@ -30,6 +32,7 @@ pub(crate) struct FileData {
     file: FileHandle,
     pub(crate) layout: FileLayout,
     targets: Vec<TargetId>,
+    incarnation: u64,
 }
 
 /// The write verifier of this server: changes when it or any data server may have lost unstable writes.
@@ -75,11 +78,22 @@ fn data_failed(status: data::Status) -> Status {
         data::Status::ReadOnly => Status::RoFs,
         data::Status::Invalid => Status::Inval,
         data::Status::NotSupported => Status::NotSupp,
+        // The data server has logged which object or target it is, and reports the target's condition.
+        data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost => Status::Io,
+        // Until the operator of the data server confirms the restore: the register answer says so in both logs.
+        data::Status::OtherIncarnation => Status::Delay,
         other => {
             tracing::error!(status = ?other, "data server refused");
             Status::Io
         }
     }
+}
+
+/// The incarnation of the group as data servers are told it: the first half of its id, and its number.
+pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), Status> {
+    let incarnation = read::incarnation(view).map_err(store_failed)?.ok_or(Status::Delay)?;
+    let [a, b, c, d, e, f, g, h, ..] = incarnation.id;
+    Ok((u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1), incarnation.epoch))
 }
 
 impl Metaserver {
@@ -100,7 +114,8 @@ impl Metaserver {
         let view = self.view()?;
         let device = read::device(&*view, layout.device).map_err(store_failed)?.ok_or(Status::Io)?;
         let file = FileHandle { volume: self.config.volume, inode: inode.0, generation };
-        Ok(FileData { file, layout, targets: device.targets })
+        let incarnation = incarnation(&*view)?.0;
+        Ok(FileData { file, layout, targets: device.targets, incarnation })
     }
 
     /// The sealed handles of a file's columns, in the order of columns, with their targets: to do anything with.
@@ -113,7 +128,8 @@ impl Metaserver {
         let handle = |column| {
             let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
             let (unit, columns) = (data.layout.unit.bytes(), data.layout.columns);
-            let object = ObjectHandle { file: data.file, column, target: target.0, unit, columns };
+            let (file, incarnation) = (data.file, data.incarnation);
+            let object = ObjectHandle { file, column, target: target.0, unit, columns, incarnation };
             match mode {
                 IoMode::Read => (target, object.seal_to_read(&self.key)),
                 IoMode::ReadWrite => (target, object.seal(&self.key)),
@@ -258,6 +274,23 @@ impl Metaserver {
         while let Some(done) = calls.join_next().await {
             let (target, result) = done.map_err(|_| Status::ServerFault)?;
             self.write_verifier.saw(target, result?.verifier);
+        }
+        Ok(())
+    }
+
+    /// Makes the objects of all columns, empty and durable, where they are not there yet: one call to each target.
+    pub(crate) async fn make_columns(&self, data: &FileData) -> Result<(), Status> {
+        let mut by_target = BTreeMap::<TargetId, Vec<Bytes>>::new();
+        for (target, handle) in self.object_handles(data) {
+            by_target.entry(target).or_default().push(handle);
+        }
+        let mut calls = JoinSet::new();
+        for (target, handles) in by_target {
+            let args = data::make::Args { handles };
+            calls.spawn(self.call_target::<_, ()>(target, Procedure::Make, args));
+        }
+        while let Some(done) = calls.join_next().await {
+            done.map_err(|_| Status::ServerFault)??;
         }
         Ok(())
     }

@@ -2,8 +2,11 @@
 //! servers when they grow or somebody wants a layout.
 //!
 //! ```text
-//! Spill (the intent) ─► data to every column, synced ─► Spilled (the outcome): the store forgets them
+//! Spill (the intent) ─► objects made, data to every column, synced ─► Spilled (the outcome): the store forgets them
 //! ```
+//!
+//! The objects of all columns are made here or in LAYOUTGET, before the file counts as striped, and nowhere else: so an
+//! object that is missing later is known to be lost, and no late write makes one of a removed file.
 //!
 //! Between the two commands nobody changes the data, so whoever finds a file `Spilling`, after a crash or because a data
 //! server was away, begins the copy again from the start.
@@ -12,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, InodeId, Reply, read};
+use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Reply, read};
 use wire::data::seek::What;
 use wire::nfs4::Status;
 
@@ -52,11 +55,12 @@ pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<In
     let mine = turn.lock().await;
     let mut file = server.inode(&*server.view()?, inode)?;
     if file.data().ok_or(Status::Inval)? == DataPlace::Inline {
-        file = attributes(server, Command::Spill { inode }).await?;
+        let made = if file.written == 0 { Some(make_objects(server, &file).await?) } else { None };
+        file = attributes(server, Command::Spill { inode, made }).await?;
     }
     if file.data() == Some(DataPlace::Spilling) {
         let data = read::inline_data(&*server.view()?, inode).map_err(store_failed)?;
-        let layout = file.layout().ok_or(Status::Inval)?;
+        let layout = make_objects(server, &file).await?;
         let columns = server.file_data_of(inode, file.generation, layout)?;
         server.write_columns(&columns, 0, data.into(), true).await?;
         file = attributes(server, Command::Spilled { inode }).await?;
@@ -65,7 +69,18 @@ pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<In
     Ok(file)
 }
 
-/// The same for a file that was just looked at, and that most often needs nothing.
+/// Makes the objects of a regular file, empty and durable, where they are not there yet. Returns the layout that they
+/// belong to: what the state machine is told to be there.
+///
+/// # Errors
+/// As [`to_columns`].
+pub(crate) async fn make_objects(server: &Metaserver, file: &Inode) -> Result<FileLayout, Status> {
+    let layout = file.layout().ok_or(Status::Inval)?;
+    server.make_columns(&server.file_data_of(file.id, file.generation, layout)?).await?;
+    Ok(layout)
+}
+
+/// [`to_columns`] for a file that was just looked at, and that most often needs nothing.
 ///
 /// # Errors
 /// As [`to_columns`].

@@ -173,7 +173,7 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::SetAttributes { inode, set } => set_attributes::set_attributes(step, *inode, set),
         Command::Wrote { inode, end, cuts } => set_attributes::wrote(step, *inode, *end, *cuts),
         Command::WriteInline { inode, offset, data } => inline::write(step, *inode, *offset, data),
-        Command::Spill { inode } => inline::spill(step, *inode),
+        Command::Spill { inode, made } => inline::spill(step, *inode, *made),
         Command::Spilled { inode } => inline::spilled(step, *inode),
         Command::PlaceAs { inode, layout } => inline::place_as(step, *inode, *layout),
         Command::SetStripe { dir, policy } => set_attributes::set_stripe(step, *dir, *policy),
@@ -208,8 +208,8 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::DelegationReturn { client, stateid } => delegation::give_back(step, *client, *stateid),
         Command::DelegationRevoke { client, delegation } => delegation::revoke(step, *client, *delegation),
 
-        Command::LayoutGet { client, inode, stateid, mode } => {
-            layout_state::get_layout(step, *client, *inode, *stateid, *mode)
+        Command::LayoutGet { client, inode, stateid, mode, made } => {
+            layout_state::get_layout(step, *client, *inode, *stateid, *mode, *made)
         }
         Command::LayoutCommit { client, inode, stateid, last_write, modified } => {
             layout_state::commit(step, *client, *inode, *stateid, *last_write, *modified)

@@ -103,8 +103,9 @@ pub enum Command {
     /// beyond [`crate::INLINE_BYTES_MAX`].
     WriteInline { inode: InodeId, offset: u64, data: Bytes },
     /// The data of a small file are about to go to the data servers: see [`crate::DataPlace`]. The reply says where
-    /// they are now.
-    Spill { inode: InodeId },
+    /// they are now. `made`: the objects of this layout exist and are on disk, so a file without data has nothing to
+    /// wait for.
+    Spill { inode: InodeId, made: Option<FileLayout> },
     /// They are there, and on disk.
     Spilled { inode: InodeId },
     /// A file that has no data and no objects yet will have them there; `Delay` if it has some already.
@@ -159,8 +160,8 @@ pub enum Command {
     DelegationRevoke { client: ClientId, delegation: StateId },
 
     // Layouts.
-    /// LAYOUTGET: the whole file.
-    LayoutGet { client: ClientId, inode: InodeId, stateid: Stateid, mode: IoMode },
+    /// LAYOUTGET: the whole file. `made` as with [`Command::Spill`]; a file that has no objects gets no layout (`Delay`).
+    LayoutGet { client: ClientId, inode: InodeId, stateid: Stateid, mode: IoMode, made: Option<FileLayout> },
     /// LAYOUTCOMMIT.
     LayoutCommit {
         client: ClientId,

@@ -96,13 +96,15 @@ pub struct File {
     pub data: DataPlace,
 }
 
-/// Where a file's data are. A file begins `Inline`; it goes on to `Striped`, by way of `Spilling` when it has data, and
-/// never comes back.
+/// Where a file's data are. A file begins `Inline`; it goes on to `Striped`, most often by way of `Spilling`, and never
+/// comes back.
 ///
 /// ```text
-/// Inline ── Spill ──► Spilling ── data to the data servers ── Spilled ──► Striped
-///    └────────────── Spill or LayoutGet of a file without data ─────────────▲
+/// Inline ── Spill ──► Spilling ── objects made, data written ── Spilled ──► Striped
+///    └── Spill or LayoutGet of a file without data, whose objects were made ──▲
 /// ```
+///
+/// A `Striped` file has an object for each column, empty or not: an object that is missing is lost, and no hole.
 ///
 /// While a file is `Spilling` nobody changes its data (`Delay`): so what is copied is what there is, however often a
 /// copy is begun again after a crash. Only from `Spilling` on can there be objects, which a removal has to remove.

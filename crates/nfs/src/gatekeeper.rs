@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use host::{Entropy, Locked};
@@ -30,13 +31,15 @@ pub struct Gatekeeper {
     key: PeerKey,
     entropy: Arc<dyn Entropy>,
     stages: Arc<Mutex<Stages>>,
+    /// Proofs that were wrong since the start.
+    wrong_proofs: AtomicU64,
 }
 
 impl Gatekeeper {
     /// A gatekeeper that lets in who holds `key`.
     #[must_use]
     pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
-        Self { key, entropy, stages: Arc::default() }
+        Self { key, entropy, stages: Arc::default(), wrong_proofs: AtomicU64::new(0) }
     }
 
     /// HELLO: both ends have a nonce then, and the caller knows that we hold the secret.
@@ -63,7 +66,15 @@ impl Gatekeeper {
             return Err(Status::NotProven);
         };
         if !proof_matches(&client_proof(&self.key.secret, &client, &server), &args.proof) {
-            tracing::warn!(peer = %connection.peer(), "wrong proof: does it hold this cluster's secret?");
+            let count = self.wrong_proofs.fetch_add(1, Ordering::Relaxed) + 1;
+            // Each doubling: strangers could fill the disk with a line for each.
+            if count.is_power_of_two() {
+                tracing::warn!(
+                    peer = %connection.peer(), count,
+                    "refused a connection: wrong proof of the cluster's secret. A server of this cluster needs the same secret \
+                     file; if it is none, keep it from this port"
+                );
+            }
             return Err(Status::NotProven);
         }
         *stage = Stage::Proven;

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! at a metaserver   │kind 1│vol 4│inode 8│gen 4│               tag 16│   33 bytes
-//! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│tag 16│   53 bytes; the kind says for what
+//! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│incarnation 8│tag 16│   61 bytes
+//!                   the kind says whether it is one to write with, too
 //! ```
 //!
 //! The tag is the first 16 bytes of BLAKE3, keyed with the cluster's handle key, over the bytes before it. Whoever
@@ -16,7 +17,7 @@ const KIND_OBJECT: u8 = 2;
 const KIND_OBJECT_TO_READ: u8 = 3;
 const TAG_BYTES: usize = 16;
 const FILE_BYTES: usize = 17;
-const OBJECT_BYTES: usize = 37;
+const OBJECT_BYTES: usize = 45;
 
 /// The key that seals handles. Every server of a cluster holds it; nobody else may.
 #[derive(Clone)]
@@ -111,6 +112,8 @@ pub struct ObjectHandle {
     pub unit: u32,
     /// Columns of the file.
     pub columns: u32,
+    /// Incarnation of the metaservers that minted it: the first half of its id. A target obeys one.
+    pub incarnation: u64,
 }
 
 /// Where bytes of a file are in the object of a column.
@@ -154,6 +157,7 @@ impl ObjectHandle {
         body.extend_from_slice(&self.target.to_be_bytes());
         body.extend_from_slice(&self.unit.to_be_bytes());
         body.extend_from_slice(&self.columns.to_be_bytes());
+        body.extend_from_slice(&self.incarnation.to_be_bytes());
         key.seal(&body)
     }
 
@@ -175,6 +179,7 @@ impl ObjectHandle {
             target: u64::from_be_bytes(body.get(21..29)?.try_into().ok()?),
             unit: u32::from_be_bytes(body.get(29..33)?.try_into().ok()?),
             columns: u32::from_be_bytes(body.get(33..37)?.try_into().ok()?),
+            incarnation: u64::from_be_bytes(body.get(37..45)?.try_into().ok()?),
         })
     }
 }
@@ -187,7 +192,7 @@ mod tests {
     fn a_handle_with_any_bit_changed_is_refused() {
         let key = HandleKey::new([7; 32]);
         let file = FileHandle { volume: 1, inode: 42, generation: 3 };
-        let object = ObjectHandle { file, column: 2, target: 9, unit: 10, columns: 3 };
+        let object = ObjectHandle { file, column: 2, target: 9, unit: 10, columns: 3, incarnation: 4 };
         let (f, o) = (file.seal(&key), object.seal(&key));
         assert_eq!(FileHandle::open(&f, &key), Some(file));
         assert_eq!(ObjectHandle::open(&o, &key), Some(object));
@@ -210,7 +215,7 @@ mod tests {
     #[test]
     fn a_byte_of_a_file_has_one_place_in_one_column() {
         let file = FileHandle { volume: 1, inode: 42, generation: 3 };
-        let column = |column| ObjectHandle { file, column, target: 9, unit: 10, columns: 3 };
+        let column = |column| ObjectHandle { file, column, target: 9, unit: 10, columns: 3, incarnation: 4 };
         let place = |object_offset, left| Some(Place { object_offset, left });
         for (column, file_offset, expected) in [
             (column(0), 0, place(0, 10)),

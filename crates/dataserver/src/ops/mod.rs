@@ -72,7 +72,8 @@ impl Nfs4 for NfsServer {
             ArgOp::Commit(_) => ResOp::Commit(self.commit(&context.state).await),
             ArgOp::GetAttr(args) => ResOp::GetAttr(self.getattr(&context.state, &args)),
             ArgOp::ExchangeId(args) => {
-                ResOp::ExchangeId(self.clients.exchange_id(args, principal(&context.credential)))
+                let address = context.connection.peer().ip();
+                ResOp::ExchangeId(self.clients.exchange_id(args, principal(&context.credential), address))
             }
             ArgOp::CreateSession(args) => {
                 ResOp::CreateSession(self.clients.create_session(&args, principal(&context.credential)))
@@ -112,13 +113,14 @@ fn principal(credential: &Credential) -> Principal {
     }
 }
 
-/// Linux takes NFS4ERR_IO for a dead data server and leaves it alone for two minutes: right for a failed target. After
-/// any other error it asks a metaserver, and tells its user what that one answers; only after NFS4ERR_DELAY it waits,
+/// Linux takes NFS4ERR_IO for a dead data server, and leaves the whole device alone for two minutes, with all data servers
+/// that are in it. After NFS4ERR_PNFS_NO_LAYOUT it gives up the layout of this file and asks a metaserver, and tells its
+/// user what that one answers; so it does after any other error, but for the layout. Only after NFS4ERR_DELAY it waits,
 /// for 15 seconds (filelayout_async_handle_error).
 fn refusal(error: ObjectError) -> Status {
     match error {
         ObjectError::NoSpace => Status::NoSpc,
-        ObjectError::Io => Status::Io,
+        ObjectError::Io | ObjectError::Lost | ObjectError::TargetLost => Status::PnfsNoLayout,
         ObjectError::Stale => Status::Stale,
         ObjectError::TooLarge => Status::FBig,
         ObjectError::ReadOnly => Status::RoFs,

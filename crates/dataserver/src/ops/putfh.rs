@@ -10,7 +10,7 @@ impl NfsServer {
     pub(super) fn putfh(&self, state: &mut State, args: &putfh::Args) -> Result<(), Status> {
         let found = self.targets.find(&args.object).map_err(|e| match e {
             BadHandle::Forged => Status::BadHandle,
-            BadHandle::Elsewhere => Status::Stale,
+            BadHandle::Elsewhere | BadHandle::OtherIncarnation => Status::Stale,
         })?;
         state.current = Some(found);
         Ok(())

@@ -18,19 +18,18 @@ impl NfsServer {
         if count as u64 > left {
             return Err(Status::PnfsIoHole); // goes on into another column
         }
-        let written = target.run(move |o| {
-            o.write(name, offset, &data)?;
-            match stable {
-                StableHow::Unstable => Ok(StableHow::Unstable),
-                // Never FileSync, also when that was asked for: the file's size is a metaserver's, which learns it
-                // from LAYOUTCOMMIT; and after FileSync, a client sends none (RFC 8881, section 12.5.4; Linux:
-                // filelayout_set_layoutcommit). Linux takes DataSync from a data server as done, without COMMIT.
-                StableHow::DataSync | StableHow::FileSync => o.commit(name).map(|()| StableHow::DataSync),
+        // Never FileSync, also when that was asked for: the file's size is a metaserver's, which learns it from
+        // LAYOUTCOMMIT; and after FileSync, a client sends none (RFC 8881, section 12.5.4; Linux:
+        // filelayout_set_layoutcommit). Linux takes DataSync from a data server as done, without COMMIT.
+        let written = target.run(move |o| match stable {
+            StableHow::Unstable => Ok((StableHow::Unstable, o.write(name, offset, &data)?)),
+            StableHow::DataSync | StableHow::FileSync => {
+                Ok((StableHow::DataSync, o.write_through(name, offset, &data)?))
             }
         });
-        let committed = written.await.map_err(refusal)?;
+        let (committed, writeverf) = written.await.map_err(refusal)?;
         self.metrics.file_bytes_written.inc_by(count as u64);
         // What came in one record is shorter than 4 GiB.
-        Ok(write::ResOk { count: count as u32, committed, writeverf: target.objects().verifier() })
+        Ok(write::ResOk { count: count as u32, committed, writeverf })
     }
 }

@@ -8,7 +8,7 @@ use host::SystemEntropy;
 use nfs::{CallFailure, Peer, PeerKey};
 use wire::data::{PROGRAM, Piece, Procedure, Run, Status, TargetCondition, VERSION};
 use wire::data::{
-    allocate, commit, copy, list, punch, read, read_plus, remove, seek, status, truncate, write,
+    allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status, truncate, write,
 };
 use wire::handle::HandleKey;
 use wire::xdr::{Decode, Encode};
@@ -16,12 +16,16 @@ use wire::xdr::{Decode, Encode};
 use crate::client::Raw;
 use crate::{Served, peer_key};
 
-fn peer(served: &Served, key: PeerKey) -> Peer {
+pub fn peer(served: &Served, key: PeerKey) -> Peer {
     Peer::new(served.server.address(), (PROGRAM, VERSION), key, Arc::new(SystemEntropy))
 }
 
 async fn call<R: Decode>(peer: &Peer, procedure: Procedure, args: &(dyn Encode + Sync)) -> R {
     peer.call(procedure as u32, args, Duration::from_secs(10)).await.unwrap()
+}
+
+pub async fn make(peer: &Peer, handles: &[Bytes]) -> make::Res {
+    call(peer, Procedure::Make, &make::Args { handles: handles.to_vec() }).await
 }
 
 async fn put(peer: &Peer, handle: &Bytes, offset: u64, stable: bool, data: &'static [u8]) -> write::Res {
@@ -41,6 +45,9 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
     let peer = peer(&served, peer_key());
     let handle = served.handle(5);
 
+    assert_eq!(get(&peer, &handle, 0, 100).await, Err(Status::ObjectLost));
+    assert_eq!(put(&peer, &handle, 2, false, b"hwaet").await, Err(Status::ObjectLost), "a write makes none");
+    assert_eq!(make(&peer, &[handle.clone(), served.handle(6)]).await, Ok(()));
     assert_eq!(get(&peer, &handle, 0, 100).await, Ok((Bytes::new(), true)));
     let written = put(&peer, &handle, 2, false, b"hwaet").await.unwrap();
     assert_eq!(written.count, 5);
@@ -67,6 +74,7 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
             .await;
     assert_eq!(removed, Ok(()));
     assert_eq!(put(&peer, &handle, 0, false, b"late").await, Err(Status::Stale));
+    assert_eq!(make(&peer, &[handle.clone()]).await, Err(Status::Stale));
 
     let status: status::Res = call(&peer, Procedure::Status, &status::Args {}).await;
     let targets = status.unwrap().targets;
@@ -111,7 +119,7 @@ async fn who_does_not_hold_the_secret_gets_nothing() {
 async fn an_altered_handle_is_refused() {
     let served = Served::start().await;
     let peer = peer(&served, peer_key());
-    let good = served.handle(1);
+    let good = served.made(1).await;
     put(&peer, &good, 0, false, b"a").await.unwrap();
     for byte in 0..good.len() {
         let mut altered = good.to_vec();
@@ -140,7 +148,7 @@ async fn garbage_is_answered_and_the_connection_lives_on() {
         let rejected = raw.exchange(to, procedure, &0xffff_fffe_u32).await.unwrap_err();
         assert_eq!(rejected, wire::rpc::Rejection::GarbageArguments, "procedure {procedure}");
     }
-    let rejected = raw.exchange(to, 15, &()).await.unwrap_err();
+    let rejected = raw.exchange(to, 16, &()).await.unwrap_err();
     assert_eq!(rejected, wire::rpc::Rejection::ProcedureUnavailable);
     raw.exchange(to, 0, &()).await.unwrap();
 }
@@ -149,7 +157,7 @@ async fn garbage_is_answered_and_the_connection_lives_on() {
 async fn a_metaserver_seeks_allocates_punches_and_reads_with_holes() {
     let served = Served::start().await;
     let peer = peer(&served, peer_key());
-    let handle = served.handle(5);
+    let handle = served.made(5).await;
     put(&peer, &handle, 1 << 20, true, b"hwaet").await.unwrap();
     for (what, found) in [
         (seek::What::Data, Some(1 << 20)),
@@ -185,9 +193,9 @@ async fn a_metaserver_seeks_allocates_punches_and_reads_with_holes() {
 async fn a_data_server_copies_what_it_has_and_fetches_the_rest_from_another() {
     let (here, there) = (Served::start().await, Served::start_with(7).await);
     let (near, far) = (peer(&here, peer_key()), peer(&there, peer_key()));
-    put(&near, &here.handle(5), 3, false, b"near").await.unwrap();
-    put(&far, &there.handle(6), (5 << 20) - 2, false, b"far").await.unwrap();
-    put(&near, &here.handle(7), 0, false, b"overwritten").await.unwrap();
+    put(&near, &here.made(5).await, 3, false, b"near").await.unwrap();
+    put(&far, &there.made(6).await, (5 << 20) - 2, false, b"far").await.unwrap();
+    put(&near, &here.made(7).await, 0, false, b"overwritten").await.unwrap();
 
     let copy = async |source: Bytes, pieces: Vec<Piece>| {
         let address = Bytes::from(there.server.address().to_string());

@@ -13,13 +13,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataserver::{DataServer, DataServerConfig, ObjectLengths, TargetError};
+use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, TRASH_KEEP, TargetError};
 use host::{ManualClock, SeededEntropy};
 use nfs::{Limits, PeerKey, Server};
 use tempfile::TempDir;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
 const CLUSTER: [u8; 16] = [0xc1; 16];
+const NAME_SPACE: u64 = 5;
+const INCARNATION: Incarnation = Incarnation { id: 77, epoch: 1 };
 
 fn key() -> HandleKey {
     HandleKey::new([7; 32])
@@ -75,6 +77,7 @@ fn open(
         key: key(),
         peer_key: peer_key(),
         name: "ds1".into(),
+        trash_keep: TRASH_KEEP,
     };
     DataServer::open(config, told.clone(), clock.clone(), Arc::new(SeededEntropy::new(seed)))
 }
@@ -88,6 +91,7 @@ impl Served {
     async fn start_with(seed: u64) -> Self {
         let (dir, told, clock) = (tempfile::tempdir().unwrap(), Arc::default(), Arc::default());
         let ds = open(dir.path(), &told, &clock, seed).unwrap();
+        ds.belong_to(NAME_SPACE, INCARNATION).unwrap();
         let server = listen(&ds).await;
         Self { server, ds, told, clock, dir }
     }
@@ -119,11 +123,20 @@ impl Served {
             target: self.target(),
             unit: 64 << 10,
             columns: 1,
+            incarnation: INCARNATION.id,
         }
     }
 
     fn handle(&self, inode: u64) -> Bytes {
         self.object(inode).seal(&key())
+    }
+
+    /// The handle of an object that is made, as a metaserver does before it hands the handle out.
+    async fn made(&self, inode: u64) -> Bytes {
+        let handle = self.handle(inode);
+        let peer = data::peer(self, peer_key());
+        assert_eq!(data::make(&peer, &[handle.clone()]).await, Ok(()));
+        handle
     }
 }
 

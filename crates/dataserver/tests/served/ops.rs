@@ -46,7 +46,7 @@ async fn sync(client: &mut Client, handle: &Bytes) -> commit::ResOk {
 async fn a_client_writes_commits_and_reads() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;
-    let handle = served.handle(1);
+    let handle = served.made(1).await;
     let block: Bytes = (0..1_000_000u32).map(|i| (i % 251) as u8).collect();
     let written = put(&mut client, &handle, 0, block.clone()).await;
     assert_eq!((written.count, written.committed), (1_000_000, StableHow::Unstable));
@@ -63,7 +63,7 @@ async fn a_client_writes_commits_and_reads() {
 async fn the_handle_of_a_layout_to_read_is_not_written_with() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;
-    let handle = served.handle(7);
+    let handle = served.made(7).await;
     put(&mut client, &handle, 0, &b"data"[..]).await;
     let to_read = served.object(7).seal_to_read(&crate::key());
     assert_eq!(get(&mut client, &to_read, 0, 4).await.unwrap().0, &b"data"[..]);
@@ -76,8 +76,9 @@ async fn the_handle_of_a_layout_to_read_is_not_written_with() {
 async fn a_stable_write_is_durable_but_leaves_the_size_to_layoutcommit() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;
+    let handle = served.made(1).await;
     for stable in [StableHow::DataSync, StableHow::FileSync] {
-        match client.on(&served.handle(1), write_op(0, stable, "abc")).await {
+        match client.on(&handle, write_op(0, stable, "abc")).await {
             ResOp::Write(Ok(res)) => assert_eq!(res.committed, StableHow::DataSync),
             other => panic!("{other:?}"),
         }
@@ -88,7 +89,7 @@ async fn a_stable_write_is_durable_but_leaves_the_size_to_layoutcommit() {
 async fn a_hole_at_the_end_of_an_object_reads_as_zeros() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;
-    let handle = served.handle(1);
+    let handle = served.made(1).await;
     put(&mut client, &handle, 0, "abcd").await;
 
     served.told.set(Some(10));
@@ -98,8 +99,17 @@ async fn a_hole_at_the_end_of_an_object_reads_as_zeros() {
     assert_eq!(get(&mut client, &handle, 6, 4).await, expect(b"\0\0\0\0", false));
     assert_eq!(get(&mut client, &handle, 10, 4).await, expect(b"", true));
     assert_eq!(get(&mut client, &handle, u64::MAX, 4).await, expect(b"", true));
-    let (zeros, eof) = get(&mut client, &served.handle(2), 0, 5).await.unwrap();
-    assert_eq!((&zeros[..], eof), (&[0; 5][..], false), "an object that is not there is all hole");
+    let empty = served.made(2).await;
+    let (zeros, eof) = get(&mut client, &empty, 0, 5).await.unwrap();
+    assert_eq!((&zeros[..], eof), (&[0; 5][..], false), "an object without data is all hole");
+    let lost = get(&mut client, &served.handle(3), 0, 5).await;
+    assert_eq!(
+        lost,
+        Err(Status::PnfsNoLayout),
+        "and one that is not there is none: a metaserver is to be asked"
+    );
+    let write = client.on(&served.handle(3), write_op(0, StableHow::Unstable, "x")).await;
+    assert_eq!(write.status(), Status::PnfsNoLayout);
 
     served.told.set(Some(1));
     assert_eq!(get(&mut client, &handle, 2, 20).await, expect(b"cd", true), "not reported yet, but written");
@@ -108,7 +118,7 @@ async fn a_hole_at_the_end_of_an_object_reads_as_zeros() {
     assert_eq!(get(&mut client, &handle, 2, 20).await, Err(Status::PnfsNoLayout));
 
     served.told.set(Some(3 << 20));
-    let (zeros, eof) = get(&mut client, &served.handle(2), 0, 1 << 20).await.unwrap();
+    let (zeros, eof) = get(&mut client, &empty, 0, 1 << 20).await.unwrap();
     assert!(zeros.len() == 1 << 20 && zeros.iter().all(|b| *b == 0) && !eof);
 }
 
@@ -118,6 +128,7 @@ async fn offsets_are_in_the_file_and_only_those_of_the_column_are_here() {
     let mut client = Client::mount(&served, "a").await;
     let object = ObjectHandle { unit: 10, columns: 3, column: 1, ..served.object(1) };
     let handle = object.seal(&crate::key());
+    served.made(1).await;
     put(&mut client, &handle, 10, "0123456789").await;
     put(&mut client, &handle, 42, "ab").await;
     served.told.set(Some(14));
@@ -142,7 +153,7 @@ async fn offsets_are_in_the_file_and_only_those_of_the_column_are_here() {
 async fn a_repeated_write_is_answered_and_not_done_again() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;
-    let handle = served.handle(1);
+    let handle = served.made(1).await;
     let ops = vec![putfh_op(&handle), write_op(0, StableHow::Unstable, "first")];
     let first = client.at(1, 1, ops.clone()).await;
     assert_eq!(first.status, Status::Ok);
@@ -177,7 +188,7 @@ async fn only_handles_of_objects_here_are_taken() {
 async fn a_removed_object_is_stale() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;
-    let handle = served.handle(1);
+    let handle = served.made(1).await;
     put(&mut client, &handle, 0, "abc").await;
     let peer = nfs::Peer::new(
         served.server.address(),
@@ -349,7 +360,7 @@ async fn a_client_that_is_silent_for_long_is_forgotten() {
 async fn after_a_restart_the_session_is_unknown_and_the_verifier_new() {
     let served = Served::start().await;
     let mut client = Client::mount(&served, "a").await;
-    let handle = served.handle(1);
+    let handle = served.made(1).await;
     let before = put(&mut client, &handle, 0, "abc").await;
     let session = client.session;
     drop(client);

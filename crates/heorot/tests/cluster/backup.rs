@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 
-use crate::servers::{ADMIN_PORT, Client, Cluster, PORT, Process, ask, mount, own_ip, run};
+use crate::servers::{ADMIN_PORT, Client, Cluster, PORT, Process, ask, mount, own_ip, run, until};
 
 const FILES: usize = 60;
 /// Some with their inode, some on data servers.
@@ -117,6 +117,16 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     std::fs::rename(&restored, dir.join("mds")).unwrap();
 
     let server = up(&dir, ip);
+    // The data servers obey the group of before, until their operator says that this one was restored for good.
+    until("both data servers are adopted and have registered", || {
+        let _ = run(&["ds", "adopt", "--admin", dir.to_str().unwrap()]);
+        let status = ask(ip, &["status", "--json"]).unwrap_or_default();
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+        let targets = |server: &serde_json::Value| server["targets"].as_array().cloned().unwrap_or_default();
+        let servers = status["data_servers"].as_array().cloned().unwrap_or_default();
+        let all: Vec<_> = servers.iter().flat_map(targets).collect();
+        all.len() == 2 && all.iter().all(|target| target["state"] == "ok")
+    });
     let client = mount(ip).await;
     assert_eq!(tree(&client, "still").await, before);
     for n in 0..FILES {

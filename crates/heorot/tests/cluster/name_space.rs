@@ -10,7 +10,8 @@ use crate::servers::{Cluster, mount, run, until};
 /// More than a file has with its inode.
 const BYTES: usize = 200 << 10;
 
-fn objects(target: &Path) -> usize {
+/// Objects on a target.
+pub fn objects(target: &Path) -> usize {
     let folders = std::fs::read_dir(target.join("objects")).unwrap();
     folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
 }

@@ -5,7 +5,7 @@
 //! one in the file, and an O_DIRECT read across the end of a striped file returns bytes that nobody wrote.
 
 use namespace::{
-    ClientId, Command, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share, State, read,
+    ClientId, Command, DataPlace, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share, State, read,
 };
 use store::View;
 use wire::nfs4::layout_files;
@@ -50,12 +50,12 @@ pub(crate) async fn layoutget(
         Err(Status::RoFs) if mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         _ => mode,
     };
-    make_room_for_layouts(server, context, &args, mode).await?;
+    let made = make_objects_for_layouts(server, context, &args, mode).await?;
     let prepare = move |view: &dyn View| {
         if read::pending_cut(view, inode).map_err(store_failed)? {
             return Err(Status::LayoutTryLater);
         }
-        Ok(Command::LayoutGet { client, inode, stateid: given, mode })
+        Ok(Command::LayoutGet { client, inode, stateid: given, mode, made })
     };
     // Before and after: a recall that sees the grant has to see this too, however long the change takes.
     server.granted.note(inode, client, server.clock.monotonic());
@@ -78,21 +78,21 @@ pub(crate) async fn layoutget(
     Ok(ResOk { return_on_close: true, stateid, layouts: vec![layout] })
 }
 
-/// A small file has no objects that a layout could name.
+/// A small file has no objects that a layout could name. Returns the layout whose objects were made here, if any.
 ///
 /// Linux asks for a layout in the compound of each OPEN, before it knows what for, with the stateid of that OPEN as the
 /// current one: it is told to come again, which it takes as nothing to remember, and comes when the file is past the
 /// threshold that it was told with the attributes (RFC 8881, section 5.12.4). Whoever asks by itself has reason to, and
 /// gets objects; but not only to read what is smaller than the threshold, which would never be small again.
-async fn make_room_for_layouts(
+async fn make_objects_for_layouts(
     server: &Metaserver,
     context: &Context,
     args: &Args,
     mode: IoMode,
-) -> Result<(), Error> {
+) -> Result<Option<FileLayout>, Error> {
     let inode = server.current_file(&*server.view()?, context)?;
     if inode.columns().is_some() {
-        return Ok(());
+        return Ok(None);
     }
     if args.stateid == Stateid::CURRENT {
         return Err(Status::LayoutTryLater.into());
@@ -100,10 +100,13 @@ async fn make_room_for_layouts(
     if mode == IoMode::Read && inode.size <= INLINE_BYTES_MAX {
         return Err(Status::LayoutUnavailable.into());
     }
-    if inode.written > 0 {
-        spill::to_columns(server, inode.id).await?;
+    if inode.data() == Some(DataPlace::Inline) && inode.written == 0 {
+        // A data server that is away, full or failing: the client goes through here, where that is answered properly.
+        let made = spill::make_objects(server, &inode).await;
+        return made.map(Some).map_err(|_| Status::LayoutTryLater.into());
     }
-    Ok(())
+    spill::to_columns(server, inode.id).await?;
+    Ok(None)
 }
 
 /// Whether the client has the file open for writing.

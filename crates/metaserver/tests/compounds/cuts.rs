@@ -55,6 +55,7 @@ impl Program for Counting {
                     let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
                     Reply::Truncate(Ok(()))
                 }
+                data::Call::Make(_) => Reply::Make(Ok(())),
                 data::Call::Remove(_) => {
                     self.removals.fetch_add(1, Ordering::Relaxed);
                     Reply::Remove(Ok(()))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use host::ManualClock;
 use metaserver::{Rules, upcalls};
-use namespace::{Command, InodeId, IoMode, Proposal, Reply, Stamp, StateId};
+use namespace::{Command, InodeId, IoMode, Proposal, Reply, Stamp, StateId, read};
 use replica::{Replica, ReplicaConfig};
 use store::MemoryStore;
 use wire::handle::{FileHandle, HandleKey};
@@ -36,7 +36,10 @@ async fn who_has_no_such_layout_is_asked_again_when_another_metaserver_has_just_
     let id = StateId(u64::from_be_bytes(open.other[..8].try_into().expect("eight")));
     let stateid = namespace::Stateid { sequence: open.seqid, id };
     let client = namespace::ClientId(ash.id.0);
-    let command = Command::LayoutGet { client, inode, stateid, mode: IoMode::ReadWrite };
+    let view = world.replica.view().expect("a view");
+    let made = read::inode(&*view, inode).expect("reads").expect("is there").layout();
+    drop(view);
+    let command = Command::LayoutGet { client, inode, stateid, mode: IoMode::ReadWrite, made };
     let granted =
         world.replica.propose(Proposal { stamp, origin: None, command }).await.expect("it is ordered");
     assert!(matches!(granted, Reply::Layout { .. }), "{granted:?}");

@@ -5,6 +5,7 @@ mod attributes;
 mod consistency;
 mod courtesy;
 mod cuts;
+mod data_server;
 mod elsewhere;
 mod grants;
 mod lock_waiters;

@@ -15,6 +15,8 @@ use wire::cluster::{Procedure, register};
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::HandleKey;
 
+use crate::data_server;
+
 /// Of leases, on a clock that stands still. Longer than lazy reads may be behind.
 pub const LEASE: Duration = Duration::from_secs(4);
 /// Longer than anything takes on a busy machine.
@@ -28,6 +30,7 @@ pub struct World {
     pub metaserver: Arc<Metaserver>,
     rules: Rules,
     life: u64,
+    data: nfs::Server,
     _dir: TempDir,
 }
 
@@ -40,6 +43,7 @@ async fn serve(
     clock: &Arc<ManualClock>,
     rules: Rules,
     life: u64,
+    data_server: &str,
 ) -> (Arc<Metaserver>, nfs::Server) {
     let config = MetaserverConfig {
         volume: 1,
@@ -55,13 +59,8 @@ async fn serve(
     let metaserver =
         Metaserver::new(config, replica.clone(), key, peer_key(), clock, entropy).expect("a metaserver");
     let server = metaserver.serve(([127, 0, 0, 1], 0).into()).await.expect("it listens");
-    register(&server).await;
+    register_at(&server, data_server).await;
     (metaserver, server)
-}
-
-/// Files need a place. Nobody listens there: no data are written in these stories.
-async fn register(server: &nfs::Server) {
-    register_at(server, "127.0.0.1:1").await;
 }
 
 /// A data server at `address` registers, in place of the one before.
@@ -78,8 +77,10 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         condition: TargetCondition::Ok,
         reflinks: false,
         name_space: 0,
+        incarnation: 0,
+        trash: 0,
     };
-    let args = register::Args {
+    let mut args = register::Args {
         server: 1,
         name: Bytes::from_static(b"ds"),
         addresses: vec![Bytes::copy_from_slice(address.as_bytes())],
@@ -87,9 +88,12 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         version: Bytes::from_static(b"0.1.0"),
         map_version: 0,
     };
-    let done: register::Res =
-        peer.call(Procedure::Register as u32, &args, PATIENCE).await.expect("it answers");
-    done.expect("it registers");
+    // The first answer tells it whom to obey.
+    for _ in 0..2 {
+        let done: register::Res =
+            peer.call(Procedure::Register as u32, &args, PATIENCE).await.expect("it answers");
+        args.targets[0].incarnation = done.expect("it registers").incarnation;
+    }
 }
 
 impl World {
@@ -104,8 +108,9 @@ impl World {
 
     /// A metaserver over a replica that has its files in `dir`.
     pub async fn over(replica: Replica, dir: TempDir, clock: Arc<ManualClock>, rules: Rules) -> Self {
-        let (metaserver, server) = serve(&replica, &clock, rules, 1).await;
-        Self { clock, server, replica, metaserver, rules, life: 1, _dir: dir }
+        let data = data_server::start().await;
+        let (metaserver, server) = serve(&replica, &clock, rules, 1, &data.address().to_string()).await;
+        Self { clock, server, replica, metaserver, rules, life: 1, data, _dir: dir }
     }
 
     /// The server dies and comes back: what it had in memory is gone, what it acknowledged is not.
@@ -113,7 +118,9 @@ impl World {
         self.metaserver.stop();
         self.server.stop();
         self.life += 1;
-        (self.metaserver, self.server) = serve(&self.replica, &self.clock, self.rules, self.life).await;
+        let data = self.data.address().to_string();
+        (self.metaserver, self.server) =
+            serve(&self.replica, &self.clock, self.rules, self.life, &data).await;
     }
 
     /// The record of a client, if it is there yet.

@@ -90,8 +90,16 @@ async fn half_records_at_the_port_of_clients_hold_up_no_client() {
 async fn half_records_at_the_port_of_data_hold_up_no_write() {
     let scene = Scene::start().await;
     let file = FileHandle { volume: 1, inode: 7, generation: 1 };
-    let object = ObjectHandle { file, column: 0, target: scene.target(), unit: 65536, columns: 1 };
+    let (target, incarnation) = (scene.target(), scene.incarnation());
+    let object = ObjectHandle { file, column: 0, target, unit: 65536, columns: 1, incarnation };
     let handle = object.seal(&key());
+    // As a metaserver does before it hands a layout out.
+    let (program, entropy) = ((wire::data::PROGRAM, wire::data::VERSION), Arc::new(SeededEntropy::new(4)));
+    let peer = nfs::Peer::new(scene.data.address(), program, crate::peer_key(), entropy);
+    let args = wire::data::make::Args { handles: vec![handle.clone()] };
+    let made: Result<wire::data::make::Res, _> =
+        peer.call(wire::data::Procedure::Make as u32, &args, std::time::Duration::from_secs(60)).await;
+    made.expect("it answers").expect("the object is made");
     for program in [NFS4, (wire::data::PROGRAM, wire::data::VERSION)] {
         for beginning in beginnings(program, wire::data::Procedure::Write as u32) {
             let halves = Halves::connect(scene.data.address(), &beginning).await;

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 use wire::nfs3::{self, Call};
-use wire::nfs4::{ArgOp, ResOp, Stateid, Status, getattr, putfh, read, remove};
+use wire::nfs4::{ArgOp, Stateid, Status, getattr, putfh, read, remove};
 
 use crate::client::{Client, Raw};
 use crate::names::{handle, opened, status3};
@@ -63,7 +63,9 @@ async fn at_a_metaserver() {
     }
     // An object's handle is a data server's; here it names nothing.
     let file = FileHandle::open(&good, &key()).unwrap();
-    let object = ObjectHandle { file, column: 0, target: 1, unit: 65536, columns: 1 }.seal(&key());
+    let incarnation = scene.incarnation();
+    let object =
+        ObjectHandle { file, column: 0, target: 1, unit: 65536, columns: 1, incarnation }.seal(&key());
     assert_eq!(client.status(vec![put(&object)]).await, Status::BadHandle);
 
     // Removed and closed: the handle was good once.
@@ -101,17 +103,27 @@ async fn at_a_data_server() {
     let mut client = Client::mount_at(scene.data.address(), "c").await;
     let file = FileHandle { volume: 1, inode: 5, generation: 1 };
     let target = scene.target();
-    let good = ObjectHandle { file, column: 0, target, unit: 65536, columns: 1 }.seal(&key());
+    let incarnation = scene.incarnation();
+    let good = ObjectHandle { file, column: 0, target, unit: 65536, columns: 1, incarnation }.seal(&key());
     let read = ArgOp::Read(read::Args { stateid: Stateid::ANONYMOUS, offset: 0, count: 10 });
     let outcome = client.last(vec![put(&good), read.clone()]).await;
-    assert!(matches!(&outcome, ResOp::Read(Ok(found)) if found.data.is_empty()), "{outcome:?}");
+    assert_eq!(outcome.status(), Status::PnfsNoLayout, "an object that was not made: {outcome:?}");
     for handle in forged(&good) {
         assert_eq!(client.status(vec![put(&handle), read.clone()]).await, Status::BadHandle, "{handle:?}");
     }
     // A metaserver's handle is one of ours, but of no object here.
     assert_eq!(client.status(vec![put(&file.seal(&key())), read.clone()]).await, Status::Stale);
     let elsewhere =
-        ObjectHandle { file, column: 0, target: target ^ 1, unit: 65536, columns: 1 }.seal(&key());
-    assert_eq!(client.status(vec![put(&elsewhere), read]).await, Status::Stale);
+        ObjectHandle { file, column: 0, target: target ^ 1, unit: 65536, columns: 1, incarnation }
+            .seal(&key());
+    assert_eq!(client.status(vec![put(&elsewhere), read.clone()]).await, Status::Stale);
+    let incarnation = incarnation ^ 1;
+    let restored =
+        ObjectHandle { file, column: 0, target, unit: 65536, columns: 1, incarnation }.seal(&key());
+    assert_eq!(
+        client.status(vec![put(&restored), read]).await,
+        Status::Stale,
+        "minted by another incarnation"
+    );
     scene.stop();
 }

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dataserver::{DataServer, DataServerConfig, ObjectLengths};
+use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths};
 use host::{SeededEntropy, SystemClock};
 use metaserver::{DefaultStripe, Exports, Metaserver, MetaserverConfig, Rules};
 use namespace::{Stamp, StripeUnit};
@@ -83,6 +83,7 @@ impl Scene {
             key: key(),
             peer_key: peer_key.clone(),
             name: "ds".into(),
+            trash_keep: dataserver::TRASH_KEEP,
         };
         let dataserver =
             DataServer::open(config, Arc::new(Untold), clock, Arc::new(SeededEntropy::new(2))).unwrap();
@@ -90,7 +91,7 @@ impl Scene {
         let data = data.await.unwrap();
         let program = (cluster::PROGRAM, cluster::VERSION);
         let peer = Peer::new(server.address(), program, peer_key, entropy);
-        let args = cluster::register::Args {
+        let args = || cluster::register::Args {
             server: 1,
             name: "ds".into(),
             addresses: vec![data.address().to_string().into()],
@@ -99,15 +100,25 @@ impl Scene {
             map_version: 0,
         };
         let procedure = cluster::Procedure::Register as u32;
-        let registered: cluster::register::Res =
-            peer.call(procedure, &args, Duration::from_secs(60)).await.unwrap();
-        registered.unwrap();
+        // The first answer tells it whom to obey.
+        for _ in 0..2 {
+            let told: cluster::register::Res =
+                peer.call(procedure, &args(), Duration::from_secs(60)).await.unwrap();
+            let told = told.unwrap();
+            let incarnation = Incarnation { id: told.incarnation, epoch: told.epoch };
+            dataserver.belong_to(told.name_space, incarnation).unwrap();
+        }
         Self { server, metaserver, replica, data, dataserver, _dir: dir }
     }
 
     /// The data server's target.
     fn target(&self) -> u64 {
         self.dataserver.space()[0].target
+    }
+
+    /// The incarnation in handles of objects.
+    fn incarnation(&self) -> u64 {
+        self.dataserver.space()[0].incarnation
     }
 
     /// Ends it. Whatever happened, the store is sound.

@@ -36,11 +36,13 @@ pub(crate) fn write(step: &mut Step<'_>, inode: InodeId, offset: u64, data: &[u8
     Ok(Reply::Attributes { inode, work: None })
 }
 
-/// The intent: there may be objects from here on. Without data there is nothing to copy, and it is the outcome too.
-pub(crate) fn spill(step: &mut Step<'_>, inode: InodeId) -> Result<Reply, Stop> {
+/// The intent: there may be objects from here on. Without data, and with its objects made, it is the outcome too.
+pub(crate) fn spill(step: &mut Step<'_>, inode: InodeId, made: Option<FileLayout>) -> Result<Reply, Stop> {
     let mut inode = step.inode(inode)?;
-    if file_of(&inode)?.data == DataPlace::Inline {
-        inode.move_data(if inode.written == 0 { DataPlace::Striped } else { DataPlace::Spilling });
+    let file = file_of(&inode)?;
+    if file.data == DataPlace::Inline {
+        let all_there = inode.written == 0 && made == Some(file.layout);
+        inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Spilling });
         step.put_inode(&inode)?;
     }
     Ok(Reply::Attributes { inode, work: None })

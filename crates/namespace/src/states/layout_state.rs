@@ -9,8 +9,8 @@ use crate::files::remove;
 use crate::record::get;
 use crate::step::{Step, Stop};
 use crate::{
-    ClientId, DataPlace, Error, File, InodeId, IoMode, LayoutState, Reply, ReturnScope, SIZE_BYTES_MAX,
-    State, StateId, Stateid, Time, keys, read,
+    ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Reply, ReturnScope,
+    SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
 };
 
 pub(crate) fn get_layout(
@@ -19,6 +19,7 @@ pub(crate) fn get_layout(
     inode: InodeId,
     stateid: Stateid,
     mode: IoMode,
+    made: Option<FileLayout>,
 ) -> Result<Reply, Stop> {
     let mut file = step.inode(inode)?;
     let File { layout, data } = file.file().ok_or(Error::WrongType)?;
@@ -38,7 +39,8 @@ pub(crate) fn get_layout(
     let becomes_striped = match data {
         DataPlace::Striped if read::pending_cut(step.view(), inode)? => return Err(Error::Delay.into()),
         DataPlace::Striped => false,
-        DataPlace::Inline if file.written == 0 => true,
+        // Nothing to copy, and its objects were made before this was proposed.
+        DataPlace::Inline if file.written == 0 && made == Some(layout) => true,
         DataPlace::Inline | DataPlace::Spilling => return Err(Error::Delay.into()),
     };
     let known = of_client(step, inode, client)?;
@@ -47,7 +49,6 @@ pub(crate) fn get_layout(
     }
 
     if becomes_striped {
-        // Nothing to copy: from here on there may be objects.
         file.move_data(DataPlace::Striped);
         step.put_inode(&file)?;
     }

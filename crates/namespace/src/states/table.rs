@@ -279,12 +279,13 @@ mod tests {
         let channels = Channels { fore: channel, back: channel, callback };
         run(&store, Command::CreateSession { client, sequence, principal, channels });
         let opened = |reply| match reply {
-            Reply::Opened { stateid, inode, .. } => (stateid, inode.id),
+            Reply::Opened { stateid, inode, .. } => (stateid, inode.id, inode.layout()),
             reply => panic!("{reply:?}"),
         };
-        let (stateid, inode) = opened(run(&store, opening(client, "o", "empty", Exists::Refuse)));
-        let (striped_stateid, striped) = opened(run(&store, opening(client, "o", "striped", Exists::Refuse)));
-        run(&store, Command::Spill { inode: striped });
+        let (stateid, inode, made) = opened(run(&store, opening(client, "o", "empty", Exists::Refuse)));
+        let (striped_stateid, striped, _) =
+            opened(run(&store, opening(client, "o", "striped", Exists::Refuse)));
+        run(&store, Command::Spill { inode: striped, made });
         store
             .batch(Durability::Immediate, &mut |edit| {
                 Step::new(edit, Stamp::default()).put(&keys::client_uses(client), &CLIENT_STATES_MAX)
@@ -296,8 +297,8 @@ mod tests {
         let range = crate::ByteRange { start: 0, end: 9 };
         let kind = LockKind::Write;
         for command in [
-            Command::LayoutGet { client, inode, stateid, mode },
-            Command::LayoutGet { client, inode: striped, stateid: striped_stateid, mode },
+            Command::LayoutGet { client, inode, stateid, mode, made },
+            Command::LayoutGet { client, inode: striped, stateid: striped_stateid, mode, made },
             Command::Lock { client, inode, owner: owner(stateid), kind, range },
             opening(client, "o", "empty", Exists::Take),
             opening(client, "p", "striped", Exists::Take),

@@ -42,7 +42,7 @@ pub fn beginning() -> Vec<Proposal> {
         }));
     }
     // One whose data are in objects; the other is small.
-    commands.push(Command::Spill { inode: InodeId(3) });
+    commands.push(Command::Spill { inode: InodeId(3), made: None });
     let stamped = commands.into_iter().enumerate();
     stamped.map(|(step, command)| Proposal { stamp: stamp(step as u32), origin: None, command }).collect()
 }
@@ -166,6 +166,15 @@ impl<'a> Chooser<'a> {
             Some(small) if !self.seldom(4) => small,
             _ => self.file(),
         }
+    }
+
+    /// Which objects were made before a command: mostly those of the file's layout.
+    fn made(&mut self, inode: InodeId) -> Option<FileLayout> {
+        let layout = match self.plain.nodes.get(&inode).map(|node| &node.content) {
+            Some(Content::File { layout, .. }) => *layout,
+            _ => return None,
+        };
+        self.one([Some(layout), Some(layout), Some(layout), None, Some(FileLayout { first: 9, ..layout })])
     }
 
     fn client(&mut self) -> ClientId {
@@ -341,12 +350,14 @@ impl<'a> Chooser<'a> {
             85..90 => {
                 let (stateid, client, inode) = self.open_state()?;
                 let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
-                Command::LayoutGet { client, inode, stateid, mode }
+                let made = self.made(inode);
+                Command::LayoutGet { client, inode, stateid, mode, made }
             }
             91 => {
                 let (stateid, client, inode) = self.any_state()?;
                 let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
-                Command::LayoutGet { client, inode, stateid, mode }
+                let made = self.made(inode);
+                Command::LayoutGet { client, inode, stateid, mode, made }
             }
             92..96 => {
                 let (stateid, client, inode) =
@@ -375,7 +386,10 @@ impl<'a> Chooser<'a> {
                 let bytes = vec![self.pick(256) as u8; self.one([1, 1, 4, 9, 0])];
                 Command::WriteInline { inode: self.small_file(), offset, data: bytes.into() }
             }
-            7 if self.pick(3) == 0 => Command::Spill { inode: self.small_file() },
+            7 if self.pick(3) == 0 => {
+                let inode = self.small_file();
+                Command::Spill { inode, made: self.made(inode) }
+            }
             7 if self.pick(3) == 0 => {
                 let columns = self.one([1, 2, 3, 0]);
                 Command::PlaceAs { inode: self.small_file(), layout: layout(columns) }
@@ -519,7 +533,10 @@ impl<'a> Chooser<'a> {
             0 | 1 => Command::DelegationReturn { client, stateid },
             2 => Command::DelegationRevoke { client, delegation: stateid.id },
             3 => Command::FreeState { client, stateid },
-            _ => Command::LayoutGet { client, inode, stateid, mode: IoMode::Read },
+            _ => {
+                let made = self.made(inode);
+                Command::LayoutGet { client, inode, stateid, mode: IoMode::Read, made }
+            }
         })
     }
 

@@ -135,7 +135,13 @@ fn a_delegation_outlives_the_open_that_it_came_with_and_its_layout_too() {
     w.close(a, open).unwrap();
     w.layout(a, "/f", delegation, IoMode::Read).unwrap();
     assert_eq!(
-        w.apply(Command::LayoutGet { client: a, inode: file, stateid: delegation, mode: IoMode::ReadWrite }),
+        w.apply(Command::LayoutGet {
+            client: a,
+            inode: file,
+            stateid: delegation,
+            mode: IoMode::ReadWrite,
+            made: None
+        }),
         Err(Error::OpenMode)
     );
     let again = w.open(a, "/f", READ).unwrap();

@@ -61,7 +61,7 @@ fn data_on_their_way_to_objects_do_not_change_until_they_are_there() {
     let inode = w.small_file("/f");
     let open = w.open(a, "/f", BOTH).unwrap();
     w.write_small("/f", 0, "data").unwrap();
-    w.apply(Command::Spill { inode }).unwrap();
+    w.apply(Command::Spill { inode, made: None }).unwrap();
     assert_eq!(place(&w, "/f"), DataPlace::Spilling);
     // A crash here: whoever comes next finds the data where they were, and the state that says what to do.
     assert_eq!(w.small_data("/f"), "data");
@@ -70,7 +70,7 @@ fn data_on_their_way_to_objects_do_not_change_until_they_are_there() {
     assert_eq!(w.set("/f", size(1)), Err(Error::Delay));
     assert_eq!(w.open_create(a, "/f", Exists::Take, true), Err(Error::Delay));
     assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
-    w.apply(Command::Spill { inode }).unwrap();
+    w.apply(Command::Spill { inode, made: None }).unwrap();
 
     w.apply(Command::Spilled { inode }).unwrap();
     w.apply(Command::Spilled { inode }).unwrap();
@@ -85,7 +85,7 @@ fn a_file_removed_while_its_data_are_on_their_way_leaves_its_objects_to_be_remov
     let mut w = World::new();
     let f = w.small_file("/f");
     w.write_small("/f", 0, "data").unwrap();
-    w.apply(Command::Spill { inode: f }).unwrap();
+    w.apply(Command::Spill { inode: f, made: None }).unwrap();
     w.remove("/f").unwrap();
     assert_eq!(w.work(), [(f, WorkKind::Remove)]);
     assert_eq!(w.apply(Command::Spilled { inode: f }), Err(Error::Stale));
@@ -99,6 +99,28 @@ fn a_layout_of_an_empty_file_takes_one_command() {
     assert_eq!(w.apply(Command::Spilled { inode }), Err(Error::Invalid), "it never began");
     let open = w.open(a, "/f", BOTH).unwrap();
     w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    assert_eq!(place(&w, "/f"), DataPlace::Striped);
+    w.remove("/f").unwrap();
+    w.close(a, open).unwrap();
+    assert_eq!(w.work(), [(inode, WorkKind::Remove)]);
+}
+
+#[test]
+fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let inode = w.small_file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let other = FileLayout { first: LAYOUT.first + 1, ..LAYOUT };
+    for made in [None, Some(other)] {
+        let get = Command::LayoutGet { client: a, inode, stateid: open, mode: IoMode::ReadWrite, made };
+        assert_eq!(w.apply(get), Err(Error::Delay), "{made:?}");
+        assert_eq!(place(&w, "/f"), DataPlace::Inline);
+    }
+    w.apply(Command::Spill { inode, made: Some(other) }).unwrap();
+    assert_eq!(place(&w, "/f"), DataPlace::Spilling, "its own objects are still to be made");
+    assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
+    w.apply(Command::Spilled { inode }).unwrap();
     assert_eq!(place(&w, "/f"), DataPlace::Striped);
     w.remove("/f").unwrap();
     w.close(a, open).unwrap();
@@ -131,8 +153,8 @@ fn a_file_can_get_another_place_only_while_it_has_nothing_anywhere() {
     let empty = w.small_file("/empty");
     assert_eq!(place_as(&mut w, empty, 2), Ok(Some(layout(2))));
     assert_eq!(place_as(&mut w, empty, 3), Ok(Some(layout(3))));
-    w.apply(Command::Spill { inode: empty }).unwrap();
-    assert_eq!(place_as(&mut w, empty, 2), Err(Error::Delay), "somebody may write to its objects");
+    w.apply(Command::Spill { inode: empty, made: Some(layout(3)) }).unwrap();
+    assert_eq!(place_as(&mut w, empty, 2), Err(Error::Delay), "its objects are made");
     let full = w.small_file("/full");
     w.write_small("/full", 0, "data").unwrap();
     assert_eq!(place_as(&mut w, full, 2), Err(Error::Delay));

@@ -157,7 +157,7 @@ impl World {
     /// A file whose data are in objects.
     pub fn file(&mut self, path: &str) -> InodeId {
         let inode = self.small_file(path);
-        self.apply(Command::Spill { inode }).expect("has no data to copy");
+        self.apply(Command::Spill { inode, made: Some(LAYOUT) }).expect("has no data to copy");
         inode
     }
 
@@ -433,7 +433,8 @@ impl World {
         stateid: Stateid,
         mode: IoMode,
     ) -> Result<Stateid, Error> {
-        match self.apply(Command::LayoutGet { client, inode: self.id(path), stateid, mode })? {
+        let (inode, made) = (self.id(path), Some(LAYOUT));
+        match self.apply(Command::LayoutGet { client, inode, stateid, mode, made })? {
             Reply::Layout { stateid, inode, layout, generation } => {
                 let file = self.stat(path);
                 assert_eq!((inode, layout, generation), (file.id, LAYOUT, file.generation));

@@ -33,6 +33,11 @@ xdr_struct! {
         pub metaservers: Vec<Bytes>,
         /// Random bits of the name space, to be kept with each target: another one, of the same cluster, is not to clean there.
         pub name_space: u64,
+        /// The incarnation of the metaservers' group: the first half of its random id, which is another one after a restore
+        /// from a backup. A target obeys the one that it was told first, until an operator says otherwise.
+        pub incarnation: u64,
+        /// The incarnation's number, for people: 1, and one more with each restore.
+        pub epoch: u64,
     }
 }
 

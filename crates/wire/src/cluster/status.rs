@@ -32,6 +32,12 @@ xdr_enum! {
         NotSupported = 11,
         /// A target has objects of another name space.
         OtherNameSpace = 12,
+        /// The target does not have the object, which was made there: it is lost.
+        ObjectLost = 13,
+        /// The target is not the one that was there when its server started (its disk was unmounted), or failed.
+        TargetLost = 14,
+        /// The handle was minted by another incarnation of the metaservers than the target obeys.
+        OtherIncarnation = 15,
     }
 }
 

@@ -19,6 +19,8 @@ fn calls() -> Vec<Call> {
         condition: TargetCondition::ReadOnly,
         reflinks: true,
         name_space: 0,
+        incarnation: 0,
+        trash: 0,
     };
     vec![
         Call::Null(null::Args {}),
@@ -46,6 +48,8 @@ fn replies() -> Vec<Reply> {
             heartbeat_ms: 1000,
             map_version: 7,
             name_space: 7,
+            incarnation: 8,
+            epoch: 2,
             metaservers: vec![Bytes::from_static(b"10.0.0.1:2049")],
         })),
         Reply::Register(Err(Status::Delay)),

@@ -7,6 +7,7 @@ pub mod allocate;
 pub mod commit;
 pub mod copy;
 pub mod list;
+pub mod make;
 pub mod procedure;
 pub mod punch;
 pub mod read;

@@ -1,6 +1,6 @@
-//! The fifteen procedures.
+//! The sixteen procedures.
 
-use super::{allocate, commit, copy, hello, list, null, prove, punch, read, read_plus, remove};
+use super::{allocate, commit, copy, hello, list, make, null, prove, punch, read, read_plus, remove};
 use super::{seek, status, truncate, write};
 
 crate::rpc::program! {
@@ -34,4 +34,6 @@ crate::rpc::program! {
     13 Copy copy "COPY";
     /// Reads from an object, holes told apart.
     14 ReadPlus read_plus "READ_PLUS";
+    /// Makes objects, empty and durable.
+    15 Make make "MAKE";
 }

@@ -43,6 +43,11 @@ xdr_struct! {
         pub reflinks: bool,
         /// Whose objects it has: [`register::ResOk::name_space`](crate::cluster::register::ResOk::name_space); 0: nobody's yet.
         pub name_space: u64,
+        /// The incarnation of metaservers that it obeys:
+        /// [`register::ResOk::incarnation`](crate::cluster::register::ResOk::incarnation); 0: none yet.
+        pub incarnation: u64,
+        /// Bytes of removed objects that are still kept; they are counted in `free`.
+        pub trash: u64,
     }
 
     /// No arguments.

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use super::{
     Call, ObjectEntry, ObjectName, Piece, Procedure, Reply, Run, Status, TargetCondition, TargetSpace,
 };
-use super::{allocate, commit, copy, hello, list, null, prove, punch, read, read_plus, remove, seek, status};
+use super::{
+    allocate, commit, copy, hello, list, make, null, prove, punch, read, read_plus, remove, seek, status,
+};
 use super::{truncate, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 use crate::xdr::{Decoder, Payload};
@@ -44,6 +46,7 @@ fn calls() -> Vec<Call> {
             stable: true,
         }),
         Call::ReadPlus(read::Args { handle: handle(), offset: 1 << 40, count: 65536 }),
+        Call::Make(make::Args { handles: vec![handle(), Bytes::new()] }),
     ]
 }
 
@@ -60,6 +63,8 @@ fn replies() -> Vec<Reply> {
         condition: TargetCondition::Failed,
         reflinks: true,
         name_space: 0,
+        incarnation: 0,
+        trash: 0,
     };
     vec![
         Reply::Null(null::Res {}),
@@ -74,6 +79,8 @@ fn replies() -> Vec<Reply> {
         Reply::Commit(Ok(commit::ResOk { verifier: [9; 8] })),
         Reply::Truncate(Ok(())),
         Reply::Remove(Err(Status::Io)),
+        Reply::Make(Ok(())),
+        Reply::Make(Err(Status::TargetLost)),
         Reply::List(Ok(list::ResOk { objects: vec![entry; 3], done: false })),
         Reply::Status(Ok(status::ResOk { targets: vec![target; 2] })),
         Reply::Seek(Ok(seek::ResOk { found: Some(9) })),

@@ -58,11 +58,13 @@ impl Plain {
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })
     }
 
-    pub(super) fn spill(&mut self, inode: InodeId) -> Outcome {
+    pub(super) fn spill(&mut self, inode: InodeId, made: Option<FileLayout>) -> Outcome {
         self.need_file(inode)?;
-        if let Content::File { place: place @ DataPlace::Inline, bytes, .. } = &mut self.node(inode)?.content
+        if let Content::File { place: place @ DataPlace::Inline, bytes, layout, .. } =
+            &mut self.node(inode)?.content
         {
-            *place = if bytes.is_empty() { DataPlace::Striped } else { DataPlace::Spilling };
+            let all_there = bytes.is_empty() && made == Some(*layout);
+            *place = if all_there { DataPlace::Striped } else { DataPlace::Spilling };
         }
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })
     }

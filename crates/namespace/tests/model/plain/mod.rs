@@ -186,7 +186,7 @@ impl Plain {
             Command::SetAttributes { inode, set } => self.set_attributes(inode, &set),
             Command::Wrote { inode, end, cuts } => self.wrote(inode, end, cuts),
             Command::WriteInline { inode, offset, data } => self.write_inline(inode, offset, &data),
-            Command::Spill { inode } => self.spill(inode),
+            Command::Spill { inode, made } => self.spill(inode, made),
             Command::Spilled { inode } => self.spilled(inode),
             Command::PlaceAs { inode, layout } => self.place_as(inode, layout),
             Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
@@ -227,8 +227,8 @@ impl Plain {
             Command::DelegationReturn { client, stateid } => self.delegation_return(client, stateid),
             Command::DelegationRevoke { client, delegation } => self.delegation_revoke(client, delegation),
 
-            Command::LayoutGet { client, inode, stateid, mode } => {
-                self.layout_get(client, inode, stateid, mode)
+            Command::LayoutGet { client, inode, stateid, mode, made } => {
+                self.layout_get(client, inode, stateid, mode, made)
             }
             Command::LayoutCommit { client, inode, stateid, last_write, modified } => {
                 self.layout_commit(client, inode, stateid, last_write, modified)

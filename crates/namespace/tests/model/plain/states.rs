@@ -359,6 +359,7 @@ impl Plain {
         inode: InodeId,
         stateid: Stateid,
         mode: IoMode,
+        made: Option<FileLayout>,
     ) -> Outcome {
         let node = self.node(inode)?;
         let generation = node.generation;
@@ -391,10 +392,10 @@ impl Plain {
         if self.pending_cut(inode) {
             return Err(Error::Delay);
         }
-        if !self.inline_data(inode).is_empty() {
+        self.spill(inode, made)?;
+        if self.place(inode) != Some(DataPlace::Striped) {
             return Err(Error::Delay);
         }
-        self.spill(inode)?;
         let mine = |layout: &PlainLayout| layout.client == client && layout.inode == inode;
         let known = self.layouts.iter().find(|(_, layout)| mine(layout)).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| self.new_state());

@@ -1,0 +1,147 @@
+//! Directories that are held open.
+//!
+//! What is reached through one is in the directory that was opened at the start, whatever is mounted over its path, or
+//! unmounted from it, since then. By path, an object of an unmounted target would seem not to be there.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatVfs};
+use rustix::io::Errno;
+
+/// Files that are made: for the server's user alone.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// Directories that are made: for the server's user alone.
+const DIRECTORY_MODE: Mode = Mode::RWXU;
+
+/// A directory, by a file descriptor. The path is for messages.
+#[derive(Debug)]
+pub(crate) struct HeldDir {
+    file: File,
+    path: PathBuf,
+}
+
+impl HeldDir {
+    /// Opens the directory at `path`.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty())?.into();
+        Ok(Self { file, path: path.into() })
+    }
+
+    /// Opens a directory in this one.
+    pub(crate) fn child(&self, name: &str) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.file, name, flags, Mode::empty())?.into();
+        Ok(Self { file, path: self.path.join(name) })
+    }
+
+    /// Where it was when it was opened.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Whether its path still leads to it: the same inode of the same file system. As long as it is held, no other
+    /// directory can have both numbers.
+    pub(crate) fn is_at_its_path(&self) -> io::Result<bool> {
+        let held = self.file.metadata()?;
+        match std::fs::metadata(&self.path) {
+            Ok(found) => Ok((found.dev(), found.ino()) == (held.dev(), held.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the file `name` to read and write; on a read-only file system, to read.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
+        let open = |access| rustix::fs::openat(&self.file, name, access | OFlags::CLOEXEC, Mode::empty());
+        match open(OFlags::RDWR) {
+            Err(Errno::ROFS) => Ok(open(OFlags::RDONLY)?.into()),
+            opened => Ok(opened?.into()),
+        }
+    }
+
+    /// Makes the file `name`, which must not be there.
+    pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.file, name, flags, FILE_MODE)?.into())
+    }
+
+    /// Makes the directory `name`, if it is not there.
+    pub(crate) fn create_dir(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.file, name, DIRECTORY_MODE) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn remove_file(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::empty())?)
+    }
+
+    pub(crate) fn remove_dir(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Moves the file `name` to `to`, where it is called `new`.
+    pub(crate) fn move_file(&self, name: &str, to: &HeldDir, new: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.file, name, &to.file, new)?)
+    }
+
+    /// Whether there is anything of this name.
+    pub(crate) fn contains(&self, name: &str) -> io::Result<bool> {
+        match rustix::fs::statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Bytes that the file `name` takes on its disk.
+    pub(crate) fn allocated_bytes(&self, name: &str) -> io::Result<u64> {
+        let stat = rustix::fs::statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES))
+    }
+
+    /// The text of the small file `name`.
+    pub(crate) fn read_text(&self, name: &str) -> io::Result<String> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file: File = rustix::fs::openat(&self.file, name, flags, Mode::empty())?.into();
+        io::read_to_string(file)
+    }
+
+    /// Room of its file system.
+    pub(crate) fn statvfs(&self) -> io::Result<StatVfs> {
+        Ok(rustix::fs::fstatvfs(&self.file)?)
+    }
+
+    /// The names in it that are text, until `visit` says that it is enough.
+    pub(crate) fn names(&self, mut visit: impl FnMut(&str, FileType) -> Visit) -> io::Result<()> {
+        for entry in Dir::read_from(&self.file)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+                && visit(name, entry.file_type()) == Visit::Stop
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a block in st_blocks, whatever the file system's are.
+pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Whether [`HeldDir::names`] goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visit {
+    GoOn,
+    Stop,
+}

@@ -1,0 +1,100 @@
+//! Making and removing objects. Only a metaserver asks for either: a WRITE never makes an object, so that one of a
+//! removed file cannot come back, and so that an object which is not found is known to be lost.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use crate::object::ObjectName;
+use crate::objects::{ObjectError, Objects, answer_to, lock};
+
+impl Objects {
+    /// Makes the objects, empty and durable. One that is there stays as it is.
+    ///
+    /// # Errors
+    /// [`ObjectError`]: `Stale` for one that was removed. Some of the objects may have been made.
+    pub fn make(&self, names: &[ObjectName]) -> Result<(), ObjectError> {
+        self.check()?;
+        let mut directories = BTreeSet::new();
+        for name in names {
+            let _name = lock(self.name_lock(name));
+            if lock(&self.removed).contains(name) {
+                return Err(ObjectError::Stale);
+            }
+            let mut made = self.root.create_file(&name.path());
+            if made.as_ref().is_err_and(|e| answer_to(e) == ObjectError::NoSpace) {
+                self.reclaim(RECLAIM_BYTES)?;
+                made = self.root.create_file(&name.path());
+            }
+            match made {
+                Ok(_) => {
+                    self.count.fetch_add(1, Ordering::Relaxed);
+                }
+                // Perhaps by a call that has not synced the directory yet.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(self.trouble("make", name, e)),
+            }
+            directories.insert(name.directory());
+        }
+        // An empty file is its directory entry and its inode, and a file system has both durable or none.
+        directories.into_iter().try_for_each(|d| self.sync_directory(d))
+    }
+
+    /// Removes the objects, durably: they go to the target's trash. One that is not there is no failure.
+    ///
+    /// # Errors
+    /// [`ObjectError`]; some of the objects may have been removed.
+    pub fn remove(&self, names: &[ObjectName]) -> Result<(), ObjectError> {
+        self.check()?;
+        let mut directories = BTreeSet::new();
+        for name in names {
+            let _name = lock(self.name_lock(name));
+            lock(&self.removed).insert(*name);
+            lock(&self.open).remove(name);
+            match self.trash.take(&self.root, &name.path(), name) {
+                Ok(()) => {
+                    self.count.fetch_sub(1, Ordering::Relaxed);
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(self.trouble("remove", name, e)),
+            }
+            directories.insert(name.directory());
+        }
+        directories.into_iter().try_for_each(|d| self.sync_directory(d))
+    }
+
+    /// Takes room for `bytes`, from the trash if the disk has no other.
+    pub(crate) fn take_room(&self, bytes: u64) -> Result<(), ObjectError> {
+        loop {
+            if self.room.take(bytes, || self.usable_bytes().ok()) {
+                return Ok(());
+            }
+            self.reclaim(bytes.max(RECLAIM_BYTES))?;
+        }
+    }
+
+    /// Frees about as many bytes from the trash; `NoSpace` if it has nothing.
+    fn reclaim(&self, bytes: u64) -> Result<(), ObjectError> {
+        match self.trash.reclaim(bytes) {
+            Ok(0) => Err(ObjectError::NoSpace),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                tracing::error!(target = %self.root.path().display(), %error, "cannot empty the trash");
+                Err(ObjectError::NoSpace)
+            }
+        }
+    }
+
+    /// Removes for good what has been in the trash for long enough. Blocks.
+    pub fn sweep_trash(&self) {
+        if self.check().is_err() {
+            return; // it may be another disk's by now, or hang
+        }
+        if let Err(error) = self.trash.sweep() {
+            tracing::warn!(target = %self.root.path().display(), %error, "cannot empty the trash; it is tried again");
+        }
+    }
+}
+
+/// Freed from the trash at a time, so that not each write has to.
+const RECLAIM_BYTES: u64 = 256 << 20;
