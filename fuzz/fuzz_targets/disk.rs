@@ -233,7 +233,13 @@ fn before(client: ClientId) -> Vec<Command> {
         },
         open(client, "f"),
         Command::Lock { client, inode: InodeId(3), owner, kind: LockKind::Write, range },
-        Command::LayoutGet { client, inode: InodeId(3), stateid: opened(1), mode: IoMode::ReadWrite },
+        Command::LayoutGet {
+            client,
+            inode: InodeId(3),
+            stateid: opened(1),
+            mode: IoMode::ReadWrite,
+            made: Some(layout),
+        },
         Command::SetAttributes { inode: InodeId(3), set: size },
     ]
 }

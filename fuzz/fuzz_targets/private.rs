@@ -68,7 +68,8 @@ fn handle(bytes: &Bytes) {
     let number = |at: usize| rest.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
     let (Some(inode), Some(target)) = (number(0), number(8)) else { return };
     let file = FileHandle { volume, inode, generation: column ^ volume };
-    let object = ObjectHandle { file, column, target, unit: column ^ volume, columns: volume };
+    let (unit, incarnation) = (column ^ volume, target ^ inode);
+    let object = ObjectHandle { file, column, target, unit, columns: volume, incarnation };
     let sealed = object.seal(&key);
     assert_eq!(ObjectHandle::open(&sealed, &key), Some(object));
     assert_eq!(FileHandle::open(&file.seal(&key), &key), Some(file));
