@@ -1,0 +1,148 @@
+//! A full table of clients, and sessions that are too many.
+
+use host::{ManualClock, SeededEntropy};
+
+use super::*;
+
+fn exchange(clients: &Clients, owner: &str) -> ClientId {
+    exchange_from(clients, owner, [10, 0, 0, 1])
+}
+
+fn exchange_from(clients: &Clients, owner: &str, from: [u8; 4]) -> ClientId {
+    let args = exchange_id::Args {
+        clientowner: exchange_id::ClientOwner {
+            verifier: [1; 8],
+            ownerid: Bytes::from(owner.to_owned()).into(),
+        },
+        flags: 0,
+        state_protect: StateProtectArgs::None,
+        client_impl_id: None,
+    };
+    clients.exchange_id(args, None, from.into()).expect("there is always room").clientid
+}
+
+fn confirm(clients: &Clients, clientid: ClientId) -> Result<SessionId, Status> {
+    let attrs = ChannelAttrs {
+        max_request_size: 4096,
+        max_response_size: 4096,
+        max_operations: 8,
+        max_requests: 1,
+        ..ChannelAttrs::default()
+    };
+    let args = create_session::Args {
+        clientid,
+        sequence: 1,
+        flags: 0,
+        fore_chan_attrs: attrs,
+        back_chan_attrs: attrs,
+        cb_program: 0,
+        sec_parms: vec![],
+    };
+    clients.create_session(&args, None).map(|made| made.sessionid)
+}
+
+/// ```text
+/// in use · idle without a session · unconfirmed, unconfirmed      four places
+/// two more     -> the unconfirmed ones go, the oldest first
+/// they confirm
+/// one more     -> the idle one goes; then nobody can
+/// ```
+#[test]
+fn a_full_table_makes_room_from_the_oldest_that_nobody_uses() {
+    let clock = Arc::new(ManualClock::default());
+    let mut clients = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+    clients.clients_max = 4;
+    let used = confirm(&clients, exchange(&clients, "used")).unwrap();
+    let idle = exchange(&clients, "idle");
+    clients.destroy_session(confirm(&clients, idle).unwrap()).unwrap();
+    let strangers: Vec<_> = (0..4)
+        .map(|n| {
+            clock.advance(Duration::from_millis(1));
+            exchange(&clients, &format!("stranger {n}"))
+        })
+        .collect();
+    assert_eq!(confirm(&clients, strangers[0]), Err(Status::StaleClientid));
+    assert_eq!(confirm(&clients, strangers[1]), Err(Status::StaleClientid));
+    confirm(&clients, strangers[2]).unwrap();
+    confirm(&clients, strangers[3]).unwrap();
+    confirm(&clients, exchange(&clients, "late")).unwrap();
+    assert_eq!(clients.destroy_client(idle), Err(Status::StaleClientid), "its place was taken");
+    assert!(clients.session(used).is_some());
+    confirm(&clients, exchange(&clients, "one more")).expect("the idlest that lives gives way");
+    assert!(clients.session(used).is_none(), "it comes back with two round trips");
+}
+
+/// ```text
+/// one address, more clients than its share  -> its own idlest go, those of others stay
+/// the whole table full                      -> the idlest of the address that has most
+/// ```
+#[test]
+fn one_address_cannot_push_out_the_others() {
+    let clock = Arc::new(ManualClock::default());
+    let mut clients = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+    (clients.clients_max, clients.clients_of_address_max) = (6, 4);
+    let other = confirm(&clients, exchange_from(&clients, "other", [10, 0, 0, 2])).unwrap();
+    let all: Vec<_> = (0..20)
+        .map(|n| {
+            clock.advance(Duration::from_millis(1));
+            confirm(&clients, exchange(&clients, &format!("{n}"))).unwrap()
+        })
+        .collect();
+    assert_eq!(all.iter().filter(|id| clients.session(**id).is_some()).count(), 4);
+    let third = confirm(&clients, exchange_from(&clients, "third", [10, 0, 0, 3])).unwrap();
+    clock.advance(Duration::from_millis(1));
+    all.iter().for_each(|id| drop(clients.session(*id)));
+    let fourth = confirm(&clients, exchange_from(&clients, "fourth", [10, 0, 0, 4])).unwrap();
+    assert_eq!(all.iter().filter(|id| clients.session(**id).is_some()).count(), 3);
+    assert!([other, third, fourth].iter().all(|id| clients.session(*id).is_some()));
+}
+
+#[test]
+fn the_name_of_a_client_that_lives_is_not_taken_from_elsewhere() {
+    let clock = Arc::new(ManualClock::default());
+    let clients = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+    let session = confirm(&clients, exchange(&clients, "a")).unwrap();
+    let restarted = |from: [u8; 4]| {
+        let args = exchange_id::Args {
+            clientowner: exchange_id::ClientOwner { verifier: [2; 8], ownerid: Bytes::from("a").into() },
+            flags: 0,
+            state_protect: StateProtectArgs::None,
+            client_impl_id: None,
+        };
+        clients.exchange_id(args, None, from.into()).map(|answer| answer.clientid)
+    };
+    assert_eq!(restarted([10, 0, 0, 9]), Err(Status::ClidInUse));
+    assert!(clients.session(session).is_some());
+    assert!(restarted([10, 0, 0, 1]).is_ok(), "it restarted itself");
+    clock.advance(LEASE * 2);
+    assert!(restarted([10, 0, 0, 9]).is_ok(), "its lease has run out");
+}
+
+#[test]
+fn a_client_with_too_many_sessions_loses_the_oldest() {
+    let clients = Clients::new(1, Arc::new(ManualClock::default()), Arc::new(SeededEntropy::new(1)));
+    let id = exchange(&clients, "a");
+    let sessions: Vec<_> = (1..=SESSIONS_MAX as u32 + 1)
+        .map(|sequence| {
+            let attrs = ChannelAttrs {
+                max_request_size: 4096,
+                max_response_size: 4096,
+                max_operations: 8,
+                max_requests: 1,
+                ..ChannelAttrs::default()
+            };
+            let args = create_session::Args {
+                clientid: id,
+                sequence,
+                flags: 0,
+                fore_chan_attrs: attrs,
+                back_chan_attrs: attrs,
+                cb_program: 0,
+                sec_parms: vec![],
+            };
+            clients.create_session(&args, None).expect("never refused").sessionid
+        })
+        .collect();
+    let live: Vec<_> = sessions.iter().map(|id| clients.session(*id).is_some()).collect();
+    assert_eq!(live, [false, true, true, true, true]);
+}
