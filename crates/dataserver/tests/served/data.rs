@@ -28,12 +28,16 @@ pub async fn make(peer: &Peer, handles: &[Bytes]) -> make::Res {
     call(peer, Procedure::Make, &make::Args { handles: handles.to_vec() }).await
 }
 
-async fn put(peer: &Peer, handle: &Bytes, offset: u64, stable: bool, data: &'static [u8]) -> write::Res {
+pub async fn remove(peer: &Peer, handles: &[Bytes]) -> remove::Res {
+    call(peer, Procedure::Remove, &remove::Args { handles: handles.to_vec() }).await
+}
+
+pub async fn put(peer: &Peer, handle: &Bytes, offset: u64, stable: bool, data: &'static [u8]) -> write::Res {
     let data = Bytes::from_static(data).into();
     call(peer, Procedure::Write, &write::Args { handle: handle.clone(), offset, stable, data }).await
 }
 
-async fn get(peer: &Peer, handle: &Bytes, offset: u64, count: u32) -> Result<(Bytes, bool), Status> {
+pub async fn get(peer: &Peer, handle: &Bytes, offset: u64, count: u32) -> Result<(Bytes, bool), Status> {
     let args = read::Args { handle: handle.clone(), offset, count };
     let res: read::Res = call(peer, Procedure::Read, &args).await;
     res.map(|r| (r.payload.to_bytes(), r.eof))
