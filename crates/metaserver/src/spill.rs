@@ -63,7 +63,7 @@ pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<In
         let layout = make_objects(server, &file).await?;
         let columns = server.file_data_of(inode, file.generation, layout)?;
         server.write_columns(&columns, 0, data.into(), true).await?;
-        file = attributes(server, Command::Spilled { inode }).await?;
+        file = attributes(server, Command::Spilled { inode, layout }).await?;
     }
     drop(mine);
     Ok(file)

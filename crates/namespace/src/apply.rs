@@ -29,7 +29,7 @@
 
 use store::{Edit, StoreError};
 
-use crate::files::{create, inline, link, remove, rename, set_attributes, xattr};
+use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, xattr};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Recalled};
 use crate::states::{client, delegation, layout_state, lock, open, session};
@@ -174,7 +174,7 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Wrote { inode, end, cuts } => set_attributes::wrote(step, *inode, *end, *cuts),
         Command::WriteInline { inode, offset, data } => inline::write(step, *inode, *offset, data),
         Command::Spill { inode, made } => inline::spill(step, *inode, *made),
-        Command::Spilled { inode } => inline::spilled(step, *inode),
+        Command::Spilled { inode, layout } => inline::spilled(step, *inode, *layout),
         Command::PlaceAs { inode, layout } => inline::place_as(step, *inode, *layout),
         Command::SetStripe { dir, policy } => set_attributes::set_stripe(step, *dir, *policy),
         Command::SetXattr { inode, name, value, exists } => xattr::set(step, *inode, name, value, *exists),
@@ -222,5 +222,6 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::WorkDone { ids } => work::done(step, ids),
         Command::ServerStarts { member } => servers::start(step, *member),
         Command::Map(change) => cluster_map::change(step, change),
+        Command::Relocate { inode, from, to } => relocate::relocate(step, *inode, *from, *to),
     }
 }

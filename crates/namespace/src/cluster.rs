@@ -1,8 +1,15 @@
 //! The part of the cluster map that files need: data servers, their targets, and the devices that name targets in order.
 
+use std::ops::ControlFlow;
+
+use store::{StoreError, View};
+
 use crate::record::get;
 use crate::step::{Step, Stop};
-use crate::{DataServer, DataServerId, Device, DeviceId, Error, Reply, TargetId, cluster_map, keys};
+use crate::{
+    DataServer, DataServerId, Device, DeviceId, Error, LOST_TARGETS_MAX, Reply, TargetId, TargetState, Time,
+    cluster_map, keys, read,
+};
 
 /// A data server registered. Targets that it has now and another had before have moved with their disk.
 pub(crate) fn put_data_server(step: &mut Step<'_>, server: &DataServer) -> Result<Reply, Stop> {
@@ -53,4 +60,43 @@ pub(crate) fn define_device(step: &mut Step<'_>, targets: &[TargetId]) -> Result
     step.put(&keys::device(id), &Device { id, targets: targets.to_vec() })?;
     step.put(&list, &id)?;
     Ok(Reply::Device { id })
+}
+
+/// A target is declared lost, or not lost after all. It need not be on a data server now, but must be known.
+pub(crate) fn declare(step: &mut Step<'_>, target: TargetId, state: TargetState) -> Result<Reply, Stop> {
+    let key = keys::lost_target(target);
+    let is_lost = get::<Time>(step.view(), &key)?.is_some();
+    match state {
+        TargetState::InUse if is_lost => step.delete(&key)?,
+        TargetState::Lost if !is_lost => {
+            if !is_known(step.view(), target)? {
+                return Err(Error::NoDevice.into());
+            }
+            if lost_targets(step.view())?.len() >= LOST_TARGETS_MAX {
+                return Err(Error::Invalid.into());
+            }
+            let now = step.now();
+            step.put(&key, &now)?;
+        }
+        TargetState::InUse | TargetState::Lost => return Ok(Reply::Done),
+    }
+    cluster_map::changed(step)?;
+    Ok(Reply::Done)
+}
+
+fn is_known(view: &dyn View, target: TargetId) -> Result<bool, StoreError> {
+    if get::<DataServerId>(view, &keys::target(target))?.is_some() {
+        return Ok(true);
+    }
+    Ok(read::devices(view)?.iter().any(|device| device.targets.contains(&target)))
+}
+
+/// The targets that were declared lost, by id.
+pub(crate) fn lost_targets(view: &dyn View) -> Result<Vec<TargetId>, StoreError> {
+    let mut targets = Vec::new();
+    read::scan_keys(view, &[keys::LOST_TARGETS], |key| {
+        targets.push(TargetId(keys::number(key, 1)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(targets)
 }

@@ -10,7 +10,7 @@ use store::{StoreError, View};
 
 use crate::record::get;
 use crate::step::{Step, Stop};
-use crate::{DataServer, DataServerId, Error, Reply, keys, read};
+use crate::{DataServer, DataServerId, Error, Reply, TargetId, cluster, keys, read};
 
 /// Servers of a cluster, of all kinds and times.
 pub const NODES_MAX: usize = 4096;
@@ -18,6 +18,8 @@ pub const NODES_MAX: usize = 4096;
 pub const SERVICE_ADDRESSES_MAX: usize = 256;
 /// Bytes of a name, an address or a version: they are for tables.
 pub const NODE_TEXT_BYTES_MAX: usize = 255;
+/// Targets declared lost: each is one row, and replacing disks for years makes fewer.
+pub const LOST_TARGETS_MAX: usize = 4096;
 
 /// Tells servers apart; each kind has ids of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -99,8 +101,10 @@ pub struct ClusterMap {
     pub head: MapHead,
     /// All servers, also those that were removed.
     pub nodes: Vec<Node>,
-    /// Data servers with their targets.
+    /// Data servers with their targets, also those that were removed.
     pub data_servers: Vec<DataServer>,
+    /// Targets that were declared lost one by one, by id. Those of removed data servers are lost, too.
+    pub lost_targets: Vec<TargetId>,
 }
 
 impl ClusterMap {
@@ -115,6 +119,17 @@ impl ClusterMap {
     pub fn state(&self, key: NodeKey) -> NodeState {
         self.node(key).map_or(NodeState::Joining, |node| node.state)
     }
+
+    /// The data servers that were not removed.
+    pub fn present_data_servers(&self) -> impl Iterator<Item = &DataServer> {
+        self.data_servers.iter().filter(|server| !self.is_removed(server.id))
+    }
+
+    /// Whether the data server was removed: the objects on its targets are lost.
+    #[must_use]
+    pub fn is_removed(&self, server: DataServerId) -> bool {
+        self.state(NodeKey::DataServer(server)) == NodeState::Removed
+    }
 }
 
 /// A change of the map.
@@ -126,6 +141,17 @@ pub enum MapChange {
     State(NodeKey, NodeState),
     /// The addresses that move between metaservers.
     ServiceAddresses(Vec<IpAddr>),
+    /// Whether the objects on a target count as lost.
+    Target(TargetId, TargetState),
+}
+
+/// What an operator said of one target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TargetState {
+    /// Nothing: it is used when its data server has it, and waited for when not.
+    InUse,
+    /// Its objects are lost: nothing waits for them, and no new file is placed there.
+    Lost,
 }
 
 /// The map as it stands in a view.
@@ -137,6 +163,7 @@ pub(crate) fn read_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
         head: head(view)?,
         nodes: read::collect(view, &[keys::NODES])?,
         data_servers: read::data_servers(view)?,
+        lost_targets: cluster::lost_targets(view)?,
     })
 }
 
@@ -171,6 +198,7 @@ pub(crate) fn change(step: &mut Step<'_>, change: &MapChange) -> Result<Reply, S
             }
             Ok(Reply::Done)
         }
+        MapChange::Target(target, state) => cluster::declare(step, *target, *state),
     }
 }
 

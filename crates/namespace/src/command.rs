@@ -106,8 +106,8 @@ pub enum Command {
     /// they are now. `made`: the objects of this layout exist and are on disk, so a file without data has nothing to
     /// wait for.
     Spill { inode: InodeId, made: Option<FileLayout> },
-    /// They are there, and on disk.
-    Spilled { inode: InodeId },
+    /// They are there, and on disk. `Delay` if the file has another place by now.
+    Spilled { inode: InodeId, layout: FileLayout },
     /// A file that has no data and no objects yet will have them there; `Delay` if it has some already.
     PlaceAs { inode: InodeId, layout: FileLayout },
     /// How new files under a directory are spread; none: as in its parent.
@@ -195,6 +195,11 @@ pub enum Command {
 
     /// Of the cluster map.
     Map(MapChange),
+
+    /// Gives columns of a file other targets: `to` in the place of `from`. The caller has seen that nothing was written to
+    /// the columns that move, and that no layout is out. `Delay` if one is, if the file is being cut, or if it has another
+    /// place than `from` by now.
+    Relocate { inode: InodeId, from: FileLayout, to: FileLayout },
 }
 
 /// CREATE and its likes.

@@ -44,6 +44,7 @@
 //! 44  cluster map      ·                                     MapHead { version, service addresses, pools, groups }
 //! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
 //! 46  incarnation      ·                                     Incarnation { id, epoch }
+//! 48  lost targets     target:8                              Time: when it was declared lost
 //! ```
 //!
 //! Tags from 80 on are not ours: the replica keeps what it has applied in the same store, and in the same batch.
@@ -91,12 +92,13 @@ pub(crate) const DEVICE_LISTS: u8 = 0x43;
 pub(crate) const MAP: u8 = 0x44;
 pub(crate) const NODES: u8 = 0x45;
 pub(crate) const INCARNATION: u8 = 0x46;
+pub(crate) const LOST_TARGETS: u8 = 0x48;
 
 /// Tags from here on are not ours: the replica keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 35] = [
+pub(crate) const TAGS: [u8; 36] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -132,6 +134,7 @@ pub(crate) const TAGS: [u8; 35] = [
     MAP,
     NODES,
     INCARNATION,
+    LOST_TARGETS,
 ];
 
 /// The key or prefix of `tag` and `numbers`.
@@ -339,6 +342,10 @@ pub(crate) fn node(node: NodeKey) -> Key {
         NodeKey::Metaserver(id) => of(NODES, &[0, id]),
         NodeKey::DataServer(DataServerId(id)) => of(NODES, &[1, id]),
     }
+}
+
+pub(crate) fn lost_target(target: TargetId) -> Key {
+    of(LOST_TARGETS, &[target.0])
 }
 
 /// The number that stands `at` bytes into a key; 0 where the key is too short, which no key of ours is.

@@ -31,8 +31,8 @@ mod work;
 pub use apply::{apply, begin_incarnation, format};
 pub use check::check;
 pub use cluster_map::{
-    ClusterMap, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node, NodeKey, NodeState,
-    Pool, SERVICE_ADDRESSES_MAX,
+    ClusterMap, LOST_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node,
+    NodeKey, NodeState, Pool, SERVICE_ADDRESSES_MAX, TargetState,
 };
 pub use command::*;
 pub use layout::*;

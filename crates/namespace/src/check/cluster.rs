@@ -7,8 +7,8 @@ use store::{StoreError, View};
 use super::{Findings, table};
 use crate::record::Counters;
 use crate::{
-    DataServer, DataServerId, Device, DeviceId, Incarnation, Inode, InodeId, MapHead, Node, Work, WorkKind,
-    keys,
+    DataServer, DataServerId, Device, DeviceId, Incarnation, Inode, InodeId, MapHead, Node, Time, Work,
+    WorkKind, keys,
 };
 
 pub(super) fn check(
@@ -68,6 +68,7 @@ pub(super) fn check(
     let is_sound = incarnation.is_some_and(|found| found.epoch > 0 && found.id != [0; 16]);
     findings
         .expect(is_sound && incarnations.len() == 1, || format!("the incarnation is {incarnations:02x?}"));
+    table::<Time>(view, keys::LOST_TARGETS, findings)?;
 
     let mut lists = BTreeMap::new();
     for (key, device) in table::<Device>(view, keys::DEVICES, findings)? {

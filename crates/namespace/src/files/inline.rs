@@ -65,10 +65,13 @@ pub(crate) fn place_as(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) 
 }
 
 /// The outcome: every byte is in the objects, and on disk.
-pub(crate) fn spilled(step: &mut Step<'_>, inode: InodeId) -> Result<Reply, Stop> {
+pub(crate) fn spilled(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
     let mut inode = step.inode(inode)?;
-    match file_of(&inode)?.data {
+    let file = file_of(&inode)?;
+    match file.data {
         DataPlace::Inline => return Err(Error::Invalid.into()),
+        // A leader of before copied them to where the file is no more.
+        DataPlace::Spilling if file.layout != layout => return Err(Error::Delay.into()),
         DataPlace::Spilling => {
             forget(step, &inode)?;
             inode.move_data(DataPlace::Striped);

@@ -75,6 +75,11 @@ impl Inode {
         self.written = self.written.min(size);
     }
 
+    /// Columns have other targets now: counts as a cut for writes that are under way.
+    pub(crate) fn moved(&mut self) {
+        self.cuts = self.cuts.wrapping_add(1);
+    }
+
     /// Data up to `end` are there. Returns whether it grew.
     pub(crate) fn wrote(&mut self, end: u64) -> bool {
         let grown = end > self.size;

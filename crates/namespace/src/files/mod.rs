@@ -5,6 +5,7 @@ pub(crate) mod entry;
 pub(crate) mod inline;
 mod inode;
 pub(crate) mod link;
+pub(crate) mod relocate;
 pub(crate) mod remove;
 pub(crate) mod rename;
 pub(crate) mod set_attributes;

@@ -394,10 +394,20 @@ impl<'a> Chooser<'a> {
                 let columns = self.one([1, 2, 3, 0]);
                 Command::PlaceAs { inode: self.small_file(), layout: layout(columns) }
             }
+            7 if self.pick(3) == 0 => {
+                let inode = self.file();
+                let other = FileLayout { device: DeviceId(2), ..layout(self.one([1, 1, 2])) };
+                let there = self.plain.layout_of(inode).unwrap_or(other);
+                let (first, from) = (self.pick(2) as u32, if self.seldom(4) { other } else { there });
+                let columns = if self.seldom(4) { other.columns } else { there.columns };
+                Command::Relocate { inode, from, to: FileLayout { first, columns, ..other } }
+            }
             7 => {
                 let place = |id: &InodeId| self.plain.place(*id) == Some(DataPlace::Spilling);
                 let spilling = self.plain.nodes.keys().copied().find(place);
-                Command::Spilled { inode: spilling.unwrap_or_else(|| self.file()) }
+                let inode = spilling.unwrap_or_else(|| self.file());
+                let there = self.plain.layout_of(inode).filter(|_| !self.seldom(6));
+                Command::Spilled { inode, layout: there.unwrap_or(layout(3)) }
             }
             10..14 => Command::Link { inode: self.inode(), dir: self.dir(), name: self.name() },
             14..20 => {
@@ -564,7 +574,11 @@ impl<'a> Chooser<'a> {
         };
         let states = [NodeState::Joining, NodeState::Serving, NodeState::Draining, NodeState::Removed];
         let state = states[self.pick(4)];
-        match self.pick(3) {
+        match self.pick(4) {
+            3 => {
+                let state = if self.seldom(3) { TargetState::InUse } else { TargetState::Lost };
+                MapChange::Target(TargetId(self.pick(4) as u64), state)
+            }
             0 => MapChange::State(key, state),
             1 => {
                 let length = if self.seldom(4) { NODE_TEXT_BYTES_MAX + 1 } else { self.pick(3) };

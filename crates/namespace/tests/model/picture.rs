@@ -156,6 +156,7 @@ impl Picture {
                 head: plain.map_head.clone(),
                 nodes: plain.map_nodes.values().cloned().collect(),
                 data_servers: plain.servers.values().cloned().collect(),
+                lost_targets: plain.lost_targets.iter().copied().collect(),
             },
             devices: plain.devices.clone(),
             ..Picture::default()

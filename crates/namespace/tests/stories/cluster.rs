@@ -91,3 +91,45 @@ fn a_server_that_was_drained_or_removed_stays_so_when_it_says_that_it_serves() {
     long.name = "n".repeat(NODE_TEXT_BYTES_MAX + 1);
     assert_eq!(w.apply(Command::Map(MapChange::Put(long))), Err(Error::Invalid));
 }
+
+#[test]
+fn a_target_that_is_known_can_be_declared_lost_and_found_again() {
+    let mut w = World::new();
+    let declare = |target, state| Command::Map(MapChange::Target(TargetId(target), state));
+    let lost = |w: &World| read::cluster_map(&*w.view()).unwrap().lost_targets;
+    assert_eq!(w.apply(declare(11, TargetState::Lost)), Err(Error::NoDevice));
+    w.apply(Command::PutDataServer(server(1, &[11, 12]))).unwrap();
+    define(&mut w, &[12]).unwrap();
+    // Its data server has it no more, but files may.
+    w.apply(Command::PutDataServer(server(1, &[11]))).unwrap();
+    for _ in 0..2 {
+        for target in [12, 11] {
+            w.apply(declare(target, TargetState::Lost)).unwrap();
+        }
+        assert_eq!(lost(&w), [TargetId(11), TargetId(12)]);
+    }
+    let version = read::cluster_map(&*w.view()).unwrap().head.version;
+    w.apply(Command::PutDataServer(server(2, &[11]))).unwrap();
+    assert_eq!(lost(&w).len(), 2, "another server has it: it stays lost");
+    for _ in 0..2 {
+        w.apply(declare(11, TargetState::InUse)).unwrap();
+        assert_eq!(lost(&w), [TargetId(12)]);
+        assert_eq!(read::cluster_map(&*w.view()).unwrap().head.version, version + 2);
+    }
+}
+
+#[test]
+fn a_removed_data_server_stays_in_the_map_and_is_not_present() {
+    let mut w = World::new();
+    for id in [1, 2] {
+        w.apply(Command::PutDataServer(server(id, &[id * 10]))).unwrap();
+        let key = NodeKey::DataServer(DataServerId(id));
+        w.apply(Command::Map(MapChange::Put(node(key, NodeState::Serving)))).unwrap();
+    }
+    let key = NodeKey::DataServer(DataServerId(1));
+    w.apply(Command::Map(MapChange::State(key, NodeState::Removed))).unwrap();
+    let map = read::cluster_map(&*w.view()).unwrap();
+    let present: Vec<_> = map.present_data_servers().map(|server| server.id.0).collect();
+    assert_eq!((present, map.data_servers.len()), (vec![2], 2));
+    assert!(map.is_removed(DataServerId(1)) && !map.is_removed(DataServerId(2)));
+}

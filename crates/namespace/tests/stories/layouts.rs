@@ -215,3 +215,32 @@ fn a_size_is_not_set_while_another_client_has_a_layout() {
     w.set("/f", cut(Some(b))).unwrap();
     w.open_create(b, "/f", Exists::Take, true).unwrap();
 }
+
+#[test]
+fn columns_get_other_targets_when_no_layout_and_no_cut_names_the_old_ones_and_only_once() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let inode = w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+    let before = w.stat("/f");
+    let from = before.columns().unwrap();
+    let to = FileLayout { device: DeviceId(from.device.0 + 1), ..from };
+    let relocate = Command::Relocate { inode, from, to };
+    assert_eq!(w.apply(relocate.clone()), Err(Error::Delay), "a layout is out");
+    w.close(a, open).unwrap();
+    let wider = FileLayout { columns: from.columns + 1, ..to };
+    assert_eq!(w.apply(Command::Relocate { inode, from, to: wider }), Err(Error::Invalid));
+    assert_eq!(w.apply(Command::Relocate { inode, from: wider, to }), Err(Error::Delay), "it is not there");
+    w.set("/f", SetAttributes { size: Some(0), ..SetAttributes::default() }).unwrap();
+    assert_eq!(w.apply(relocate.clone()), Err(Error::Delay), "objects are being cut");
+    let ids = w.work_records().iter().map(|work| work.id).collect();
+    w.apply(Command::WorkDone { ids }).unwrap();
+    let cuts = w.stat("/f").cuts;
+    for _ in 0..2 {
+        w.apply(relocate.clone()).unwrap();
+        assert_eq!((w.stat("/f").columns(), w.stat("/f").cuts), (Some(to), cuts + 1));
+    }
+    // A write through a metaserver that went to the old place.
+    assert_eq!(w.apply(Command::Wrote { inode, end: 1, cuts }), Err(Error::Delay));
+}

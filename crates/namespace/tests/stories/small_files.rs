@@ -12,6 +12,12 @@ fn place(w: &World, path: &str) -> DataPlace {
     w.stat(path).data().expect("a file")
 }
 
+/// The data are where the file has its columns now.
+fn spilled(w: &World, inode: InodeId) -> Command {
+    let layout = w.inode(inode).and_then(|inode| inode.layout()).expect("a file");
+    Command::Spilled { inode, layout }
+}
+
 #[test]
 fn a_small_file_keeps_its_data_with_its_inode_and_leaves_no_work() {
     let mut w = World::new();
@@ -72,8 +78,10 @@ fn data_on_their_way_to_objects_do_not_change_until_they_are_there() {
     assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
     w.apply(Command::Spill { inode, made: None }).unwrap();
 
-    w.apply(Command::Spilled { inode }).unwrap();
-    w.apply(Command::Spilled { inode }).unwrap();
+    let done = spilled(&w, inode);
+    w.apply(done).unwrap();
+    let done = spilled(&w, inode);
+    w.apply(done).unwrap();
     assert_eq!((place(&w, "/f"), w.small_data("/f").as_str()), (DataPlace::Striped, ""));
     assert_eq!(w.write_small("/f", 0, "x"), Err(Error::Delay), "objects have the data now");
     w.wrote("/f", 9).unwrap();
@@ -86,9 +94,30 @@ fn a_file_removed_while_its_data_are_on_their_way_leaves_its_objects_to_be_remov
     let f = w.small_file("/f");
     w.write_small("/f", 0, "data").unwrap();
     w.apply(Command::Spill { inode: f, made: None }).unwrap();
+    let spilled = spilled(&w, f);
     w.remove("/f").unwrap();
     assert_eq!(w.work(), [(f, WorkKind::Remove)]);
-    assert_eq!(w.apply(Command::Spilled { inode: f }), Err(Error::Stale));
+    assert_eq!(w.apply(spilled), Err(Error::Stale));
+}
+
+/// ```text
+/// A   spill f to device 1 ─▶ (its disk is slow)        ─▶ spilled, device 1: too late
+/// B                          relocate f to device 2
+/// ```
+#[test]
+fn data_copied_to_where_the_file_was_before_do_not_count_as_being_there() {
+    let mut w = World::new();
+    let inode = w.small_file("/f");
+    w.write_small("/f", 0, "data").unwrap();
+    w.apply(Command::Spill { inode, made: None }).unwrap();
+    let (late, from) = (spilled(&w, inode), w.stat("/f").layout().unwrap());
+    let to = FileLayout { device: DeviceId(2), ..from };
+    w.apply(Command::Relocate { inode, from, to }).unwrap();
+    assert_eq!(w.apply(late), Err(Error::Delay));
+    assert_eq!((place(&w, "/f"), w.small_data("/f").as_str()), (DataPlace::Spilling, "data"));
+    let done = spilled(&w, inode);
+    w.apply(done).unwrap();
+    assert_eq!((place(&w, "/f"), w.stat("/f").columns()), (DataPlace::Striped, Some(to)));
 }
 
 #[test]
@@ -96,7 +125,8 @@ fn a_layout_of_an_empty_file_takes_one_command() {
     let mut w = World::new();
     let a = w.client("a");
     let inode = w.small_file("/f");
-    assert_eq!(w.apply(Command::Spilled { inode }), Err(Error::Invalid), "it never began");
+    let done = spilled(&w, inode);
+    assert_eq!(w.apply(done), Err(Error::Invalid), "it never began");
     let open = w.open(a, "/f", BOTH).unwrap();
     w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
     assert_eq!(place(&w, "/f"), DataPlace::Striped);

@@ -25,7 +25,7 @@ impl Plain {
     }
 
     pub(super) fn change_map(&mut self, change: MapChange) -> Outcome {
-        let before = (self.map_nodes.clone(), self.map_head.clone());
+        let before = (self.map_nodes.clone(), self.map_head.clone(), self.lost_targets.clone());
         match change {
             MapChange::State(key, state) => {
                 self.map_nodes.get_mut(&key).ok_or(Error::NoEntry)?.state = state;
@@ -48,8 +48,19 @@ impl Plain {
                 }
                 self.map_head.service_addresses = Some(addresses);
             }
+            MapChange::Target(target, TargetState::InUse) => {
+                self.lost_targets.remove(&target);
+            }
+            MapChange::Target(target, TargetState::Lost) => {
+                let held = self.servers.values().any(|server| server.targets.contains(&target));
+                let named = self.devices.iter().any(|device| device.targets.contains(&target));
+                if !held && !named && !self.lost_targets.contains(&target) {
+                    return Err(Error::NoDevice);
+                }
+                self.lost_targets.insert(target);
+            }
         }
-        if before != (self.map_nodes.clone(), self.map_head.clone()) {
+        if before != (self.map_nodes.clone(), self.map_head.clone(), self.lost_targets.clone()) {
             self.map_head.version += 1;
         }
         Ok(Reply::Done)

@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 39] = [
+const COMMANDS: [&str; 40] = [
     "Create",
     "Link",
     "Remove",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 39] = [
     "Spill",
     "Spilled",
     "PlaceAs",
+    "Relocate",
     "SetStripe",
     "SetXattr",
     "RemoveXattr",

@@ -69,11 +69,14 @@ impl Plain {
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })
     }
 
-    pub(super) fn spilled(&mut self, inode: InodeId) -> Outcome {
+    pub(super) fn spilled(&mut self, inode: InodeId, to: FileLayout) -> Outcome {
         if self.need_file(inode)? == DataPlace::Inline {
             return Err(Error::Invalid);
         }
-        if let Content::File { place, bytes, .. } = &mut self.node(inode)?.content {
+        if let Content::File { layout, place, bytes, .. } = &mut self.node(inode)?.content {
+            if *place == DataPlace::Spilling && *layout != to {
+                return Err(Error::Delay);
+            }
             (*place, *bytes) = (DataPlace::Striped, Vec::new());
         }
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })
@@ -89,6 +92,38 @@ impl Plain {
                 *layout = to
             }
             _ => return Err(Error::Delay),
+        }
+        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+    }
+
+    /// Where the file's columns are.
+    pub fn layout_of(&self, inode: InodeId) -> Option<FileLayout> {
+        match &self.nodes.get(&inode)?.content {
+            Content::File { layout, .. } => Some(*layout),
+            _ => None,
+        }
+    }
+
+    pub(super) fn relocate(&mut self, inode: InodeId, from: FileLayout, to: FileLayout) -> Outcome {
+        let place = self.need_file(inode)?;
+        let busy = self.pending_cut(inode) || self.layouts.values().any(|layout| layout.inode == inode);
+        let Content::File { layout, cuts, .. } = &mut self.node(inode)?.content else {
+            panic!("only files have columns")
+        };
+        if *layout != to {
+            if *layout != from {
+                return Err(Error::Delay);
+            }
+            if place == DataPlace::Striped {
+                if (to.unit, to.columns) != (from.unit, from.columns) {
+                    return Err(Error::Invalid);
+                }
+                if busy {
+                    return Err(Error::Delay);
+                }
+                *cuts += 1;
+            }
+            *layout = to;
         }
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })
     }

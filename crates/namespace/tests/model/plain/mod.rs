@@ -11,7 +11,7 @@ mod names;
 mod states;
 mod xattrs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use clients::{PlainClient, PlainSession};
 pub use coverage::Coverage;
@@ -42,6 +42,7 @@ pub struct Plain {
     pub devices: Vec<Device>,
     pub map_head: MapHead,
     pub map_nodes: BTreeMap<NodeKey, namespace::Node>,
+    pub lost_targets: BTreeSet<TargetId>,
 
     pub next_inode: u64,
     pub next_state: u64,
@@ -120,6 +121,7 @@ impl Plain {
             devices: Vec::new(),
             map_head: MapHead::default(),
             map_nodes: BTreeMap::new(),
+            lost_targets: BTreeSet::new(),
             next_inode: 3,
             next_state: 1,
             next_client: (stamp.random >> 32 << 32) + 1,
@@ -187,8 +189,9 @@ impl Plain {
             Command::Wrote { inode, end, cuts } => self.wrote(inode, end, cuts),
             Command::WriteInline { inode, offset, data } => self.write_inline(inode, offset, &data),
             Command::Spill { inode, made } => self.spill(inode, made),
-            Command::Spilled { inode } => self.spilled(inode),
+            Command::Spilled { inode, layout } => self.spilled(inode, layout),
             Command::PlaceAs { inode, layout } => self.place_as(inode, layout),
+            Command::Relocate { inode, from, to } => self.relocate(inode, from, to),
             Command::SetStripe { dir, policy } => self.set_stripe(dir, policy),
             Command::SetXattr { inode, name, value, exists } => self.set_xattr(inode, name, value, exists),
             Command::RemoveXattr { inode, name } => self.remove_xattr(inode, &name),

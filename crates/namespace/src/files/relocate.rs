@@ -1,0 +1,38 @@
+//! Columns that hold nothing get other targets: those that they had are full, failing or lost.
+
+use super::set_attributes::file_of;
+use crate::states::layout_state;
+use crate::step::{Step, Stop};
+use crate::{DataPlace, Error, File, FileLayout, InodeId, Kind, Reply, read};
+
+/// Puts `to` in the place of `from`, once however often it is asked for.
+pub(crate) fn relocate(
+    step: &mut Step<'_>,
+    inode: InodeId,
+    from: FileLayout,
+    to: FileLayout,
+) -> Result<Reply, Stop> {
+    let mut inode = step.inode(inode)?;
+    let file = file_of(&inode)?;
+    if file.layout == to {
+        return Ok(Reply::Attributes { inode, work: None });
+    }
+    if file.layout != from {
+        return Err(Error::Delay.into());
+    }
+    if file.data == DataPlace::Striped {
+        // Other columns may hold data, whose places in the file must stay.
+        if (to.unit, to.columns) != (from.unit, from.columns) {
+            return Err(Error::Invalid.into());
+        }
+        // A layout names the old targets, and so does a pending cut.
+        if layout_state::held_by_others(step, inode.id, None)? || read::pending_cut(step.view(), inode.id)? {
+            return Err(Error::Delay.into());
+        }
+        // A write through a metaserver that began before may be on its way to an old target: its `Wrote` is refused.
+        inode.moved();
+    }
+    inode.kind = Kind::File(File { layout: to, ..file });
+    step.put_inode(&inode)?;
+    Ok(Reply::Attributes { inode, work: None })
+}
