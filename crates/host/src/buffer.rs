@@ -56,6 +56,12 @@ impl BufferPool {
         Buffer { bytes, len, pool: Some((self.clone(), class)) }
     }
 
+    /// Whether both take their buffers from the same place.
+    #[must_use]
+    pub fn is_same_as(&self, other: &BufferPool) -> bool {
+        Arc::ptr_eq(&self.free, &other.free)
+    }
+
     /// The memory that a buffer of `len` bytes takes.
     #[must_use]
     pub fn bytes_taken(len: usize) -> usize {

@@ -2,7 +2,7 @@
 //! after it broke.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use host::{BufferPool, Entropy};
@@ -31,6 +31,10 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 const ASK_AFTER: Duration = Duration::from_secs(3);
 const ASK_EVERY: Duration = Duration::from_secs(1);
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(6);
+
+/// Buffers for what peers answer: one pool for all peers of the process, whose bound is for all of them together. With one
+/// for each, a hundred data servers would keep 13 GiB.
+static POOL: LazyLock<BufferPool> = LazyLock::new(BufferPool::default);
 
 /// What both ends of a private connection hold.
 #[derive(Clone)]
@@ -83,7 +87,7 @@ impl Peer {
             budgets: Budgets::new(&limits),
             limits,
             programs: Programs::default(),
-            pool: BufferPool::default(),
+            pool: POOL.clone(),
             metrics: Arc::default(),
         };
         Self { address, program, proves, around, connection: tokio::sync::Mutex::default() }
@@ -189,6 +193,14 @@ fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_peers_share_one_pool_of_buffers() {
+        let peer = |port| Peer::of_a_stranger(([127, 0, 0, 1], port).into(), (1, 1));
+        let (one, other) = (peer(1), peer(2));
+        assert!(one.around.pool.is_same_as(&other.around.pool));
+        assert!(!one.around.pool.is_same_as(&BufferPool::default()));
+    }
 
     /// What the kernel then does cannot be had without a network that can be cut.
     #[tokio::test]
