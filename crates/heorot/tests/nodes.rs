@@ -183,6 +183,43 @@ fn a_machine_whose_metaserver_was_removed_runs_its_data_server_alone() {
 }
 
 #[test]
+fn a_data_server_whose_disk_was_lost_joins_again_under_its_name_and_address() {
+    let lab = tempfile::tempdir().unwrap();
+    let [ash, fir] = ["ash", "fir"].map(|name| Machine::new(lab.path(), name));
+    let token = said_token(&ash.init()).to_owned();
+    let mut first = ash.run();
+    first.ready();
+    done(&fir.join(&token, &ash, &["--role", "ds"]));
+    let mut second = fir.run();
+    second.ready();
+    let line = ask(ash.ip, &["node", "remove", "ash"]).unwrap_err();
+    assert!(line.contains("ash is a data server with 0 objects and a metaserver (leader)"), "{line}");
+    assert!(line.trim_end().ends_with("say which one to remove: --role ds or --role mds"), "{line}");
+
+    // The machine is lost with all that it had.
+    drop(second);
+    std::fs::remove_dir_all(&fir.dir).unwrap();
+    let line = refusal(&fir.join(&token, &ash, &["--role", "ds"]));
+    assert!(line.contains("heorot node remove fir --force"), "{line}");
+    ask(ash.ip, &["node", "remove", "fir", "--force"]).unwrap();
+    done(&fir.join(&token, &ash, &["--role", "ds"]));
+    let mut second = fir.run();
+    second.ready();
+    let serves = || {
+        let status = status(ash.ip);
+        let mut servers = status["data_servers"].as_array().unwrap().iter().filter(|s| s["name"] == "fir");
+        servers.next().is_some_and(|server| server["targets"][0]["state"] == "ok") && servers.next().is_none()
+    };
+    wait_until("it serves, and nothing is left of the old one", &mut [&mut first, &mut second], serves);
+    // The data server of a machine with both roles is removed by its role.
+    ask(ash.ip, &["node", "remove", "ash", "--role", "ds"]).unwrap();
+    let alone = || status(ash.ip)["data_servers"].as_array().unwrap().len() == 1;
+    wait_until("only the other is left", &mut [&mut first, &mut second], alone);
+    assert_eq!(second.signal(Signal::TERM), Some(0));
+    assert_eq!(first.signal(Signal::TERM), Some(0));
+}
+
+#[test]
 fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     let lab = tempfile::tempdir().unwrap();
     let [ash, elm, oak] = ["ash", "elm", "oak"].map(|name| Machine::new(lab.path(), name));

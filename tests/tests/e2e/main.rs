@@ -20,6 +20,7 @@ mod fsx;
 mod full_disk;
 mod killed_client;
 mod lock_waiters;
+mod lost_target;
 mod metaservers;
 mod pjdfstest;
 mod ranges;

@@ -7,3 +7,4 @@ mod name_space;
 mod nodes;
 mod servers;
 mod status;
+mod targets;

@@ -129,21 +129,11 @@ impl Cluster {
             dir: tempfile::tempdir().unwrap(),
             metaservers: vec![],
             data_servers: vec![],
-            data_server_ips: (0..data_servers).map(|_| own_ip()).collect(),
+            data_server_ips: vec![],
         };
         (0..metaservers).for_each(|_| cluster.add_metaserver());
-        let (secret, first) = (cluster.file("secret"), cluster.metaservers[0].0);
         for n in 0..data_servers {
-            let ip = cluster.data_server_ips[n];
-            let text = format!(
-                "name = \"ds{n}\"\nlisten = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nmetaserver = \"{first}:{PORT}\"\n\
-                 secret_file = {secret:?}\ndata_dir = {:?}\ntargets = [{:?}]\n",
-                cluster.file(&format!("ds{n}")),
-                cluster.file(&format!("target{n}")),
-            );
-            std::fs::write(cluster.file(&format!("ds{n}.toml")), text).unwrap();
-            cluster.data_servers.push(None);
-            cluster.start_data_server(n);
+            cluster.add_data_server(n);
         }
         until("all data servers are known everywhere", || {
             (0..metaservers)
@@ -167,6 +157,21 @@ impl Cluster {
         );
         std::fs::write(self.file(&format!("mds{n}.toml")), text).unwrap();
         self.start_metaserver(n);
+    }
+
+    /// Data server `n`, the next one, with the target in `target<n>`.
+    pub fn add_data_server(&mut self, n: usize) {
+        let (first, ip, secret) = (self.metaservers[0].0, own_ip(), self.file("secret"));
+        let text = format!(
+            "name = \"ds{n}\"\nlisten = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nmetaserver = \"{first}:{PORT}\"\n\
+             secret_file = {secret:?}\ndata_dir = {:?}\ntargets = [{:?}]\n",
+            self.file(&format!("ds{n}")),
+            self.file(&format!("target{n}")),
+        );
+        std::fs::write(self.file(&format!("ds{n}.toml")), text).unwrap();
+        self.data_server_ips.push(ip);
+        self.data_servers.push(None);
+        self.start_data_server(n);
     }
 
     pub fn file(&self, name: &str) -> PathBuf {

@@ -150,7 +150,8 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
     w.apply(Command::Spill { inode, made: Some(other) }).unwrap();
     assert_eq!(place(&w, "/f"), DataPlace::Spilling, "its own objects are still to be made");
     assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
-    w.apply(Command::Spilled { inode }).unwrap();
+    let done = spilled(&w, inode);
+    w.apply(done).unwrap();
     assert_eq!(place(&w, "/f"), DataPlace::Striped);
     w.remove("/f").unwrap();
     w.close(a, open).unwrap();

@@ -1,0 +1,272 @@
+//! Data servers and targets that are gone for good: what is lost is said at once, everything else goes on, and what takes
+//! their place joins under the same name.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::servers::{Client, Cluster, PORT, until};
+
+/// EIO comes at once; a machine that is busy with other tests may take seconds.
+const AT_ONCE: Duration = Duration::from_secs(20);
+const MIB: usize = 1 << 20;
+
+/// By v3: nfs-rs then reads and writes through the metaserver.
+async fn mount3(cluster: &Cluster) -> Client {
+    let ip = cluster.metaservers[0].0;
+    let url = format!("nfs://{ip}:{PORT}/?version=3&mountport={PORT}&noresvport=true");
+    nfs_rs::parse_url_and_mount(&url).await.unwrap_or_else(|e| panic!("mount {url}: {e}")).into()
+}
+
+async fn write(client: &Client, path: &str, len: usize) -> nfs_rs::Result<()> {
+    let file = client.create_path(path, Some(0o644)).await?.fh;
+    fill(client, &file, len).await
+}
+
+async fn fill(client: &Client, file: &Bytes, len: usize) -> nfs_rs::Result<()> {
+    nfs_rs::write_all(&**client, file.clone(), 0, Bytes::from(vec![7; len])).await?;
+    client.commit(file.clone(), 0, 0).await
+}
+
+/// Reads one byte of each MiB.
+async fn read(client: &Client, path: &str, len: usize) -> nfs_rs::Result<()> {
+    let file = client.lookup_path(path).await?.fh;
+    for at in (0..len).step_by(MIB) {
+        let data = tokio::time::timeout(AT_ONCE, client.read(file.clone(), at as u64, 1)).await;
+        assert_eq!(data.expect("an answer, not silence")?.as_ref(), [7]);
+    }
+    Ok(())
+}
+
+async fn cut(client: &Client, path: &str, size: u64) -> nfs_rs::Result<()> {
+    let file = client.lookup_path(path).await?.fh;
+    let done = client.setattr(file, None, None, None, None, Some(size), None, None);
+    tokio::time::timeout(AT_ONCE, done).await.expect("an answer, not silence").map(drop)
+}
+
+fn json(cluster: &Cluster, args: &[&str]) -> Value {
+    serde_json::from_str(&cluster.ask(0, args).unwrap()).unwrap()
+}
+
+fn servers(cluster: &Cluster) -> Vec<String> {
+    let status = json(cluster, &["status", "--json"]);
+    let names = status["data_servers"].as_array().unwrap().iter();
+    names.map(|server| server["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn files_on(cluster: &Cluster, name: &str) -> Vec<String> {
+    let mut files: Vec<_> =
+        cluster.ask(0, &["files", "--on", name]).unwrap().lines().map(String::from).collect();
+    files.sort_unstable();
+    files
+}
+
+/// ```text
+/// /big     ds0 ds1 ds2      /one, /two, …: 200 KiB each, all in the first column
+/// /small   with its inode
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_server_that_is_gone_for_good_is_said_to_be_lost_and_forgotten_and_replaced() {
+    let mut cluster = Cluster::start(1, 3);
+    let client = mount3(&cluster).await;
+    write(&client, "big", 4 * MIB).await.unwrap();
+    write(&client, "small", 1000).await.unwrap();
+    write(&client, "cut", 4 * MIB).await.unwrap();
+    for name in ["one", "two", "three", "gone"] {
+        write(&client, name, 200 << 10).await.unwrap();
+    }
+    for ds in ["ds0", "ds1", "ds2"] {
+        let all = files_on(&cluster, ds);
+        assert!(all.contains(&"/big".to_owned()) && !all.contains(&"/small".to_owned()), "{all:?}");
+    }
+    let concerned = files_on(&cluster, "ds1");
+    assert!(concerned.len() < 6, "those with nothing there are not concerned: {concerned:?}");
+    cluster.data_servers[1] = None;
+    // Nothing on the others waits for it; what is to be removed there does.
+    client.remove_path("gone").await.unwrap();
+    let work = || json(&cluster, &["status", "--json"])["work"].as_u64().unwrap();
+    until("it is noted that objects are to be removed", || work() == 1);
+    let why = cluster.ask(0, &["node", "remove", "ds1"]).unwrap_err();
+    assert!(why.contains("heorot files --on ds1 lists them"), "{why}");
+    let said = cluster.ask(0, &["node", "remove", "ds1", "--force"]).unwrap();
+    assert!(said.starts_with("ds1 is removed; stop it. What it had of files is lost"), "{said}");
+
+    let error = read(&client, "big", 4 * MIB).await.unwrap_err();
+    assert!(format!("{error:?}").contains("ERR_IO"), "{error:?}");
+    assert!(cut(&client, "cut", 1 << 20).await.is_err());
+    let handle = client.lookup_path("cut").await.unwrap().fh;
+    let all = nfs_rs::write_all(&*client, handle, 0, Bytes::from(vec![1; 3 * MIB]));
+    assert!(tokio::time::timeout(AT_ONCE, all).await.expect("an answer, not silence").is_err());
+    // What has nothing there is not lost, and not kept from anything.
+    read(&client, "small", 1).await.unwrap();
+    for name in ["one", "two", "three"] {
+        match concerned.contains(&format!("/{name}")) {
+            true => assert!(read(&client, name, 1).await.is_err()),
+            false => {
+                read(&client, name, 1).await.unwrap();
+                let handle = client.lookup_path(name).await.unwrap().fh;
+                for at in [MIB, 2 * MIB] {
+                    let grown = client.write(handle.clone(), at as u64, Bytes::from(vec![7; 100])).await;
+                    assert!(grown.is_ok(), "its empty columns are elsewhere now: {grown:?}");
+                }
+                client.commit(handle, 0, 0).await.unwrap();
+            }
+        }
+    }
+    assert_eq!(files_on(&cluster, "ds1"), concerned);
+
+    // Gone from every list; its deferred work has ended; orphans are looked for on the others.
+    assert_eq!(servers(&cluster), ["ds0", "ds2"]);
+    assert!(!cluster.ask(0, &["node", "list"]).unwrap().contains("ds1"));
+    until("no work is left", || work() == 0);
+    let cleaned = cluster.ask(0, &["clean"]).unwrap();
+    assert!(cleaned.ends_with("0 without a file removed"), "{cleaned}");
+    for name in ["after", "after2", "after3"] {
+        write(&client, name, 4 * MIB).await.unwrap();
+        read(&client, name, 4 * MIB).await.unwrap();
+    }
+    client.remove_path("big").await.unwrap();
+    until("its objects elsewhere are gone", || work() == 0);
+
+    // Another one under the same name and address, with an empty disk.
+    let text = std::fs::read_to_string(cluster.file("ds1.toml")).unwrap();
+    let text = text.replace("/ds1\"", "/ds1-new\"").replace("/target1\"", "/target1-new\"");
+    std::fs::write(cluster.file("ds1.toml"), text).unwrap();
+    let _ = std::fs::remove_file(cluster.file("ds1.log"));
+    cluster.start_data_server(1);
+    until("it serves", || servers(&cluster) == ["ds0", "ds1", "ds2"]);
+    until("it gets files", || {
+        json(&cluster, &["status", "--json"])["data_servers"][1]["targets"][0]["state"] == "ok"
+    });
+    write(&client, "again", 4 * MIB).await.unwrap();
+    assert_eq!(files_on(&cluster, "ds1"), ["/again"]);
+    let why = cluster.ask(0, &["node", "undrain", "ds1"]).unwrap();
+    assert_eq!(why, "ds1 takes new files", "the one that is there is meant");
+    assert_eq!(cluster.ask(0, &["node", "remove", "ds1"]).unwrap_err().lines().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_found() {
+    let mut cluster = Cluster::start(1, 2);
+    let client = mount3(&cluster).await;
+    write(&client, "f", 2 * MIB).await.unwrap();
+    write(&client, "cut", 2 * MIB).await.unwrap();
+    cluster.data_servers[1] = None;
+    let place = format!("ds1:{}", cluster.file("target1").display());
+    let state = |place: &str| {
+        let targets = json(&cluster, &["target", "list", "--json"]);
+        let all = targets.as_array().unwrap().clone();
+        let path = place.split_once(':').unwrap().1.to_owned();
+        all.into_iter().find(|t| t["path"] == path.as_str()).map(|t| t["state"].as_str().unwrap().to_owned())
+    };
+    until("it is away", || state(&place).as_deref() == Some("away"));
+    // A cut waits for it; its client asks again and again meanwhile.
+    let asked = tokio::spawn({
+        let client = Arc::clone(&client);
+        async move { cut(&client, "cut", 100).await }
+    });
+    until("a cut waits", || json(&cluster, &["status", "--json"])["work"] == 1);
+    let id = json(&cluster, &["target", "list", "--json"]);
+    let id = id.as_array().unwrap().iter().find(|t| t["state"] == "away").unwrap()["id"].clone();
+    let said = cluster.ask(0, &["target", "lost", &place]).unwrap();
+    assert!(said.contains("is lost: reading what files had there is an error from now on"), "{said}");
+    assert!(asked.await.unwrap().is_err());
+    assert!(read(&client, "f", 2 * MIB).await.is_err() && read(&client, "cut", 1).await.is_err());
+    assert_eq!(json(&cluster, &["status", "--json"])["work"], 0);
+    assert_eq!(files_on(&cluster, id.as_str().unwrap()).len(), 1, "the other was cut to its first column");
+    assert!(
+        cluster.ask(0, &["target", "lost", "0123456789abcdef"]).unwrap_err().contains("no target is called")
+    );
+
+    cluster.ask(0, &["target", "found", id.as_str().unwrap()]).unwrap();
+    let _ = std::fs::remove_file(cluster.file("ds1.log"));
+    cluster.start_data_server(1);
+    until("it is used again", || state(&place).as_deref() == Some("in use"));
+    until("the cut is done", || json(&cluster, &["status", "--json"])["work"] == 0);
+    read(&client, "f", 2 * MIB).await.unwrap();
+    read(&client, "cut", 1).await.unwrap();
+}
+
+/// A small file system in memory; gone when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(path: &Path, size: &str) -> Self {
+        std::fs::create_dir_all(path).unwrap();
+        let size = format!("size={size}");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "heorot-small"]).arg(path).status();
+        assert!(
+            mounted.is_ok_and(|status| status.success()),
+            "mount a tmpfs on {}: is this root?",
+            path.display()
+        );
+        Self(path.to_owned())
+    }
+
+    fn read_only(&self) {
+        let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status();
+        assert!(remounted.is_ok_and(|status| status.success()));
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: a server that is being killed may still have files open there.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// ds0 takes no new files at first, ds1 to ds3 have room, ds4 to ds6 are full, and ds7 has
+/// little room, then none, and then is mounted read-only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_there_go_elsewhere() {
+    let mut cluster = Cluster::start(1, 4);
+    // A data server leaves 128 MiB of each disk alone.
+    let mut disks = Vec::new();
+    for (n, size) in (4..).zip(["129m", "129m", "129m", "190m"]) {
+        disks.push(SmallDisk::mount(&cluster.file(&format!("target{n}")), size));
+        cluster.add_data_server(n);
+    }
+    until("all are there", || servers(&cluster).len() == 8);
+    cluster.ask(0, &["node", "drain", "ds0"]).unwrap();
+    let client = mount3(&cluster).await;
+    for n in 0..6 {
+        write(&client, &format!("f{n}"), 8 * MIB).await.unwrap_or_else(|e| panic!("f{n}: {e}"));
+    }
+    for (n, files) in [(0, 0), (4, 0), (5, 0), (6, 0), (1, 6), (7, 6)] {
+        assert_eq!(files_on(&cluster, &format!("ds{n}")).len(), files, "columns on ds{n}");
+    }
+
+    // Files that begin while ds7 seems well, and have nothing on it yet.
+    let begin = async |name: &str| {
+        let file = client.create_path(name, Some(0o644)).await.unwrap().fh;
+        fill(&client, &file, 200 << 10).await.unwrap();
+        file
+    };
+    let (full, read_only) = (begin("full").await, begin("read-only").await);
+    cluster.ask(0, &["node", "undrain", "ds0"]).unwrap();
+    let place = disks[3].0.join("of-somebody-else");
+    let filler = std::fs::File::create(&place).unwrap();
+    let room = rustix::fs::statvfs(&disks[3].0).unwrap();
+    rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, room.f_bfree * room.f_frsize)
+        .unwrap();
+    fill(&client, &full, 8 * MIB).await.unwrap();
+    drop(filler);
+    std::fs::remove_file(place).unwrap();
+    disks[3].read_only();
+    fill(&client, &read_only, 8 * MIB).await.unwrap();
+    for n in 6..10 {
+        write(&client, &format!("f{n}"), 8 * MIB).await.unwrap_or_else(|e| panic!("f{n}: {e}"));
+    }
+    let all = (0..10).map(|n| format!("f{n}")).chain(["full".into(), "read-only".into()]);
+    for name in all {
+        read(&client, &name, 8 * MIB).await.unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+    assert_eq!(files_on(&cluster, "ds7"), ["/f0", "/f1", "/f2", "/f3", "/f4", "/f5"]);
+    assert!(files_on(&cluster, "ds0").contains(&"/full".to_owned()));
+}

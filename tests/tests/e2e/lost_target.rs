@@ -1,0 +1,55 @@
+//! A data server that does not come back: processes wait for it until it is removed, and are told EIO then. None hangs.
+
+use std::time::Duration;
+
+use tests::{Cluster, Lab};
+
+/// A connection that is refused is tried for a few seconds; a recall that finds nobody waits for a lease at the most.
+const TOLD_TIME_MAX: Duration = Duration::from_secs(90);
+
+#[test]
+fn processes_that_wait_for_a_data_server_get_eio_when_it_is_removed() {
+    let lab = Lab::open();
+    let mut cluster = Cluster::separate(&lab, 2);
+    let ash = lab.client("ash");
+    for (number, version) in [(0, "vers=4.2"), (1, "vers=3")] {
+        cluster.mount(&ash, version);
+        ash.run(
+            "cd /mnt/h; for f in read cut written; do head -c 8000000 /dev/urandom >$f; done; echo small >small
+             sync; echo 3 >/proc/sys/vm/drop_caches",
+        );
+        // The layout is there when the server goes.
+        let writer = "exec 3<>/mnt/h/written; head -c 65536 <&3 >/dev/null; touch /tmp/open
+                      until [ -e /tmp/gone ]; do sleep 0.05; done
+                      head -c 4000000 /dev/zero >&3 && sync -d /mnt/h/written";
+        let writer = ash.spawn(writer);
+        ash.run("until [ -e /tmp/open ]; do sleep 0.05; done");
+        cluster.ds(number).kill();
+        ash.run("touch /tmp/gone");
+        let reader = ash.spawn("cat /mnt/h/read >/dev/null");
+        let cutter = ash.spawn("truncate -s 1000000 /mnt/h/cut");
+        // What may come back is waited for: they were all asked something that they have no answer to yet.
+        ash.run("sleep 3");
+        assert!(!reader.is_done() && !writer.is_done() && !cutter.is_done(), "{version}: they wait");
+
+        let name = format!("ds{number}");
+        cluster.admin(&["node", "remove", &name, "--force"]);
+        for (what, process) in [("reader", reader), ("writer", writer), ("cutter", cutter)] {
+            let output = process.wait(TOLD_TIME_MAX);
+            println!("{version}: {what}: {}", output.text.trim());
+            assert!(output.status != 0 && output.text.contains("Input/output error"), "{what}: {output}");
+        }
+        let files = cluster.admin(&["files", "--on", &name]);
+        assert!(files.contains("/read\n") && !files.contains("/small"), "{files}");
+        // All else goes on, at once.
+        ash.run_within(
+            TOLD_TIME_MAX,
+            "cd /mnt/h; [ $(cat small) = small ]; stat read cut written >/dev/null
+             head -c 3000000 /dev/zero >new; sync new; [ $(stat -c %s new) = 3000000 ]
+             rm read cut written new small; cd /; umount /mnt/h; rm /tmp/open /tmp/gone",
+        );
+        // It is taken back, for the next round.
+        cluster.admin(&["node", "undrain", &name]);
+        cluster.start_all();
+    }
+}
