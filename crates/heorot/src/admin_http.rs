@@ -9,6 +9,7 @@
 //! | `POST /adopt` | [`Adopted`]; data server only |
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
 //! | `GET /nodes`, `PUT /node` | see `admin_nodes`; metaserver only |
+//! | `GET /targets`, `PUT /target`, `GET /files` | see `admin_targets`; metaserver only |
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use crate::api::{Adopted, Clean, DataServerStatus, Refusal, Stripe, StripeReques
 use crate::ds::RunningDs;
 use crate::known_metaservers::KnownMetaservers;
 use crate::mds::RunningMds;
-use crate::{admin_access, admin_backup, admin_nodes, metrics};
+use crate::{admin_access, admin_backup, admin_nodes, admin_targets, metrics};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -76,6 +77,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .route("/clean", post(clean))
         .route("/adopt", post(adopt))
         .merge(admin_nodes::routes())
+        .merge(admin_targets::routes())
         .merge(admin_backup::routes())
         .with_state(admin)
 }
@@ -195,6 +197,7 @@ async fn stripe_put(
 }
 
 async fn clean(State(admin): State<Arc<Admin>>) -> Result<Json<Clean>, Refused> {
-    let report = metaserver(&admin)?.clean().await.map_err(failed)?;
-    Ok(Json(Clean { objects_seen: report.objects_seen, objects_removed: report.objects_removed }))
+    let report = metaserver(&admin)?.clean().await;
+    let (objects_seen, objects_removed) = (report.objects_seen, report.objects_removed);
+    Ok(Json(Clean { objects_seen, objects_removed, not_cleaned: report.not_cleaned }))
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::routing::{get, put};
 use axum::{Json, Router};
 use metaserver::status::state_word;
-use metaserver::{NodeChange, NodeReport};
+use metaserver::{NodeChange, NodeReport, NodeRoles};
 use namespace::{DataServerId, NodeKey};
 
 use crate::admin_http::{Admin, Refused, failed, metaserver, refused};
@@ -38,9 +38,15 @@ async fn change(
             return Err(refused(format!("there is no action {other:?}; it must be {known}")));
         }
     };
+    let roles = match request.role.as_str() {
+        "" => NodeRoles::Any,
+        "mds" => NodeRoles::Metaserver,
+        "ds" => NodeRoles::DataServer,
+        other => return Err(refused(format!("there is no role {other:?}; it must be mds or ds"))),
+    };
     // Carried out to its end, also when the one who asked does not wait for it.
     let server = Arc::clone(metaserver(&admin)?);
-    let work = async move { server.change_node(&request.name, change, request.force).await };
+    let work = async move { server.change_node(&request.name, roles, change, request.force).await };
     let done = tokio::spawn(work).await.map_err(failed)?;
     Ok(Json(NodeDone { done: done.map_err(refused)? }))
 }

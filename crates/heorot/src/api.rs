@@ -73,6 +73,39 @@ pub(crate) struct NodeRequest {
     pub action: String,
     #[serde(default)]
     pub force: bool,
+    /// "mds" or "ds": which server of a machine that has both; empty: all.
+    #[serde(default)]
+    pub role: String,
+}
+
+/// One storage target, of the list that `GET /targets` gives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KnownTarget {
+    pub id: String,
+    /// The data server that has it; none: no data server has it now.
+    pub server: Option<String>,
+    pub path: String,
+    /// "in use", "away" or "lost".
+    pub state: String,
+}
+
+/// `PUT /target`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TargetRequest {
+    /// Its id, or its data server and directory: `ds1:/data/sdb`.
+    pub name: String,
+    /// "lost" or "found".
+    pub state: String,
+}
+
+/// `GET /files?on=NAME&after=MARK`: some of the files that have data there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Files {
+    /// From the root of the volume; what is no text in a name is written as `\xff`.
+    pub paths: Vec<String>,
+    /// The mark that the next page begins after; none: that was all.
+    pub next: Option<String>,
 }
 
 /// What was done, for people.
@@ -86,6 +119,9 @@ pub(crate) struct NodeDone {
 pub(crate) struct Clean {
     pub objects_seen: u64,
     pub objects_removed: u64,
+    /// Targets that were left out, each with the reason.
+    #[serde(default)]
+    pub not_cleaned: Vec<String>,
 }
 
 /// Any answer that is not 200.

@@ -9,5 +9,8 @@ use crate::failure::Failure;
 pub(crate) fn clean(args: &CleanArgs) -> Result<(), Failure> {
     let answer: Clean = AdminClient::find(&args.admin)?.post("/clean")?;
     println!("{} objects seen, {} without a file removed", answer.objects_seen, answer.objects_removed);
+    for target in &answer.not_cleaned {
+        eprintln!("heorot: target {target}: not cleaned");
+    }
     Ok(())
 }

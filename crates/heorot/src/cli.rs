@@ -52,6 +52,11 @@ pub(crate) enum Command {
     /// Show the servers of the cluster, drain them, or remove them
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Show storage targets, and declare one lost whose disk is gone for good
+    #[command(subcommand)]
+    Target(TargetCommand),
+    /// List the files that have data on a data server or a storage target
+    Files(FilesArgs),
     /// Show which metaserver leads, or have another one lead
     Leader(LeaderArgs),
     /// Write all metadata to a file, while the metaserver runs
@@ -254,9 +259,12 @@ pub(crate) enum NodeCommand {
     Remove {
         #[command(flatten)]
         node: NodeArgs,
-        /// Also if too few metaservers are left that can be reached, or if a data server has objects
+        /// Also if too few metaservers are left that can be reached, or if a data server has objects: they are lost then
         #[arg(long)]
         force: bool,
+        /// Which server of a machine that has both
+        #[arg(long, value_name = "ROLE", value_enum)]
+        role: Option<Role>,
     },
     /// Give a server nothing new: no service address, no leadership, no new files
     Drain(NodeArgs),
@@ -272,6 +280,41 @@ pub(crate) enum NodeCommand {
         #[arg(long)]
         force: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TargetCommand {
+    /// Show all storage targets: those that data servers have, that files name, or that are lost
+    List {
+        #[command(flatten)]
+        admin: AdminArgs,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Declare a target lost: reading what files had there is an error from then on, and nothing waits for it
+    Lost {
+        /// Its id, or its data server and directory: ds1:/data/sdb
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Use a target again that was declared lost
+    Found {
+        /// Its id, or its data server and directory: ds1:/data/sdb
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FilesArgs {
+    /// A data server's name or id, or a target's id, or its data server and directory: ds1:/data/sdb
+    #[arg(long, value_name = "NAME")]
+    pub on: String,
+    #[command(flatten)]
+    pub admin: AdminArgs,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod admin_nodes;
 mod admin_place;
 mod admin_server;
 mod admin_socket;
+mod admin_targets;
 mod admin_token;
 mod adopt;
 mod api;
@@ -47,6 +48,7 @@ mod status;
 mod stripe;
 mod supervisor;
 mod table;
+mod target;
 mod up;
 mod usage;
 
@@ -86,6 +88,8 @@ fn main() -> ExitCode {
         Command::Restore(args) => restore::restore(&args),
         Command::Node(command) => node::node(&command),
         Command::Leader(args) => node::leader(&args),
+        Command::Target(command) => target::target(&command),
+        Command::Files(args) => target::files(&args),
         Command::Stripe(command) => stripe::stripe(&command),
         Command::Clean(args) => clean::clean(&args),
         Command::Bench(command) => bench::bench(&command),

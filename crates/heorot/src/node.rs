@@ -2,7 +2,7 @@
 
 use crate::admin_client::AdminClient;
 use crate::api::{Node, NodeDone, NodeRequest};
-use crate::cli::{LeaderArgs, NodeCommand, NodeListArgs};
+use crate::cli::{LeaderArgs, NodeCommand, NodeListArgs, Role};
 use crate::failure::Failure;
 use crate::status::seen;
 use crate::table::aligned;
@@ -15,7 +15,16 @@ pub(crate) const NOBODY_LEADS: &str = "nobody leads: too few metaservers with a 
 pub(crate) fn node(command: &NodeCommand) -> Result<(), Failure> {
     let (action, args, force) = match command {
         NodeCommand::List(args) => return list(args),
-        NodeCommand::Remove { node, force } => ("remove", node, *force),
+        NodeCommand::Remove { node, force, role } => {
+            let role = match role {
+                None => "",
+                Some(Role::Mds) => "mds",
+                Some(Role::Ds) => "ds",
+            };
+            let (name, force) = (node.name.clone(), *force);
+            let request = NodeRequest { name, action: "remove".into(), force, role: role.into() };
+            return put(&AdminClient::find(&node.admin)?, &request);
+        }
         NodeCommand::Drain(node) => ("drain", node, false),
         NodeCommand::Undrain(node) => ("undrain", node, false),
         NodeCommand::Promote(node) => ("promote", node, false),
@@ -40,8 +49,12 @@ pub(crate) fn leader(args: &LeaderArgs) -> Result<(), Failure> {
 }
 
 fn change(client: &AdminClient, name: &str, action: &str, force: bool) -> Result<(), Failure> {
-    let request = NodeRequest { name: name.into(), action: action.into(), force };
-    let done: NodeDone = client.put("/node", &request)?;
+    let (name, action, role) = (name.into(), action.into(), String::new());
+    put(client, &NodeRequest { name, action, force, role })
+}
+
+fn put(client: &AdminClient, request: &NodeRequest) -> Result<(), Failure> {
+    let done: NodeDone = client.put("/node", request)?;
     println!("{}", done.done);
     Ok(())
 }

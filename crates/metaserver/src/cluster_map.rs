@@ -46,14 +46,11 @@ impl Metaserver {
     pub(crate) fn follow_map(&self) -> Result<(), Status> {
         let map = read::cluster_map(&*self.view()?).map_err(store_failed)?;
         let closed = map.nodes.iter().filter(|node| node.state >= NodeState::Draining);
-        self.data.close(
-            closed
-                .filter_map(|node| match node.key {
-                    NodeKey::DataServer(id) => Some(id),
-                    NodeKey::Metaserver(_) => None,
-                })
-                .collect(),
-        );
+        let closed = closed.filter_map(|node| match node.key {
+            NodeKey::DataServer(id) => Some(id),
+            NodeKey::Metaserver(_) => None,
+        });
+        self.data.follow(&map, closed.collect());
         *self.current_map.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
         Ok(())
     }

@@ -2,19 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use host::{Clock, Entropy};
-use namespace::{DataServer, DataServerId, TargetId};
-use nfs::{Peer, PeerKey};
+use namespace::{ClusterMap, DataServer, DataServerId, TargetId};
+use nfs::{CallFailure, Peer, PeerKey};
 use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
+use wire::nfs4::Status;
+
+use crate::placement::Usable;
 
 /// How often a data server registers again, with its free space.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A target not heard of for this long gets no new files.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// A target that answered NOSPC has no room until then, whatever its report said: the report is as old as a heartbeat.
+const NO_ROOM_FOR: Duration = Duration::from_secs(5);
+/// A target that answered with an error of its disk gets no new files for this long after the last one. Its data server
+/// reports what lasts; what does not (a sector that was written anew) is tried again.
+const FAILING_FOR: Duration = Duration::from_secs(60);
 
 /// More are not remembered as refused.
 const REFUSED_MAX: usize = 1024;
@@ -27,6 +37,41 @@ pub(crate) struct Target {
     /// As last reported; nothing after a restart until its server reports.
     pub space: Option<TargetSpace>,
     heard: Option<Duration>,
+    /// What it answered itself, and when.
+    no_room: Option<Duration>,
+    failing: Option<Duration>,
+    /// Calls that its server has not answered since it last did; of all targets of the server.
+    unanswered: Arc<AtomicU64>,
+}
+
+/// How a target is reached.
+pub(crate) struct Reach {
+    pub peer: Arc<Peer>,
+    unanswered: Arc<AtomicU64>,
+}
+
+impl Reach {
+    /// Notes a call without an answer: logged for the first, and counted from then on.
+    pub(crate) fn failed(&self, procedure: &str, error: &CallFailure) {
+        let address = self.peer.address();
+        if self.unanswered.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!(
+                %address, %error, procedure,
+                "a data server does not answer: its files wait for it; start it, or remove it if it is gone for good"
+            );
+        } else {
+            tracing::debug!(%address, %error, procedure, "the data server does not answer");
+        }
+    }
+
+    /// Notes an answer.
+    pub(crate) fn answered(&self) {
+        // Nearly always: no write to what all threads share.
+        if self.unanswered.load(Ordering::Relaxed) != 0 {
+            let calls = self.unanswered.swap(0, Ordering::Relaxed);
+            tracing::info!(address = %self.peer.address(), calls, "the data server answers again; calls failed meanwhile");
+        }
+    }
 }
 
 /// One row of `heorot status`.
@@ -55,6 +100,8 @@ pub(crate) struct DataServers {
     targets: RwLock<BTreeMap<TargetId, Target>>,
     /// Data servers that take no new files.
     closed: RwLock<BTreeSet<DataServerId>>,
+    /// Targets that nothing waits for: declared lost, or of data servers that were removed.
+    lost: RwLock<Arc<BTreeSet<TargetId>>>,
     /// Those that may not register, and why, as was said in the log.
     refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
     key: PeerKey,
@@ -67,6 +114,7 @@ impl DataServers {
         Self {
             targets: RwLock::default(),
             closed: RwLock::default(),
+            lost: RwLock::default(),
             refused: Mutex::default(),
             key,
             clock,
@@ -74,9 +122,30 @@ impl DataServers {
         }
     }
 
-    /// These take no new files from now on, and all others do.
-    pub(crate) fn close(&self, closed: BTreeSet<DataServerId>) {
+    /// Follows the cluster map: these take no new files from now on, and all others do; targets that are lost, or that no
+    /// data server has any more, are forgotten.
+    pub(crate) fn follow(&self, map: &ClusterMap, closed: BTreeSet<DataServerId>) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = closed;
+        let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
+        let mut lost: BTreeSet<TargetId> = removed.flat_map(|server| &server.targets).copied().collect();
+        lost.extend(&map.lost_targets);
+        let held: BTreeSet<TargetId> =
+            map.present_data_servers().flat_map(|server| &server.targets).copied().collect();
+        if let Ok(mut targets) = self.targets.write() {
+            targets.retain(|id, _| held.contains(id) && !lost.contains(id));
+        }
+        *self.lost.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lost);
+        map.present_data_servers().for_each(|server| self.learn(server));
+    }
+
+    /// Whether nothing waits for the target any more: what was on it is lost.
+    pub(crate) fn is_lost(&self, target: TargetId) -> bool {
+        self.lost_targets().contains(&target)
+    }
+
+    /// The targets that nothing waits for.
+    pub(crate) fn lost_targets(&self) -> Arc<BTreeSet<TargetId>> {
+        Arc::clone(&self.lost.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a second.
@@ -99,33 +168,50 @@ impl DataServers {
         Some(self.clock.monotonic().saturating_sub(heard?))
     }
 
-    /// Takes in a data server from the state machine, or as it registered with `spaces`.
-    pub(crate) fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) {
+    /// Takes in a data server from the state machine, or as it registered with `spaces`. Returns whether one of its targets
+    /// had not been heard of for a while.
+    pub(crate) fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) -> bool {
         let Some(address) = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok()) else {
-            return;
+            return false;
         };
-        let Ok(mut targets) = self.targets.write() else { return };
+        let lost = self.lost_targets();
+        let Ok(mut targets) = self.targets.write() else { return false };
         let known = targets.values().find(|t| t.server == server.id && t.peer.address() == address);
-        let peer = known.map_or_else(
+        let (peer, unanswered) = known.map_or_else(
             || {
                 let program = (data::PROGRAM, data::VERSION);
-                Arc::new(Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy)))
+                let peer = Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy));
+                (Arc::new(peer), Arc::default())
             },
-            |t| Arc::clone(&t.peer),
+            |t| (Arc::clone(&t.peer), Arc::clone(&t.unanswered)),
         );
-        for id in &server.targets {
-            let space = spaces.and_then(|s| s.iter().find(|s| s.target == id.0).cloned());
-            let heard = spaces.map(|_| self.clock.monotonic());
-            targets.insert(*id, Target { server: server.id, peer: Arc::clone(&peer), space, heard });
+        let mut is_back = false;
+        for id in server.targets.iter().filter(|id| !lost.contains(id)) {
+            let before = targets.get(id);
+            is_back |= !before.is_some_and(|target| self.is_alive(target));
+            let as_before = before.filter(|target| spaces.is_none() && Arc::ptr_eq(&target.peer, &peer));
+            let reported = spaces.and_then(|s| s.iter().find(|s| s.target == id.0).cloned());
+            let target = Target {
+                server: server.id,
+                peer: Arc::clone(&peer),
+                space: reported.or_else(|| as_before?.space.clone()),
+                heard: spaces.map(|_| self.clock.monotonic()).or_else(|| as_before?.heard),
+                no_room: before.and_then(|target| target.no_room),
+                failing: before.and_then(|target| target.failing),
+                unanswered: Arc::clone(&unanswered),
+            };
+            targets.insert(*id, target);
         }
+        is_back && spaces.is_some()
     }
 
     /// Another metaserver took in a data server. What is known of its targets stays, where they are reached as before.
     pub(crate) fn learn(&self, server: &DataServer) {
         let address = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok());
+        let lost = self.lost_targets();
         let known = self.targets.read().is_ok_and(|targets| {
             let same = |t: &Target| t.server == server.id && Some(t.peer.address()) == address;
-            server.targets.iter().all(|id| targets.get(id).is_some_and(same))
+            server.targets.iter().all(|id| lost.contains(id) || targets.get(id).is_some_and(same))
         });
         if !known {
             self.put(server, None);
@@ -137,6 +223,27 @@ impl DataServers {
         let Ok(targets) = self.targets.read() else { return false };
         let space = targets.get(&target).and_then(|target| target.space.as_ref());
         space.is_some_and(|space| space.incarnation == incarnation)
+    }
+
+    /// Notes what a target answered instead of what was asked for.
+    pub(crate) fn refused(&self, target: TargetId, status: data::Status) {
+        let now = self.clock.monotonic();
+        let Ok(mut targets) = self.targets.write() else { return };
+        let Some(known) = targets.get_mut(&target) else { return };
+        match status {
+            data::Status::NoSpace => known.no_room = Some(now),
+            data::Status::Io | data::Status::ReadOnly | data::Status::TargetLost => {
+                if known.failing.is_none_or(|at| now.saturating_sub(at) >= FAILING_FOR) {
+                    let (address, target) = (known.peer.address(), format!("{:016x}", target.0));
+                    tracing::warn!(
+                        %address, target, ?status,
+                        "a target fails: it gets no new files for a minute; look at its disk, and at its data server's log"
+                    );
+                }
+                known.failing = Some(now);
+            }
+            _ => {}
+        }
     }
 
     /// What its server answered about it just now.
@@ -181,6 +288,21 @@ impl DataServers {
         Some(Arc::clone(&self.targets.read().ok()?.get(&target)?.peer))
     }
 
+    /// How the server that has `target` is reached.
+    ///
+    /// # Errors
+    /// `Io` for a target that is lost, which nothing waits for; `Delay` for one that no data server has told of.
+    pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, Status> {
+        let Ok(targets) = self.targets.read() else { return Err(Status::ServerFault) };
+        match targets.get(&target) {
+            Some(known) => {
+                Ok(Reach { peer: Arc::clone(&known.peer), unanswered: Arc::clone(&known.unanswered) })
+            }
+            None if self.is_lost(target) => Err(Status::Io),
+            None => Err(Status::Delay),
+        }
+    }
+
     /// Whether an object of one of these targets can share its data with an object of the other: both on one file
     /// system that can, and of one server, which has to do it. None: a server has not said anything yet.
     pub(crate) fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
@@ -191,21 +313,43 @@ impl DataServers {
     }
 
     fn is_alive(&self, target: &Target) -> bool {
-        target.heard.is_some_and(|at| self.clock.monotonic().saturating_sub(at) < SILENT_AFTER)
+        target.heard.is_some_and(|at| self.is_recent(at, SILENT_AFTER))
     }
 
-    /// Targets that take new files, in the order of their ids, with their free bytes.
-    pub(crate) fn usable(&self) -> Vec<(TargetId, u64)> {
+    /// Targets that take new files, in the order of their ids.
+    pub(crate) fn usable(&self) -> Vec<Usable> {
         let Ok(targets) = self.targets.read() else { return vec![] };
         let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         let usable = |(id, target): (&TargetId, &Target)| {
-            if closed.contains(&target.server) {
-                return None;
-            }
-            let space = target.space.as_ref().filter(|s| takes_files(s.condition))?;
-            self.is_alive(target).then_some((*id, space.free))
+            let takes = !closed.contains(&target.server) && self.is_alive(target) && self.is_well(target);
+            let space = target.space.as_ref().filter(|_| takes)?;
+            Some(Usable { target: *id, free: space.free, has_room: self.has_room(target) })
         };
         targets.iter().filter_map(usable).collect()
+    }
+
+    /// Whether data that are not on `target` yet should go elsewhere: it is lost, fails, or is full. One that is only away is
+    /// waited for.
+    pub(crate) fn is_unfit(&self, target: TargetId) -> bool {
+        let Ok(targets) = self.targets.read() else { return false };
+        match targets.get(&target) {
+            Some(known) => !self.is_well(known) || !self.has_room(known),
+            None => self.is_lost(target),
+        }
+    }
+
+    fn is_well(&self, target: &Target) -> bool {
+        let fails = target.failing.is_some_and(|at| self.is_recent(at, FAILING_FOR));
+        !fails && target.space.as_ref().is_none_or(|space| takes_files(space.condition))
+    }
+
+    fn has_room(&self, target: &Target) -> bool {
+        let is_full = target.space.as_ref().is_some_and(|space| space.condition == TargetCondition::Full);
+        !is_full && !target.no_room.is_some_and(|at| self.is_recent(at, NO_ROOM_FOR))
+    }
+
+    fn is_recent(&self, at: Duration, time: Duration) -> bool {
+        self.clock.monotonic().saturating_sub(at) < time
     }
 
     /// All targets, for people.

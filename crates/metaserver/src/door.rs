@@ -174,7 +174,9 @@ impl DoorProgram {
         }
         let members: Vec<Member> = standing.members.into_iter().map(|(_, member, _)| member).collect();
         let view = self.replica.view().map_err(|e| format!("the metaserver's store: {e}"))?;
-        let servers = read::data_servers(&*view).map_err(|e| format!("the metaserver's store: {e}"))?;
+        let map = read::cluster_map(&*view).map_err(|e| format!("the metaserver's store: {e}"))?;
+        // One that was removed has no name and no address any more: what replaces it has them.
+        let servers: Vec<DataServer> = map.present_data_servers().cloned().collect();
         let wanted = Wanted::new(args)?;
         wanted.is_free(&members, &servers)?;
         let (sealed, tag) = seal::seal(&key, &client, &server, &self.door.secret);
@@ -268,13 +270,17 @@ impl Wanted {
         if let Some(data) = self.data.map(|address| address.to_string()) {
             if let Some(other) = servers.iter().find(|other| other.addresses.contains(&data)) {
                 return Err(format!(
-                    "{data} is the address of data server {:?}; {OTHER_ADDRESS}",
+                    "{data} is the address of data server {0:?}; choose another one with --address, or, if that one is gone \
+                     for good, remove it: heorot node remove {0} --force",
                     other.name
                 ));
             }
             if let Some(other) = servers.iter().find(|other| other.name == *name) {
                 let at = other.addresses.first().cloned().unwrap_or_default();
-                return Err(format!("there is a data server {name:?} already, at {at}; {OTHER_NAME}"));
+                return Err(format!(
+                    "there is a data server {name:?} already, at {at}; choose another name with --name, or, if that one is \
+                     gone for good, remove it: heorot node remove {name} --force"
+                ));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use host::{Clock, Entropy};
 use namespace::{
     ClientId, Command, DataServer, FileLayout, Inode, InodeId, MapChange, NewNode, Node, NodeKey, NodeState,
-    Origin, Proposal, Reply, Stamp, StripePolicy, Time, read,
+    Origin, Proposal, Reply, Stamp, StripePolicy, StripeUnit, Time, read,
 };
 use nfs::{Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, ReplyCache, Server};
 use replica::{Replica, ReplicaError};
@@ -26,7 +26,7 @@ use crate::exports::Exports;
 use crate::lease::Leases;
 use crate::lock_waiters::LockWaiters;
 use crate::owners::Owners;
-use crate::placement::{DefaultStripe, Placement};
+use crate::placement::{Choice, DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
@@ -34,6 +34,7 @@ use crate::service_addresses::Addressing;
 use crate::sessions::Sessions;
 use crate::spill::Turns;
 use crate::upcalls::{Ends, Follower};
+use crate::work::backlog::Backlog;
 
 /// Delegated files that one command may be about: a RENAME is about two.
 const DELEGATED_FILES_MAX: usize = 2;
@@ -77,11 +78,14 @@ pub struct Metaserver {
     pub(crate) recalls: Recalls,
     pub(crate) lock_waiters: LockWaiters,
     pub(crate) turns: Turns,
+    /// Of files whose columns get other targets: no layout is granted meanwhile.
+    pub(crate) relocations: Turns,
     /// For NFSv3; sessions have their own.
     pub(crate) replies3: ReplyCache,
     pub(crate) granted: Granted,
     pub(crate) delegations: Delegations,
     pub(crate) write_verifier: WriteVerifier,
+    pub(crate) backlog: Backlog,
     pub(crate) work_ready: Notify,
     pub(crate) layouts_returned: Notify,
     pub(crate) gatekeeper: Arc<Gatekeeper>,
@@ -135,10 +139,12 @@ impl Metaserver {
             recalls: Recalls::default(),
             lock_waiters: LockWaiters::default(),
             turns: Turns::default(),
+            relocations: Turns::default(),
             replies3: ReplyCache::default(),
             granted: Granted::default(),
             delegations,
             write_verifier: WriteVerifier::new(entropy.u64()),
+            backlog: Backlog::default(),
             work_ready: Notify::new(),
             layouts_returned: Notify::new(),
             gatekeeper: Arc::new(Gatekeeper::new(peer_key, Arc::clone(&entropy))),
@@ -324,19 +330,25 @@ impl Metaserver {
             tracing::warn!("no data server is there to keep a new file: start one with `heorot ds`");
             return Err(Status::Delay);
         };
-        let columns = choice.targets.len() as u32;
-        let device = match self.placement.device(&choice.targets) {
+        Ok(NewNode::File(self.layout_of(choice, unit).await?))
+    }
+
+    /// The layout of what placement chose; its device is made if there is none yet.
+    pub(crate) async fn layout_of(&self, choice: Choice, unit: StripeUnit) -> Result<FileLayout, Status> {
+        let Choice { targets, first } = choice;
+        let columns = targets.len() as u32;
+        let device = match self.placement.device(&targets) {
             Some(id) => id,
             None => {
-                let command = Command::DefineDevice { targets: choice.targets.clone() };
+                let command = Command::DefineDevice { targets: targets.clone() };
                 let Reply::Device { id } = self.propose(None, command).await? else {
                     return Err(Status::ServerFault);
                 };
-                self.placement.learn(choice.targets, id);
+                self.placement.learn(targets, id);
                 id
             }
         };
-        Ok(NewNode::File(FileLayout { device, first: choice.first, unit, columns }))
+        Ok(FileLayout { device, first, unit, columns })
     }
 
     /// A data server of that version registers, or reports its free space.
@@ -363,7 +375,10 @@ impl Metaserver {
         if known != Some(&node) {
             self.change_map(MapChange::Put(node)).await?;
         }
-        self.data.put(&server, Some(spaces));
+        if self.data.put(&server, Some(spaces)) {
+            self.backlog.retry_now(&server.targets);
+            self.work_ready.notify_one();
+        }
         Ok(())
     }
 }

@@ -29,12 +29,14 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 const AFTER_RESTORE: Duration = Duration::from_secs(60 * 60);
 
 /// What a cleaning found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CleanReport {
     /// Objects looked at.
     pub objects_seen: u64,
     /// Objects that no file owned, now removed.
     pub objects_removed: u64,
+    /// Targets that were not cleaned, and why: their data servers are away, or they failed.
+    pub not_cleaned: Vec<String>,
 }
 
 impl Metaserver {
@@ -53,41 +55,45 @@ impl Metaserver {
         if restored() {
             tokio::time::sleep(AFTER_RESTORE).await;
         }
+        let mut failed = Vec::new();
         loop {
-            if self.replica.leads()
-                && let Err(error) = self.clean().await
-            {
-                tracing::warn!(%error, "cleaning");
+            if self.replica.leads() {
+                let report = self.clean().await;
+                // The same targets again are no news.
+                if report.not_cleaned != failed {
+                    match report.not_cleaned.is_empty() {
+                        true => tracing::info!("objects without a file are looked for on all targets again"),
+                        false => tracing::warn!(
+                            targets = report.not_cleaned.join(", "),
+                            "objects without a file were not looked for on these targets; start their data servers, or \
+                             remove them"
+                        ),
+                    }
+                    failed = report.not_cleaned;
+                }
             }
             tokio::time::sleep(self.config.clean_every).await;
         }
     }
 
-    /// Lists the objects of every target and removes those that no file owns.
-    ///
-    /// # Errors
-    /// One line that names the targets that could not be cleaned; the others were.
-    pub async fn clean(&self) -> Result<CleanReport, String> {
+    /// Lists the objects of every target that can be reached, and removes those that no file owns.
+    pub async fn clean(&self) -> CleanReport {
         let mut report = CleanReport::default();
-        let mut failed = Vec::new();
         for target in self.data.report() {
             let id = target.target;
-            if let Err(status) = self.clean_target(id, &mut report).await {
-                failed.push(format!("target {:016x} ({}): {status:?}", id.0, target.path));
-            }
+            let why = match target.alive {
+                false => "its data server is away".to_owned(),
+                true => match self.clean_target(id, &mut report).await {
+                    Ok(()) => continue,
+                    Err(status) => format!("{status:?}"),
+                },
+            };
+            report.not_cleaned.push(format!("{:016x} ({}): {why}", id.0, target.path));
         }
         if report.objects_removed > 0 {
             tracing::info!(seen = report.objects_seen, removed = report.objects_removed, "orphans removed");
         }
-        match failed.is_empty() {
-            true => Ok(report),
-            false => Err(format!(
-                "not cleaned: {}; {} objects seen and {} removed elsewhere; start the data servers and clean again",
-                failed.join(", "),
-                report.objects_seen,
-                report.objects_removed
-            )),
-        }
+        report
     }
 
     async fn clean_target(&self, target: TargetId, report: &mut CleanReport) -> Result<(), Status> {

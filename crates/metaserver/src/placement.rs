@@ -1,14 +1,18 @@
-//! Where the data of a new file go: evenly, and by free space.
+//! Where the data of a new file go: evenly, by room and health.
 //!
-//! Devices are few and shared. For W columns over T targets there are at most T of them: the windows of W neighbours
-//! in the ring of targets; for W = T there is one. A file picks its window, and within it the target of its first
-//! column, by weighted round robin: each target gains credit in proportion to its free space, and the one with the
-//! most credit is chosen and pays. With equal disks that is plain rotation; an emptier disk gets more files.
+//! Each column has a target of its own. All targets that take files gain credit in proportion to their room; the W with the
+//! most credit keep the file, and pay. With equal disks that is plain rotation; an emptier disk gets more columns. Which of
+//! them has the first column is decided in the same way among the W, since small files have no other.
+//!
+//! **Devices stay few.** Clients learn each device id once, so a device is an ascending list of targets that many files share,
+//! and a file says at which target it begins. A device is made only while fewer than [`devices_wanted`] of the width can be
+//! used; with as many, the one with the most credit is taken. Targets that come and go make new devices only until enough
+//! are known that do without them, and never more than [`DEVICES_MAX`].
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use namespace::{DeviceId, StripePolicy, StripeUnit, TargetId};
+use namespace::{DeviceId, FileLayout, StripePolicy, StripeUnit, TargetId};
 
 /// The layout of new files where no directory says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +31,35 @@ impl From<DefaultStripe> for StripePolicy {
 
 pub use namespace::COLUMNS_MAX;
 
-/// Whose turn it is, and the devices known so far.
-#[derive(Default)]
-pub(crate) struct Placement {
-    state: Mutex<State>,
+/// Devices of a metadata group: a client that knows all of them has some hundred bytes for each.
+const DEVICES_MAX: usize = 4096;
+
+/// Devices of one width over `targets` targets: as many as there are windows of neighbours, so that every pair of
+/// targets gets its share of files.
+fn devices_wanted(targets: usize) -> usize {
+    targets.max(8)
 }
+
+/// A target that takes new files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usable {
+    pub target: TargetId,
+    /// Bytes that can be written.
+    pub free: u64,
+    /// Whether it has room for more than a moment.
+    pub has_room: bool,
+}
+
+/// Credit of the targets, and the devices known so far.
+#[derive(Default)]
+pub(crate) struct Placement(Mutex<State>);
 
 #[derive(Default)]
 struct State {
+    /// For a column.
     credit: BTreeMap<TargetId, i128>,
+    /// For the first column of a file.
+    first: BTreeMap<TargetId, i128>,
     devices: BTreeMap<Vec<TargetId>, DeviceId>,
 }
 
@@ -47,55 +71,150 @@ pub(crate) struct Choice {
 }
 
 impl Placement {
-    /// Chooses for one new file. `usable`: targets with their free bytes, in the order of their ids.
-    pub(crate) fn choose(&self, usable: &[(TargetId, u64)], columns: u32) -> Option<Choice> {
-        let count = usable.len();
+    /// Chooses for one new file: as many columns as wanted (0: one on each target), or as there are targets.
+    pub(crate) fn choose(&self, usable: &[Usable], columns: u32) -> Option<Choice> {
+        let candidates = with_room(usable);
         let width = match columns {
-            0 => count,
-            n => (n.min(COLUMNS_MAX) as usize).min(count),
+            0 => candidates.len(),
+            n => (n as usize).min(candidates.len()),
         }
         .min(COLUMNS_MAX as usize);
         if width == 0 {
             return None;
         }
-        let first = self.turn(usable)?;
-        // The window starts at a multiple of the width where it can, so that few devices are made.
-        let start = if width == count { 0 } else { first };
-        let targets: Vec<_> = (0..width).map(|i| usable[(start + i) % count].0).collect();
-        let first = ((first + count - start) % count) as u32;
+        let mut state = self.lock();
+        state.earn(&candidates);
+        let targets = state.device_for(&candidates, width);
+        state.pay(&candidates, &targets);
+        let first = state.turn(&candidates, &targets);
         Some(Choice { targets, first })
     }
 
-    /// The index of the target whose turn it is.
-    fn turn(&self, usable: &[(TargetId, u64)]) -> Option<usize> {
-        let mut state = self.state.lock().ok()?;
-        // In MiB and at least 1, so that full disks still take turns and answer NOSPC for themselves.
-        let weight = |free: u64| i128::from((free >> 20).max(1));
-        let mut best: Option<(usize, i128)> = None;
-        let mut total = 0;
-        for (index, (id, free)) in usable.iter().enumerate() {
-            let credit = state.credit.entry(*id).or_default();
-            *credit += weight(*free);
-            total += weight(*free);
-            if best.is_none_or(|(_, most)| *credit > most) {
-                best = Some((index, *credit));
-            }
+    /// Other targets for columns of a file with this layout over `targets`: for those that `moves` tells of. None when there
+    /// are not enough that are not the file's already.
+    pub(crate) fn choose_again(
+        &self,
+        usable: &[Usable],
+        layout: &FileLayout,
+        targets: &[TargetId],
+        moves: impl Fn(u32) -> bool,
+    ) -> Option<Choice> {
+        let by_column: Vec<_> = (0..layout.columns).map(|column| layout.target(targets, column)).collect();
+        let mut new: Vec<TargetId> = by_column.iter().copied().collect::<Option<_>>()?;
+        let mut others: Vec<_> =
+            usable.iter().filter(|u| u.has_room && !targets.contains(&u.target)).copied().collect();
+        let mut state = self.lock();
+        state.earn(&others);
+        let mut moved = Vec::new();
+        for column in (0..layout.columns).filter(|column| moves(*column)) {
+            let best = others.iter().enumerate().max_by_key(|(_, u)| state.credit.get(&u.target).copied());
+            let other = others.remove(best?.0).target;
+            new[column as usize] = other;
+            moved.push(other);
         }
-        let (index, _) = best?;
-        *state.credit.entry(usable[index].0).or_default() -= total;
-        Some(index)
+        state.pay(&others, &moved);
+        // As a list that ascends, from where it does: then other files may have it, too.
+        let least = (0..new.len()).min_by_key(|at| new[*at])?;
+        let rotated: Vec<_> = (0..new.len()).map(|i| new[(least + i) % new.len()]).collect();
+        if !state.devices.contains_key(&rotated) && state.devices.len() >= DEVICES_MAX {
+            return None;
+        }
+        Some(Choice { targets: rotated, first: ((new.len() - least) % new.len()) as u32 })
     }
 
     /// The device with these targets, if it is known here.
     pub(crate) fn device(&self, targets: &[TargetId]) -> Option<DeviceId> {
-        self.state.lock().ok()?.devices.get(targets).copied()
+        self.lock().devices.get(targets).copied()
     }
 
     /// Notes a device.
     pub(crate) fn learn(&self, targets: Vec<TargetId>, id: DeviceId) {
-        if let Ok(mut state) = self.state.lock() {
-            state.devices.insert(targets, id);
+        self.lock().devices.insert(targets, id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Those with room; all of them when none has, so that they answer NOSPC for themselves.
+fn with_room(usable: &[Usable]) -> Vec<Usable> {
+    let roomy: Vec<_> = usable.iter().filter(|u| u.has_room).copied().collect();
+    if roomy.is_empty() { usable.to_vec() } else { roomy }
+}
+
+/// In MiB and at least 1, so that full disks still take turns.
+fn weight(usable: &Usable) -> i128 {
+    i128::from((usable.free >> 20).max(1))
+}
+
+fn total(usable: &[Usable]) -> i128 {
+    usable.iter().map(weight).sum()
+}
+
+impl State {
+    fn earn(&mut self, usable: &[Usable]) {
+        for u in usable {
+            *self.credit.entry(u.target).or_default() += weight(u);
         }
+    }
+
+    /// Those that keep the file pay in equal parts what all have earned. Credit has a bound: a target that was out of turn
+    /// for long does not get all files afterwards.
+    fn pay(&mut self, usable: &[Usable], targets: &[TargetId]) {
+        let all = total(usable);
+        for target in targets {
+            *self.credit.entry(*target).or_default() -= all / targets.len() as i128;
+        }
+        for u in usable {
+            let credit = self.credit.entry(u.target).or_default();
+            *credit = (*credit).clamp(-2 * all, 2 * all);
+        }
+    }
+
+    /// The targets of a device: ascending.
+    fn device_for(&self, usable: &[Usable], width: usize) -> Vec<TargetId> {
+        let credit = |target: &TargetId| self.credit.get(target).copied().unwrap_or_default();
+        let mut best: Vec<TargetId> = usable.iter().map(|u| u.target).collect();
+        // Of equals, the lower ids: the order is the same each time.
+        best.sort_by_key(|target| (-credit(target), *target));
+        best.truncate(width);
+        best.sort_unstable();
+        if self.devices.contains_key(&best) {
+            return best;
+        }
+        let ascends = |targets: &[TargetId]| targets.windows(2).all(|pair| pair[0] < pair[1]);
+        let can = |target: &TargetId| usable.iter().any(|u| u.target == *target);
+        let known = self.devices.keys().filter(|targets| ascends(targets) && targets.iter().all(can));
+        let known: Vec<_> = known.collect();
+        let of_width = || known.iter().filter(|targets| targets.len() == width);
+        let sum = |targets: &[TargetId]| targets.iter().map(credit).sum::<i128>();
+        if of_width().count() >= devices_wanted(usable.len()) {
+            return of_width().max_by_key(|targets| sum(targets)).map_or(best, |found| found.to_vec());
+        }
+        if self.devices.len() >= DEVICES_MAX {
+            let nearest = known.iter().max_by_key(|targets| (targets.len().min(width), sum(targets)));
+            return nearest.map_or(best, |found| found.to_vec());
+        }
+        best
+    }
+
+    /// The index in `targets` of the one whose turn it is to have the first column.
+    fn turn(&mut self, usable: &[Usable], targets: &[TargetId]) -> u32 {
+        let members = usable.iter().filter(|u| targets.contains(&u.target));
+        let members: Vec<_> = members.copied().collect();
+        let all = total(&members);
+        let mut best: Option<(TargetId, i128)> = None;
+        for member in &members {
+            let credit = self.first.entry(member.target).or_default();
+            *credit = (*credit + weight(member)).clamp(-2 * all, 2 * all);
+            if best.is_none_or(|(_, most)| *credit > most) {
+                best = Some((member.target, *credit));
+            }
+        }
+        let Some((chosen, _)) = best else { return 0 };
+        *self.first.entry(chosen).or_default() -= all;
+        targets.iter().position(|target| *target == chosen).unwrap_or(0) as u32
     }
 }
 
@@ -103,14 +222,34 @@ impl Placement {
 mod tests {
     use super::*;
 
-    fn firsts(free: &[u64], columns: u32, files: usize) -> Vec<u64> {
-        let usable: Vec<_> = free.iter().enumerate().map(|(i, f)| (TargetId(i as u64), f << 30)).collect();
-        let placement = Placement::default();
-        let pick = |_| {
-            let choice = placement.choose(&usable, columns).unwrap();
-            choice.targets[choice.first as usize].0
+    fn disk(id: u64, free_gib: u64) -> Usable {
+        Usable { target: TargetId(id), free: free_gib << 30, has_room: free_gib > 0 }
+    }
+
+    fn disks(free_gib: &[u64]) -> Vec<Usable> {
+        (0..).zip(free_gib).map(|(id, free)| disk(id, *free)).collect()
+    }
+
+    /// Places files, and notes the devices that this takes.
+    fn place(placement: &Placement, usable: &[Usable], columns: u32, files: usize) -> Vec<Choice> {
+        let one = |_| {
+            let choice = placement.choose(usable, columns).unwrap();
+            if placement.device(&choice.targets).is_none() {
+                let id = DeviceId(1 + placement.lock().devices.len() as u64);
+                placement.learn(choice.targets.clone(), id);
+            }
+            choice
         };
-        (0..files).map(pick).collect()
+        (0..files).map(one).collect()
+    }
+
+    fn firsts(free_gib: &[u64], columns: u32, files: usize) -> Vec<u64> {
+        let choices = place(&Placement::default(), &disks(free_gib), columns, files);
+        choices.iter().map(|choice| choice.targets[choice.first as usize].0).collect()
+    }
+
+    fn columns_of(choices: &[Choice], id: u64) -> usize {
+        choices.iter().filter(|choice| choice.targets.contains(&TargetId(id))).count()
     }
 
     #[test]
@@ -123,15 +262,64 @@ mod tests {
     }
 
     #[test]
-    fn devices_stay_few() {
-        let usable: Vec<_> = (0..6).map(|i| (TargetId(i), 1 << 40)).collect();
+    fn every_column_is_chosen_by_room() {
+        let choices = place(&Placement::default(), &disks(&[40, 40, 40, 10, 10, 10]), 2, 900);
+        for (id, expected) in [(0, 480), (1, 480), (2, 480), (3, 120), (4, 120), (5, 120)] {
+            let got = columns_of(&choices, id);
+            assert!(got.abs_diff(expected) < 60, "target {id} has a column of {got}, not of {expected}");
+        }
+    }
+
+    #[test]
+    fn a_full_target_gets_no_column_while_others_have_room() {
+        let choices = place(&Placement::default(), &disks(&[0, 10, 0, 10, 0, 10]), 4, 30);
+        let three = [TargetId(1), TargetId(3), TargetId(5)];
+        assert!(choices.iter().all(|choice| choice.targets == three), "{choices:?}");
+        let none = place(&Placement::default(), &disks(&[0, 0]), 4, 2);
+        assert!(none.iter().all(|choice| choice.targets.len() == 2), "they say NOSPC themselves");
+    }
+
+    #[test]
+    fn devices_stay_few_also_when_targets_come_and_go() {
+        let all = disks(&[9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
         let placement = Placement::default();
-        let mut seen: Vec<_> = (0..100).map(|_| placement.choose(&usable, 2).unwrap().targets).collect();
-        seen.sort();
-        seen.dedup();
-        assert_eq!(seen.len(), 6);
-        assert_eq!(placement.choose(&usable, 0).unwrap().targets.len(), 6);
-        assert_eq!(placement.choose(&usable, 100).unwrap().targets.len(), 6);
+        place(&placement, &all, 4, 500);
+        assert!(placement.lock().devices.len() <= devices_wanted(12));
+        let mut after_round = Vec::new();
+        for _ in 0..3 {
+            for gone in 0..all.len() {
+                for also in 0..gone {
+                    let there = |u: &&Usable| ![gone as u64, also as u64].contains(&u.target.0);
+                    let there: Vec<_> = all.iter().filter(there).copied().collect();
+                    place(&placement, &there, 4, 20);
+                }
+            }
+            after_round.push(placement.lock().devices.len());
+        }
+        assert!(after_round[0] <= 8 * all.len(), "{after_round:?}");
+        assert_eq!(after_round[0], after_round[2], "no more are made");
+        assert_eq!(placement.choose(&all, 0).unwrap().targets.len(), 12);
+        assert_eq!(placement.choose(&all, 100).unwrap().targets.len(), 12);
         assert_eq!(placement.choose(&[], 1), None);
+    }
+
+    #[test]
+    fn columns_that_move_go_to_targets_that_the_file_does_not_have() {
+        let placement = Placement::default();
+        let targets = [0, 1, 2].map(TargetId);
+        let layout = FileLayout { device: DeviceId(1), first: 1, unit: StripeUnit::DEFAULT, columns: 3 };
+        // Column 0 is on target 1, column 1 on 2, column 2 on 0.
+        let all = disks(&[10, 10, 10, 0, 30, 10]);
+        let choice = placement.choose_again(&all, &layout, &targets, |column| column == 0).unwrap();
+        let moved = FileLayout { first: choice.first, ..layout };
+        let at = |column| moved.target(&choice.targets, column).unwrap().0;
+        assert_eq!([at(0), at(1), at(2)], [4, 2, 0]);
+        assert_eq!(choice.targets[0], TargetId(0), "the list begins at its least");
+        assert!(placement.choose_again(&all[..4], &layout, &targets, |column| column == 0).is_none());
+        let two = placement.choose_again(&all, &layout, &targets, |column| column < 2).unwrap();
+        let moved = FileLayout { first: two.first, ..layout };
+        let at = |column| moved.target(&two.targets, column).unwrap().0;
+        assert_eq!(at(2), 0);
+        assert_eq!([at(0), at(1)].iter().sum::<u64>(), 9, "one each on 4 and 5");
     }
 }

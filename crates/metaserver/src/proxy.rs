@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,6 +23,9 @@ use crate::spill::Small;
 /// A data server that does not answer in this time is taken for dead, and the client is told to come again.
 const DATA_TIME_MAX: Duration = Duration::from_secs(20);
 
+/// How often a write is tried at other targets: each time all that are known to be unfit are left out.
+const RELOCATIONS_MAX: usize = 3;
+
 /// Zeros for holes, shared by all.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
@@ -31,7 +34,7 @@ static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 pub(crate) struct FileData {
     file: FileHandle,
     pub(crate) layout: FileLayout,
-    targets: Vec<TargetId>,
+    pub(crate) targets: Vec<TargetId>,
     incarnation: u64,
 }
 
@@ -150,16 +153,21 @@ impl Metaserver {
         R: Send + 'static,
         Result<R, data::Status>: Decode,
     {
-        let peer = self.data.peer(target);
+        let reach = self.data.reach(target);
+        let data = Arc::clone(&self.data);
         async move {
-            let peer = peer.ok_or(Status::Delay)?;
-            let answer = peer.call(procedure as u32, &arguments, DATA_TIME_MAX).await;
+            let reach = reach?;
+            let answer = reach.peer.call(procedure as u32, &arguments, DATA_TIME_MAX).await;
             let result: Result<R, data::Status> = answer.map_err(|error| {
-                // Nobody has the data but this server: the client waits for it to come back.
-                tracing::warn!(address = %peer.address(), %error, procedure = procedure.name(), "data server");
-                Status::Delay
+                reach.failed(procedure.name(), &error);
+                // Nobody has the data but this server: the client waits for it to come back, until it is declared lost.
+                if data.is_lost(target) { Status::Io } else { Status::Delay }
             })?;
-            result.map_err(data_failed)
+            reach.answered();
+            result.map_err(|status| {
+                data.refused(target, status);
+                data_failed(status)
+            })
         }
     }
 
@@ -259,6 +267,27 @@ impl Metaserver {
         Ok(())
     }
 
+    /// [`Metaserver::write_data`], to other targets where those of the file are full, fail or are lost, and hold nothing of
+    /// it. The file as it is then.
+    pub(crate) async fn write_or_relocate(
+        &self,
+        mut inode: Inode,
+        offset: u64,
+        payload: Payload,
+        stable: bool,
+    ) -> Result<Inode, Status> {
+        for _ in 0..RELOCATIONS_MAX {
+            match self.write_data(&inode, offset, payload.clone(), stable).await {
+                Ok(()) => return Ok(inode),
+                Err(status @ (Status::NoSpc | Status::Io | Status::RoFs)) => {
+                    inode = self.relocate(&inode).await?.ok_or(status)?;
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        self.write_data(&inode, offset, payload, stable).await.map(|()| inode)
+    }
+
     /// Brings a file's unstable writes to disk on all its data servers.
     pub(crate) async fn commit_data(&self, inode: &Inode) -> Result<(), Status> {
         if inode.data() == Some(DataPlace::Inline) {
@@ -266,7 +295,10 @@ impl Metaserver {
         }
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
-        for (target, handle) in self.object_handles(&data) {
+        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
+            if self.is_lost_and_empty(inode, &data.layout, column, target) {
+                continue;
+            }
             let args = data::commit::Args { handle };
             let call = self.call_target::<_, data::commit::ResOk>(target, Procedure::Commit, args);
             calls.spawn(async move { (target, call.await) });
@@ -278,10 +310,16 @@ impl Metaserver {
         Ok(())
     }
 
-    /// Makes the objects of all columns, empty and durable, where they are not there yet: one call to each target.
-    pub(crate) async fn make_columns(&self, data: &FileData) -> Result<(), Status> {
+    /// Makes the objects of the columns that `is_meant` tells of, empty and durable, where they are not there yet: one call to
+    /// each target.
+    pub(crate) async fn make_columns(
+        &self,
+        data: &FileData,
+        is_meant: impl Fn(u32) -> bool,
+    ) -> Result<(), Status> {
         let mut by_target = BTreeMap::<TargetId, Vec<Bytes>>::new();
-        for (target, handle) in self.object_handles(data) {
+        let all = (0..).zip(self.object_handles(data));
+        for (_, (target, handle)) in all.filter(|(column, _)| is_meant(*column)) {
             by_target.entry(target).or_default().push(handle);
         }
         let mut calls = JoinSet::new();

@@ -33,6 +33,15 @@ impl Rooms {
     }
 }
 
+/// What SEEK finds in an object without data.
+fn in_nothing(what: What, offset: u64) -> Option<u64> {
+    match what {
+        What::Data => None,
+        What::Hole => Some(offset),
+        What::End => Some(0),
+    }
+}
+
 impl Metaserver {
     /// How long the file is to this client: data that it wrote through its layout and has not reported yet
     /// (LAYOUTCOMMIT) count, for its own kernel counts them too.
@@ -80,12 +89,17 @@ impl Metaserver {
     ) -> Result<Vec<(u32, Option<u64>)>, Status> {
         let data = self.file_data(inode)?;
         let mut calls = JoinSet::new();
+        let mut found = Vec::new();
         for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
-            let args = data::seek::Args { handle, offset: data.layout.object_len(column, offset), what };
+            let offset = data.layout.object_len(column, offset);
+            if self.is_lost_and_empty(inode, &data.layout, column, target) {
+                found.push((column, in_nothing(what, offset)));
+                continue;
+            }
+            let args = data::seek::Args { handle, offset, what };
             let call = self.call_target::<_, data::seek::ResOk>(target, Procedure::Seek, args);
             calls.spawn(async move { (column, call.await) });
         }
-        let mut found = Vec::with_capacity(calls.len());
         while let Some(done) = calls.join_next().await {
             let (column, result) = done.map_err(|_| Status::ServerFault)?;
             found.push((column, result?.found));

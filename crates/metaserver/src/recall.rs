@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use namespace::{ClientId, Command, DataPlace, Inode, InodeId, IoMode, ReturnScope, State, StateId, read};
+use namespace::{
+    ClientId, Command, DataPlace, Inode, InodeId, IoMode, LayoutState, ReturnScope, State, StateId, read,
+};
 use tokio::task::JoinSet;
 use wire::handle::FileHandle;
 use wire::nfs4::Status;
@@ -193,10 +195,30 @@ impl Metaserver {
 
     /// Has every client return its layouts to write through, of all files; one that may write gets others.
     pub(crate) async fn recall_layouts_to_write(self: Arc<Self>) {
+        let to_write = |_: &Metaserver, layout: &LayoutState| Ok(layout.mode == IoMode::ReadWrite);
+        let files = self.recall_all(to_write).await;
+        tracing::info!(files, "layouts to write were asked back, for the new exports");
+    }
+
+    /// Has every client return its layouts of files with a column on a target that is lost: it gets no others, and is told
+    /// by the metaservers what is lost.
+    pub(crate) async fn recall_layouts_of_lost(self: Arc<Self>) {
+        let is_lost = |server: &Metaserver, layout: &LayoutState| {
+            server.has_lost_column(&server.inode(&*server.view()?, layout.inode)?)
+        };
+        let files = self.recall_all(is_lost).await;
+        tracing::info!(files, "layouts of files on lost targets were asked back");
+    }
+
+    /// Asks back the layouts of all files that have one which `wanted` tells of. How many files these are.
+    async fn recall_all(
+        self: Arc<Self>,
+        wanted: impl Fn(&Metaserver, &LayoutState) -> Result<bool, Status> + Send + 'static,
+    ) -> usize {
         let server = Arc::clone(&self);
         // Looks at all state that there is.
-        let found = tokio::task::spawn_blocking(move || server.layouts_to_write()).await;
-        let Ok(Ok(mut out)) = found else { return };
+        let found = tokio::task::spawn_blocking(move || server.layouts(wanted)).await;
+        let Ok(Ok(mut out)) = found else { return 0 };
         let files = out.len();
         let deadline = tokio::time::Instant::now() + self.config.lease * 3;
         while !out.is_empty() && tokio::time::Instant::now() < deadline {
@@ -211,19 +233,22 @@ impl Metaserver {
                 }
                 while asked.join_next().await.is_some() {}
             }
-            let Ok(view) = self.view() else { return };
+            let Ok(view) = self.view() else { return files };
             out.retain(|(_, state)| matches!(read::state(&*view, *state), Ok(Some(_))));
         }
-        tracing::info!(files, "layouts to write were asked back, for the new exports");
+        files
     }
 
-    fn layouts_to_write(&self) -> Result<Vec<(InodeId, StateId)>, Status> {
+    fn layouts(
+        &self,
+        wanted: impl Fn(&Metaserver, &LayoutState) -> Result<bool, Status>,
+    ) -> Result<Vec<(InodeId, StateId)>, Status> {
         let view = self.view()?;
         let mut out = Vec::new();
         for client in read::clients(&*view).map_err(store_failed)? {
             for state in read::states(&*view, client).map_err(store_failed)? {
                 if let Some(State::Layout(layout)) = read::state(&*view, state).map_err(store_failed)?
-                    && layout.mode == IoMode::ReadWrite
+                    && wanted(self, &layout)?
                 {
                     out.push((layout.inode, state));
                 }

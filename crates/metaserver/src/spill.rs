@@ -35,6 +35,11 @@ impl Turns {
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(turns.entry(inode).or_default())
     }
+
+    /// Whether an operation has the turn of this file, or waits for it.
+    pub(crate) fn is_taken(&self, inode: InodeId) -> bool {
+        self.0.lock().is_ok_and(|turns| turns.get(&inode).is_some_and(|turn| Arc::strong_count(turn) > 1))
+    }
 }
 
 /// Whether a write up to `end` can be kept with the inode.
@@ -60,24 +65,40 @@ pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<In
     }
     if file.data() == Some(DataPlace::Spilling) {
         let data = read::inline_data(&*server.view()?, inode).map_err(store_failed)?;
-        let layout = make_objects(server, &file).await?;
-        let columns = server.file_data_of(inode, file.generation, layout)?;
-        server.write_columns(&columns, 0, data.into(), true).await?;
+        let layout = fill_columns(server, &file, data).await?;
         file = attributes(server, Command::Spilled { inode, layout }).await?;
     }
     drop(mine);
     Ok(file)
 }
 
-/// Makes the objects of a regular file, empty and durable, where they are not there yet. Returns the layout that they
-/// belong to: what the state machine is told to be there.
+/// Makes the objects of a file that has none, empty and durable, where they are not there yet: at other targets, if those
+/// that it has are unfit. Returns the layout that they belong to: what the state machine is told to be there.
 ///
 /// # Errors
 /// As [`to_columns`].
 pub(crate) async fn make_objects(server: &Metaserver, file: &Inode) -> Result<FileLayout, Status> {
-    let layout = file.layout().ok_or(Status::Inval)?;
-    server.make_columns(&server.file_data_of(file.id, file.generation, layout)?).await?;
-    Ok(layout)
+    fill_columns(server, file, Bytes::new()).await
+}
+
+/// The same, and writes a small file's data to its columns.
+async fn fill_columns(server: &Metaserver, file: &Inode, data: Bytes) -> Result<FileLayout, Status> {
+    let mut layout = file.layout().ok_or(Status::Inval)?;
+    loop {
+        let columns = server.file_data_of(file.id, file.generation, layout)?;
+        let filled = async {
+            server.make_columns(&columns, |_| true).await?;
+            match data.is_empty() {
+                true => Ok(()),
+                false => server.write_columns(&columns, 0, data.clone().into(), true).await,
+            }
+        };
+        let Err(status) = filled.await else { return Ok(layout) };
+        // Each time at targets that were not known to be unfit: it ends when there are none.
+        let now = server.inode(&*server.view()?, file.id)?;
+        let moved = server.relocate(&now).await?.and_then(|moved| moved.layout());
+        layout = moved.filter(|moved| *moved != layout).ok_or(status)?;
+    }
 }
 
 /// [`to_columns`] for a file that was just looked at, and that most often needs nothing.
@@ -119,9 +140,7 @@ impl Metaserver {
         let view = self.view()?;
         let inode = self.inode(&*view, inode.id)?;
         if inode.columns().is_some() {
-            if read::pending_cut(&*view, inode.id).map_err(store_failed)? {
-                return Err(Status::Delay);
-            }
+            self.check_no_cut(&*view, &inode)?;
             return Ok(Small::Gone(inode));
         }
         let end = offset.saturating_add(u64::from(count)).min(inode.size).max(offset);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{ClientId, Command, DataServer, Inode, InodeId, Proposal, Reply, read};
+use namespace::{ClientId, Command, DataServer, DeviceId, Inode, InodeId, Proposal, Reply, TargetId, read};
 use nfs::CallbackError;
 use replica::{Answered, Member, NodeId, Observer};
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,7 @@ const WORK: u8 = 4;
 /// What must be followed one by one.
 enum Event {
     DataServer(DataServer),
+    Device(Vec<TargetId>, DeviceId),
     Granted(InodeId, ClientId),
     Lapsed(ClientId),
     Renewed(ClientId),
@@ -182,6 +183,11 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Map);
             }
             Command::Map(_) => self.seen.event(Event::Map),
+            Command::DefineDevice { targets } => {
+                if let Reply::Device { id } = reply {
+                    self.seen.event(Event::Device(targets.clone(), *id));
+                }
+            }
             Command::LapseLease { client } => self.seen.event(Event::Lapsed(*client)),
             Command::RenewLease { client } => self.seen.event(Event::Renewed(*client)),
             Command::ExpireClient { client } | Command::DestroyClient { client } => {
@@ -240,6 +246,7 @@ impl Metaserver {
         for event in events {
             match event {
                 Event::DataServer(server) => self.data.learn(&server),
+                Event::Device(targets, id) => self.placement.learn(targets, id),
                 Event::Granted(inode, client) => self.granted.note(inode, client, self.clock.monotonic()),
                 Event::Lapsed(client) => self.follow_lapse(client),
                 Event::Renewed(client) => self.leases.set_lapsed(client, false),
@@ -326,7 +333,10 @@ impl Metaserver {
                 postcard::to_stdvec(&granted).unwrap_or_default().into()
             }
             Ok(Question::ToColumns(inode)) => {
-                let done = self.replica.leads() && crate::spill::to_columns(self, inode).await.is_ok();
+                let done: Result<(), u32> = match self.replica.leads() {
+                    true => crate::spill::to_columns(self, inode).await.map(drop).map_err(|s| s as u32),
+                    false => Err(Status::Delay as u32),
+                };
                 postcard::to_stdvec(&done).unwrap_or_default().into()
             }
             Ok(Question::Cut(id)) => postcard::to_stdvec(&self.cut(id).await).unwrap_or_default().into(),
@@ -375,15 +385,14 @@ impl Metaserver {
     /// Has the leader take a small file's data to the data servers; the file as it is then.
     ///
     /// # Errors
-    /// `Delay` when it could not.
+    /// What kept the leader from it; `Delay` when it was not asked.
     pub(crate) async fn to_columns_elsewhere(&self, inode: InodeId) -> Result<Inode, Status> {
         let leader = self.replica.leader().ok_or(Status::Delay)?;
         let question = postcard::to_stdvec(&Question::ToColumns(inode)).map_err(|_| Status::ServerFault)?;
         let answer = self.replica.ask(&leader, question.into(), COPY_TIME_MAX).await;
-        let done = answer.ok().and_then(|bytes| postcard::from_bytes::<bool>(&bytes).ok());
-        if done != Some(true) {
-            return Err(Status::Delay);
-        }
+        let done = answer.ok().and_then(|bytes| postcard::from_bytes::<Result<(), u32>>(&bytes).ok());
+        let failed = |status: u32| Status::from_u32(status).unwrap_or(Status::Delay);
+        done.ok_or(Status::Delay)?.map_err(failed)?;
         self.see_all().await?;
         let file = self.inode(&*self.view()?, inode)?;
         if file.columns().is_some() { Ok(file) } else { Err(Status::Delay) }

@@ -9,7 +9,9 @@
 //! leader                                             └▶ turn ─ look ─ cut ─ WorkDone
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+pub(crate) mod backlog;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use bytes::Bytes;
 use namespace::{Command, TargetId, Work, WorkKind, read};
 use replica::Member;
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 use wire::data::{self, Procedure};
 use wire::nfs4::Status;
 
@@ -25,8 +29,10 @@ use crate::errors::store_failed;
 
 /// Records taken up at one time: bounds one REMOVE call to a data server.
 const WORK_MAX: usize = 256;
-/// How long to wait after a data server did not answer.
+/// How long to wait after the metadata could not be read or changed, and between two tries at the least.
 const RETRY: Duration = Duration::from_millis(500);
+/// The records are looked at so often also without a reason.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A cut waits so long for somebody to lead, and looks so often.
 const LEADER_TIME_MAX: Duration = Duration::from_secs(5);
 const LEADER_AGAIN: Duration = Duration::from_millis(50);
@@ -132,14 +138,6 @@ impl Metaserver {
         Ok(next.into_iter().find(|work| work.id == id))
     }
 
-    fn gather(&self, work: &Work, into: &mut BTreeMap<TargetId, Vec<Bytes>>) -> Result<(), Status> {
-        let data = self.file_data_of(work.inode, work.generation, work.layout)?;
-        for (target, handle) in self.object_handles(&data) {
-            into.entry(target).or_default().push(handle);
-        }
-        Ok(())
-    }
-
     pub(crate) async fn remove_objects(&self, target: TargetId, handles: Vec<Bytes>) -> Result<(), Status> {
         let args = data::remove::Args { handles };
         self.call_target::<_, ()>(target, Procedure::Remove, args).await
@@ -153,12 +151,20 @@ impl Metaserver {
     pub(crate) async fn work_off(self: Arc<Self>) {
         loop {
             // One is enough; the others wait until they lead.
-            let outcome = if self.replica.leads() { self.work_round().await } else { Ok(false) };
+            let outcome = if self.replica.leads() {
+                self.work_round().await
+            } else {
+                self.backlog.reset();
+                Ok(false)
+            };
             match outcome {
                 Ok(true) => {}
                 Ok(false) => {
                     // Notified at each removal; the time-out is for what failed before.
-                    let _ = tokio::time::timeout(RETRY * 10, self.work_ready.notified()).await;
+                    let now = Instant::now();
+                    let next = self.backlog.next_try().unwrap_or(now + LOOK_EVERY);
+                    let next = next.clamp(now + RETRY, now + LOOK_EVERY);
+                    let _ = tokio::time::timeout_at(next, self.work_ready.notified()).await;
                 }
                 Err(status) => {
                     tracing::debug!(?status, "work on objects waits");
@@ -168,68 +174,93 @@ impl Metaserver {
         }
     }
 
-    /// One pass over all records; whether any were done.
+    /// One pass over all records that are open for a target that is tried now; whether any were done.
     async fn work_round(&self) -> Result<bool, Status> {
         // Not what another one, who leads by now, has done long ago.
         self.see_all().await?;
-        let mut after = 0;
+        let mut after = self.backlog.begin(&self.data.lost_targets(), Instant::now());
         let mut any = false;
-        let mut trouble = None;
         loop {
             let batch = {
                 let view = self.view()?;
                 read::work_after(&*view, after, WORK_MAX).map_err(store_failed)?
             };
-            let Some(last) = batch.last() else { break };
-            after = last.id;
-            match self.work_batch(&batch).await {
-                Ok(done) => any |= done,
-                Err(status) => trouble = Some(status),
+            let Some(last) = batch.last().map(|work| work.id) else { break };
+            any |= self.remove_batch(&batch, after).await?;
+            for work in batch.iter().filter(|work| work.kind != WorkKind::Remove) {
+                self.backlog.found_cut(work.id, Instant::now());
             }
+            after = last;
         }
-        trouble.map_or(Ok(any), Err)
+        self.backlog.end(after);
+        for id in self.backlog.cuts_due(Instant::now()) {
+            let is_over = self.try_cut(id).await?;
+            self.backlog.tried_cut(id, is_over, Instant::now());
+            any |= is_over;
+        }
+        Ok(any)
     }
 
-    /// Removals of many files in one call to each target, then cuts one by one.
-    async fn work_batch(&self, batch: &[Work]) -> Result<bool, Status> {
-        let mut removals = BTreeMap::new();
-        let mut done = Vec::new();
-        for work in batch.iter().filter(|w| w.kind == WorkKind::Remove) {
-            self.gather(work, &mut removals)?;
-            done.push(work.id);
-        }
-        let mut trouble = None;
-        let mut away = BTreeSet::new();
-        for (target, handles) in removals {
-            if let Err(status) = self.remove_objects(target, handles).await {
-                trouble = Some(status);
-                away.insert(target);
-            }
-        }
-        if !away.is_empty() {
-            // Files with a column there stay on the list; a second removal of their other objects does no harm.
-            let mut reached = Vec::new();
-            for work in batch.iter().filter(|w| w.kind == WorkKind::Remove) {
-                let data = self.file_data_of(work.inode, work.generation, work.layout)?;
-                if !self.object_handles(&data).iter().any(|(target, _)| away.contains(target)) {
-                    reached.push(work.id);
+    /// Removals of many files in one call to each target, for which they are open. `after`: the record before the first.
+    async fn remove_batch(&self, batch: &[Work], after: u64) -> Result<bool, Status> {
+        let lost = self.data.lost_targets();
+        let (mut calls, mut open) = (JoinSet::new(), BTreeMap::<TargetId, Vec<Bytes>>::new());
+        let mut removals = Vec::new();
+        for work in batch.iter().filter(|work| work.kind == WorkKind::Remove) {
+            let data = self.file_data_of(work.inode, work.generation, work.layout)?;
+            for (target, handle) in self.object_handles(&data) {
+                if !lost.contains(&target) && self.backlog.is_open(target, work.id) {
+                    open.entry(target).or_default().push(handle);
                 }
             }
-            done = reached;
+            removals.push((work.id, data.targets));
         }
-        let mut any = !done.is_empty();
-        if any {
-            self.work_done(done).await?;
+        for (target, handles) in open {
+            let args = data::remove::Args { handles };
+            let call = self.call_target::<_, ()>(target, Procedure::Remove, args);
+            calls.spawn(async move { (target, call.await) });
         }
-        for work in batch.iter().filter(|w| w.kind != WorkKind::Remove) {
-            let turn = self.turns.of(work.inode);
-            // Whoever has the turn does it.
-            let Ok(_mine) = turn.try_lock() else { continue };
-            match self.cut_in_turn(work).await {
-                Ok(cut) => any |= cut,
-                Err(status) => trouble = Some(status),
+        let last = batch.last().map_or(after, |work| work.id);
+        while let Some(done) = calls.join_next().await {
+            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            match result {
+                Ok(()) => self.backlog.done(target, last),
+                Err(status) => {
+                    tracing::debug!(target = %format!("{:016x}", target.0), ?status, "removals wait");
+                    self.backlog.failed(target, after, Instant::now());
+                }
             }
         }
-        trouble.map_or(Ok(any), Err)
+        let is_done = |id, target: &TargetId| lost.contains(target) || self.backlog.has_done(*target, id);
+        removals.retain(|(id, targets)| targets.iter().all(|target| is_done(*id, target)));
+        let ids: Vec<u64> = removals.into_iter().map(|(id, _)| id).collect();
+        let any = !ids.is_empty();
+        if any {
+            self.work_done(ids).await?;
+        }
+        Ok(any)
+    }
+
+    /// Whether there is nothing left to do for this cut: it is done, or waits for a target that is lost.
+    async fn try_cut(&self, id: u64) -> Result<bool, Status> {
+        let Some(work) = self.work(id)? else { return Ok(true) };
+        if self.waits_for_lost(&work)? {
+            return Ok(true);
+        }
+        let turn = self.turns.of(work.inode);
+        // The operation that has the turn does it.
+        let Ok(_mine) = turn.try_lock() else { return Ok(false) };
+        Ok(self.cut_in_turn(&work).await.unwrap_or(false))
+    }
+
+    /// Whether work can never be done: a cut of a file with a column on a target that is lost. The record stays, so that the
+    /// cut is done if the target is found after all.
+    pub(crate) fn waits_for_lost(&self, work: &Work) -> Result<bool, Status> {
+        let lost = self.data.lost_targets();
+        if lost.is_empty() || work.kind == WorkKind::Remove {
+            return Ok(false);
+        }
+        let data = self.file_data_of(work.inode, work.generation, work.layout)?;
+        Ok(data.targets.iter().any(|target| lost.contains(target)))
     }
 }

@@ -87,6 +87,43 @@ pub fn list(
     })
 }
 
+/// Visits names in the order of their directories, until `visit` breaks: with a mark to go on after it, the directory, the
+/// name, and what it names. Begin with an empty mark.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn names_after(
+    view: &dyn View,
+    mark: &[u8],
+    mut visit: impl FnMut(&[u8], InodeId, &[u8], InodeId) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    // The first key after the mark's.
+    let mut from = vec![keys::NAMES];
+    from.extend_from_slice(mark);
+    from.extend((!mark.is_empty()).then_some(0));
+    scan_records(view, &from, &keys::after(&[keys::NAMES]), |key, Name { inode, .. }| {
+        let (mark, name) = (key.get(1..).unwrap_or_default(), key.get(9..).unwrap_or_default());
+        visit(mark, InodeId(keys::number(key, 1)), name, inode)
+    })
+}
+
+/// The name that `dir` has for `inode`, the first if it has several: looks at all its names.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn name_of(view: &dyn View, dir: InodeId, inode: InodeId) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut found = None;
+    let prefix = keys::name(dir, &[]);
+    scan_records(view, &prefix, &keys::after(&prefix), |key, name: Name| {
+        if name.inode != inode {
+            return ControlFlow::Continue(());
+        }
+        found = Some(key.get(prefix.len()..).unwrap_or_default().to_vec());
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
+
 /// The value of an object's extended attribute.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! What people have servers do: drain, serve again, vote or not, lead, go.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use namespace::{MapChange, NodeKey, NodeState};
@@ -9,11 +10,22 @@ use super::report::{NodeReport, held_by};
 use crate::{AdminError, Metaserver};
 
 /// For a majority to agree: an election takes a second, or a few.
-const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
+pub(super) const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 /// For service addresses to move away.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether they have.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Which servers of a machine are meant: it may have one of each under one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeRoles {
+    /// All that there are.
+    Any,
+    /// The metaserver.
+    Metaserver,
+    /// The data server.
+    DataServer,
+}
 
 /// What a server is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,8 +50,9 @@ impl Metaserver {
     /// # Errors
     /// [`AdminError::Invalid`] when it cannot be, with the reason.
     pub async fn change_node(
-        &self,
+        self: &Arc<Self>,
         name: &str,
+        roles: NodeRoles,
         change: NodeChange,
         force: bool,
     ) -> Result<String, AdminError> {
@@ -55,11 +68,19 @@ impl Metaserver {
         let nodes = self.nodes().await?;
         let wanted = |node: &&NodeReport| {
             let is_metaserver = matches!(node.key, NodeKey::Metaserver(_));
-            let applies = is_metaserver || change <= NodeChange::Remove;
+            let is_meant = match roles {
+                NodeRoles::Any => is_metaserver || change <= NodeChange::Remove,
+                NodeRoles::Metaserver => is_metaserver,
+                NodeRoles::DataServer => !is_metaserver && change <= NodeChange::Remove,
+            };
             let gone = node.state == NodeState::Removed && change != NodeChange::Undrain;
-            applies && !gone && (node.name == name || id_text(node.key) == name)
+            is_meant && !gone && (node.name == name || id_text(node.key) == name)
         };
         let mut chosen: Vec<&NodeReport> = nodes.iter().filter(wanted).collect();
+        // What was replaced under its name is meant only by its id.
+        if chosen.iter().any(|node| node.state != NodeState::Removed) {
+            chosen.retain(|node| node.state != NodeState::Removed || id_text(node.key) == name);
+        }
         // A machine's two servers may have one name. A data server with objects is not removed: then neither is the other.
         chosen.sort_by_key(|node| matches!(node.key, NodeKey::Metaserver(_)));
         if chosen.is_empty() {
@@ -73,11 +94,22 @@ impl Metaserver {
                 "several servers are called {name:?}; name one by its id, as heorot node list --json shows it"
             )));
         }
+        if change == NodeChange::Remove
+            && roles == NodeRoles::Any
+            && let [data_server, metaserver] = chosen[..]
+        {
+            let objects = data_server.objects.unwrap_or(0);
+            return Err(AdminError::Invalid(format!(
+                "{name} is a data server with {objects} objects and a metaserver ({}); say which one to remove: --role ds or \
+                 --role mds",
+                metaserver.role
+            )));
+        }
         let mut said = Vec::new();
         for node in chosen {
             said.push(match node.key {
                 NodeKey::Metaserver(id) => self.change_metaserver(node, id, change, force).await?,
-                NodeKey::DataServer(_) => self.change_data_server(node, change, force).await?,
+                NodeKey::DataServer(_) => self.change_data_server(node, &nodes, change, force).await?,
             });
         }
         Ok(said.join("; "))
@@ -166,8 +198,9 @@ impl Metaserver {
     }
 
     async fn change_data_server(
-        &self,
+        self: &Arc<Self>,
         node: &NodeReport,
+        nodes: &[NodeReport],
         change: NodeChange,
         force: bool,
     ) -> Result<String, AdminError> {
@@ -180,19 +213,43 @@ impl Metaserver {
                 ))
             }
             NodeChange::Undrain => {
+                let is_data = |other: &&NodeReport| matches!(other.key, NodeKey::DataServer(_));
+                let takes_place = |other: &&NodeReport| {
+                    let same = other.name == node.name || other.address == node.address;
+                    other.key != node.key && other.state != NodeState::Removed && same
+                };
+                if node.state == NodeState::Removed
+                    && let Some(other) = nodes.iter().filter(is_data).find(takes_place)
+                {
+                    return Err(AdminError::Invalid(format!(
+                        "{name} was removed, and data server {} ({}) has its name or address now; remove that one first",
+                        other.name,
+                        id_text(other.key)
+                    )));
+                }
                 self.set_state(node.key, NodeState::Serving).await?;
+                self.work_ready.notify_one();
                 Ok(format!("{name} takes new files"))
             }
             NodeChange::Remove if objects > 0 && !force => Err(AdminError::Invalid(format!(
                 "{name} has {objects} objects, which nothing moves elsewhere yet: their files could not be read any more. \
-                 Drain it and remove those files first, or force it"
+                 Drain it and remove those files first (heorot files --on {name} lists them), or force it"
             ))),
             NodeChange::Remove if node.seen.is_none() && !force => Err(AdminError::Invalid(format!(
                 "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
             ))),
             _ => {
                 self.set_state(node.key, NodeState::Removed).await?;
-                Ok(format!("{name} is removed; stop it"))
+                self.work_ready.notify_one();
+                tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
+                let id = id_text(node.key);
+                Ok(match objects > 0 || node.seen.is_none() {
+                    false => format!("{name} is removed; stop it"),
+                    true => format!(
+                        "{name} is removed; stop it. What it had of files is lost, and reading it is an error from now on; \
+                         heorot files --on {id} lists them"
+                    ),
+                })
             }
         }
     }

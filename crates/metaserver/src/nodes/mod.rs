@@ -2,7 +2,9 @@
 
 mod change;
 mod report;
+mod targets;
 
-pub use change::NodeChange;
+pub use change::{NodeChange, NodeRoles};
 pub(crate) use report::GroupReport;
 pub use report::NodeReport;
+pub use targets::{FilesPage, KnownTarget};

@@ -4,14 +4,12 @@
 //! counts are the first bytes of the range, without a gap: to a client that is as if they were copied in order. They are
 //! durable after a COMMIT with the same verifier, as unstable writes are.
 
-use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, Kind, Share, read};
-use store::View;
+use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, Kind, Share};
 use wire::nfs4::copy::{Args, Requirements, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 
 use super::write::{end_of, writable, write_bytes, wrote};
 use crate::copy::{At, How};
-use crate::errors::store_failed;
 use crate::nfs4::{Context, client};
 use crate::{Metaserver, spill};
 
@@ -115,7 +113,7 @@ pub(super) fn readable_source(
     let stateid =
         if stateid == Stateid::CURRENT { saved.stateid.ok_or(Status::BadStateid)? } else { stateid };
     server.check_io(&*view, context, stateid, &inode, Share::READ)?;
-    still(&*view, &inode)?;
+    server.check_no_cut(&*view, &inode)?;
     Ok(inode)
 }
 
@@ -142,8 +140,4 @@ pub(super) async fn count(
         count if count <= there => Ok(count),
         _ => Err(Status::Inval),
     }
-}
-
-fn still(view: &dyn View, inode: &Inode) -> Result<(), Status> {
-    if read::pending_cut(view, inode.id).map_err(store_failed)? { Err(Status::Delay) } else { Ok(()) }
 }

@@ -91,8 +91,16 @@ async fn make_objects_for_layouts(
     mode: IoMode,
 ) -> Result<Option<FileLayout>, Error> {
     let inode = server.current_file(&*server.view()?, context)?;
+    if server.relocations.is_taken(inode.id) {
+        return Err(Status::LayoutTryLater.into());
+    }
     if inode.columns().is_some() {
-        return Ok(None);
+        // Through here the client is told at once that data are lost; a data server that is gone it would wait for.
+        return match server.leave_lost_targets(&inode).await {
+            Ok(()) => Ok(None),
+            Err(Status::Io) => Err(Status::LayoutUnavailable.into()),
+            Err(status) => Err(status.into()),
+        };
     }
     if args.stateid == Stateid::CURRENT {
         return Err(Status::LayoutTryLater.into());

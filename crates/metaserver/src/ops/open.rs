@@ -284,6 +284,15 @@ impl Opener<'_> {
         node: Option<NewNode>,
         how: How,
     ) -> Result<Reply, Status> {
+        if how.truncate {
+            let view = self.server.view()?;
+            let found = read::lookup(&*view, dir, &name).map_err(store_failed)?;
+            let inode = found.map(|found| self.server.inode(&*view, found)).transpose()?;
+            drop(view);
+            if let Some(inode) = inode {
+                self.server.leave_lost_targets(&inode).await?;
+            }
+        }
         for _ in 0..CUT_TRIES_MAX {
             let prepare = |view: &dyn View| self.create(view, dir, name.clone(), node.clone(), how);
             match self.server.change(context, prepare).await {

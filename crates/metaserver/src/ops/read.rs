@@ -1,11 +1,10 @@
 //! READ through the metaserver (RFC 8881, section 18.22), for clients without a layout.
 
-use namespace::{Share, read};
+use namespace::Share;
 use wire::nfs4::Status;
 use wire::nfs4::read::{Args, ResOk};
 
 use crate::Metaserver;
-use crate::errors::store_failed;
 use crate::nfs4::Context;
 
 /// What the status, end-of-file flag and length take of a reply.
@@ -16,9 +15,7 @@ pub(crate) async fn read(server: &Metaserver, context: &Context, args: Args) -> 
         let view = server.view()?;
         let inode = server.current_file(&*view, context)?;
         server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
-        if read::pending_cut(&*view, inode.id).map_err(store_failed)? {
-            return Err(Status::Delay);
-        }
+        server.check_no_cut(&*view, &inode)?;
         inode
     };
     let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;

@@ -1,12 +1,11 @@
 //! READ_PLUS (RFC 7862, section 15.10) through the metaserver: as READ, with holes told apart.
 
-use namespace::{Share, read};
+use namespace::Share;
 use wire::data::Run;
 use wire::nfs4::Status;
 use wire::nfs4::read_plus::{Args, Content, Data, Hole, ResOk};
 
 use crate::Metaserver;
-use crate::errors::store_failed;
 use crate::nfs4::Context;
 use crate::ranges::RUNS_MAX;
 
@@ -18,9 +17,7 @@ pub(crate) async fn read_plus(server: &Metaserver, context: &Context, args: Args
         let view = server.view()?;
         let inode = server.current_file(&*view, context)?;
         server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
-        if read::pending_cut(&*view, inode.id).map_err(store_failed)? {
-            return Err(Status::Delay);
-        }
+        server.check_no_cut(&*view, &inode)?;
         inode
     };
     let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;

@@ -1,12 +1,11 @@
 //! SEEK (RFC 7862, section 15.11): the data servers look for data and holes in what they have; the first one is it.
 
-use namespace::{Share, read};
+use namespace::Share;
 use wire::data::seek::What;
 use wire::nfs4::Status;
 use wire::nfs4::seek::{Args, DATA, HOLE, ResOk};
 
 use crate::Metaserver;
-use crate::errors::store_failed;
 use crate::nfs4::{Context, client};
 
 pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
@@ -14,9 +13,7 @@ pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> 
         let view = server.view()?;
         let inode = server.current_file(&*view, context)?;
         server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
-        if read::pending_cut(&*view, inode.id).map_err(store_failed)? {
-            return Err(Status::Delay);
-        }
+        server.check_no_cut(&*view, &inode)?;
         inode
     };
     let what = match args.what {

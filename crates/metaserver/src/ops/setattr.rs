@@ -38,6 +38,9 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
         check(&user, &inode, wanted.with_mode_of(&inode).set(server.now()), wanted.to_now())?;
         inode
     };
+    if sizes {
+        server.leave_lost_targets(&inode).await?;
+    }
     let now = server.now();
     let prepare = |view: &dyn store::View| {
         let inode = server.inode(view, inode.id)?;

@@ -1,11 +1,10 @@
 //! WRITE through the metaserver (RFC 8881, section 18.32), for clients without a layout, and for small files.
 
-use namespace::{Command, Inode, Share, read};
+use namespace::{Command, Inode, Share};
 use wire::nfs4::write::{Args, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status};
 use wire::xdr::Payload;
 
-use crate::errors::store_failed;
 use crate::nfs4::Context;
 use crate::setattr::after_write;
 use crate::{Metaserver, spill};
@@ -36,9 +35,7 @@ pub(super) fn writable(server: &Metaserver, context: &Context, stateid: Stateid)
     let view = server.view()?;
     let inode = server.current_file(&*view, context)?;
     server.check_io(&*view, context, stateid, &inode, Share::WRITE)?;
-    if read::pending_cut(&*view, inode.id).map_err(store_failed)? {
-        return Err(Status::Delay);
-    }
+    server.check_no_cut(&*view, &inode)?;
     Ok(inode)
 }
 
@@ -67,7 +64,7 @@ pub(super) async fn write_bytes(
         Err(status) => return Err(status),
     }
     let inode = spill::in_columns(server, inode.clone()).await?;
-    server.write_data(&inode, offset, data, stable != StableHow::Unstable).await?;
+    let inode = server.write_or_relocate(inode, offset, data, stable != StableHow::Unstable).await?;
     wrote(server, context, &inode, end).await?;
     Ok(committed(stable))
 }

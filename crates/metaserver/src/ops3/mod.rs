@@ -34,7 +34,7 @@ use wire::nfs3::Failure;
 use wire::nfs4::Status;
 
 use crate::Metaserver;
-use crate::errors::{self, store_failed};
+use crate::errors;
 
 /// Bytes of one READ or WRITE, and of one READDIR's results, at most.
 pub(crate) const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
@@ -57,10 +57,7 @@ fn check_data(server: &Metaserver, view: &dyn View, inode: &Inode, wanted: Share
         Status::Locked => Status::ShareDenied,
         other => other,
     })?;
-    if namespace::read::pending_cut(view, inode.id).map_err(store_failed)? {
-        return Err(Status::Delay);
-    }
-    Ok(())
+    server.check_no_cut(view, inode)
 }
 
 /// Only a regular file has data.

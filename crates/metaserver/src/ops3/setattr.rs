@@ -69,6 +69,9 @@ pub(super) async fn set_attributes(
             other => other,
         })?;
     }
+    if set.size.is_some() {
+        server.leave_lost_targets(inode).await?;
+    }
     for _ in 0..CUT_TRIES_MAX {
         let command = Command::SetAttributes { inode: inode.id, set };
         match server.change3(call, index, Ok(command)).await {

@@ -64,7 +64,8 @@ async fn wrote(
         }
     }
     let inode = if inode.columns().is_some() { inode } else { spill::to_columns(server, inode.id).await? };
-    server.write_data(&inode, args.offset, data, args.stable != StableHow::Unstable).await?;
+    let stable = args.stable != StableHow::Unstable;
+    let inode = server.write_or_relocate(inode, args.offset, data, stable).await?;
     match server.propose(None, Command::Wrote { inode: inode.id, end, cuts: inode.cuts }).await? {
         Reply::Attributes { inode, .. } => Ok((inode, count, committed)),
         _ => Err(Status::ServerFault),

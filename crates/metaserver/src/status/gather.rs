@@ -42,6 +42,10 @@ impl Metaserver {
             member.map_or_else(String::new, |(_, member, _)| member.address.clone())
         };
         let reports = self.data.report();
+        let mut work = 0;
+        for record in read::work(&*view, WORK_COUNTED_MAX).map_err(store)? {
+            work += u64::from(!self.waits_for_lost(&record).map_err(server_failed)?);
+        }
         let mut status = Status {
             role: "metaserver".into(),
             version: self.version(),
@@ -60,7 +64,7 @@ impl Metaserver {
                 delegations: states.delegations,
             },
             inodes: read::counts(&*view).map_err(store)?,
-            work: read::work(&*view, WORK_COUNTED_MAX).map_err(store)?.len() as u64,
+            work,
             proxied_read_bytes: self.metrics.file_bytes_read.get(),
             proxied_written_bytes: self.metrics.file_bytes_written.get(),
             metaservers: present()
