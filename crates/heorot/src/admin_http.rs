@@ -199,5 +199,6 @@ async fn stripe_put(
 async fn clean(State(admin): State<Arc<Admin>>) -> Result<Json<Clean>, Refused> {
     let report = metaserver(&admin)?.clean().await;
     let (objects_seen, objects_removed) = (report.objects_seen, report.objects_removed);
-    Ok(Json(Clean { objects_seen, objects_removed, not_cleaned: report.not_cleaned }))
+    let (targets_cleaned, not_cleaned) = (report.targets_cleaned, report.not_cleaned);
+    Ok(Json(Clean { objects_seen, objects_removed, targets_cleaned, not_cleaned }))
 }

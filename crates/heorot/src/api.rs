@@ -119,6 +119,8 @@ pub(crate) struct NodeDone {
 pub(crate) struct Clean {
     pub objects_seen: u64,
     pub objects_removed: u64,
+    #[serde(default)]
+    pub targets_cleaned: u64,
     /// Targets that were left out, each with the reason.
     #[serde(default)]
     pub not_cleaned: Vec<String>,

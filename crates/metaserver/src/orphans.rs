@@ -35,6 +35,8 @@ pub struct CleanReport {
     pub objects_seen: u64,
     /// Objects that no file owned, now removed.
     pub objects_removed: u64,
+    /// Targets that were gone through to their end.
+    pub targets_cleaned: u64,
     /// Targets that were not cleaned, and why: their data servers are away, or they failed.
     pub not_cleaned: Vec<String>,
 }
@@ -84,7 +86,10 @@ impl Metaserver {
             let why = match target.alive {
                 false => "its data server is away".to_owned(),
                 true => match self.clean_target(id, &mut report).await {
-                    Ok(()) => continue,
+                    Ok(()) => {
+                        report.targets_cleaned += 1;
+                        continue;
+                    }
                     Err(status) => format!("{status:?}"),
                 },
             };
