@@ -157,13 +157,13 @@ async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_fo
     write(&client, "cut", 2 * MIB).await.unwrap();
     cluster.data_servers[1] = None;
     let place = format!("ds1:{}", cluster.file("target1").display());
-    let state = |place: &str| {
-        let targets = json(&cluster, &["target", "list", "--json"]);
+    let state = |cluster: &Cluster, place: &str| {
+        let targets = json(cluster, &["target", "list", "--json"]);
         let all = targets.as_array().unwrap().clone();
         let path = place.split_once(':').unwrap().1.to_owned();
         all.into_iter().find(|t| t["path"] == path.as_str()).map(|t| t["state"].as_str().unwrap().to_owned())
     };
-    until("it is away", || state(&place).as_deref() == Some("away"));
+    until("it is away", || state(&cluster, &place).as_deref() == Some("away"));
     // A cut waits for it; its client asks again and again meanwhile.
     let asked = tokio::spawn({
         let client = Arc::clone(&client);
@@ -185,7 +185,7 @@ async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_fo
     cluster.ask(0, &["target", "found", id.as_str().unwrap()]).unwrap();
     let _ = std::fs::remove_file(cluster.file("ds1.log"));
     cluster.start_data_server(1);
-    until("it is used again", || state(&place).as_deref() == Some("in use"));
+    until("it is used again", || state(&cluster, &place).as_deref() == Some("in use"));
     until("the cut is done", || json(&cluster, &["status", "--json"])["work"] == 0);
     read(&client, "f", 2 * MIB).await.unwrap();
     read(&client, "cut", 1).await.unwrap();
