@@ -79,6 +79,11 @@ pub(crate) enum Command {
 
 impl Command {
     /// As which part of another heorot this is run.
+    /// Whether it runs servers.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self, Self::Up(_) | Self::Run(_) | Self::Mds(_) | Self::Ds(_))
+    }
+
     pub(crate) fn part(&self) -> Option<&str> {
         match self {
             Self::Mds(args) => args.part.as_deref(),

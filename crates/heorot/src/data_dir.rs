@@ -241,14 +241,10 @@ fn read_identity(file: &Path) -> Result<Option<Identity>, DataDirError> {
     table.try_into().map(Some).map_err(|e: toml::de::Error| malformed(e.message().into()))
 }
 
-/// Written beside, synced, and renamed: there is never half a file of this name.
+/// There is never half a file of this name.
 fn write_identity(dir: &Path, identity: &Identity) -> io::Result<()> {
-    let new = dir.join(IDENTITY_NEW);
-    let mut file = private::create(&new)?;
-    file.write_all(toml::to_string(identity).map_err(io::Error::other)?.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&new, dir.join(IDENTITY_FILE))?;
-    File::open(dir)?.sync_all()
+    let text = toml::to_string(identity).map_err(io::Error::other)?;
+    private::replace(&dir.join(IDENTITY_FILE), &dir.join(IDENTITY_NEW), text.as_bytes())
 }
 
 /// What a first start that was cut short may leave, and nothing else.

@@ -141,13 +141,10 @@ fn read(file: &Path) -> Result<Vec<SocketAddr>, String> {
     addresses.map(|line| line.parse().map_err(|_| format!("{line:?} is no address"))).collect()
 }
 
-/// Written beside, synced, and renamed: there is never half a file of this name.
+/// There is never half a file of this name.
 fn write(file: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
-    let new = file.with_extension("new");
-    let mut out = host::private::create(&new)?;
-    addresses.iter().try_for_each(|address| writeln!(out, "{address}"))?;
-    out.sync_all()?;
-    std::fs::rename(&new, file)
+    let lines: String = addresses.iter().map(|address| format!("{address}\n")).collect();
+    host::private::replace(file, &file.with_extension("new"), lines.as_bytes())
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod metrics;
 mod node;
 mod node_dir;
 mod owners;
+mod panics;
 mod refill;
 mod reload;
 mod restore;
@@ -68,6 +69,9 @@ fn main() -> ExitCode {
         limits::make_private();
     }
     let part = cli.command.part().map(str::to_owned);
+    if cli.command.serves() {
+        panics::end_the_process();
+    }
     let outcome = match cli.command {
         Command::Up(args) => signals::run(up::up(args)),
         Command::Init(args) => init::init(&args),

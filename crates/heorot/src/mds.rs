@@ -226,6 +226,14 @@ impl RunningMds {
         ))
     }
 
+    /// Serves nobody any more once this metaserver's state is in doubt, and goes on voting; never returns.
+    pub(crate) async fn leaves_clients_in_doubt(&self) {
+        self.replica.doubted().await;
+        self.metaserver.release_addresses().await;
+        self.server.stop();
+        std::future::pending().await
+    }
+
     /// Ends it, with all that was acknowledged in the store.
     pub(crate) async fn stop(self) {
         let Self { metaserver, server, consensus, replica, _dir } = self;
@@ -402,6 +410,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     let outcome = tokio::select! {
         () = &mut stop => Ok(()),
         failure = running.failed() => Err(failure),
+        () = running.leaves_clients_in_doubt() => Ok(()),
         () = reload::metaserver(hangups, &args.config, &config, &running.metaserver) => Ok(()),
     };
     drop(admin);

@@ -213,16 +213,10 @@ pub(crate) fn own_address() -> Result<IpAddr, Failure> {
     }
 }
 
-/// Written beside, synced, and renamed: there is never half a file of this name.
+/// There is never half a file of this name.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let new = path.with_extension("toml.new");
-    let write = || {
-        let mut file = host::private::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
-    };
-    write().map_err(|e| {
+    host::private::replace(path, &new, text.as_bytes()).map_err(|e| {
         Failure::new(format!("{}: cannot be written: {e}; name another directory with --dir", path.display()))
     })
 }

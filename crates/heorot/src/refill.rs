@@ -1,4 +1,4 @@
-//! A metaserver whose log is damaged fills itself again from the others.
+//! A metaserver whose log or store is damaged, or whose state is not that of the others, fills itself again from them.
 //!
 //! What it had acknowledged may be what made a majority, and may be lost: so it must not vote again. It comes back as a new
 //! member, with an empty directory; the group goes on without the old one first.
@@ -57,7 +57,7 @@ pub(crate) fn open(
                     others.len()
                 )));
             }
-            tracing::error!(%why, "the log is damaged: this metaserver fills itself from the others, as a new member");
+            tracing::error!(%why, "log or store is damaged: this metaserver fills itself from the others, as a new member");
             set_aside(dir, cluster, config.id, new_id, &others)?;
             (config.id, config.founds) = (new_id, false);
             open(config)?
@@ -100,7 +100,7 @@ pub(crate) async fn remove(lost: Vec<Lost>, replica: &Replica) -> Result<Option<
         }
         outcome.map_err(|why| {
             Failure::new(format!(
-                "the log was damaged, and the member {:016x} that had it is not removed from the group: {why}; start again \
+                "log or store was damaged, and the member {:016x} that had it is not removed from the group: {why}; start again \
                  when two others run",
                 lost.member
             ))
@@ -120,7 +120,7 @@ pub(crate) fn done(dir: &Path) -> Result<(), Failure> {
             let mut name = folder.0.clone().into_os_string();
             name.push(REPLACED);
             fs::rename(&folder.0, &name)?;
-            tracing::warn!(kept = %Path::new(&name).display(), "filled again; the damaged log can be looked at, and removed");
+            tracing::warn!(kept = %Path::new(&name).display(), "filled again; the damaged log and store can be looked at, and removed");
         }
         sync(dir)
     };

@@ -94,13 +94,7 @@ impl Secret {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        let new = path.with_extension("new");
-        let mut file = private::create(&new)?;
-        writeln!(file, "{}", hex(&self.0))?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)?;
-        let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::File::open(dir)?.sync_all()
+        private::replace(path, &path.with_extension("new"), format!("{}\n", hex(&self.0)).as_bytes())
     }
 
     /// The cluster's id.

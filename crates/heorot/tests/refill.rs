@@ -1,4 +1,4 @@
-//! A metaserver of three whose log is damaged, each a process of its own.
+//! A metaserver of three whose log or store is damaged, each a process of its own.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use store::{Durability, RedbStore, Store};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -35,6 +36,11 @@ impl Mds {
 
     /// Starts it; what it says until it is ready.
     fn start(&mut self) -> String {
+        self.try_to_start().unwrap_or_else(|said| panic!("it ended: {said}"))
+    }
+
+    /// The same; or what it says until it ends, if it does.
+    fn try_to_start(&mut self) -> Result<String, String> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_heorot"))
             .args(["mds", "--config"])
             .arg(self.dir.with_extension("toml"))
@@ -48,10 +54,12 @@ impl Mds {
         while !said.lines().last().is_some_and(|line| line.contains("ready")) {
             let before = said.len();
             log.read_line(&mut said).unwrap();
-            assert!(said.len() > before, "it ended: {said}");
+            if said.len() == before {
+                return Err(said);
+            }
         }
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        said
+        Ok(said)
     }
 
     fn stop(&mut self) {
@@ -97,6 +105,38 @@ fn damage(dir: &Path) {
     let mut byte = [0];
     file.read_exact_at(&mut byte, at).unwrap();
     file.write_all_at(&[byte[0] ^ 0xff], at).unwrap();
+}
+
+/// Flips a bit of a record of the store: the head of the cluster map (docs/disk-format.md).
+fn damage_store(dir: &Path) {
+    const MAP_HEAD: &[u8] = &[0x44];
+    let store = RedbStore::open(dir.join("namespace.redb"), 16 << 20).unwrap();
+    let mut value = store.snapshot().unwrap().get(MAP_HEAD).unwrap().unwrap();
+    *value.last_mut().unwrap() ^= 1;
+    store.batch(Durability::Immediate, &mut |edit| edit.put(MAP_HEAD, &value)).unwrap();
+}
+
+#[test]
+fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_from_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir.path(), n)).collect();
+    for mds in &mut group {
+        mds.start();
+    }
+    let before = group[0].voters();
+    group[2].stop();
+    damage_store(&group[2].dir.clone());
+    let said = group[2].try_to_start().unwrap_err();
+    assert!(said.contains("the disk is damaged") && said.contains("fills itself from the others"), "{said}");
+    let said = group[2].start();
+    assert!(said.contains("log or store is damaged"), "{said}");
+    let asked = Instant::now();
+    while group[1].voters().len() != 3 || group[2].voters() != group[1].voters() {
+        assert!(asked.elapsed() < PATIENCE, "{:?}", group[1].status());
+    }
+    let after = group[1].voters();
+    assert_eq!(after[..2], before[..2]);
+    assert_ne!(after[2], before[2], "under another id");
 }
 
 #[test]

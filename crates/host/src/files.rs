@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::patience::patiently;
+
 /// A file system.
 pub trait Files: Send + Sync + 'static {
     /// Makes the directory and those above it, where they are not there.
@@ -100,7 +102,7 @@ impl Files for SystemFiles {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
-        std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect()
+        patiently("list", || std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect())
     }
 
     fn open(&self, path: &Path, how: Opened) -> io::Result<Box<dyn File>> {
@@ -112,27 +114,28 @@ impl Files for SystemFiles {
             Opened::New => options.write(true).create(true).truncate(true),
         };
         if how != Opened::Durable {
-            return Ok(Box::new(options.open(path)?));
+            return Ok(Box::new(patiently("open", || options.open(path))?));
         }
         let flags = OFlags::DIRECT | OFlags::DSYNC;
-        let (file, direct) = match options.clone().custom_flags(flags.bits().cast_signed()).open(path) {
+        let direct = options.clone().custom_flags(flags.bits().cast_signed()).clone();
+        let (file, direct) = match patiently("open", || direct.open(path)) {
             Ok(file) => (file, true),
-            Err(e) if is_refused(&e) => (options.open(path)?, false),
+            Err(e) if is_refused(&e) => (patiently("open", || options.open(path))?, false),
             Err(e) => return Err(e),
         };
         Ok(Box::new(Durable { file, direct: AtomicBool::new(direct) }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        std::fs::rename(from, to)
+        patiently("rename", || std::fs::rename(from, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
+        patiently("remove", || std::fs::remove_file(path))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        std::fs::File::open(dir)?.sync_all()
+        patiently("open", || std::fs::File::open(dir))?.sync_all()
     }
 }
 
@@ -146,7 +149,8 @@ impl File for std::fs::File {
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        self.write_all_at(bytes, at)
+        // All of it again: what was written of it before is the same.
+        patiently("write", || self.write_all_at(bytes, at))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -172,7 +176,7 @@ impl File for Durable {
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         if self.direct.load(Ordering::Relaxed) {
-            match self.file.write_all_at(bytes, at) {
+            match patiently("write", || self.file.write_all_at(bytes, at)) {
                 // Some file systems take the flag and refuse the write.
                 Err(e) if is_refused(&e) => {
                     rustix::fs::fcntl_setfl(&self.file, OFlags::empty())?;
@@ -181,7 +185,7 @@ impl File for Durable {
                 outcome => return outcome,
             }
         }
-        self.file.write_all_at(bytes, at)?;
+        patiently("write", || self.file.write_all_at(bytes, at))?;
         self.file.sync_data()
     }
 

@@ -7,6 +7,7 @@ mod entropy;
 mod files;
 pub mod interface;
 mod locked;
+mod patience;
 pub mod private;
 pub mod size;
 

@@ -51,6 +51,8 @@ pub(crate) fn refused(error: Error) -> Status {
         Error::NoXattrRoom => Status::NoSpc,
         // The replica says it as an error of its own.
         Error::ServerGone => Status::Delay,
+        // It was given up whole, and is in the log as an error.
+        Error::Fault => Status::ServerFault,
     }
 }
 

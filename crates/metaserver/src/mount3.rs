@@ -33,6 +33,10 @@ impl Program for MountProgram {
         false
     }
 
+    fn serves_not(&self) -> bool {
+        self.0.replica.serves_not()
+    }
+
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
             let procedure =

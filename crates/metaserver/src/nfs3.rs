@@ -36,6 +36,10 @@ impl Program for Nfs3Program {
         self.0.rules(connection).is_ok()
     }
 
+    fn serves_not(&self) -> bool {
+        self.0.replica.serves_not()
+    }
+
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
             let server = &*self.0;

@@ -262,6 +262,10 @@ impl Nfs4 for Metaserver {
         self.replica.is_alone()
     }
 
+    fn serves_not(&self) -> bool {
+        self.replica.serves_not()
+    }
+
     async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {
         // Once for all operations of the compound: what each reads is then as new as the compound.
         let arrived = self.clock.monotonic();

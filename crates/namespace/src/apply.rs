@@ -44,21 +44,37 @@ use crate::{
 /// # Errors
 /// [`StoreError`] when the store fails; then the whole batch must be given up.
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
+    once(edit, proposal, &|edit, caller| match (&proposal.origin, &proposal.command) {
+        // There is no store to step through yet.
+        (None, Command::Format { incarnation }) => {
+            format(edit, &proposal.stamp, *incarnation).map(|()| Reply::Done)
+        }
+        _ => run(edit, proposal, caller),
+    })
+}
+
+/// Answers [`Error::Fault`] to a proposal whose [`apply`] broke an invariant, in a store that has nothing of what it did
+/// until then. A repetition is answered the same.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn give_up(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
+    once(edit, proposal, &|_, _| Ok(Reply::Refused(Error::Fault)))
+}
+
+type Run<'a> = dyn Fn(&mut dyn Edit, Option<ClientId>) -> Result<Reply, StoreError> + 'a;
+
+/// Answers a proposal that was answered before as it was then, and else has it carried out by `run`.
+fn once(edit: &mut dyn Edit, proposal: &Proposal, run: &Run<'_>) -> Result<Reply, StoreError> {
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
     match &proposal.origin {
-        None => match proposal.command {
-            // There is no store to step through yet.
-            Command::Format { incarnation } => {
-                format(edit, &proposal.stamp, incarnation).map(|()| Reply::Done)
-            }
-            _ => run(edit, proposal, None),
-        },
+        None => run(edit, None),
         Some(Origin::Compound(origin)) => {
             let (known, client) = match slot::recall(&*edit, origin)? {
                 Recalled::Reply(reply) => return Ok(reply),
                 Recalled::New(known, client) => (known, client),
             };
-            let reply = run(edit, proposal, Some(client))?;
+            let reply = run(edit, Some(client))?;
             if is_kept(&reply) {
                 slot::remember(edit, origin, known, &reply)?;
             }
@@ -68,7 +84,7 @@ pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreErr
             if let Some(reply) = calls::reply(&*edit, call, *index)? {
                 return Ok(reply);
             }
-            let reply = run(edit, proposal, None)?;
+            let reply = run(edit, None)?;
             // A client that is told to come again comes with another call, or with this one: then it is to be done.
             if is_kept(&reply) && reply != Reply::Refused(Error::Delay) {
                 calls::remember(edit, call, *index, proposal.stamp.time, &reply)?;
@@ -79,7 +95,7 @@ pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreErr
             if let Some(reply) = servers::recall(&*edit, origin)? {
                 return Ok(reply);
             }
-            let reply = run(edit, proposal, None)?;
+            let reply = run(edit, None)?;
             if is_kept(&reply) {
                 servers::remember(edit, origin, &reply)?;
             }

@@ -28,7 +28,7 @@ mod step;
 mod types;
 mod work;
 
-pub use apply::{apply, begin_incarnation, format};
+pub use apply::{apply, begin_incarnation, format, give_up};
 pub use check::check;
 pub use cluster_map::{
     ClusterMap, LOST_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node,
@@ -37,7 +37,8 @@ pub use cluster_map::{
 pub use command::*;
 pub use layout::*;
 pub use record::{
-    ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State, StateCounts,
+    ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State,
+    StateCounts, is_sound,
 };
 pub use reply::*;
 pub use types::*;

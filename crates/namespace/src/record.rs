@@ -16,7 +16,7 @@ use store::{StoreError, View};
 
 use crate::{
     ByteRange, Channels, ClientId, InodeId, IoMode, LockKind, Principal, Reply, SessionId, Share, StateId,
-    Stateid, Time,
+    Stateid, Time, keys,
 };
 
 /// The version of every record so far.
@@ -69,6 +69,14 @@ fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
         [VERSION, ..] | [] => Err(failed(format!("{key:02x?} is cut short"))),
         [version, ..] => Err(failed(format!("version {version} is not one that this program knows"))),
     }
+}
+
+/// Whether the value that stands under `key` is as it was written: a record whose checksum is right, a mark, or not one of
+/// the state machine's.
+#[must_use]
+pub fn is_sound(key: &[u8], value: &[u8]) -> bool {
+    let is_ours = key.first().is_some_and(|tag| *tag < keys::OTHERS);
+    !is_ours || value.is_empty() || sound(key, value).is_ok()
 }
 
 fn failed(cause: String) -> StoreError {

@@ -154,4 +154,7 @@ pub enum Error {
 
     /// A newer process of the metaserver began, or many other metaservers did: this one's commands are not done any more.
     ServerGone,
+
+    /// The state machine broke a rule of its own while it carried the command out, and gave it up.
+    Fault,
 }

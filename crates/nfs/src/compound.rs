@@ -96,6 +96,11 @@ pub trait Nfs4: Send + Sync + 'static {
 
     /// Where operations are counted.
     fn metrics(&self) -> &Metrics;
+
+    /// See [`Program::serves_not`].
+    fn serves_not(&self) -> bool {
+        false
+    }
 }
 
 /// NFSv4 as a program: wraps the server.
@@ -132,6 +137,10 @@ impl<N: Nfs4> Program for Nfs4Program<N> {
                 _ => Err(Rejection::ProcedureUnavailable),
             }
         })
+    }
+
+    fn serves_not(&self) -> bool {
+        self.0.serves_not()
     }
 }
 

@@ -302,8 +302,13 @@ impl Connection {
                 self.works(1);
                 let mut work = Box::pin(async move {
                     let in_flight = metrics.call_begins();
-                    let outcome = program.call(call).await;
-                    connection.send(reply(xid, outcome.as_ref().map_err(|r| *r)), &metrics).await;
+                    let outcome = Arc::clone(&program).call(call).await;
+                    match program.serves_not() {
+                        true => connection.close(),
+                        false => {
+                            connection.send(reply(xid, outcome.as_ref().map_err(|r| *r)), &metrics).await
+                        }
+                    }
                     connection.works(-1);
                     // The payload goes before the room that it had.
                     drop(outcome);

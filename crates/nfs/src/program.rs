@@ -40,6 +40,11 @@ pub trait Program: Send + Sync + 'static {
     fn trusts(&self, header: &CallHeader, arguments: Decoder, connection: &Connection) -> bool;
     /// Carries out a call of one of these versions.
     fn call(self: Arc<Self>, call: Call) -> Answer;
+    /// Whether the server turned out not to be relied upon: what was to be answered is not, and the connection ends, so that
+    /// its client asks another server.
+    fn serves_not(&self) -> bool {
+        false
+    }
 }
 
 /// All programs of one server. The same number may stand several times, with other versions.

@@ -22,6 +22,7 @@ use crate::removed::removed;
 use crate::space::{Left, Space};
 use crate::succession::watch_leader;
 use crate::transport::Transport;
+use crate::trust::Trust;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
 use crate::work::{LogKept, Running, Work};
@@ -57,6 +58,7 @@ pub(crate) struct Parts {
     pub space: Arc<Space>,
     pub book: AddressBook,
     pub work: Work,
+    pub trust: Arc<Trust>,
 }
 
 /// The thread or task, started.
@@ -102,7 +104,7 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
     let (progress, work, kept) = (parts.progress.clone(), parts.work.clone(), parts.log_kept);
     let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
     let (heard, book) = (Arc::clone(&parts.heard), parts.book.clone());
-    let space = Arc::clone(&parts.space);
+    let (space, trust) = (Arc::clone(&parts.space), Arc::clone(&parts.trust));
     let raft = match begin(parts).await {
         Ok(raft) => raft,
         Err(why) => return tell(Err(why)),
@@ -112,7 +114,7 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
         biased;
         _ = stopped => Ok(()),
         why = upkeep(&raft, &log, &store, progress, &work, (kept, &space)) => Err(why),
-        why = ended(&raft, &book, &heard) => Err(why),
+        why = ended(&raft, (&book, &trust), &heard) => Err(why),
         why = removed(id, &raft, &transport, &told) => Err(why),
         () = watch_leader(id, &raft, &transport, &heard) => Err("consensus ended".into()),
     };
@@ -242,7 +244,7 @@ fn flush(store: &dyn Store) -> Result<(), String> {
 }
 
 /// Says who leads, notes where members are, and returns when openraft has stopped, with the reason.
-async fn ended(raft: &Raft<Types, Machine>, book: &AddressBook, heard: &Heard) -> String {
+async fn ended(raft: &Raft<Types, Machine>, (book, trust): (&AddressBook, &Trust), heard: &Heard) -> String {
     let mut metrics = raft.metrics();
     let (mut elected, mut leader, mut members) = (None, None, None);
     let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -256,7 +258,9 @@ async fn ended(raft: &Raft<Types, Machine>, book: &AddressBook, heard: &Heard) -
             }
             if members.as_ref() != Some(now.membership_config.log_id()) {
                 members = Some(*now.membership_config.log_id());
-                book.learn(now.membership_config.membership());
+                let members = now.membership_config.membership();
+                book.learn(members);
+                trust.other_voters(members.voter_ids().filter(|id| *id != now.id).count());
             }
             if now.current_leader != elected {
                 elected = now.current_leader;

@@ -23,7 +23,12 @@
 
 mod backup;
 mod book;
+mod compare;
 mod consensus;
+mod digest;
+mod edits;
+mod group_transport;
+mod guard;
 mod heard;
 mod install;
 mod joining;
@@ -49,11 +54,13 @@ mod succession;
 #[cfg(test)]
 mod suite;
 mod transport;
+mod trust;
 mod types;
 mod watch;
 mod work;
 
 pub use backup::{Backup, BackupError, BackupHead, BackupReader};
+pub use guard::{faults, is_guarded};
 pub use log::LogError;
 pub use log::record::read_and_write;
 pub use machine::{Answered, Observer, applied_next};
@@ -64,4 +71,4 @@ pub use restored::begin_restored;
 pub use runtime::seed_thread;
 pub use transport::{Asked, Carried, Channel, Transport, Unreachable};
 pub use types::{Member, NodeId};
-pub use work::{Ground, LogKept, Pace};
+pub use work::{Apply, Ground, LogKept, Pace, TimeOfDay};

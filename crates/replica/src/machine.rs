@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use namespace::{Proposal, Reply};
+use namespace::{Command, Proposal, Reply, Time};
 use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot as RaftSnapshot};
 use openraft::{LogIdOptionExt, RaftSnapshotBuilder};
@@ -18,13 +18,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::{Durability, Edit, Store, StoreError, View};
 
+use crate::digest::{Digest, History};
+use crate::edits::Edits;
+use crate::guard;
 use crate::log::Log;
 use crate::snapshot::Snapshot;
+use crate::trust::Trust;
 use crate::types::{
     LeaderId, LogId, Member, Members, Membership, Payload, SnapshotMeta, StoredMembership, Types,
 };
 use crate::watch;
-use crate::work::Work;
+use crate::work::{Apply, Work};
 
 /// Entries in one batch: bounds how long others on the thread of consensus wait.
 const BATCH_MAX: usize = 256;
@@ -37,6 +41,9 @@ pub(crate) const INSTALLED_KEY: &[u8] = b"\xffinstalled";
 /// How far the log was on this disk when the last batch was applied: a bound from below. Entries are applied when a
 /// majority has them, perhaps before this disk does, and the store may come to the disk before they do.
 pub(crate) const WRITTEN_KEY: &[u8] = b"\xffwritten";
+
+/// What is kept up to date with each command: the digest of the state, and the time of the last command.
+pub(crate) const SUMMED_KEY: &[u8] = b"\xffsummed";
 
 /// An answer that comes later.
 pub type Answered = Pin<Box<dyn Future<Output = Bytes> + Send>>;
@@ -78,47 +85,129 @@ pub(crate) struct Machine {
     /// Where it is said why the store failed.
     failed: Arc<watch::Sender<Option<String>>>,
     work: Work,
+    apply: Apply,
+    summed: Summed,
+    history: Arc<History>,
+    trust: Arc<Trust>,
 }
+
+/// What each command changes beside the state itself.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Summed {
+    pub digest: Digest,
+    /// No command is stamped earlier: times do not go back when the leader changes, or a client asks another metaserver.
+    pub time: Time,
+}
+
+/// What a machine is made of beside its store and its log.
+pub(crate) struct Around {
+    pub observer: Arc<dyn Observer>,
+    pub progress: watch::Sender<u64>,
+    pub failed: Arc<watch::Sender<Option<String>>>,
+    pub work: Work,
+    pub apply: Apply,
+    pub history: Arc<History>,
+    pub trust: Arc<Trust>,
+}
+
+/// What was done with one entry.
+type Done = (Option<Arc<Proposal>>, Reply);
 
 impl Machine {
     /// Over a store as it is.
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        log: Log,
-        observer: Arc<dyn Observer>,
-        progress: watch::Sender<u64>,
-        failed: Arc<watch::Sender<Option<String>>>,
-        work: Work,
-    ) -> Result<Self, StoreError> {
-        let (applied, members) = applied(&*store.snapshot()?)?;
+    pub(crate) fn new(store: Arc<dyn Store>, log: Log, around: Around) -> Result<Self, StoreError> {
+        let Around { observer, progress, failed, work, apply, history, trust } = around;
+        let view = store.snapshot()?;
+        let (applied, members) = applied(&*view)?;
+        let summed = summed(&*view)?;
+        drop(view);
         progress.set(applied.next_index());
         log.members_before(members.membership());
-        Ok(Self { store, log, observer, applied, members, progress, failed, work })
+        history.begin(applied.next_index(), summed.digest);
+        Ok(Self {
+            store,
+            log,
+            observer,
+            applied,
+            members,
+            progress,
+            failed,
+            work,
+            apply,
+            summed,
+            history,
+            trust,
+        })
     }
 
     /// Applies entries in one batch of the store.
-    fn apply_batch(&mut self, entries: &[EntryResponder<Types>]) -> Result<Vec<Reply>, StoreError> {
+    fn apply_batch(&mut self, entries: &[EntryResponder<Types>]) -> Result<Vec<Done>, StoreError> {
         let Some((last, _)) = entries.last() else { return Ok(vec![]) };
         let mut members = None;
-        let mut replies = Vec::with_capacity(entries.len());
+        let mut summed = self.summed;
+        let mut done: Vec<Done> = Vec::with_capacity(entries.len());
+        let mut digests = Vec::with_capacity(entries.len());
         let mut all = |edit: &mut dyn Edit| {
             for (entry, _) in entries {
-                replies.push(match &entry.payload {
-                    Payload::Normal(change) => namespace::apply(edit, &change.0)?,
-                    Payload::Blank => Reply::Done,
+                let index = entry.log_id.index;
+                done.push(match &entry.payload {
+                    Payload::Normal(change) => {
+                        let proposal = stamped(&change.0, &mut summed.time);
+                        let reply = self.apply_one(edit, index, &proposal, &mut summed.digest)?;
+                        (Some(proposal), reply)
+                    }
+                    Payload::Blank => (None, Reply::Done),
                     Payload::Membership(membership) => {
                         members = Some(StoredMembership::new(Some(entry.log_id), membership.clone()));
-                        Reply::Done
+                        (None, Reply::Done)
                     }
                 });
+                digests.push((index + 1, summed.digest));
             }
             edit.put(WRITTEN_KEY, &encode(&self.log.written())?)?;
+            edit.put(SUMMED_KEY, &encode(&summed)?)?;
             put_applied(edit, Some(last.log_id), members.as_ref())
         };
         self.store.batch(Durability::Deferred, &mut all)?;
         self.applied = Some(last.log_id);
+        self.summed = summed;
+        self.history.note(digests);
+        let is_new = |(proposal, _): &Done| {
+            proposal.as_ref().is_some_and(|proposal| matches!(proposal.command, Command::Format { .. }))
+        };
+        if self.trust.incarnation().is_none() && done.iter().any(is_new) {
+            self.trust.belongs_to(namespace::read::incarnation(&*self.store.snapshot()?)?);
+        }
         self.members = members.unwrap_or_else(|| self.members.clone());
-        Ok(replies)
+        Ok(done)
+    }
+
+    /// Applies one command, whole or not at all. One that breaks an invariant of the state machine does so on every replica: it
+    /// is answered a fault, and nothing of it stays.
+    fn apply_one(
+        &self,
+        edit: &mut dyn Edit,
+        index: u64,
+        proposal: &Proposal,
+        digest: &mut Digest,
+    ) -> Result<Reply, StoreError> {
+        let mut edits = Edits::above(edit, &self.trust);
+        if let Ok(reply) = guard::guarded(|| (self.apply)(&mut edits, proposal)) {
+            let reply = reply?;
+            edits.keep(digest)?;
+            return Ok(reply);
+        }
+        guard::count_fault();
+        tracing::error!(
+            index,
+            command = ?proposal.command,
+            "a command broke an invariant of the state machine: nothing of it is kept, and all metaservers go on; report it with \
+             this line and the panic's message before it"
+        );
+        let mut edits = Edits::above(edit, &self.trust);
+        let reply = namespace::give_up(&mut edits, proposal)?;
+        edits.keep(digest)?;
+        Ok(reply)
     }
 
     fn meta(&self) -> SnapshotMeta {
@@ -141,14 +230,14 @@ impl RaftStateMachine<Types> for Machine {
         let mut batches = entries.ready_chunks(BATCH_MAX);
         while let Some(batch) = batches.next().await {
             let batch = batch.into_iter().collect::<Result<Vec<_>, _>>()?;
-            let replies = self.apply_batch(&batch).map_err(|e| {
+            let done = self.apply_batch(&batch).map_err(|e| {
                 self.failed.set(Some(e.to_string()));
                 io::Error::other(e)
             })?;
             let next = self.applied.next_index();
-            for ((entry, responder), reply) in batch.into_iter().zip(replies) {
-                if let Payload::Normal(change) = &entry.payload {
-                    self.observer.applied(entry.log_id.index, &change.0, &reply);
+            for ((entry, responder), (proposal, reply)) in batch.into_iter().zip(done) {
+                if let Some(proposal) = proposal {
+                    self.observer.applied(entry.log_id.index, &proposal, &reply);
                 }
                 if let Some(responder) = responder {
                     responder.send(reply);
@@ -182,6 +271,11 @@ impl RaftStateMachine<Types> for Machine {
         self.work.run(install).await.map_err(io::Error::other)??;
         (self.applied, self.members) = (meta.last_log_id, meta.last_membership.clone());
         self.log.members_before(self.members.membership());
+        let view = self.store.snapshot().map_err(io::Error::other)?;
+        self.summed = summed(&*view).map_err(io::Error::other)?;
+        self.history.begin(self.applied.next_index(), self.summed.digest);
+        self.trust.belongs_to(namespace::read::incarnation(&*view).map_err(io::Error::other)?);
+        drop(view);
         self.observer.replaced();
         let next = self.applied.next_index();
         self.progress.set(next);
@@ -238,6 +332,31 @@ pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembershi
     let members =
         Membership::try_from(members).map_err(|cause| StoreError { doing: "read the members", cause })?;
     Ok((applied.map(log_id), StoredMembership::new(since.map(log_id), members)))
+}
+
+/// The digest of the state in a view, and the time of its last command. A store that has none noted, since it is new or was
+/// filled from a backup, is summed.
+pub(crate) fn summed(view: &dyn View) -> Result<Summed, StoreError> {
+    match get(view, SUMMED_KEY, "read the digest of the state")? {
+        Some(summed) => Ok(summed),
+        None => Ok(Summed { digest: Digest::of(view)?, time: Time::default() }),
+    }
+}
+
+/// What a record under [`SUMMED_KEY`] says, where one comes in with a snapshot.
+pub(crate) fn decode_summed(record: &[u8]) -> Option<Summed> {
+    decode(record)
+}
+
+/// The proposal, not earlier than the last one: all members do the same with it.
+fn stamped(proposal: &Arc<Proposal>, last: &mut Time) -> Arc<Proposal> {
+    if proposal.stamp.time >= *last {
+        *last = proposal.stamp.time;
+        return Arc::clone(proposal);
+    }
+    let mut later = Proposal::clone(proposal);
+    later.stamp.time = *last;
+    Arc::new(later)
 }
 
 /// The last entry of the snapshot that the store began with, if it began with one.
@@ -299,7 +418,7 @@ impl From<LogId> for Id {
 }
 
 /// The record, and its CRC-32C, little-endian.
-fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = postcard::to_stdvec(record)
         .map_err(|e| StoreError { doing: "encode a record of consensus", cause: e.to_string() })?;
     let crc = crc32c::crc32c(&bytes);
@@ -313,9 +432,11 @@ fn get<T: DeserializeOwned>(
     doing: &'static str,
 ) -> Result<Option<T>, StoreError> {
     let Some(bytes) = view.get(key)? else { return Ok(None) };
-    let record = bytes.split_last_chunk().and_then(|(record, crc)| {
-        let sound = crc32c::crc32c(record) == u32::from_le_bytes(*crc);
-        sound.then(|| postcard::from_bytes(record).ok()).flatten()
-    });
-    record.map(Some).ok_or(StoreError { doing, cause: "it is damaged".into() })
+    decode(&bytes).map(Some).ok_or(StoreError { doing, cause: "it is damaged".into() })
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let (record, crc) = bytes.split_last_chunk()?;
+    let sound = crc32c::crc32c(record) == u32::from_le_bytes(*crc);
+    sound.then(|| postcard::from_bytes(record).ok()).flatten()
 }

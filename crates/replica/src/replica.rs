@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, Error, Origin, Proposal, Reply, Stamp, Time};
+use namespace::{Command, Error, Incarnation, Origin, Proposal, Reply, Stamp, Time};
 use openraft::type_config::async_runtime::WatchReceiver;
 use store::{Store, StoreError, View};
 use tokio::runtime::Handle;
@@ -29,6 +29,7 @@ use crate::own::OwnSession;
 use crate::reads::Reads;
 use crate::service::{Proposed, SharedService};
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
+use crate::trust::Checked;
 use crate::types::{Change, Member, NodeId};
 use crate::watch;
 use crate::work::{Ground, Running};
@@ -218,7 +219,11 @@ impl Replica {
     }
 
     /// Has a command carried out that does no harm when it is made twice.
-    async fn order(&self, proposal: Proposal) -> Result<Reply, ReplicaError> {
+    async fn order(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
+        if let Command::WriteInline { data, .. } = &mut proposal.command {
+            // It is a slice of the record that it came in, which can be much longer, and would stay as long as the entry.
+            *data = Bytes::copy_from_slice(data);
+        }
         let change = Change(Arc::new(proposal));
         loop {
             let (proposed, elsewhere) = match self.service.propose(change.clone()).await {
@@ -306,7 +311,29 @@ impl Replica {
     /// # Errors
     /// [`StoreError`] when the engine fails.
     pub fn view(&self) -> Result<Box<dyn View + Send + Sync>, StoreError> {
-        self.store.snapshot()
+        Ok(Box::new(Checked { view: self.store.snapshot()?, trust: Arc::clone(&self.service.trust) }))
+    }
+
+    /// Whether this member is not to tell clients anything any more: its state is wrong or in doubt, or it has failed. What
+    /// an operation that is under way has found may be wrong, too.
+    #[must_use]
+    pub fn serves_not(&self) -> bool {
+        self.service.trust.serves_not() || self.failure.get().is_some()
+    }
+
+    /// Returns when this member is to serve nobody any more while it goes on voting, with the reason; never otherwise.
+    pub async fn doubted(&self) -> String {
+        let mut doubted = self.service.trust.doubted();
+        match doubted.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// The incarnation of the group, as far as this member has one.
+    #[must_use]
+    pub fn incarnation(&self) -> Option<Incarnation> {
+        self.service.trust.incarnation()
     }
 
     /// Whether this member leads, as far as it knows.

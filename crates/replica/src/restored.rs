@@ -12,8 +12,9 @@ use std::path::Path;
 use namespace::Incarnation;
 use store::{Durability, Edit, Store};
 
+use crate::digest::Digest;
 use crate::log;
-use crate::machine::{put_applied, put_installed};
+use crate::machine::{self, SUMMED_KEY, Summed, put_applied, put_installed};
 use crate::replica::ReplicaError;
 use crate::types::{LeaderId, LogId, Member, Membership, NodeId, StoredMembership, Vote};
 use crate::work::Ground;
@@ -39,9 +40,11 @@ pub fn begin_restored(
     let last = LogId { leader_id, index: applied.saturating_sub(1) };
     let members = Membership::new(vec![BTreeSet::from([id])], BTreeMap::from([(id, member)]));
     let members = StoredMembership::new(Some(last), members.map_err(|e| failed(&e))?);
-    let mut incarnation = None;
+    let (mut incarnation, time) = (None, (ground.time)());
     let mut begin = |edit: &mut dyn Edit| {
         incarnation = Some(namespace::begin_incarnation(edit, ground.random_id())?);
+        let summed = Summed { digest: Digest::of(&*edit)?, time };
+        edit.put(SUMMED_KEY, &machine::encode(&summed)?)?;
         put_installed(edit, last)?;
         put_applied(edit, Some(last), Some(&members))
     };

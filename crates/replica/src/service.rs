@@ -15,6 +15,8 @@ use openraft::storage::Snapshot as RaftSnapshot;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
+use crate::digest::History;
+use crate::group_transport;
 use crate::heard::Heard;
 use crate::install::{Installation, SnapshotId};
 use crate::lease::{Grants, Lease};
@@ -25,8 +27,10 @@ use crate::removed::REMOVED;
 use crate::snapshot::Spool;
 use crate::space::Space;
 use crate::transport::{self, Consensus, Request, Transport};
+use crate::trust::Trust;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
+use crate::work::TimeOfDay;
 
 /// How a command that was given to a leader ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -86,17 +90,21 @@ pub(crate) struct Service {
     /// Whoever changes who belongs, one at a time.
     pub reconfiguring: Mutex<()>,
     pub heard: Arc<Heard>,
+    pub history: Arc<History>,
+    pub trust: Arc<Trust>,
+    pub time: TimeOfDay,
 }
 
 impl Service {
     /// Carries out a call of another member; the error is for its log.
     pub(crate) async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
+        let body = group_transport::opened(body, &self.trust)?;
         Ok(match transport::decode(body)? {
             Request::Consensus(to, message) if to == self.id => self.consensus(message).await?,
             Request::Consensus(to, _) => {
                 return Err(format!("this is member {:016x}, not {to:016x}", self.id));
             }
-            Request::Propose(change) => transport::encode(&self.propose(change).await),
+            Request::Propose(change) => transport::encode(&self.propose(self.stamped(change)).await),
             Request::Read(by) => transport::encode(&self.read(by).await?),
             Request::Join(id, member) => {
                 transport::encode(&self.asked_to_join(id, member, Part::Voter).await)
@@ -116,6 +124,8 @@ impl Service {
             Request::Who if *self.removed.get() => return Err(REMOVED.into()),
             Request::Who => transport::encode(&self.id),
             Request::HasRoom => transport::encode(&self.has_room()),
+            Request::Digest => transport::encode(&self.history.last()),
+            Request::DigestAt(next) => transport::encode(&self.history.at(next)),
         })
     }
 
@@ -165,6 +175,12 @@ impl Service {
                 transport::encode(&placed.await)
             }
         })
+    }
+
+    /// A command that another member passed on, with the time of this one, which leads: clocks differ.
+    fn stamped(&self, mut change: Change) -> Change {
+        Arc::make_mut(&mut change.0).stamp.time = (self.time)();
+        change
     }
 
     /// Has a command carried out, if this member leads.
@@ -246,7 +262,8 @@ mod tests {
         let replica = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
         let id = replica.standing().id;
         let say = async |message: Consensus| {
-            replica.serve(&transport::encode(&Request::Consensus(id, message))).await
+            let message = transport::encode(&Request::Consensus(id, message));
+            replica.serve(&[&[0], &message[..]].concat()).await
         };
         let filled = MemoryStore::new();
         let mut one = |edit: &mut dyn store::Edit| edit.put(b"key", b"value");

@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use host::{File, Files, Opened};
 use store::{Store, StoreError, View};
 
+use crate::digest::Digest;
+use crate::machine::{SUMMED_KEY, decode_summed};
+
 /// Bytes of a chunk: fits, with one more pair, into a record of our RPC.
 const CHUNK_BYTES: usize = 512 << 10;
 /// A pair is a record, or the data of a small file.
@@ -62,10 +65,12 @@ impl Snapshot {
     pub(crate) fn install(self, store: &dyn Store, own: Option<(Vec<u8>, Vec<u8>)>) -> io::Result<()> {
         let own_key = own.as_ref().map(|(key, _)| key.clone());
         let others = move |pair: &Pair| !pair.as_ref().is_ok_and(|(key, _)| Some(key) == own_key.as_ref());
+        let mut sum = Sum::default();
         match &self {
             Snapshot::Taken(view) => {
                 let mut chunks = Chunks::new(Arc::clone(view));
                 let pairs = std::iter::from_fn(|| chunks.next_chunk().transpose()).flat_map(spread);
+                let pairs = pairs.map(|pair| sum.checked(pair));
                 let mut pairs = pairs.filter(others).chain(own.map(Ok));
                 store.replace(&mut pairs).map_err(io::Error::other)
             }
@@ -73,10 +78,28 @@ impl Snapshot {
                 let spool = files.open(path, Opened::Read)?;
                 let mut at = 0;
                 let chunk = || read_chunk(&*spool, &mut at).map_err(unreadable).transpose();
-                let mut pairs = std::iter::from_fn(chunk).flat_map(spread).filter(others).chain(own.map(Ok));
+                let pairs = std::iter::from_fn(chunk).flat_map(spread).map(|pair| sum.checked(pair));
+                let mut pairs = pairs.filter(others).chain(own.map(Ok));
                 store.replace(&mut pairs).map_err(io::Error::other)
             }
         }
+    }
+}
+
+/// Sums what comes in, and compares that with the digest that came with it: the sender's store may be damaged.
+#[derive(Default)]
+struct Sum(Digest);
+
+impl Sum {
+    fn checked(&mut self, pair: Pair) -> Pair {
+        let (key, value) = pair?;
+        // It stands behind all that is summed.
+        if key == SUMMED_KEY && decode_summed(&value).is_none_or(|summed| summed.digest != self.0) {
+            let cause = "it is not what its digest says: the store of the metaserver that sent it is damaged";
+            return Err(StoreError { doing: "install a snapshot", cause: cause.into() });
+        }
+        self.0.change(&key, None, Some(&value));
+        Ok((key, value))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whether the disk has room for more: some is kept for commands that give room back.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use namespace::{Command, OpenTarget};
@@ -40,7 +40,7 @@ impl Space {
         if self.reserve_bytes == 0 {
             return Left::Plenty;
         }
-        let Ok(mut seen) = self.seen.lock() else { return Left::Plenty };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match *seen {
             Some((at, left)) if at.elapsed() <= CHECK_EVERY => left,
             _ => {

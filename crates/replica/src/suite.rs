@@ -8,7 +8,8 @@ use store::MemoryStore;
 use tempfile::TempDir;
 
 use crate::log::{Held, Log};
-use crate::machine::Machine;
+use crate::machine::{Around, Machine, Observer};
+use crate::trust::Trust;
 use crate::types::Types;
 use crate::watch;
 use crate::work::{Ground, Work};
@@ -22,8 +23,11 @@ impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
             Log::open(&Ground::default(), &dir.path().join("log"), Held::default()).expect("an empty log");
         let store = Arc::new(MemoryStore::new());
         let (progress, failed) = (watch::channel(0).0, Arc::new(watch::channel(None).0));
-        let machine = Machine::new(store, log.clone(), Arc::new(()), progress, failed, Work(None))
-            .expect("an empty store");
+        let files = Arc::new(host::SystemFiles);
+        let trust = Arc::new(Trust::new(files, dir.path().to_owned(), Arc::clone(&failed), None));
+        let (observer, history, work): (Arc<dyn Observer>, _, _) = (Arc::new(()), Arc::default(), Work(None));
+        let around = Around { observer, progress, failed, work, apply: namespace::apply, history, trust };
+        let machine = Machine::new(store, log.clone(), around).expect("an empty store");
         Ok((dir, log, machine))
     }
 }

@@ -114,10 +114,14 @@ pub(crate) enum Request {
     Who,
     /// Has the member that is told this room for more?
     HasRoom,
+    /// The last index that the member has applied, and the digest of its state there.
+    Digest,
+    /// The digest of its state at an index, if it still knows it.
+    DigestAt(u64),
 }
 
 /// The version of these messages; a member that speaks another is told so.
-pub(crate) const VERSION: u8 = 4;
+pub(crate) const VERSION: u8 = 5;
 
 /// As it goes over the network: the version, then postcard.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {

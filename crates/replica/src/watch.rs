@@ -89,6 +89,14 @@ impl<T> Sender<T> {
     }
 }
 
+impl<T> Sender<T> {
+    /// One more that sees it.
+    pub(crate) fn seen_by(&self) -> Receiver<T> {
+        self.0.receivers.fetch_add(1, Ordering::Relaxed);
+        Receiver { shared: Arc::clone(&self.0), seen: self.0.version.load(Ordering::Acquire) }
+    }
+}
+
 impl<T> Receiver<T> {
     pub(crate) fn get(&self) -> Seen<'_, T> {
         self.shared.read()
@@ -197,8 +205,7 @@ impl<T: OptionalSend + OptionalSync> watch::WatchSender<Watch, T> for Sender<T> 
     }
 
     fn subscribe(&self) -> Receiver<T> {
-        self.0.receivers.fetch_add(1, Ordering::Relaxed);
-        Receiver { shared: Arc::clone(&self.0), seen: self.0.version.load(Ordering::Acquire) }
+        self.seen_by()
     }
 }
 

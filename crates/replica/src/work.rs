@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use host::{Entropy, Files, SystemEntropy, SystemFiles};
+use host::{Clock, Entropy, Files, SystemClock, SystemEntropy, SystemFiles};
+use namespace::{Proposal, Reply, Time};
+use store::{Edit, StoreError};
 
 use crate::log::SEGMENT_BYTES;
 
@@ -30,9 +32,19 @@ impl Default for LogKept {
 /// How long the disk takes for something; asked before each time.
 pub type Pace = Arc<dyn Fn() -> Duration + Send + Sync>;
 
+/// Carries out a command: [`namespace::apply`], but for tests of what becomes of a command that breaks an invariant.
+pub type Apply = fn(&mut dyn Edit, &Proposal) -> Result<Reply, StoreError>;
+
+/// The time of day.
+pub type TimeOfDay = Arc<dyn Fn() -> Time + Send + Sync>;
+
 /// What a replica is run on.
 #[derive(Clone)]
 pub struct Ground {
+    /// The state machine.
+    pub apply: Apply,
+    /// What the leader stamps commands with that other members passed on to it.
+    pub time: TimeOfDay,
     /// Where log and snapshots are.
     pub files: Arc<dyn Files>,
     /// Where what nobody may guess comes from: what tells the log's records from clients' data.
@@ -49,7 +61,13 @@ impl Default for Ground {
     /// The machine.
     fn default() -> Self {
         let (files, entropy) = (Arc::new(SystemFiles), Arc::new(SystemEntropy));
-        Self { files, entropy, segment_bytes: SEGMENT_BYTES, log_kept: LogKept::default(), pace: None }
+        let clock = SystemClock::default();
+        let time = Arc::new(move || {
+            let wall = clock.wall();
+            Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
+        });
+        let (apply, log_kept): (Apply, _) = (namespace::apply, LogKept::default());
+        Self { apply, time, files, entropy, segment_bytes: SEGMENT_BYTES, log_kept, pace: None }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Three members in one process: any of them takes commands, one that is lost is not missed, and one that comes back or
 //! is new has what the others have.
 
+#[path = "group/digests.rs"]
+mod digests;
 #[path = "group/members.rs"]
 mod members;
 

@@ -1,5 +1,7 @@
 //! What goes wrong, and when: one thing after the other, each drawn, several at a time.
 
+use std::sync::atomic::Ordering;
+
 use crate::dice::Dice;
 use crate::member::Member;
 use crate::net::{CLIENTS, Weather};
@@ -56,8 +58,9 @@ impl Faults {
                 members[at].held_until_ms = now_ms + ms;
             }
             16 => {
-                members[at].ahead_ms += self.dice.within(0..=7_200_000) as i64 - 3_600_000;
-                shared.note(|| format!("clock of {}: {} ms ahead", members[at].id, members[at].ahead_ms));
+                let change_ms = self.dice.within(0..=7_200_000) as i64 - 3_600_000;
+                let ahead_ms = members[at].ahead_ms.fetch_add(change_ms, Ordering::Relaxed) + change_ms;
+                shared.note(|| format!("clock of {}: {ahead_ms} ms ahead", members[at].id));
             }
             17 => {
                 let pace = *self.dice.of(&[(50, 500), (1000, 20_000), (50, 200_000)]).unwrap_or(&(50, 500));

@@ -4,7 +4,7 @@
 //! own pace, can be held up, and ends at a moment, with all its tasks, as by `kill -9` or a power failure.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub struct Member {
     /// How slow its disk is.
     pub pace: DiskPace,
     /// Its time of day is so much ahead, in milliseconds.
-    pub ahead_ms: i64,
+    pub ahead_ms: Arc<AtomicI64>,
     /// It does nothing until then.
     pub held_until_ms: u64,
     /// For how long it is held up by now.
@@ -120,7 +120,7 @@ impl Member {
             disk,
             store,
             pace: Arc::new(Mutex::new((50, 500))),
-            ahead_ms: 0,
+            ahead_ms: Arc::default(),
             held_until_ms: 0,
             missed_ms: 0,
             starts_at_ms: 0,
@@ -166,7 +166,12 @@ impl Member {
         let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
         let (id, from, stamp, its_slot) = (self.id, self.address, self.stamp(), Arc::clone(&slot));
         let entropy = Arc::new(SeededEntropy::new(stamp.random));
-        let ground = Ground { files, entropy, segment_bytes, log_kept, pace: Some(pace) };
+        let time = {
+            let (shared, ahead_ms) = (Arc::clone(&self.shared), Arc::clone(&self.ahead_ms));
+            Arc::new(move || time_of_day(&shared, ahead_ms.load(Ordering::Relaxed)))
+        };
+        let (pace, apply) = (Some(pace), namespace::apply);
+        let ground = Ground { apply, time, files, entropy, segment_bytes, log_kept, pace };
         let stopping = Arc::new(AtomicBool::new(false));
         let is_stopping = Arc::clone(&stopping);
         let removed = Arc::new(AtomicBool::new(false));
@@ -315,10 +320,15 @@ impl Member {
 
     /// Its time of day, and some random bits.
     fn stamp(&mut self) -> Stamp {
-        let ms = 1_700_000_000_000 + self.shared.now_ms() as i64 + self.ahead_ms;
-        let time = Time { seconds: ms.div_euclid(1000), nanoseconds: ms.rem_euclid(1000) as u32 * 1_000_000 };
+        let time = time_of_day(&self.shared, self.ahead_ms.load(Ordering::Relaxed));
         Stamp { time, random: self.dice.number() }
     }
+}
+
+/// The time of day on a machine whose clock is so much ahead.
+fn time_of_day(shared: &Shared, ahead_ms: i64) -> Time {
+    let ms = 1_700_000_000_000 + shared.now_ms() as i64 + ahead_ms;
+    Time { seconds: ms.div_euclid(1000), nanoseconds: ms.rem_euclid(1000) as u32 * 1_000_000 }
 }
 
 /// A member's end of the network.

@@ -47,6 +47,11 @@ fn a_member_that_loses_a_part_of_a_change_differs() {
 }
 
 #[test]
+fn a_member_that_differs_is_found_by_the_members_themselves() {
+    found(Bug::MemberDiffers, &["members work: member 2: the state after entry"]);
+}
+
+#[test]
 fn an_answer_before_the_change_was_ordered_is_an_acknowledgement_of_nothing() {
     found(Bug::AnsweredTooSoon, &["acknowledged"]);
 }

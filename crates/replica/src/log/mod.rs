@@ -316,6 +316,14 @@ impl Log {
         self.memory().full
     }
 
+    /// Whether the vote is missing, or older than what is in the log or in the store: a member votes before it takes entries
+    /// of a term. The founder's first entry is of no term. `held`: the last entry that the store has.
+    pub(crate) fn lost_its_vote(&self, held: Option<LogId>) -> bool {
+        let memory = self.memory();
+        let term = memory.last.max(held).map_or(0, |last| last.leader_id.term);
+        memory.vote.map_or(0, |vote| vote.leader_id.term) < term
+    }
+
     /// Why it can no longer be written.
     pub(crate) fn failure(&self) -> Option<String> {
         self.memory().failure.clone()

@@ -11,17 +11,20 @@ use tokio::sync::Mutex;
 use super::{Replica, ReplicaError};
 use crate::book::AddressBook;
 use crate::consensus::{Parts, Started};
+use crate::digest::History;
+use crate::group_transport::GroupTransport;
 use crate::heard::Heard;
 use crate::lease::Grants;
 use crate::log::{self, Held, Log, LogError};
-use crate::machine::{Machine, Observer};
+use crate::machine::{Around, Machine, Observer};
 use crate::own::OwnSession;
 use crate::reconfiguration::settle_changes;
 use crate::room::keep_room;
 use crate::service::Service;
 use crate::space::Space;
 use crate::transport::Transport;
-use crate::types::{Member, NodeId};
+use crate::trust::Trust;
+use crate::types::{Member, Membership, NodeId};
 use crate::watch;
 use crate::work::{Ground, Work};
 
@@ -67,6 +70,8 @@ pub(super) struct Opening {
     is_removed: watch::Receiver<bool>,
     nonce: u64,
     space: Arc<Space>,
+    history: Arc<History>,
+    trust: Arc<Trust>,
 }
 
 impl Opening {
@@ -80,11 +85,20 @@ impl Opening {
         observer: Arc<dyn Observer>,
     ) -> Result<(Parts, Self), ReplicaError> {
         let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
+        let damaged = |why: String, members: &Membership| {
+            let others = members.voter_ids().filter(|id| *id != config.id);
+            let others = others.filter_map(|id| members.get_node(&id).cloned()).collect();
+            ReplicaError::Damaged { why, others }
+        };
         let view = store.snapshot().map_err(|e| fail(&e))?;
         let (applied, members) = crate::machine::applied(&*view).map_err(|e| fail(&e))?;
         let installed = crate::machine::installed(&*view).map_err(|e| fail(&e))?;
         let written = crate::machine::written(&*view).map_err(|e| fail(&e))?;
+        let incarnation = namespace::read::incarnation(&*view).map_err(|e| fail(&e))?;
         drop(view);
+        if let Some(why) = Trust::noted(&*ground.files, &config.dir).map_err(|e| fail(&e))? {
+            return Err(damaged(why, members.membership()));
+        }
         let next = applied.map_or(0, |last| last.index + 1);
         let open = |installed| {
             Log::open(&ground, &config.dir.join(log::DIR), Held { last: applied, installed, written })
@@ -97,13 +111,19 @@ impl Opening {
         }
         let log = log.map_err(|e| match e {
             LogError::Damaged { .. } | LogError::DamagedVote(_) => {
-                let members = members.membership();
-                let others = members.voter_ids().filter(|id| *id != config.id);
-                let others = others.filter_map(|id| members.get_node(&id).cloned()).collect();
-                ReplicaError::Damaged { why: e.to_string(), others }
+                damaged(e.to_string(), members.membership())
             }
             e => fail(&e),
         })?;
+        if log.lost_its_vote(applied) {
+            let path = config.dir.join(log::DIR);
+            let why = format!(
+                "{}: the vote is gone, or older than the log: restore the metadata from a backup, or have it join others as \
+                 a new member",
+                path.display()
+            );
+            return Err(damaged(why, members.membership()));
+        }
         crate::snapshot::remove_spools(&*ground.files, &config.dir).map_err(|e| fail(&e))?;
         let nonce = stamp.random.wrapping_add(log.next());
         let (tell_progress, progress) = watch::channel(next);
@@ -113,10 +133,22 @@ impl Opening {
         let removed = Arc::new(removed);
         let (heard, grants) = (Arc::new(Heard::new()), Arc::new(Grants::new(config.id, config.read_leases)));
         let work = Work(ground.pace.clone());
-        let (its_store, its_log) = (Arc::clone(&store), log.clone());
-        let (its_observer, its_failed) = (Arc::clone(&observer), Arc::clone(&failed));
-        let machine = Machine::new(its_store, its_log, its_observer, tell_progress, its_failed, work.clone());
-        let machine = machine.map_err(|e| fail(&e))?;
+        let files = Arc::clone(&ground.files);
+        let trust = Trust::new(files, config.dir.clone(), Arc::clone(&failed), incarnation);
+        trust.other_voters(members.membership().voter_ids().filter(|id| *id != config.id).count());
+        let (trust, history) = (Arc::new(trust), Arc::new(History::default()));
+        let transport: Arc<dyn Transport> =
+            Arc::new(GroupTransport { inner: transport, trust: Arc::clone(&trust) });
+        let around = Around {
+            observer: Arc::clone(&observer),
+            progress: tell_progress,
+            failed: Arc::clone(&failed),
+            work: work.clone(),
+            apply: ground.apply,
+            history: Arc::clone(&history),
+            trust: Arc::clone(&trust),
+        };
+        let machine = Machine::new(Arc::clone(&store), log.clone(), around).map_err(|e| fail(&e))?;
         let space = Arc::new(Space::new(config.dir.clone(), config.reserve_bytes));
         let parts = Parts {
             id: config.id,
@@ -138,6 +170,7 @@ impl Opening {
             space: Arc::clone(&space),
             book: AddressBook::default(),
             work,
+            trust: Arc::clone(&trust),
         };
         let opening = Self {
             ground,
@@ -154,6 +187,8 @@ impl Opening {
             is_removed,
             nonce,
             space,
+            history,
+            trust,
         };
         Ok((parts, opening))
     }
@@ -177,7 +212,11 @@ impl Opening {
             observer: self.observer,
             reconfiguring: Mutex::default(),
             heard: self.heard,
+            history: self.history,
+            trust: self.trust,
+            time: Arc::clone(&self.ground.time),
         });
+        crate::compare::start(&service, &runtime);
         runtime.spawn(settle_changes(Arc::downgrade(&service)));
         if keeps_room {
             runtime.spawn(keep_room(Arc::downgrade(&service)));

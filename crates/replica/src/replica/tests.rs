@@ -8,15 +8,17 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use host::{File, Files, Opened, SystemFiles};
-use namespace::{Command, Create, Exists, InodeId, NewAttributes, NewNode, Proposal, Stamp};
+use namespace::{Command, Create, Exists, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp};
 use openraft::RaftLogReader;
 use openraft::raft::AppendEntriesRequest;
 use openraft::storage::RaftLogStorage;
-use store::MemoryStore;
+use store::{Edit, MemoryStore, Store, StoreError};
 
 use super::{Opening, Replica, ReplicaConfig};
 use crate::consensus;
-use crate::types::{LeaderId, Vote};
+use crate::digest::Digest;
+use crate::transport::{self, Request};
+use crate::types::{Change, LeaderId, Vote};
 use crate::work::{Ground, LogKept};
 
 /// Nothing here takes longer, unless it never ends.
@@ -67,6 +69,93 @@ async fn what_is_kept_of_the_log_for_members_who_were_away_is_there_after_a_purg
         let kept = bytes_of_log(dir.path());
         assert!((KEPT..KEPT + 2 * 4096).contains(&kept), "round {round}: {kept} bytes are kept");
     }
+    replica.stop_tasks().await;
+}
+
+/// A state machine that breaks a rule of its own: after a put, as the worst one would.
+fn breaks_on_poison(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
+    let reply = namespace::apply(edit, proposal)?;
+    match &proposal.command {
+        Command::Create(create) if create.name == b"poison" => panic!("an invariant does not hold"),
+        _ => Ok(reply),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_breaks_an_invariant_is_given_up_whole_and_all_goes_on_also_after_a_replay() {
+    let dir = tempfile::tempdir().unwrap();
+    let ground =
+        || Ground { apply: breaks_on_poison, pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let mut seen = vec![];
+    // The second time with an empty store: all commands are applied again.
+    for _ in 0..2 {
+        let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
+        let (its_store, nobody) = (Arc::clone(&store), Arc::new(()));
+        let before = crate::faults();
+        let replica = Replica::open_on(ground(), config, its_store, Stamp::default(), Arc::new(()), nobody);
+        let replica = replica.await.unwrap();
+        if seen.is_empty() {
+            replica.propose(mkdir("before")).await.unwrap();
+            for _ in 0..2 {
+                let reply = replica.propose(mkdir("poison")).await.unwrap();
+                assert_eq!(reply, Reply::Refused(namespace::Error::Fault));
+            }
+            replica.propose(mkdir("after")).await.unwrap();
+        }
+        assert_eq!(crate::faults() - before, 2);
+        let view = store.snapshot().unwrap();
+        assert_eq!(namespace::check(&*view).unwrap(), Vec::<String>::new());
+        let named = |name: &[u8]| namespace::read::lookup(&*view, InodeId::ROOT, name).unwrap();
+        assert_eq!(named(b"poison"), None);
+        let (digest, last) = (Digest::of(&*view).unwrap(), replica.service.history.last().unwrap().1);
+        assert_eq!(digest, last, "the digest is that of what is there");
+        seen.push((named(b"before"), named(b"after")));
+        assert!(seen[0].0.is_some() && seen[0].1.is_some() && seen[0] == *seen.last().unwrap());
+        replica.stop_tasks().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_of_commands_never_go_back_whatever_clocks_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
+    let replica =
+        Replica::open_on(ground, config, store.clone(), Stamp::default(), Arc::new(()), Arc::new(())).await;
+    let replica = replica.unwrap();
+    let mut modified = vec![];
+    for seconds in [100, 107, 103, 108] {
+        let proposal = mkdir(&format!("d{seconds}"));
+        let stamp = Stamp { time: namespace::Time { seconds, nanoseconds: 0 }, random: 7 };
+        replica.propose(Proposal { stamp, ..proposal }).await.unwrap();
+        let root = namespace::read::inode(&*store.snapshot().unwrap(), InodeId::ROOT).unwrap().unwrap();
+        modified.push(root.modified.seconds);
+    }
+    assert_eq!(modified, [100, 107, 107, 108]);
+    replica.stop_tasks().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_another_incarnation_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
+    let replica =
+        Replica::open_on(ground, config, store, Stamp::default(), Arc::new(()), Arc::new(())).await.unwrap();
+    let own = replica.incarnation().expect("it has one from its first command on");
+    let who = transport::encode(&Request::Propose(Change(Arc::new(mkdir("d")))));
+    let message = |head: &[u8]| [head, &who[..]].concat();
+    let from = |id: [u8; 16]| [&[1][..], &id].concat();
+    let refused = replica.serve(&message(&from([9; 16]))).await.unwrap_err();
+    assert!(refused.contains("another incarnation of the group"), "{refused}");
+    let root = |replica: &Replica| {
+        namespace::read::inode(&*replica.view().unwrap(), InodeId::ROOT).unwrap().unwrap().change
+    };
+    let before = root(&replica);
+    assert!(replica.serve(&message(&[1, 2, 3])).await.is_err(), "cut short");
+    assert_eq!(root(&replica), before);
+    replica.serve(&message(&from(own.id))).await.unwrap();
+    assert_ne!(root(&replica), before);
     replica.stop_tasks().await;
 }
 

@@ -1,0 +1,177 @@
+//! Members compare the digests of their states, all the time.
+//!
+//! ```text
+//! each second, of each other member: Digest ─▶ its last index, and the digest there
+//!     this one has applied that index, too: equal, or not
+//! not: of all others: DigestAt(index) ─▶ what a majority of the voters says is right
+//! ```
+//!
+//! A member that differs from what the majority says stops, and fills itself again. Where no majority says anything (two
+//! members; or others that cannot be reached), the one that leads goes on, since clients then see one state, and the others
+//! serve nobody any more: people have to say which is right.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::digest::Digest;
+use crate::service::Service;
+use crate::transport::{self, Channel, Request};
+use crate::types::{Member, NodeId};
+
+/// How often a member asks the others: bounds for how long a state that differs is served.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// For a small question.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
+/// Members that differ ask again so often before they go by what those say that can be reached: one may be restarting.
+const ASKED_MAX: u32 = 5;
+
+/// What the voters say.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// A majority of the voters has what this member has.
+    Right,
+    /// A majority has something else.
+    Wrong,
+    /// Neither.
+    Nobody,
+}
+
+/// Runs until the member ends.
+pub(crate) async fn compare(service: Weak<Service>) {
+    // What others said of indices that this member had not applied yet.
+    let mut said: BTreeMap<NodeId, (u64, Digest)> = BTreeMap::new();
+    let mut differs: BTreeMap<NodeId, u32> = BTreeMap::new();
+    loop {
+        tokio::time::sleep(ASK_EVERY).await;
+        let Some(service) = service.upgrade() else { return };
+        let others = service.other_members();
+        said.retain(|id, _| others.iter().any(|(other, _)| other == id));
+        for (id, member) in &others {
+            if !said.contains_key(id)
+                && let Some(at) = service.asked_for_digest(member).await
+            {
+                said.insert(*id, at);
+            }
+            let Some((next, digest)) = said.get(id).copied() else { continue };
+            if service.history.last().is_none_or(|(last, _)| last < next) {
+                continue;
+            }
+            said.remove(id);
+            let Some(own) = service.history.at(next) else { continue };
+            if own == digest {
+                differs.remove(id);
+                continue;
+            }
+            let times = differs.entry(*id).or_default();
+            *times += 1;
+            if !service.settle_difference(next, own, member, *times).await {
+                said.insert(*id, (next, digest));
+            }
+        }
+    }
+}
+
+impl Service {
+    fn other_members(&self) -> Vec<(NodeId, Member)> {
+        let members = self.metrics().membership_config;
+        let others = members.membership().nodes().filter(|(id, _)| **id != self.id);
+        others.map(|(id, member)| (*id, member.clone())).collect()
+    }
+
+    async fn asked_for_digest(&self, member: &Member) -> Option<(u64, Digest)> {
+        let body = transport::encode(&Request::Digest);
+        let answer = self.transport.call(member, Channel::Heartbeats, body, ANSWER_TIME_MAX).await;
+        transport::decode::<Option<(u64, Digest)>>(&answer.ok()?).ok()?
+    }
+
+    /// This member's state and another's differ at an index. Whether that is settled; else it is to be looked at again.
+    async fn settle_difference(&self, next: u64, own: Digest, other: &Member, times: u32) -> bool {
+        let mut known = BTreeMap::from([(self.id, own)]);
+        for (id, member) in self.other_members() {
+            let body = transport::encode(&Request::DigestAt(next));
+            let answer = self.transport.call(&member, Channel::Heartbeats, body, ANSWER_TIME_MAX).await;
+            let said = answer.ok().and_then(|answer| transport::decode::<Option<Digest>>(&answer).ok());
+            known.extend(said.flatten().map(|digest| (id, digest)));
+        }
+        let voters: Vec<NodeId> = self.metrics().membership_config.voter_ids().collect();
+        let verdict = verdict(&voters, &known, own);
+        let why = || format!("the state after entry {} differs from that of {}", next - 1, other.name);
+        match verdict {
+            Verdict::Right => {
+                if times == 1 {
+                    tracing::error!(
+                        metaserver = %other.name, index = next - 1,
+                        "the state of another metaserver differs from that of the majority: it is to fill itself again"
+                    );
+                }
+                true
+            }
+            Verdict::Wrong => {
+                self.trust.is_wrong(&format!("{}, and a majority has the same as that one", why()));
+                true
+            }
+            Verdict::Nobody if times < ASKED_MAX => false,
+            Verdict::Nobody if self.raft.is_leader() => {
+                if times == ASKED_MAX {
+                    tracing::error!(
+                        metaserver = %other.name, index = next - 1,
+                        "the state of another metaserver differs, and no majority says which is right: this one leads and \
+                         goes on; compare their files, and remove the one that is wrong (heorot node remove)"
+                    );
+                }
+                true
+            }
+            Verdict::Nobody => {
+                self.trust.doubt(&format!("{}, and no majority says which is right", why()));
+                true
+            }
+        }
+    }
+}
+
+fn verdict(voters: &[NodeId], known: &BTreeMap<NodeId, Digest>, own: Digest) -> Verdict {
+    let needed = voters.len() / 2 + 1;
+    let mut votes: BTreeMap<[u8; 16], usize> = BTreeMap::new();
+    for digest in voters.iter().filter_map(|voter| known.get(voter)) {
+        *votes.entry(digest.bytes()).or_default() += 1;
+    }
+    match votes.into_iter().find(|(_, count)| *count >= needed) {
+        Some((digest, _)) if digest == own.bytes() => Verdict::Right,
+        Some(_) => Verdict::Wrong,
+        None => Verdict::Nobody,
+    }
+}
+
+/// Starts comparing.
+pub(crate) fn start(service: &Arc<Service>, runtime: &tokio::runtime::Handle) {
+    runtime.spawn(compare(Arc::downgrade(service)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_majority_of_all_voters_is_right_and_not_that_of_those_that_answer() {
+        let digest = |n: u8| {
+            let mut digest = Digest::default();
+            digest.change(&[n], None, Some(b""));
+            digest
+        };
+        let (a, b, c) = (digest(1), digest(2), digest(3));
+        for (voters, known, expected) in [
+            (&[1, 2, 3][..], &[(1, a), (2, b), (3, b)][..], Verdict::Wrong),
+            (&[1, 2, 3], &[(1, a), (2, a), (3, b)], Verdict::Right),
+            (&[1, 2, 3], &[(1, a), (2, b)], Verdict::Nobody),
+            (&[1, 2, 3], &[(1, a), (2, b), (3, c)], Verdict::Nobody),
+            (&[1, 2], &[(1, a), (2, b)], Verdict::Nobody),
+            // This one has no vote.
+            (&[2], &[(1, a), (2, b)], Verdict::Wrong),
+            (&[2, 3], &[(1, a), (2, a), (3, b)], Verdict::Nobody),
+        ] {
+            let known: BTreeMap<NodeId, Digest> = known.iter().copied().collect();
+            assert_eq!(verdict(voters, &known, a), expected, "{voters:?}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The edits of one command, held apart from the batch until the command is done.
+//!
+//! ```text
+//! command ─▶ Edits: what it put and deleted ─┬▶ done: into the batch, and into the digest
+//!                  │ reads through           └▶ it broke an invariant: dropped
+//!                  ▼
+//!            batch of the store
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use store::{Edit, StoreError, View, Visitor};
+
+use crate::digest::Digest;
+use crate::trust::Trust;
+
+/// A layer above a batch.
+pub(crate) struct Edits<'a> {
+    below: &'a mut dyn Edit,
+    trust: &'a Trust,
+    /// The value that a key got; none: it was deleted.
+    changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl<'a> Edits<'a> {
+    pub(crate) fn above(below: &'a mut dyn Edit, trust: &'a Trust) -> Self {
+        Self { below, trust, changes: BTreeMap::new() }
+    }
+
+    /// Puts the edits into the batch, and what they change into the digest of its state.
+    pub(crate) fn keep(self, digest: &mut Digest) -> Result<(), StoreError> {
+        for (key, change) in self.changes {
+            let before = self.trust.get(&*self.below, &key)?;
+            digest.change(&key, before.as_deref(), change.as_deref());
+            match change {
+                Some(value) => self.below.put(&key, &value)?,
+                None => self.below.delete(&key)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl View for Edits<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.changes.get(key) {
+            Some(change) => Ok(change.clone()),
+            None => self.trust.get(&*self.below, key),
+        }
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        if from >= to {
+            return Ok(());
+        }
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        let mut changes = self.changes.range::<[u8], _>(range).peekable();
+        let mut stopped = false;
+        let mut visit_changes = |upto: Option<&[u8]>, visit: &mut Visitor<'_>| {
+            // Changed keys below the next one of the batch; one that is equal hides it.
+            let mut hides = false;
+            while let Some((key, change)) =
+                changes.next_if(|(key, _)| upto.is_none_or(|upto| key.as_slice() <= upto))
+            {
+                hides = upto == Some(key);
+                if let Some(value) = change
+                    && visit(key, value).is_break()
+                {
+                    return (ControlFlow::Break(()), hides);
+                }
+            }
+            (ControlFlow::Continue(()), hides)
+        };
+        self.trust.scan(&*self.below, from, to, &mut |key, value| {
+            let (flow, hides) = visit_changes(Some(key), visit);
+            let flow = if flow.is_break() || hides { flow } else { visit(key, value) };
+            stopped = flow.is_break();
+            flow
+        })?;
+        if !stopped {
+            let _ = visit_changes(None, visit);
+        }
+        Ok(())
+    }
+}
+
+impl Edit for Edits<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.changes.insert(key.to_vec(), Some(value.to_vec()));
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.changes.insert(key.to_vec(), None);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store::{Durability, MemoryStore, Store};
+
+    use super::*;
+
+    fn trust() -> Trust {
+        let failed = Arc::new(crate::watch::channel(None).0);
+        Trust::new(Arc::new(host::SystemFiles), "/nowhere".into(), failed, None)
+    }
+
+    fn all(view: &dyn View, last: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found = vec![];
+        let mut visit = |key: &[u8], value: &[u8]| {
+            found.push((key.to_vec(), value.to_vec()));
+            if key == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        view.scan(b"a", b"z", &mut visit).unwrap();
+        found
+    }
+
+    #[test]
+    fn a_layer_reads_as_the_batch_will_be_and_the_digest_is_that_of_the_state() {
+        let (store, trust) = (MemoryStore::new(), trust());
+        let mut batch = |edit: &mut dyn Edit| {
+            let mut digest = Digest::default();
+            for round in 0..40_u64 {
+                let (before, kept) = (all(edit, b""), round % 3 > 0);
+                let mut layer = Edits::above(edit, &trust);
+                for n in 0..5 {
+                    let key = [b'b' + ((round * 7 + n * 5) % 20) as u8];
+                    match (round + n) % 4 {
+                        0 => layer.delete(&key)?,
+                        _ => layer.put(&key, &[])?,
+                    }
+                    let seen = all(&layer, b"");
+                    assert!(
+                        seen.is_sorted()
+                            && seen.iter().all(|(k, v)| layer.get(k).unwrap().as_ref() == Some(v))
+                    );
+                    for (key, _) in &seen {
+                        assert_eq!(all(&layer, key).len(), seen.iter().filter(|(k, _)| k <= key).count());
+                    }
+                }
+                let seen = all(&layer, b"");
+                if kept {
+                    layer.keep(&mut digest)?;
+                }
+                assert_eq!(all(edit, b""), if kept { seen } else { before });
+                assert_eq!(digest, Digest::of(edit)?);
+            }
+            Ok(())
+        };
+        store.batch(Durability::Deferred, &mut batch).unwrap();
+    }
+}

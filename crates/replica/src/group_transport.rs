@@ -1,0 +1,59 @@
+//! The network between members of one incarnation of the group: each call says which one it is of, and another's is refused.
+//!
+//! ```text
+//! body: │ 0 │ message │           from a member that has nothing yet: it is on its way in
+//!       │ 1 │ id, 16 │ message │
+//! ```
+//!
+//! A restored group and the group that its backup was taken of have the same secret and perhaps the same addresses. A late
+//! message of one must not be carried out by the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+
+use crate::transport::{Carried, Channel, Transport};
+use crate::trust::Trust;
+use crate::types::Member;
+
+const ID_BYTES: usize = 16;
+
+/// The transport that calls of this member go through.
+pub(crate) struct GroupTransport {
+    pub inner: Arc<dyn Transport>,
+    pub trust: Arc<Trust>,
+}
+
+impl Transport for GroupTransport {
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
+        let own = self.trust.incarnation();
+        let mut whole = BytesMut::with_capacity(1 + ID_BYTES + body.len());
+        whole.put_u8(u8::from(own.is_some()));
+        whole.extend(own.iter().flat_map(|own| own.id));
+        whole.extend_from_slice(&body);
+        self.inner.call(to, channel, whole.freeze(), limit)
+    }
+
+    fn refuses(&self, member: &Member) -> crate::transport::Asked {
+        self.inner.refuses(member)
+    }
+}
+
+/// The message of a call, if it is of this member's incarnation, or one of the two has none yet.
+pub(crate) fn opened<'a>(body: &'a [u8], trust: &Trust) -> Result<&'a [u8], String> {
+    let (theirs, message) = match body.split_first() {
+        Some((0, message)) => return Ok(message),
+        Some((1, rest)) => rest.split_first_chunk::<ID_BYTES>().ok_or("a message cut short")?,
+        _ => return Err("a malformed message".into()),
+    };
+    match trust.incarnation() {
+        Some(own) if own.id != *theirs => Err(format!(
+            "this member is of another incarnation of the group ({:032x}, not {:032x}): one of them was restored from a \
+             backup, and they are two groups",
+            u128::from_be_bytes(own.id),
+            u128::from_be_bytes(*theirs)
+        )),
+        Some(_) | None => Ok(message),
+    }
+}

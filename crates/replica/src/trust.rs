@@ -1,0 +1,198 @@
+//! What this member thinks of its own state, and what it does when it can not be relied upon.
+//!
+//! | its state | other voters | what it does |
+//! | --- | --- | --- |
+//! | damaged, or not that of the majority | two or more | notes it in its log's directory and fails; at the next start it fills itself again from the others (`ReplicaError::Damaged`) |
+//! | damaged, or differs, and nobody can say from whom | one | serves nobody any more, and goes on voting: the other one serves |
+//! | damaged | none | says so; what is damaged is an error where it is read |
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use host::{Files, Opened};
+use namespace::Incarnation;
+use store::{StoreError, View, Visitor};
+
+use crate::log;
+use crate::watch;
+
+/// In the log's directory: the store is not to be relied upon.
+const MARK: &str = "distrusted";
+
+/// Shared by all that read the store.
+pub(crate) struct Trust {
+    files: Arc<dyn Files>,
+    dir: PathBuf,
+    failed: Arc<watch::Sender<Option<String>>>,
+    doubted: watch::Sender<Option<String>>,
+    /// Set before anything that was read wrongly can be told to a client.
+    serves_not: AtomicBool,
+    other_voters: AtomicUsize,
+    said: AtomicBool,
+    incarnation: RwLock<Option<Incarnation>>,
+}
+
+impl Trust {
+    pub(crate) fn new(
+        files: Arc<dyn Files>,
+        dir: PathBuf,
+        failed: Arc<watch::Sender<Option<String>>>,
+        incarnation: Option<Incarnation>,
+    ) -> Self {
+        Self {
+            files,
+            dir: dir.join(log::DIR),
+            failed,
+            doubted: watch::channel(None).0,
+            serves_not: AtomicBool::new(false),
+            other_voters: AtomicUsize::new(0),
+            said: AtomicBool::new(false),
+            incarnation: RwLock::new(incarnation),
+        }
+    }
+
+    /// Why the member is not to be relied upon, as an earlier process noted it.
+    pub(crate) fn noted(files: &dyn Files, dir: &std::path::Path) -> std::io::Result<Option<String>> {
+        let path = dir.join(log::DIR).join(MARK);
+        let file = match files.open(&path, Opened::Read) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let mut why = vec![0; file.bytes()? as usize];
+        file.read_at(&mut why, 0)?;
+        Ok(Some(String::from_utf8_lossy(&why).into_owned()))
+    }
+
+    /// How many other voters there are.
+    pub(crate) fn other_voters(&self, count: usize) {
+        self.other_voters.store(count, Ordering::Relaxed);
+    }
+
+    /// The group's incarnation, as far as this member has one.
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        *self.incarnation.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn belongs_to(&self, incarnation: Option<Incarnation>) {
+        *self.incarnation.write().unwrap_or_else(PoisonError::into_inner) = incarnation;
+    }
+
+    /// Whether clients must not be told anything any more.
+    pub(crate) fn serves_not(&self) -> bool {
+        self.serves_not.load(Ordering::Acquire)
+    }
+
+    /// Set when this member is to serve nobody any more, with the reason.
+    pub(crate) fn doubted(&self) -> watch::Receiver<Option<String>> {
+        self.doubted.seen_by()
+    }
+
+    /// This member's state is wrong, and others have it right.
+    pub(crate) fn is_wrong(&self, why: &str) {
+        match self.other_voters.load(Ordering::Relaxed) {
+            0 => {
+                if !self.said.swap(true, Ordering::Relaxed) {
+                    tracing::error!(
+                        %why,
+                        "the metadata of this metaserver are damaged, and there is no other one to fill it from: restore \
+                         them from a backup"
+                    );
+                }
+            }
+            1 => self.doubt(why),
+            _ => {
+                self.serves_not.store(true, Ordering::Release);
+                if self.failed.get().is_some() {
+                    return;
+                }
+                tracing::error!(
+                    %why,
+                    "the metadata of this metaserver are wrong: it stops, and fills itself from the others when it starts"
+                );
+                if let Err(error) = self.note(why) {
+                    tracing::error!(
+                        %error,
+                        "that the metadata are wrong cannot be noted: empty the directory of this metaserver, and have it join"
+                    );
+                }
+                self.failed.set(Some(why.to_owned()));
+            }
+        }
+    }
+
+    /// Nobody can say whether this member's state is right.
+    pub(crate) fn doubt(&self, why: &str) {
+        self.serves_not.store(true, Ordering::Release);
+        if self.doubted.get().is_none() {
+            tracing::error!(
+                %why,
+                "this metaserver serves no clients any more, and goes on voting: remove it (heorot node remove), and have it \
+                 join again with an empty directory"
+            );
+            self.doubted.set(Some(why.to_owned()));
+        }
+    }
+
+    fn note(&self, why: &str) -> std::io::Result<()> {
+        let file = self.files.open(&self.dir.join(MARK), Opened::New)?;
+        file.write_at(why.as_bytes(), 0)?;
+        file.sync()?;
+        self.files.sync_dir(&self.dir)
+    }
+
+    /// Reads from a view, and finds damage.
+    pub(crate) fn get(&self, view: &dyn View, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = view.get(key)?;
+        match &found {
+            Some(value) if !namespace::is_sound(key, value) => Err(self.damaged(key)),
+            _ => Ok(found),
+        }
+    }
+
+    /// The same, of a range.
+    pub(crate) fn scan(
+        &self,
+        view: &dyn View,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut Visitor<'_>,
+    ) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        view.scan(from, to, &mut |key, value| match namespace::is_sound(key, value) {
+            true => visit(key, value),
+            false => {
+                outcome = Err(self.damaged(key));
+                std::ops::ControlFlow::Break(())
+            }
+        })?;
+        outcome
+    }
+
+    /// A record that is not as it was written was read.
+    fn damaged(&self, key: &[u8]) -> StoreError {
+        let error = StoreError {
+            doing: "read a record",
+            cause: format!("the checksum of {key:02x?} is wrong: the disk is damaged"),
+        };
+        self.is_wrong(&error.to_string());
+        error
+    }
+}
+
+/// A view of the store that finds damage before anybody is told what was read.
+pub(crate) struct Checked {
+    pub view: Box<dyn View + Send + Sync>,
+    pub trust: Arc<Trust>,
+}
+
+impl View for Checked {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.trust.get(&*self.view, key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
+        self.trust.scan(&*self.view, from, to, visit)
+    }
+}
