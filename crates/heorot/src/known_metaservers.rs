@@ -5,7 +5,7 @@
 //! restored, and so is older.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

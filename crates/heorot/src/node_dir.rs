@@ -8,7 +8,7 @@
 //!
 //! identity.toml comes last: a directory without it was left half made, and may be made again.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 

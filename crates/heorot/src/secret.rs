@@ -8,7 +8,7 @@
 //!         └─ "heorot 2026 join tokens"  ─▶ keys of join tokens, one for each moment in which one can end
 //! ```
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
