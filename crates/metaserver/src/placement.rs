@@ -90,8 +90,8 @@ impl Placement {
         Some(Choice { targets, first })
     }
 
-    /// Other targets for columns of a file with this layout over `targets`: for those that `moves` tells of. None when there
-    /// are not enough that are not the file's already.
+    /// Other targets for columns of a file with this layout over `targets`: for those that `moves` tells of. A target that has
+    /// a column of the file already gets a second one only when there is no other. None when there is no target at all.
     pub(crate) fn choose_again(
         &self,
         usable: &[Usable],
@@ -108,7 +108,14 @@ impl Placement {
         let mut moved = Vec::new();
         for column in (0..layout.columns).filter(|column| moves(*column)) {
             let best = others.iter().enumerate().max_by_key(|(_, u)| state.credit.get(&u.target).copied());
-            let other = others.remove(best?.0).target;
+            let other = match best.map(|(at, _)| at) {
+                Some(at) => others.remove(at).target,
+                None => {
+                    let now = new[column as usize];
+                    let again = usable.iter().filter(|u| u.has_room && u.target != now);
+                    again.max_by_key(|u| (u.free, u.target))?.target
+                }
+            };
             new[column as usize] = other;
             moved.push(other);
         }
@@ -315,7 +322,10 @@ mod tests {
         let at = |column| moved.target(&choice.targets, column).unwrap().0;
         assert_eq!([at(0), at(1), at(2)], [4, 2, 0]);
         assert_eq!(choice.targets[0], TargetId(0), "the list begins at its least");
-        assert!(placement.choose_again(&all[..4], &layout, &targets, |column| column == 0).is_none());
+        let twice = placement.choose_again(&all[..4], &layout, &targets, |column| column == 0).unwrap();
+        let moved = FileLayout { first: twice.first, ..layout };
+        assert_eq!(moved.target(&twice.targets, 0), Some(TargetId(2)), "no other target has room");
+        assert!(placement.choose_again(&all[1..2], &layout, &targets, |column| column == 0).is_none());
         let two = placement.choose_again(&all, &layout, &targets, |column| column < 2).unwrap();
         let moved = FileLayout { first: two.first, ..layout };
         let at = |column| moved.target(&two.targets, column).unwrap().0;

@@ -136,6 +136,10 @@ impl Metaserver {
         if !self.has_lost_column(inode)? {
             return Ok(());
         }
+        // A cut that waits for the target is not done: nothing can move, and waiting for it would have no end.
+        if namespace::read::pending_cut(&*self.view()?, inode.id).map_err(crate::errors::store_failed)? {
+            return Err(Status::Io);
+        }
         match self.relocate(inode).await? {
             Some(moved) if !self.has_lost_column(&moved)? => Ok(()),
             _ => Err(Status::Io),
