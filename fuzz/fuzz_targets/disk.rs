@@ -142,7 +142,7 @@ fn whole_store() -> &'static Vec<(Vec<u8>, Vec<u8>)> {
     static PAIRS: OnceLock<Vec<(Vec<u8>, Vec<u8>)>> = OnceLock::new();
     PAIRS.get_or_init(|| {
         let store = MemoryStore::new();
-        store.batch(Durability::Deferred, &mut |edit| format(edit, &stamp(0))).expect("formats");
+        store.batch(Durability::Deferred, &mut |edit| format(edit, &stamp(0), [7; 16])).expect("formats");
         let client = ClientId((stamp(0).random >> 32 << 32) + 1);
         for (n, command) in (1..).zip(before(client)) {
             let proposal = Proposal { stamp: stamp(n), origin: None, command };

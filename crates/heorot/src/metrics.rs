@@ -89,6 +89,7 @@ pub(crate) fn cluster(status: &Status) -> Registry {
         ("inodes", "Files, directories and all else in the volume", status.inodes),
         ("work_queue", "Truncations and removals that have not reached every object", status.work),
         ("uptime_seconds", "Since the process started", status.uptime_seconds),
+        ("commands_given_up", "Commands that broke an invariant of the state machine", replica::faults()),
     ] {
         let gauge: Gauge = Gauge::default();
         gauge.set(number(value));
