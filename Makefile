@@ -3,7 +3,7 @@
 HEOROT := $(CURDIR)/target/release/heorot
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup build test lint alerts demo clients soak sim failover bench compare-fio lab directory size group fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients soak sim failover bench compare-fio lab directory size group fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
@@ -18,7 +18,8 @@ help:
 	@echo 'make group   what several metaservers cost and bring beside one: PARTS="changes misses reads"'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
 	@echo 'make size    5 million files through the state machine, twice: FILES=5000000 DIRS=50000 LIMIT_MIB=512'
-	@echo 'make build   target/release/heorot'
+	@echo 'make build   target/release/heorot; its debug symbols are beside it, in heorot.debug'
+	@echo 'make man     target/man: manual pages, and completions for bash, zsh and fish'
 	@echo 'make lint    what CI looks at before it runs tests: format, clippy, whether the fuzz targets compile'
 	@echo 'make alerts  check the Prometheus alert rules with promtool'
 	@echo 'make setup   only what the others do first: install what they need from Debian'
@@ -29,6 +30,11 @@ setup:
 
 build:
 	cargo build --release --bin heorot
+	@scripts/strip.sh $(HEOROT)
+
+man: build
+	$(HEOROT) man target/man
+	for shell in bash zsh fish; do $(HEOROT) completions $$shell >target/man/heorot.$$shell || exit; done
 
 lint:
 	cargo fmt --all --check
@@ -45,7 +51,11 @@ test: setup lint alerts
 	cargo test --workspace --test e2e --no-fail-fast -- --test-threads $(AT_ONCE) || status=$$?; \
 	exit $$status
 
-demo: setup build
+# Without what only tests need, which takes minutes to build.
+setup-demo:
+	@scripts/setup.sh demo
+
+demo: setup-demo build
 	HEOROT_BIN=$(HEOROT) cargo run --release --quiet -p tests --bin demo
 
 # What `make test` runs with one kernel, on each. Downloads those that are missing; KILLS rounds of kill -9 with each.

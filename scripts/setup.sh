@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Puts on a Debian machine what building and testing Heorot needs beside a Rust toolchain. Says what and why first,
-# changes nothing that is already in place, and can be run again at any time.
+# changes nothing that is already in place, and can be run again at any time. With the argument `demo`: without what only
+# tests need.
 set -euo pipefail
 
 # package:why
@@ -8,13 +9,17 @@ needed=(
     "build-essential:cc, c++ and make: Rust links with cc, the fuzzer is C++, and the tests compile C on Heorot"
     "user-mode-linux:a real Linux 6.1 kernel as a process: the client machines of the tests"
     "iproute2:ip and tc: the network between the tests' client machines and the servers, and the speed of its links"
-    "iputils-ping:ping: the tests check their network before they blame a server"
     "kmod:modprobe: loads the NFS client's modules inside the client machines"
     "nfs-common:mount.nfs, for the client machines"
+    "util-linux:flock, setpriv and nsenter: locks between clients, no process outlives its test, servers in namespaces"
+    "iputils-ping:ping: the tests check their network before they blame a server"
+)
+for_tests=(
     "attr:setfattr and getfattr: extended attributes in the client machines"
     "xfsprogs:mkfs.xfs: a file system that can share data between files, to test reflinks on"
-    "util-linux:flock, setpriv and nsenter: locks between clients, no process outlives its test, servers in namespaces"
+    "systemd:systemd-analyze: judges how much the example of a unit may do"
 )
+[ "${1:-}" = demo ] || needed+=("${for_tests[@]}")
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -58,6 +63,11 @@ if [ ! -c /dev/net/tun ]; then
 fi
 as_root sh -c ': <>/dev/net/tun' 2>/dev/null ||
     fail "/dev/net/tun cannot be opened: the kernel needs CONFIG_TUN (in a container: --device /dev/net/tun --cap-add NET_ADMIN)"
+
+if [ "${1:-}" = demo ]; then
+    say "everything that the demo needs is here"
+    exit 0
+fi
 
 # A POSIX file system suite of others, which the tests run inside the client machines.
 tools=$(cd "$(dirname "$0")/.." && pwd)/target/tools

@@ -56,10 +56,15 @@ impl AdminClient {
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, Failure> {
-        let query: Vec<String> =
-            query.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();
-        let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) };
-        self.ask(Method::GET, &path, Bytes::new(), ANSWER_TIME_MAX)
+        self.ask(Method::GET, &with_query(path, query), Bytes::new(), ANSWER_TIME_MAX)
+    }
+
+    pub(crate) fn delete<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<T, Failure> {
+        self.ask(Method::DELETE, &with_query(path, query), Bytes::new(), ANSWER_TIME_MAX)
     }
 
     pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
@@ -178,6 +183,11 @@ impl Read for Pieces<'_> {
         self.piece.copy_to_slice(&mut out[..bytes]);
         Ok(bytes)
     }
+}
+
+fn with_query(path: &str, query: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = query.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
 }
 
 /// As a value in the query of a URL (RFC 3986, section 2.1).

@@ -12,6 +12,7 @@
 //! | `GET /targets`, `PUT /target`, `GET /files` | see `admin_targets`; metaserver only |
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
@@ -28,7 +29,8 @@ use crate::api::{Adopted, Clean, DataServerStatus, Refusal, Stripe, StripeReques
 use crate::ds::RunningDs;
 use crate::known_metaservers::KnownMetaservers;
 use crate::mds::RunningMds;
-use crate::{admin_access, admin_backup, admin_nodes, admin_targets, metrics};
+use crate::secret::Secret;
+use crate::{admin_access, admin_backup, admin_nodes, admin_targets, admin_tokens, metrics};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -37,6 +39,8 @@ pub(crate) struct Admin {
     metaserver: Option<Arc<Metaserver>>,
     /// The metaservers that the data servers know.
     metaservers: Option<Arc<KnownMetaservers>>,
+    /// Of a metaserver that others can join.
+    group_secret: Option<Secret>,
     data_servers: Vec<Arc<DataServer>>,
     registries: Vec<Registry>,
 }
@@ -64,7 +68,12 @@ impl Admin {
             mds.register_metrics(&mut build);
         }
         registries.push(build);
-        Arc::new(Self { metaserver, metaservers, data_servers, registries })
+        let group_secret = mds.and_then(RunningMds::group_secret);
+        Arc::new(Self { metaserver, metaservers, group_secret, data_servers, registries })
+    }
+
+    pub(crate) fn group_secret(&self) -> Option<&Secret> {
+        self.group_secret.as_ref()
     }
 }
 
@@ -78,6 +87,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .route("/adopt", post(adopt))
         .merge(admin_nodes::routes())
         .merge(admin_targets::routes())
+        .merge(admin_tokens::routes())
         .merge(admin_backup::routes())
         .with_state(admin)
 }
@@ -98,6 +108,16 @@ pub(crate) fn refused(error: impl std::fmt::Display) -> Refused {
 
 pub(crate) fn failed(error: impl std::fmt::Display) -> Refused {
     Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+}
+
+/// What a group does within this time, if it can agree at all.
+const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The outcome of work that needs a majority.
+pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Refused> {
+    let why = "not done yet, and may be when enough metaservers with a vote can be reached; heorot status shows them";
+    let outcome = tokio::time::timeout(AGREE_TIME_MAX, work).await;
+    outcome.map_err(|_| Refused(StatusCode::SERVICE_UNAVAILABLE, why.into()))
 }
 
 pub(crate) fn metaserver(admin: &Admin) -> Result<&Arc<Metaserver>, Refused> {
@@ -191,7 +211,7 @@ async fn stripe_put(
             Some((unit_bytes.unwrap_or(now.unit_bytes.into()), columns.unwrap_or(now.columns)))
         }
     };
-    let report = metaserver.stripe_set(&request.path, policy).await.map_err(refused)?;
+    let report = in_time(metaserver.stripe_set(&request.path, policy)).await?.map_err(refused)?;
     let (unit_bytes, columns) = (report.unit_bytes, report.columns);
     Ok(Json(Stripe { path: report.path, unit_bytes, columns, set_on: report.set_on }))
 }

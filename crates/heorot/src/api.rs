@@ -114,6 +114,32 @@ pub(crate) struct NodeDone {
     pub done: String,
 }
 
+/// One join token, of the list that `GET /tokens` gives. Times are in seconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JoinToken {
+    pub id: String,
+    pub made: i64,
+    pub expires: u64,
+    /// The name of the machine that it let in.
+    pub used_by: Option<String>,
+}
+
+/// `PUT /tokens`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JoinTokenRequest {
+    pub valid_seconds: u64,
+}
+
+/// The answer to `PUT /tokens`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NewJoinToken {
+    pub id: String,
+    /// What `heorot join` wants.
+    pub token: String,
+    pub expires: u64,
+}
+
 /// The answer to `POST /clean`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Clean {

@@ -1,7 +1,7 @@
 //! `heorot backup`: all metadata, as they are at one moment, in a file.
 
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use host::size;
@@ -11,8 +11,14 @@ use crate::admin_client::AdminClient;
 use crate::cli::BackupArgs;
 use crate::failure::Failure;
 
+/// As FILE: standard output.
+const STANDARD_OUTPUT: &str = "-";
+
 /// `heorot backup`.
 pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
+    if args.file == Path::new(STANDARD_OUTPUT) {
+        return pass_on(&AdminClient::find(&args.admin)?);
+    }
     let shown = args.file.display();
     let new = beside(&args.file);
     let outcome = AdminClient::find(&args.admin).and_then(|client| fetch(&client, &new)).and_then(|pairs| {
@@ -31,6 +37,34 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
         size::show(bytes)
     );
     Ok(())
+}
+
+/// To standard output, and checked on the way: what follows in a pipe learns of an error by the exit status alone.
+fn pass_on(client: &AdminClient) -> Result<(), Failure> {
+    let no_backup = |why: &dyn std::fmt::Display| Failure::new(format!("no backup: {why}"));
+    let out = io::stdout();
+    if out.is_terminal() {
+        return Err(no_backup(&"standard output is a terminal; name a file, or lead it into a program"));
+    }
+    let from = client.stream("/backup").map_err(|failure| no_backup(&failure))?;
+    let (reader, _) = BackupReader::open(Copied { from, to: out.lock() }).map_err(|e| no_backup(&e))?;
+    reader.check().map_err(|e| no_backup(&e))?;
+    io::stdout().flush()?;
+    Ok(())
+}
+
+/// A reader that writes all that is read from it.
+struct Copied<R, W> {
+    from: R,
+    to: W,
+}
+
+impl<R: Read, W: Write> Read for Copied<R, W> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.from.read(buffer)?;
+        self.to.write_all(&buffer[..bytes])?;
+        Ok(bytes)
+    }
 }
 
 /// Brings it here, to the disk, and reads it again.

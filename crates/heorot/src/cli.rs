@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use bench::model::ModelArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::admin_place::AdminArgs;
 use crate::listen::{ListenAddress, PORT_DEFAULT};
+use crate::manual::{CompletionsArgs, ManArgs};
+use crate::token::TokenArgs;
 use host::size;
 
 /// Where a node is, unless told otherwise.
@@ -20,7 +21,7 @@ pub(crate) const ADMIN_DEFAULT: &str = "127.0.0.1:20490";
 
 /// Heorot: a cluster file system that every Linux machine can mount.
 #[derive(Debug, Parser)]
-#[command(version, about, disable_help_subcommand = true)]
+#[command(version, about)]
 #[command(after_help = "Try it: heorot up, then mount as it says.\n\
     Environment: HEOROT_LOG sets what is logged, such as info (the default), debug, or nfs=trace,info.")]
 pub(crate) struct Cli {
@@ -35,11 +36,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a whole cluster on this machine: a metaserver and some data servers
     Up(UpArgs),
-    /// Begin a cluster of several machines: makes the first node's files, and a token for the others
+    /// Begin a cluster of several machines: makes the first node's files
     Init(InitArgs),
     /// Make this machine a node of a cluster: makes its files
     Join(NodeJoinArgs),
-    /// Print another token for heorot join
+    /// Make a token for heorot join, or list or revoke those that were made
     Token(TokenArgs),
     /// Run a node: all that its directory says
     Run(RunArgs),
@@ -68,6 +69,12 @@ pub(crate) enum Command {
     Stripe(StripeCommand),
     /// Find objects that no file owns, and remove them, now
     Clean(CleanArgs),
+    /// Write manual pages: for those who package heorot
+    #[command(hide = true)]
+    Man(ManArgs),
+    /// Print a script that completes commands in a shell: for those who package heorot
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
     /// Check a configuration file of a metaserver or a data server
     CheckConfig(CheckConfigArgs),
     /// Measure a file system: this one or any other that is mounted
@@ -171,24 +178,14 @@ pub(crate) struct InitArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeJoinArgs {
-    /// What heorot init printed, or heorot token prints on any node
-    #[arg(value_name = "TOKEN")]
-    pub token: String,
     /// A metaserver of the cluster
-    #[arg(value_name = "ADDR[:PORT]")]
+    #[arg(value_name = "ADDR[:PORT]", value_parser = member)]
     pub member: String,
+    /// The file with what heorot token printed on a node; -: standard input, or asked for at a terminal
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub token_file: PathBuf,
     #[command(flatten)]
     pub node: NodeSetupArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TokenArgs {
-    /// The directory of this machine's node
-    #[arg(value_name = "DIR", default_value = NODE_DIR)]
-    pub dir: PathBuf,
-    /// For how long it lets machines in, such as 30m, 24h or 7d
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = valid)]
-    pub valid: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -198,25 +195,21 @@ pub(crate) struct RunArgs {
     pub dir: PathBuf,
 }
 
+/// A token on a command line can be read by every user of the machine.
+fn member(text: &str) -> Result<String, String> {
+    if text.starts_with("heorot") && text.contains('-') && text.len() > 64 {
+        return Err("this is a join token, which others may have seen now: revoke it, make another, and give it by --token-file \
+                    or on standard input"
+            .into());
+    }
+    Ok(text.into())
+}
+
 fn name(text: &str) -> Result<String, String> {
     match text.len() {
         1..=64 => Ok(text.into()),
         bytes => Err(format!("a name has from 1 to 64 bytes, and this has {bytes}")),
     }
-}
-
-fn valid(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time such as 30m, 24h or 7d");
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    Ok(Duration::from_secs(u64::from(number) * seconds))
 }
 
 #[derive(Debug, Args)]
@@ -377,7 +370,7 @@ pub(crate) enum StripeCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The file; it is replaced when the backup is whole
+    /// The file; it is replaced when the backup is whole. -: standard output, which nobody has checked then
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -457,10 +450,14 @@ mod tests {
         assert!(parse("heorot up --data-servers 2 --listen 10.0.0.1").is_ok());
         assert!(parse("heorot up --data-servers 0").is_err());
         assert!(parse("heorot init --role mds,ds --service-address 10.0.0.100,10.0.0.101").is_ok());
-        assert!(parse("heorot join heorot1-00 10.0.0.1 --role ds --target /a --target /b").is_ok());
-        assert!(parse("heorot join 10.0.0.1").is_err(), "no token");
+        assert!(parse("heorot join 10.0.0.1 --token-file - --role ds --target /a --target /b").is_ok());
+        assert!(parse("heorot join heorot2-00 10.0.0.1").is_err(), "a token in sight of all");
         assert!(parse("heorot init --role metaserver").is_err());
-        assert!(parse("heorot token --valid 7d").is_ok() && parse("heorot token --valid 7").is_err());
+        assert!(
+            parse("heorot token --valid 7d").is_ok()
+                && parse("heorot token list").is_ok()
+                && parse("heorot token --valid 7").is_err()
+        );
         assert!(parse("heorot stripe set / --unit 1MiB --columns 4").is_ok());
         assert!(parse("heorot stripe set /").is_err(), "sets nothing");
         assert!(parse("heorot stripe set / --inherit --columns 4").is_err());

@@ -20,7 +20,7 @@ use crate::known_metaservers::KnownMetaservers;
 use crate::secret::{Secret, SecretError};
 use crate::signals::{Hangups, Signals};
 use crate::supervisor::say_ready;
-use crate::{config, listen, logging, reload};
+use crate::{config, listen, logging, notify, reload};
 
 /// Where a data server writes down the metaservers that it knows of, in its directory.
 const METASERVERS_FILE: &str = "server.metaservers";
@@ -127,8 +127,9 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
     let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
     let _admin = AdminServer::start(place, admin).await?;
     tracing::info!(name = running.data_server.name(), address = %running.server.address(), "ready");
-    if args.part.is_some() {
-        say_ready();
+    match args.part {
+        Some(_) => say_ready(),
+        None => notify::ready(),
     }
     tokio::select! {
         () = signals.stop() => {}

@@ -1,21 +1,22 @@
-//! `heorot init`, `heorot join` and `heorot token`: a machine becomes the first of a cluster, or one more.
+//! `heorot init` and `heorot join`: a machine becomes the first of a cluster, or one more.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use host::SystemEntropy;
+use host::{Entropy, SystemEntropy};
 use wire::join::Token;
 
-use crate::cli::{InitArgs, NodeJoinArgs, Role, TokenArgs};
+use crate::cli::{InitArgs, NodeJoinArgs, Role};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
-use crate::knock::{self, Stranger};
+use crate::knock::{self, Outside, Stranger, Told};
 use crate::node_dir::{self as node, CONSENSUS_PORT, DS_FILE, KIND, MDS_FILE, Plan, SECRET_FILE};
 use crate::secret::Secret;
+use crate::token;
 
-/// Long enough to set up a rack, short enough that what stays in a shell's history is of no use.
-const TOKEN_VALID: Duration = Duration::from_secs(24 * 3600);
+/// How often a machine asks to be let in, where its member does not answer to the end.
+const TRIES: u32 = 3;
 /// A machine of the same network answers at once, or does not live.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -47,7 +48,6 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
     dir.claim(&secret.cluster(), None)?;
 
     let dir = plan.dir.display();
-    let token = secret.token(now_s() + TOKEN_VALID.as_secs());
     println!(
         "cluster {} begins in {dir}: {:?} at {}, {}",
         crate::secret::hex(&secret.cluster()),
@@ -56,10 +56,11 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
         plan.roles()
     );
     println!("\nrun it, here:\n\n    heorot run {dir}\n");
-    println!("and, on each other machine, within a day (`heorot token {dir}` prints another token):\n");
-    println!("    heorot join {token} {}\n", plan.consensus());
+    println!("and, for each other machine, make a token here while that runs, bring it there, and join:\n");
+    println!("    heorot token --out FILE --admin {dir}");
+    println!("    heorot join --token-file FILE {}\n", plan.consensus());
     println!(
-        "The token lets a machine in, which can then read and change every file: keep it as you keep a password."
+        "A token lets one machine in, within a day, which can then read and change every file: keep it as you keep a password."
     );
     if !args.no_root_squash && !plan.address.is_loopback() {
         println!(
@@ -73,7 +74,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
 /// `heorot join`.
 pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     // Whatever is wrong here is found before anybody is asked.
-    let token: Token = args.token.parse()?;
+    let token = token::read(&args.token_file)?;
     let member = resolve(&args.member)?;
     let dir = std::path::absolute(&args.node.dir)?;
     if let Some(cluster) = DataDir::look(&dir)? {
@@ -89,11 +90,8 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     let plan = Plan::new(&args.node, || way_to(member))?;
     plan.check_addresses()?;
 
-    let refused = |why: knock::Outside| Failure::new(format!("not joined by {member}: {why}"));
-    let greeted = knock::hello(member, &token, Stranger::now()).await.map_err(refused)?;
-    let (consensus, data) =
-        (plan.metaserver.then(|| plan.consensus()), plan.data_server.then(|| plan.data()));
-    let told = greeted.enter(&plan.name, consensus, data).await.map_err(refused)?;
+    let refused = |why: Outside| Failure::new(format!("not joined by {member}: {why}"));
+    let told = enter(member, &token, &plan).await.map_err(refused)?;
     let settings = told.settings.parse::<toml::Table>().map_err(|e| {
         Failure::new(format!(
             "{member} sent settings that cannot be read: {}; is it of this version?",
@@ -124,17 +122,19 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `heorot token`.
-pub(crate) fn token(args: &TokenArgs) -> Result<(), Failure> {
-    let path = args.dir.join(SECRET_FILE);
-    let secret = Secret::read(&path)?.ok_or_else(|| {
-        Failure::new(format!(
-            "{}: there is no such file; name the directory of a node of the cluster",
-            path.display()
-        ))
-    })?;
-    println!("{}", secret.token(now_s() + args.valid.as_secs()));
-    Ok(())
+/// Asks to be let in. The token is used by then perhaps, and the answer lost: this machine is answered again.
+async fn enter(member: SocketAddr, token: &Token, plan: &Plan) -> Result<Told, Outside> {
+    let ticket = SystemEntropy.bytes();
+    let (consensus, data) =
+        (plan.metaserver.then(|| plan.consensus()), plan.data_server.then(|| plan.data()));
+    let mut greeted = knock::hello(member, token, Stranger::now()).await?;
+    for _ in 1..TRIES {
+        match greeted.enter(ticket, &plan.name, consensus, data).await {
+            Err(Outside::Nobody(_)) => greeted = knock::hello(member, token, Stranger::now()).await?,
+            answered => return answered,
+        }
+    }
+    greeted.enter(ticket, &plan.name, consensus, data).await
 }
 
 fn refuse_a_node(dir: &Path) -> Result<(), Failure> {
@@ -162,10 +162,6 @@ fn write(plan: &Plan, mds: Option<&str>, ds: Option<&str>) -> Result<(), Failure
         }
     }
     Ok(())
-}
-
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Where a member is: an address or a host name, with or without a port.

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use host::{Entropy, SystemEntropy};
 use nfs::{CallFailure, Peer};
 use wire::join::{
-    self, Nonce, Procedure, Token, Word, client_proof, enter, hello, proof_matches, seal, server_proof,
+    self, Nonce, OWN_ID, Procedure, Token, Word, client_proof, enter, hello, proof_matches, seal,
+    server_proof,
 };
 use wire::rpc::Rejection;
 
@@ -71,6 +72,7 @@ pub(crate) async fn hello(
         protocol: stranger.protocol,
         version: Word(env!("CARGO_PKG_VERSION").into()),
         cluster: token.cluster,
+        id: token.id,
         expires: token.expires,
         clock_ms: stranger.clock_ms,
         nonce: client,
@@ -95,8 +97,8 @@ pub(crate) async fn hello(
 /// # Errors
 /// What somebody has to mend.
 pub(crate) async fn hinders(metaserver: SocketAddr, secret: &Secret) -> Result<(), String> {
-    // Who holds the secret needs no token that ends.
-    match hello(metaserver, &secret.token(u64::MAX), Stranger::now()).await {
+    // Who holds the secret needs no token of the cluster's list.
+    match hello(metaserver, &secret.token(OWN_ID, u64::MAX), Stranger::now()).await {
         Err(Outside::Refused(why)) => Err(why),
         Err(Outside::Nobody(why)) => {
             tracing::debug!(%metaserver, %why, "cannot be asked");
@@ -107,9 +109,10 @@ pub(crate) async fn hinders(metaserver: SocketAddr, secret: &Secret) -> Result<(
 }
 
 impl Greeted {
-    /// Says what the machine wants to be, and is told what it needs.
+    /// Says what the machine wants to be, and is told what it needs. `ticket`: random, and the same when it asks again.
     pub(crate) async fn enter(
         &self,
+        ticket: Nonce,
         name: &str,
         consensus: Option<SocketAddr>,
         data: Option<SocketAddr>,
@@ -118,6 +121,7 @@ impl Greeted {
             |address: Option<SocketAddr>| Word(address.map_or_else(String::new, |a| a.to_string()).into());
         let args = enter::Args {
             proof: client_proof(&self.key, &self.client, &self.server),
+            ticket,
             name: Word(name.to_owned().into()),
             consensus: text(consensus),
             data: text(data),
@@ -205,7 +209,8 @@ mod tests {
         let running = RunningMds::start(settings, opened, &secret).await.map_err(|e| e.to_string()).unwrap();
 
         let now = Stranger::now();
-        let token = secret.token(now.clock_ms / 1000 + 60);
+        let (id, expires) = running.metaserver.make_join_token(Duration::from_secs(60)).await.unwrap();
+        let token = secret.token(id, expires);
         let refused = async |token: &Token, stranger: Stranger| match hello(at(2052), token, stranger).await {
             Err(Outside::Refused(line)) => line,
             Err(Outside::Nobody(why)) => panic!("{why}"),
@@ -219,16 +224,35 @@ mod tests {
         );
         let line = refused(&token, Stranger { protocol: 0, ..now }).await;
         assert!(line.contains("speaks protocol 0, and heorot "), "{line}");
-        let forged = Token::new(secret.cluster(), &[7; 32], token.expires);
+        let forged = Token::new(secret.cluster(), &[7; 32], id, expires);
         let line = refused(&forged, now).await;
         assert!(line.contains("is not of the cluster that the join token is of"), "{line}");
 
         let greeted = hello(at(2052), &token, now).await.unwrap();
-        let told = greeted.enter("elm", Some(at(3052)), None).await.unwrap();
+        let enter = async |greeted: &Greeted, ticket, name| {
+            greeted.enter([ticket; 32], name, Some(at(3052)), None).await
+        };
+        let no = async |greeted: &Greeted, ticket, name| {
+            enter(greeted, ticket, name).await.map(|_| ()).unwrap_err().to_string()
+        };
+        let taken = no(&greeted, 1, "ash").await;
+        assert!(taken.starts_with("there is a metaserver \"ash\" already"), "{taken}");
+        let told = enter(&greeted, 1, "elm").await.unwrap();
         assert_eq!(told.secret, secret.bytes());
         assert_eq!(told.metaservers, [at(2049).to_string()]);
-        let again = greeted.enter("ash", Some(at(3052)), None).await.map(|_| ()).unwrap_err();
-        assert!(again.to_string().starts_with("there is a metaserver \"ash\" already"), "{again}");
+        // Its answer was lost, and it asks again; another one has the token, too.
+        enter(&hello(at(2052), &token, now).await.unwrap(), 1, "elm").await.unwrap();
+        let late = no(&hello(at(2052), &token, now).await.unwrap(), 2, "elm").await;
+        assert!(late.starts_with("the join token has let \"elm\" in, and is good for one machine"), "{late}");
+        let (id, expires) = running.metaserver.make_join_token(Duration::from_secs(60)).await.unwrap();
+        running.metaserver.revoke_join_token(id).await.unwrap();
+        let revoked = hello(at(2052), &secret.token(id, expires), now).await.unwrap();
+        assert!(no(&revoked, 3, "oak").await.starts_with("the join token was revoked, or has ended"));
+        // A member can make tokens by itself, which let nobody in: not even those that it makes up.
+        for id in [OWN_ID, 77] {
+            let own = hello(at(2052), &secret.token(id, expires), now).await.unwrap();
+            assert!(no(&own, 4, "oak").await.contains("join token") || id == OWN_ID);
+        }
         assert_eq!(hinders(at(2052), &secret).await, Ok(()));
         assert_eq!(hinders(at(9), &secret).await, Ok(()), "nobody is there to find anything");
         running.stop().await;

@@ -13,6 +13,7 @@ mod admin_server;
 mod admin_socket;
 mod admin_targets;
 mod admin_token;
+mod admin_tokens;
 mod adopt;
 mod api;
 mod backup;
@@ -32,11 +33,13 @@ mod known_metaservers;
 mod limits;
 mod listen;
 mod logging;
+mod manual;
 mod mds;
 mod memory;
 mod metrics;
 mod node;
 mod node_dir;
+mod notify;
 mod owners;
 mod panics;
 mod refill;
@@ -50,6 +53,7 @@ mod stripe;
 mod supervisor;
 mod table;
 mod target;
+mod token;
 mod up;
 mod usage;
 
@@ -76,7 +80,9 @@ fn main() -> ExitCode {
         Command::Up(args) => signals::run(up::up(args)),
         Command::Init(args) => init::init(&args),
         Command::Join(args) => signals::run(init::join(&args)),
-        Command::Token(args) => init::token(&args),
+        Command::Token(args) => token::token(&args),
+        Command::Man(args) => manual::man(&args),
+        Command::Completions(args) => manual::completions(&args),
         Command::Run(args) => signals::run(run::run(args)),
         Command::Mds(args) => signals::run(mds::mds(args)),
         Command::Ds(args) => match (args.command, args.run) {

@@ -27,7 +27,7 @@ use crate::founded;
 use crate::secret::Secret;
 use crate::signals::{Hangups, Signals};
 use crate::supervisor::say_ready;
-use crate::{config, knock, listen, logging, refill, reload};
+use crate::{config, knock, listen, logging, notify, refill, reload};
 
 /// The kind of a metaserver's data directory.
 pub(crate) const KIND: &str = "metaserver";
@@ -71,6 +71,7 @@ pub(crate) struct RunningMds {
     /// For the other metaservers.
     consensus: Option<Server>,
     replica: Replica,
+    secret: Secret,
     _dir: DataDir,
 }
 
@@ -202,7 +203,13 @@ impl RunningMds {
             };
             metaserver.hold_addresses(service, &server);
         }
-        Ok(Self { metaserver, server, consensus, replica, _dir: dir })
+        let secret = secret.clone();
+        Ok(Self { metaserver, server, consensus, replica, secret, _dir: dir })
+    }
+
+    /// The cluster's secret, where machines can join it.
+    pub(crate) fn group_secret(&self) -> Option<Secret> {
+        self.consensus.is_some().then(|| self.secret.clone())
     }
 
     /// Puts the metrics of its log and its consensus into `registry`.
@@ -236,7 +243,7 @@ impl RunningMds {
 
     /// Ends it, with all that was acknowledged in the store.
     pub(crate) async fn stop(self) {
-        let Self { metaserver, server, consensus, replica, _dir } = self;
+        let Self { metaserver, server, consensus, replica, secret: _, _dir } = self;
         // Others have its addresses before anybody could be refused; somebody else leads before this one is gone, so that
         // nobody waits for an election; and nobody counts on a lease of reads of one that is gone.
         metaserver.release_addresses().await;
@@ -404,8 +411,9 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     let admin = AdminServer::start(place, Admin::new(Some(&running), &[])).await?;
     founded::note(&config.secret_file, &secret);
     tracing::info!(address = %running.address(), "ready");
-    if args.part.is_some() {
-        say_ready();
+    match args.part {
+        Some(_) => say_ready(),
+        None => notify::ready(),
     }
     let outcome = tokio::select! {
         () = &mut stop => Ok(()),

@@ -9,6 +9,7 @@ use crate::config::mds::MdsConfig;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::node_dir::{DS_FILE, KIND, MDS_FILE};
+use crate::notify;
 use crate::signals::{Hangups, Signals};
 use crate::supervisor::{Part, Supervisor};
 use crate::up::mount_commands;
@@ -61,12 +62,14 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
             mount_commands(mount).iter().for_each(|command| println!("{command}"));
         }
         println!("ready");
+        notify::ready();
         supervisor.watch(Some(hangups)).await
     };
     let outcome = tokio::select! {
         () = signals.stop() => Ok(()),
         outcome = serve => outcome,
     };
+    notify::stopping();
     supervisor.stop().await;
     outcome
 }

@@ -5,7 +5,7 @@
 //! secret ─┬─ "heorot 2026 cluster id"  ─▶ first 16 bytes: the cluster's id, public
 //!         ├─ "heorot 2026 file handles" ─▶ seals file handles
 //!         ├─ "heorot 2026 servers"      ─▶ what servers prove to each other
-//!         └─ "heorot 2026 join tokens"  ─▶ keys of join tokens, one for each moment in which one can end
+//!         └─ "heorot 2026 join tokens"  ─▶ keys of join tokens, one for each id and end
 //! ```
 
 use std::io;
@@ -114,9 +114,9 @@ impl Secret {
         blake3::derive_key(TOKEN_CONTEXT, &self.0)
     }
 
-    /// What lets a machine in until `expires`, in seconds since 1970.
-    pub(crate) fn token(&self, expires: u64) -> Token {
-        Token::new(self.cluster(), &self.token_key(), expires)
+    /// The token with this id, which lets a machine in until `expires`, in seconds since 1970, if the cluster knows it.
+    pub(crate) fn token(&self, id: u64, expires: u64) -> Token {
+        Token::new(self.cluster(), &self.token_key(), id, expires)
     }
 
     /// The secret itself, for who has shown that it may have it.

@@ -39,8 +39,14 @@ impl Machine {
     }
 
     fn join(&self, token: &str, other: &Machine, more: &[&str]) -> Vec<String> {
-        let member = other.consensus().to_string();
-        self.command(&[&["join", token, &member], more].concat())
+        self.join_at(token, &other.consensus().to_string(), more)
+    }
+
+    fn join_at(&self, token: &str, member: &str, more: &[&str]) -> Vec<String> {
+        let file = self.dir.with_extension("token");
+        std::fs::write(&file, token).unwrap();
+        let words = ["join", member, "--token-file", file.to_str().unwrap()];
+        self.command(&[&words, more].concat())
     }
 
     fn consensus(&self) -> SocketAddr {
@@ -51,8 +57,20 @@ impl Machine {
         Server::start(&["run", &self.dir.display().to_string()])
     }
 
-    fn token(&self) -> String {
-        done(&["token".to_owned(), self.dir.display().to_string()]).trim().to_owned()
+    /// A token for one machine; this one runs.
+    fn token(&self, more: &[&str]) -> String {
+        let dir = self.dir.display().to_string();
+        let words = [&["token", "--admin", &dir], more].concat();
+        done(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).trim().to_owned()
+    }
+
+    /// The same of one that runs for that only.
+    fn token_of_a_short_life(&self) -> String {
+        let mut server = self.run();
+        server.ready();
+        let token = self.token(&[]);
+        assert_eq!(server.signal(Signal::TERM), Some(0));
+        token
     }
 
     fn file(&self, name: &str) -> String {
@@ -73,11 +91,6 @@ fn done(args: &[String]) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// The word after `heorot join` in what `heorot init` says.
-fn said_token(said: &str) -> &str {
-    said.split_once("heorot join ").and_then(|(_, rest)| rest.split(' ').next()).unwrap()
-}
-
 #[test]
 fn three_machines_become_a_cluster_by_one_line_each() {
     let lab = tempfile::tempdir().unwrap();
@@ -93,8 +106,8 @@ fn three_machines_become_a_cluster_by_one_line_each() {
     let mount = format!("mount -t nfs -o vers=4.2,port={PORT} {}:/ /mnt\n", ash.ip);
     assert!(first.ready().contains(&mount));
 
-    let token = said_token(&said);
-    let said = done(&elm.join(token, &ash, &[]));
+    let token = ash.token(&[]);
+    let said = done(&elm.join(&token, &ash, &[]));
     assert!(said.starts_with("joined cluster ") && said.contains("heorot run "), "{said}");
     for line in ["lease_seconds = 20", "clients = \"127.0.0.0/8\""] {
         assert!(elm.file("mds.toml").contains(line), "{}", elm.file("mds.toml"));
@@ -102,10 +115,10 @@ fn three_machines_become_a_cluster_by_one_line_each() {
     let mut second = elm.run();
     second.ready();
     // By another member, with another token.
-    done(&oak.join(&ash.token(), &elm, &[]));
+    done(&oak.join(&ash.token(&[]), &elm, &[]));
     let mut third = oak.run();
     third.ready();
-    done(&fir.join(token, &oak, &["--role", "ds"]));
+    done(&fir.join(&elm.token(&[]), &oak, &["--role", "ds"]));
     assert!(!fir.dir.join("mds.toml").exists());
     let mut fourth = fir.run();
     fourth.ready();
@@ -121,19 +134,20 @@ fn three_machines_become_a_cluster_by_one_line_each() {
     let mut all = [&mut first, &mut second, &mut third, &mut fourth];
     wait_until("everybody knows everybody", &mut all, || [&ash, &elm, &oak].into_iter().all(everyone));
 
-    // Names, addresses and directories are given once.
+    // Names, addresses and directories are given once. What is refused leaves the token as it was.
+    let token = ash.token(&[]);
     let again = Machine { name: "elm", ..Machine::new(lab.path(), "again") };
-    let line = refusal(&again.join(token, &ash, &["--role", "mds"]));
+    let line = refusal(&again.join(&token, &ash, &["--role", "mds"]));
     let expected = format!(
         "not joined by {}: there is a metaserver \"elm\" already, at {}; choose another one with --name",
         ash.consensus(),
         elm.consensus()
     );
     assert!(line.starts_with(&expected), "{line}");
-    let line = refusal(&again.join(token, &ash, &["--role", "ds"]));
+    let line = refusal(&again.join(&token, &ash, &["--role", "ds"]));
     assert!(line.contains("there is a data server \"elm\" already"), "{line}");
     assert!(!again.exists(), "nothing was written");
-    let line = refusal(&elm.join(token, &ash, &[]));
+    let line = refusal(&elm.join(&token, &ash, &[]));
     assert!(
         line.ends_with(&format!(
             "is a node of this cluster already; run it: heorot run {}",
@@ -152,10 +166,10 @@ fn three_machines_become_a_cluster_by_one_line_each() {
 fn a_machine_whose_metaserver_was_removed_runs_its_data_server_alone() {
     let lab = tempfile::tempdir().unwrap();
     let [ash, elm] = ["ash", "elm"].map(|name| Machine::new(lab.path(), name));
-    let token = said_token(&ash.init()).to_owned();
+    ash.init();
     let mut first = ash.run();
     first.ready();
-    done(&elm.join(&token, &ash, &[]));
+    done(&elm.join(&ash.token(&[]), &ash, &[]));
     let mut second = elm.run();
     second.ready();
     let metaserver = || -> serde_json::Value {
@@ -186,10 +200,10 @@ fn a_machine_whose_metaserver_was_removed_runs_its_data_server_alone() {
 fn a_data_server_whose_disk_was_lost_joins_again_under_its_name_and_address() {
     let lab = tempfile::tempdir().unwrap();
     let [ash, fir] = ["ash", "fir"].map(|name| Machine::new(lab.path(), name));
-    let token = said_token(&ash.init()).to_owned();
+    ash.init();
     let mut first = ash.run();
     first.ready();
-    done(&fir.join(&token, &ash, &["--role", "ds"]));
+    done(&fir.join(&ash.token(&[]), &ash, &["--role", "ds"]));
     let mut second = fir.run();
     second.ready();
     let line = ask(ash.ip, &["node", "remove", "ash"]).unwrap_err();
@@ -199,6 +213,7 @@ fn a_data_server_whose_disk_was_lost_joins_again_under_its_name_and_address() {
     // The machine is lost with all that it had.
     drop(second);
     std::fs::remove_dir_all(&fir.dir).unwrap();
+    let token = ash.token(&[]);
     let line = refusal(&fir.join(&token, &ash, &["--role", "ds"]));
     assert!(line.contains("heorot node remove fir --force"), "{line}");
     ask(ash.ip, &["node", "remove", "fir", "--force"]).unwrap();
@@ -223,8 +238,9 @@ fn a_data_server_whose_disk_was_lost_joins_again_under_its_name_and_address() {
 fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     let lab = tempfile::tempdir().unwrap();
     let [ash, elm, oak] = ["ash", "elm", "oak"].map(|name| Machine::new(lab.path(), name));
-    let token = said_token(&ash.init()).to_owned();
-    let other = said_token(&oak.init()).to_owned();
+    ash.init();
+    oak.init();
+    let (token, other) = (ash.token_of_a_short_life(), oak.token_of_a_short_life());
     let not_joined = |args: &[String]| {
         let line = refusal(args);
         assert!(!elm.exists(), "nothing was written: {line}");
@@ -233,7 +249,7 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
 
     let line = not_joined(&elm.join(&token, &ash, &[]));
     assert!(line.contains("Connection refused") && line.contains("does heorot run there"), "{line}");
-    let line = not_joined(&elm.command(&["join", &token, "no-such-host.invalid"]));
+    let line = not_joined(&elm.join_at(&token, "no-such-host.invalid", &[]));
     assert!(
         line.starts_with("no-such-host.invalid: ") && line.contains("name a metaserver of the cluster"),
         "{line}"
@@ -248,17 +264,19 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     assert!(line.starts_with("there is a mistake in this join token"), "{line}");
     let line = not_joined(&elm.join(&ash.consensus().to_string(), &ash, &[]));
     assert!(line.starts_with("this is no join token"), "{line}");
-    let expired = ["token", &ash.dir.display().to_string(), "--valid", "0s"].map(str::to_owned);
-    let expired = done(&expired).trim().to_owned();
+    let expired = ash.token(&["--valid", "1s"]);
+    let list = || ask(ash.ip, &["token", "list", "--json"]).unwrap();
+    let tokens = || serde_json::from_str::<Vec<serde_json::Value>>(&list()).unwrap();
+    wait_until("the token ends", &mut [&mut server], || tokens().len() == 1);
     let line = not_joined(&elm.join(&expired, &ash, &[]));
     assert!(
         line.contains("the join token expired ") && line.contains("`heorot token` on a node prints"),
         "{line}"
     );
     let mounts = format!("{}:{PORT}", ash.ip);
-    let line = not_joined(&elm.command(&["join", &token, &mounts]));
+    let line = not_joined(&elm.join_at(&token, &mounts, &[]));
     assert!(line.contains("does not take machines in; name a metaserver's `consensus` address"), "{line}");
-    let line = not_joined(&elm.command(&["join", &token, &format!("{}:{ADMIN_PORT}", ash.ip)]));
+    let line = not_joined(&elm.join_at(&token, &format!("{}:{ADMIN_PORT}", ash.ip), &[]));
     assert!(line.contains("does not answer as heorot does"), "{line}");
     let taken = TcpListener::bind((elm.ip, PORT + 1)).unwrap();
     let line = not_joined(&elm.join(&token, &ash, &[]));
@@ -271,12 +289,28 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     // Ended while the member does not answer, as by Ctrl-C, which a test in the background may be told to ignore; then it does.
     let silent = TcpListener::bind((elm.ip, 999 + PORT)).unwrap();
     let member = silent.local_addr().unwrap().to_string();
-    let args = elm.command(&["join", &token, &member]);
+    let args = elm.join_at(&token, &member, &[]);
     let mut waits = Server::start(&args.iter().map(String::as_str).collect::<Vec<_>>());
     let _asked = silent.accept().unwrap();
     assert_eq!(waits.signal(Signal::TERM), None, "ended by the signal");
     assert!(!elm.exists());
+    // A token that was revoked, that was used, and that others may have seen.
+    let revoked = ash.token(&[]);
+    let unused = |token: &serde_json::Value| token["used_by"].is_null();
+    let id = tokens().iter().filter(|token| unused(token)).map(|token| token["id"].clone()).last().unwrap();
+    let said = ask(ash.ip, &["token", "revoke", id.as_str().unwrap()]).unwrap();
+    assert!(said.contains("lets nobody in any more"), "{said}");
+    let line = not_joined(&elm.join(&revoked, &ash, &[]));
+    assert!(line.contains("the join token was revoked, or has ended"), "{line}");
+    let words = elm.command(&["join", &token]);
+    let shown = heorot(&words.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap();
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("which others may have seen now"), "{shown:?}");
+    assert!(!elm.exists() && !shown.status.success());
     done(&elm.join(&token, &ash, &[]));
+    assert_eq!(tokens()[0]["used_by"], "elm");
+    let fir = Machine::new(lab.path(), "fir");
+    let line = refusal(&fir.join(&token, &ash, &[]));
+    assert!(line.contains("the join token has let \"elm\" in, and is good for one machine"), "{line}");
     assert_eq!(server.signal(Signal::TERM), Some(0));
 }
 
@@ -296,8 +330,8 @@ fn a_directory_is_one_node_of_one_cluster() {
         "{line}"
     );
     assert_eq!(ash.file("secret"), secret);
-    let token = said_token(&elm.init()).to_owned();
-    let line = refusal(&ash.join(&token, &elm, &[]));
+    elm.init();
+    let line = refusal(&ash.join(&elm.token_of_a_short_life(), &elm, &[]));
     assert!(line.contains(": belongs to cluster "), "{line}");
     assert_eq!(ash.file("secret"), secret);
 

@@ -5,6 +5,8 @@ mod admin_port;
 #[path = "startup/private.rs"]
 mod private;
 mod process;
+#[path = "startup/unit_file.rs"]
+mod unit_file;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use host::{Clock, Entropy, SystemClock};
-use namespace::{DataServer, read};
+use namespace::{Command, DataServer, Error, Proposal, Reply as Done, Stamp, Time, TokenChange, read};
 use nfs::{Answer, Connection, ConnectionId, Program};
 use replica::{Member, Replica};
 use wire::join::{
-    self, Call, Nonce, PROTOCOL, Procedure, Refusal, Reply, Token, Word, client_proof, enter, hello, null,
-    proof_matches, seal, server_proof,
+    self, Call, Nonce, OWN_ID, PROTOCOL, Procedure, Refusal, Reply, Token, Word, client_proof, enter, hello,
+    null, proof_matches, seal, server_proof,
 };
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
@@ -25,6 +25,8 @@ use wire::xdr::{Decoder, Encode, Encoder};
 pub const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5);
 /// Who may not come in can ask as often as it likes: no more of that goes into the log.
 const SAID_EVERY: Duration = Duration::from_secs(1);
+/// For the group to agree on the use of a token; the machine that joins waits for longer.
+const AGREE_TIME_MAX: Duration = Duration::from_secs(7);
 /// A name is for people; this fits a table.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -111,7 +113,7 @@ impl Program for DoorProgram {
                     Ok(welcome) => hello::Res::Welcome(welcome),
                     Err(line) => hello::Res::Refused(refused(line)),
                 }),
-                Call::Enter(args) => Reply::Enter(match self.enter(call.connection.id(), &args) {
+                Call::Enter(args) => Reply::Enter(match self.enter(call.connection.id(), &args).await {
                     Ok(entered) => enter::Res::Entered(entered),
                     Err(line) => enter::Res::Refused(refused(line)),
                 }),
@@ -139,7 +141,7 @@ impl DoorProgram {
         let wall = self.clock.wall();
         let now_ms = wall.seconds.unsigned_abs() * 1000 + u64::from(wall.nanoseconds) / 1_000_000;
         greetable(args, &self.door.cluster, self.door.version, now_ms)?;
-        let token = Token::new(self.door.cluster, &self.door.tokens, args.expires);
+        let token = Token::new(self.door.cluster, &self.door.tokens, args.id, args.expires);
         let (client, server) = (args.nonce, self.entropy.bytes());
         let proof = server_proof(&token.proof_key(), &client, &server);
         self.greet(connection, Greeted { token, client, server });
@@ -161,7 +163,7 @@ impl DoorProgram {
         }
     }
 
-    fn enter(&self, id: ConnectionId, args: &enter::Args) -> Result<enter::ResOk, String> {
+    async fn enter(&self, id: ConnectionId, args: &enter::Args) -> Result<enter::ResOk, String> {
         let greeted = self.greeted.lock().ok().and_then(|all| all.get(&id).cloned());
         let Greeted { token, client, server } = greeted.ok_or("ENTER comes after HELLO")?;
         let key = token.proof_key();
@@ -173,17 +175,58 @@ impl DoorProgram {
             return Err("this metaserver is not one of its group yet; ask another one".into());
         }
         let members: Vec<Member> = standing.members.into_iter().map(|(_, member, _)| member).collect();
-        let view = self.replica.view().map_err(|e| format!("the metaserver's store: {e}"))?;
-        let map = read::cluster_map(&*view).map_err(|e| format!("the metaserver's store: {e}"))?;
-        // One that was removed has no name and no address any more: what replaces it has them.
-        let servers: Vec<DataServer> = map.present_data_servers().cloned().collect();
+        let servers: Vec<DataServer> = {
+            let view = self.replica.view().map_err(|e| format!("the metaserver's store: {e}"))?;
+            let map = read::cluster_map(&*view).map_err(|e| format!("the metaserver's store: {e}"))?;
+            // One that was removed has no name and no address any more: what replaces it has them.
+            map.present_data_servers().cloned().collect()
+        };
         let wanted = Wanted::new(args)?;
         wanted.is_free(&members, &servers)?;
+        // The last of all, so that a machine that is refused can come again with its token.
+        self.use_token(&token, &wanted.name, args.ticket).await?;
         let (sealed, tag) = seal::seal(&key, &client, &server, &self.door.secret);
         tracing::info!(name = ?wanted.name, consensus = ?wanted.consensus, data = ?wanted.data, "let in by a join token");
         let settings = if wanted.consensus.is_some() { (self.door.settings)() } else { String::new() };
         let metaservers = members.into_iter().map(|member| Bytes::from(member.serves)).collect();
         Ok(enter::ResOk { sealed, tag, metaservers, settings: settings.into() })
+    }
+}
+
+impl DoorProgram {
+    /// Has the group note that the token was used, which it does once.
+    async fn use_token(&self, token: &Token, name: &str, ticket: Nonce) -> Result<(), String> {
+        if token.id == OWN_ID {
+            return Err("what a member of this cluster proves itself with lets no machine in".into());
+        }
+        let wall = self.clock.wall();
+        let time = Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds };
+        let stamp = Stamp { time, random: self.entropy.u64() };
+        let used = TokenChange::Use { id: token.id, name: name.to_owned(), ticket };
+        let proposal = Proposal { stamp, origin: None, command: Command::JoinToken(used) };
+        let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.replica.propose(proposal)).await;
+        let agreed = agreed.map_err(|_| {
+            "too few metaservers with a vote can be reached to note that the token is used: try again with another token when \
+             heorot status shows a leader"
+                .to_string()
+        })?;
+        match agreed.map_err(|e| e.to_string())? {
+            Done::Done => Ok(()),
+            Done::Refused(Error::NoEntry) => {
+                Err("the join token was revoked, or has ended; `heorot token` on a node prints another one"
+                    .into())
+            }
+            Done::Refused(Error::Exists) => Err(format!(
+                "the join token has let {} in, and is good for one machine; `heorot token` on a node prints another one",
+                self.user_of(token.id).map_or_else(|| "a machine".into(), |user| format!("{user:?}"))
+            )),
+            other => Err(format!("the metaserver could not note that the token is used: {other:?}")),
+        }
+    }
+
+    fn user_of(&self, id: u64) -> Option<String> {
+        let tokens = read::join_tokens(&*self.replica.view().ok()?).ok()?;
+        tokens.into_iter().find(|token| token.id == id)?.used.map(|used| used.name)
     }
 }
 
@@ -304,6 +347,7 @@ mod tests {
             protocol: PROTOCOL,
             version: Word(Bytes::from_static(b"0.0.9")),
             cluster: [1; 16],
+            id: 7,
             expires: NOW_MS / 1000 + 60,
             clock_ms: NOW_MS,
             nonce: [2; 32],
@@ -324,11 +368,11 @@ mod tests {
             ),
             (
                 hello::Args { protocol: PROTOCOL - 1, ..args() },
-                "heorot 0.0.9 on this machine speaks protocol 1, and heorot 0.1.0 of the cluster protocol 2; install",
+                "heorot 0.0.9 on this machine speaks protocol 2, and heorot 0.1.0 of the cluster protocol 3; install",
             ),
             (
-                hello::Args { protocol: 3, version: Word(Bytes::from_static(b"9\n\x1b[2J")), ..args() },
-                "heorot 9\\n\\u{1b}[2J on this machine speaks protocol 3",
+                hello::Args { protocol: 4, version: Word(Bytes::from_static(b"9\n\x1b[2J")), ..args() },
+                "heorot 9\\n\\u{1b}[2J on this machine speaks protocol 4",
             ),
             (
                 hello::Args { clock_ms: NOW_MS - hour, ..args() },
@@ -373,7 +417,7 @@ mod tests {
             targets: vec![],
         };
         let ask = |name, consensus, data| {
-            let args = enter::Args { proof: [0; 32], name, consensus, data };
+            let args = enter::Args { proof: [0; 32], ticket: [0; 32], name, consensus, data };
             Wanted::new(&args)?.is_free(std::slice::from_ref(&member), std::slice::from_ref(&server))
         };
         let free = ask(text("ash"), text(""), text("10.0.0.1:2050"));

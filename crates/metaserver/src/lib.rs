@@ -46,6 +46,7 @@ mod sessions;
 mod setattr;
 mod spill;
 pub mod status;
+mod tokens;
 mod upcalls;
 mod user;
 mod work;

@@ -239,5 +239,6 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::ServerStarts { member } => servers::start(step, *member),
         Command::Map(change) => cluster_map::change(step, change),
         Command::Relocate { inode, from, to } => relocate::relocate(step, *inode, *from, *to),
+        Command::JoinToken(change) => crate::tokens::change(step, change),
     }
 }

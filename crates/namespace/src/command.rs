@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ByteRange, ClientId, DataServerId, DeviceId, FileLayout, InodeId, IoMode, LockKind, MapChange, Principal,
-    SessionId, Share, StateId, Stateid, StripePolicy, TargetId, Time,
+    SessionId, Share, StateId, Stateid, StripePolicy, TargetId, Time, TokenChange,
 };
 
 /// A command as it stands in the log.
@@ -200,6 +200,8 @@ pub enum Command {
     /// the columns that move, and that no layout is out. `Delay` if one is, if the file is being cut, or if it has another
     /// place than `from` by now.
     Relocate { inode: InodeId, from: FileLayout, to: FileLayout },
+    /// Of the join tokens.
+    JoinToken(TokenChange),
 }
 
 /// CREATE and its likes.

@@ -45,6 +45,8 @@
 //! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
 //! 46  incarnation      ·                                     Incarnation { id, epoch }
 //! 48  lost targets     target:8                              Time: when it was declared lost
+//!
+//! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
 //! ```
 //!
 //! Tags from 80 on are not ours: the replica keeps what it has applied in the same store, and in the same batch.
@@ -93,12 +95,13 @@ pub(crate) const MAP: u8 = 0x44;
 pub(crate) const NODES: u8 = 0x45;
 pub(crate) const INCARNATION: u8 = 0x46;
 pub(crate) const LOST_TARGETS: u8 = 0x48;
+pub(crate) const JOIN_TOKENS: u8 = 0x50;
 
 /// Tags from here on are not ours: the replica keeps its own records in the same store.
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 36] = [
+pub(crate) const TAGS: [u8; 37] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -135,6 +138,7 @@ pub(crate) const TAGS: [u8; 36] = [
     NODES,
     INCARNATION,
     LOST_TARGETS,
+    JOIN_TOKENS,
 ];
 
 /// The key or prefix of `tag` and `numbers`.
@@ -346,6 +350,10 @@ pub(crate) fn node(node: NodeKey) -> Key {
 
 pub(crate) fn lost_target(target: TargetId) -> Key {
     of(LOST_TARGETS, &[target.0])
+}
+
+pub(crate) fn join_token(id: u64) -> Key {
+    of(JOIN_TOKENS, &[id])
 }
 
 /// The number that stands `at` bytes into a key; 0 where the key is too short, which no key of ours is.

@@ -25,6 +25,7 @@ mod servers;
 mod slot;
 mod states;
 mod step;
+mod tokens;
 mod types;
 mod work;
 
@@ -41,6 +42,7 @@ pub use record::{
     StateCounts, is_sound,
 };
 pub use reply::*;
+pub use tokens::{JOIN_TOKENS_MAX, JoinToken, TokenChange, TokenUse};
 pub use types::*;
 
 /// Names of one inode: ext4's limit, which tests of link counts know.

@@ -13,7 +13,7 @@ use crate::record::{
 };
 use crate::{
     ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, Device, DeviceId,
-    Entry, Held, Incarnation, Inode, InodeId, IoMode, Kind, LockKind, Origin, Reply, SessionId,
+    Entry, Held, Incarnation, Inode, InodeId, IoMode, JoinToken, Kind, LockKind, Origin, Reply, SessionId,
     SessionRecord, Share, State, StateCounts, StateId, Stateid, StripePolicy, TargetId, Work, calls,
     cluster_map, keys, servers, slot,
 };
@@ -194,6 +194,14 @@ pub fn data_servers(view: &dyn View) -> Result<Vec<DataServer>, StoreError> {
 /// [`StoreError`] when the store fails.
 pub fn cluster_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
     cluster_map::read_map(view)
+}
+
+/// All join tokens that have not been removed yet, by id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn join_tokens(view: &dyn View) -> Result<Vec<JoinToken>, StoreError> {
+    collect(view, &[keys::JOIN_TOKENS])
 }
 
 /// The data server that holds `target`.

@@ -193,6 +193,17 @@ fn a_backup_that_is_cut_short_altered_or_of_another_cluster_is_refused_in_one_li
     let file = place.path().join("backup");
     let name = file.to_str().unwrap();
     ask(ip, &["backup", name]).unwrap();
+    // The same through a pipe.
+    let piped = std::process::Command::new(env!("CARGO_BIN_EXE_heorot"))
+        .args(["backup", "-", "--admin", dir.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(piped.status.success() && piped.stderr.is_empty(), "{}", String::from_utf8_lossy(&piped.stderr));
+    let (copy, restored) = (place.path().join("piped"), place.path().join("of-the-pipe"));
+    std::fs::write(&copy, piped.stdout).unwrap();
+    let secret = dir.join("secret");
+    let words = [&copy, &restored, &secret].map(|path| path.to_str().unwrap());
+    run(&["restore", words[0], words[1], "--secret-file", words[2]]).unwrap();
     assert_eq!(server.stop().code(), Some(0));
     let other = place.path().join("other");
     std::fs::write(&other, "ab".repeat(32)).unwrap();

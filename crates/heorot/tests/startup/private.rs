@@ -32,9 +32,14 @@ impl Lab {
 
     /// `heorot ARGS` with a umask that hides nothing.
     fn start(&self, args: &str) -> Server {
+        self.start_with(args, &[])
+    }
+
+    fn start_with(&self, args: &str, variables: &[(&str, &Path)]) -> Server {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("umask 0; exec {} {args}", self.program())]);
         command.env("HEOROT_LOG", "off").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(variables.iter().copied());
         Server::of(command)
     }
 
@@ -194,8 +199,13 @@ fn a_node_s_directory_is_its_own() {
         std::fs::write(&file, format!("admin_group = \"{GROUP}\"\n{text}")).unwrap();
     }
     Lab::open_all(&dir);
-    let mut server = lab.start(&format!("run {}", dir.display()));
+    let notify = lab.dir.path().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&notify).unwrap();
+    let mut server = lab.start_with(&format!("run {}", dir.display()), &[("NOTIFY_SOCKET", &notify)]);
     server.ready();
+    let mut told = [0; 64];
+    let bytes = manager.recv(&mut told).unwrap();
+    assert_eq!(&told[..bytes], b"READY=1\n");
     let [mds, ds] = ["mds", "ds"].map(|name| dir.join(name));
     Lab::check_modes(&dir, &[&dir, &mds, &ds]);
     lab.check_stranger(&dir);

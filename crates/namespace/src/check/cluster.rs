@@ -7,8 +7,8 @@ use store::{StoreError, View};
 use super::{Findings, table};
 use crate::record::Counters;
 use crate::{
-    DataServer, DataServerId, Device, DeviceId, Incarnation, Inode, InodeId, MapHead, Node, Time, Work,
-    WorkKind, keys,
+    DataServer, DataServerId, Device, DeviceId, Incarnation, Inode, InodeId, JoinToken, MapHead, Node, Time,
+    Work, WorkKind, keys,
 };
 
 pub(super) fn check(
@@ -69,6 +69,9 @@ pub(super) fn check(
     findings
         .expect(is_sound && incarnations.len() == 1, || format!("the incarnation is {incarnations:02x?}"));
     table::<Time>(view, keys::LOST_TARGETS, findings)?;
+    for (key, token) in table::<JoinToken>(view, keys::JOIN_TOKENS, findings)? {
+        findings.expect(key == keys::join_token(token.id), || format!("{token:?} is under {key:02x?}"));
+    }
 
     let mut lists = BTreeMap::new();
     for (key, device) in table::<Device>(view, keys::DEVICES, findings)? {

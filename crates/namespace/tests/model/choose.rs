@@ -592,9 +592,22 @@ impl<'a> Chooser<'a> {
         }
     }
 
+    fn token_change(&mut self) -> TokenChange {
+        let id = 1 + self.pick(2) as u64;
+        match self.pick(3) {
+            0 => {
+                let after = self.pick(60) as u64;
+                TokenChange::Make { id, expires: (self.plain.now.seconds as u64 + after).saturating_sub(5) }
+            }
+            1 => TokenChange::Use { id, name: "ash".into(), ticket: [self.pick(2) as u8; 32] },
+            _ => TokenChange::Revoke { id },
+        }
+    }
+
     fn command_of_cluster(&mut self) -> Command {
-        match self.pick(5) {
+        match self.pick(6) {
             4 => Command::Map(self.map_change()),
+            5 => Command::JoinToken(self.token_change()),
             0 => {
                 let id = DataServerId(1 + self.pick(2) as u64);
                 let targets = vec![TargetId(self.pick(4) as u64), TargetId(self.pick(4) as u64)];

@@ -33,6 +33,7 @@ pub struct Picture {
     work: Vec<Work>,
     servers: Vec<DataServer>,
     map: ClusterMap,
+    tokens: Vec<JoinToken>,
     devices: Vec<Device>,
 }
 
@@ -82,6 +83,7 @@ impl Picture {
             revoked: read::revoked(view).expect("reads"),
             servers: read::data_servers(view).expect("reads"),
             map: read::cluster_map(view).expect("reads"),
+            tokens: read::join_tokens(view).expect("reads"),
             devices: read::devices(view).expect("reads"),
             ..Picture::default()
         };
@@ -152,6 +154,7 @@ impl Picture {
             inodes_counted: plain.nodes.len() as u64,
             work: plain.work.values().cloned().collect(),
             servers: plain.servers.values().cloned().collect(),
+            tokens: plain.tokens.values().cloned().collect(),
             map: ClusterMap {
                 head: plain.map_head.clone(),
                 nodes: plain.map_nodes.values().cloned().collect(),

@@ -133,3 +133,39 @@ fn a_removed_data_server_stays_in_the_map_and_is_not_present() {
     assert_eq!((present, map.data_servers.len()), (vec![2], 2));
     assert!(map.is_removed(DataServerId(1)) && !map.is_removed(DataServerId(2)));
 }
+
+#[test]
+fn a_join_token_lets_one_machine_in_until_it_ends_or_is_revoked() {
+    let mut w = World::new();
+    let at = |w: &World| w.seconds.unsigned_abs();
+    let token = |change| Command::JoinToken(change);
+    let make = |id, expires| token(TokenChange::Make { id, expires });
+    let uses =
+        |id, name: &str, ticket| token(TokenChange::Use { id, name: name.into(), ticket: [ticket; 32] });
+    let end = at(&w) + 60;
+    w.apply(make(7, end)).unwrap();
+    assert_eq!(w.apply(make(7, end)), Err(Error::Exists));
+    assert_eq!(w.apply(make(8, at(&w))), Err(Error::Invalid), "it has ended");
+    assert_eq!(w.apply(uses(9, "elm", 1)), Err(Error::NoEntry));
+    w.apply(uses(7, "elm", 1)).unwrap();
+    w.apply(uses(7, "elm", 1)).unwrap();
+    assert_eq!(w.apply(uses(7, "elm", 2)), Err(Error::Exists), "another machine, whatever it is called");
+    let all = read::join_tokens(&*w.view()).unwrap();
+    assert_eq!(all[0].used.as_ref().map(|used| used.name.as_str()), Some("elm"));
+
+    w.apply(make(8, end)).unwrap();
+    w.apply(token(TokenChange::Revoke { id: 8 })).unwrap();
+    assert_eq!(w.apply(uses(8, "oak", 3)), Err(Error::NoEntry));
+    assert_eq!(w.apply(token(TokenChange::Revoke { id: 8 })), Err(Error::NoEntry));
+
+    w.apply(make(9, end)).unwrap();
+    w.seconds += 61;
+    assert_eq!(w.apply(uses(9, "oak", 3)), Err(Error::NoEntry));
+    assert_eq!(w.apply(uses(7, "elm", 1)), Err(Error::NoEntry));
+    let later = end + 10_000;
+    for id in 0..JOIN_TOKENS_MAX as u64 {
+        w.apply(make(100 + id, later)).unwrap();
+    }
+    assert_eq!(w.apply(make(99, later)), Err(Error::Invalid), "so many at most");
+    assert_eq!(read::join_tokens(&*w.view()).unwrap().len(), JOIN_TOKENS_MAX, "those that ended are gone");
+}

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Proof, Refusal, Word};
+use super::{Nonce, Proof, Refusal, Word};
 use crate::{xdr_struct, xdr_union};
 
 xdr_struct! {
@@ -10,6 +10,8 @@ xdr_struct! {
     pub struct Args {
         /// [`super::client_proof`] of both nonces with the token's key.
         pub proof: Proof,
+        /// Random bits of the machine's, the same when it asks again.
+        pub ticket: Nonce,
         /// The node's name, for people.
         pub name: Word,
         /// Where the other metaservers would reach it, "address:port"; empty: it will be none.

@@ -12,7 +12,9 @@ xdr_struct! {
         pub version: Word,
         /// The cluster that the token is of.
         pub cluster: [u8; 16],
-        /// Until when the token holds: seconds since 1970. It says which of the cluster's tokens it is.
+        /// Which of the cluster's tokens it is.
+        pub id: u64,
+        /// Until when it holds: seconds since 1970.
         pub expires: u64,
         /// The machine's clock: milliseconds since 1970.
         pub clock_ms: u64,

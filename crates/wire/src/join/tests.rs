@@ -18,12 +18,14 @@ fn calls() -> Vec<Call> {
             protocol: 1,
             version: word("0.1.0"),
             cluster: [1; 16],
+            id: 7,
             expires: 2_000_000_000,
             clock_ms: 1_900_000_000_000,
             nonce: [2; 32],
         }),
         Call::Enter(enter::Args {
             proof: [3; 32],
+            ticket: [6; 32],
             name: word("ash"),
             consensus: word("10.0.0.2:2052"),
             data: word(""),
@@ -70,7 +72,7 @@ fn what_a_stranger_says_of_itself_is_short() {
         _ => unreachable!(),
     };
     let enter = |name: Word, consensus: Word, data: Word| {
-        Call::Enter(enter::Args { proof: [3; 32], name, consensus, data })
+        Call::Enter(enter::Args { proof: [3; 32], ticket: [6; 32], name, consensus, data })
     };
     round_trip(&hello(said(255)), |d| Call::decode(Procedure::Hello, d));
     let nothing = Word::default;
@@ -87,9 +89,9 @@ fn what_a_stranger_says_of_itself_is_short() {
 
 #[test]
 fn a_token_is_text_and_a_letter_that_is_wrong_is_found() {
-    let token = Token::new([0xab; 16], &[7; 32], 2_000_000_000);
+    let token = Token::new([0xab; 16], &[7; 32], 9, 2_000_000_000);
     let text = token.to_string();
-    assert_eq!((text.len(), text.parse()), (88, Ok(token.clone())));
+    assert_eq!((text.len(), text.parse()), (104, Ok(token.clone())));
     assert_eq!(format!(" {text}\n").parse(), Ok(token.clone()), "as it was copied");
     for (at, digit) in text.char_indices().skip(8) {
         let other = if digit == '0' { '1' } else { '0' };
@@ -97,18 +99,19 @@ fn a_token_is_text_and_a_letter_that_is_wrong_is_found() {
         assert_eq!(wrong.parse::<Token>(), Err(TokenError::Mistyped), "{wrong}");
     }
     assert_eq!(text[..60].parse::<Token>(), Err(TokenError::Mistyped));
-    assert_eq!("heorot1-é".parse::<Token>(), Err(TokenError::Mistyped));
+    assert_eq!("heorot2-é".parse::<Token>(), Err(TokenError::Mistyped));
     assert_eq!("".parse::<Token>(), Err(TokenError::NoToken));
     assert_eq!("10.0.0.1:2052".parse::<Token>(), Err(TokenError::NoToken));
-    assert_eq!(format!("{token:?}"), "Token(until 2000000000)", "its key is not for logs");
+    assert_eq!(format!("{token:?}"), "Token(0000000000000009 until 2000000000)", "its key is not for logs");
 }
 
 #[test]
-fn a_token_s_key_is_bound_to_its_cluster_and_its_end() {
-    let key = |tokens, expires| Token::new([1; 16], &[tokens; 32], expires).proof_key();
-    assert_eq!(key(1, 5), key(1, 5));
-    assert_ne!(key(1, 5), key(1, 6));
-    assert_ne!(key(1, 5), key(2, 5));
+fn a_token_s_key_is_bound_to_its_cluster_its_id_and_its_end() {
+    let key = |tokens, id, expires| Token::new([1; 16], &[tokens; 32], id, expires).proof_key();
+    assert_eq!(key(1, 9, 5), key(1, 9, 5));
+    assert_ne!(key(1, 9, 5), key(1, 9, 6));
+    assert_ne!(key(1, 9, 5), key(1, 8, 5));
+    assert_ne!(key(1, 9, 5), key(2, 9, 5));
 }
 
 #[test]
@@ -136,7 +139,7 @@ proptest! {
                 hostile(bytes, |d| Reply::decode(*procedure, d));
             }
         }
-        let text = format!("heorot1-{text}");
+        let text = format!("heorot2-{text}");
         prop_assert!(text.parse::<Token>().is_err());
     }
 }

@@ -1,27 +1,31 @@
-//! A join token: what lets a machine into a cluster, for a while.
+//! A join token: what lets one machine into a cluster, once, until it expires or is revoked.
 //!
 //! ```text
-//! heorot1-  hexadecimal of: │ expires u40 │ cluster 16 │ key 16 │ check 3 │
-//! key     = BLAKE3(the cluster's key for tokens, "heorot join key v1\0\0\0\0" │ expires u64), the first 16 bytes
+//! heorot2-  hexadecimal of: │ expires u40 │ id u64 │ cluster 16 │ key 16 │ check 3 │
+//! key     = BLAKE3(the cluster's key for tokens, "heorot join key v2\0\0\0\0" │ id u64 │ expires u64), the first 16 bytes
 //! check   = BLAKE3(all before it), the first 3 bytes: finds what was mistyped
 //! ```
 //!
-//! Nobody keeps a list of tokens: each metaserver can tell a token's key from when it expires, which the key is bound to.
-//! Who holds a token can ask for the cluster's secret until it expires, and keeps what he was given.
+//! The cluster keeps ids and ends, and which machine used which token; each metaserver can tell a token's key from these. A
+//! machine that was let in holds the cluster's secret, and keeps it.
 
 use std::fmt;
 use std::str::FromStr;
 
-const PREFIX: &str = "heorot1-";
-const KEY_PREFIX: &[u8; 22] = b"heorot join key v1\0\0\0\0";
+const PREFIX: &str = "heorot2-";
+const KEY_PREFIX: &[u8; 22] = b"heorot join key v2\0\0\0\0";
 const PROOF_CONTEXT: &str = "heorot 2026 join proofs";
-const BYTES: usize = 5 + 16 + 16 + 3;
+const BYTES: usize = 5 + 8 + 16 + 16 + 3;
+/// The id of a token that a member makes for itself: it proves to another one that both hold the secret, and lets nobody in.
+pub const OWN_ID: u64 = 0;
 /// Of 40 bits.
 const EXPIRES_MAX: u64 = (1 << 40) - 1;
 
 /// A token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
+    /// Tells it from others of the cluster.
+    pub id: u64,
     /// Seconds since 1970.
     pub expires: u64,
     /// The cluster's id.
@@ -42,7 +46,7 @@ impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoToken => {
-                "this is no join token: one begins with \"heorot1-\", and `heorot token` on a node prints it"
+                "this is no join token: one begins with \"heorot2-\", and `heorot token` on a node prints it"
             }
             Self::Mistyped => {
                 "there is a mistake in this join token, or a part is missing: copy it again, all of it"
@@ -55,20 +59,20 @@ impl std::error::Error for TokenError {}
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Token(until {})", self.expires)
+        write!(f, "Token({:016x} until {})", self.id, self.expires)
     }
 }
 
 impl Token {
-    /// The token of a cluster that holds until `expires`. `tokens`: the cluster's key for tokens.
+    /// The token of a cluster with this id, which holds until `expires`. `tokens`: the cluster's key for tokens.
     #[must_use]
-    pub fn new(cluster: [u8; 16], tokens: &[u8; 32], expires: u64) -> Self {
+    pub fn new(cluster: [u8; 16], tokens: &[u8; 32], id: u64, expires: u64) -> Self {
         let expires = expires.min(EXPIRES_MAX);
         let mut hasher = blake3::Hasher::new_keyed(tokens);
-        hasher.update(KEY_PREFIX).update(&expires.to_be_bytes());
+        hasher.update(KEY_PREFIX).update(&id.to_be_bytes()).update(&expires.to_be_bytes());
         let mut key = [0; 16];
         key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        Self { expires, cluster, key }
+        Self { id, expires, cluster, key }
     }
 
     /// What both ends prove to hold, and the secret is sealed with.
@@ -80,10 +84,11 @@ impl Token {
     fn bytes(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..5].copy_from_slice(&self.expires.to_be_bytes()[3..]);
-        bytes[5..21].copy_from_slice(&self.cluster);
-        bytes[21..37].copy_from_slice(&self.key);
-        let check = blake3::hash(&bytes[..37]);
-        bytes[37..].copy_from_slice(&check.as_bytes()[..3]);
+        bytes[5..13].copy_from_slice(&self.id.to_be_bytes());
+        bytes[13..29].copy_from_slice(&self.cluster);
+        bytes[29..45].copy_from_slice(&self.key);
+        let check = blake3::hash(&bytes[..45]);
+        bytes[45..].copy_from_slice(&check.as_bytes()[..3]);
         bytes
     }
 }
@@ -108,10 +113,11 @@ impl FromStr for Token {
             let pair = digits.get(2 * index..2 * index + 2).ok_or(TokenError::Mistyped)?;
             *byte = u8::from_str_radix(pair, 16).map_err(|_| TokenError::Mistyped)?;
         }
-        let mut token = Self { expires: 0, cluster: [0; 16], key: [0; 16] };
-        token.expires = bytes[..5].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
-        token.cluster.copy_from_slice(&bytes[5..21]);
-        token.key.copy_from_slice(&bytes[21..37]);
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
+        let (expires, id) = (number(&bytes[..5]), number(&bytes[5..13]));
+        let mut token = Self { id, expires, cluster: [0; 16], key: [0; 16] };
+        token.cluster.copy_from_slice(&bytes[13..29]);
+        token.key.copy_from_slice(&bytes[29..45]);
         if token.bytes() == bytes { Ok(token) } else { Err(TokenError::Mistyped) }
     }
 }

@@ -66,6 +66,35 @@ impl Plain {
         Ok(Reply::Done)
     }
 
+    pub(super) fn change_token(&mut self, change: TokenChange) -> Outcome {
+        let now = self.now;
+        let lives = |token: &JoinToken| token.expires > now.seconds as u64;
+        match change {
+            TokenChange::Make { id, expires } => {
+                if self.tokens.get(&id).is_some_and(lives) {
+                    return Err(Error::Exists);
+                }
+                let token = JoinToken { id, expires, made: now, used: None };
+                if !lives(&token) {
+                    return Err(Error::Invalid);
+                }
+                self.tokens.retain(|_, token| lives(token));
+                self.tokens.insert(id, token);
+            }
+            TokenChange::Use { id, name, ticket } => {
+                let token = self.tokens.get_mut(&id).filter(|token| lives(token)).ok_or(Error::NoEntry)?;
+                let by = TokenUse { name, time: now, ticket };
+                if token.used.get_or_insert(by).ticket != ticket {
+                    return Err(Error::Exists);
+                }
+            }
+            TokenChange::Revoke { id } => {
+                self.tokens.remove(&id).ok_or(Error::NoEntry)?;
+            }
+        }
+        Ok(Reply::Done)
+    }
+
     pub(super) fn define_device(&mut self, targets: Vec<TargetId>) -> Outcome {
         if let Some(device) = self.devices.iter().find(|device| device.targets == targets) {
             return Ok(Reply::Device { id: device.id });

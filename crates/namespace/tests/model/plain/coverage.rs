@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 40] = [
+const COMMANDS: [&str; 41] = [
     "Create",
     "Link",
     "Remove",
@@ -54,6 +54,7 @@ const COMMANDS: [&str; 40] = [
     "WorkDone",
     "Format",
     "Map",
+    "JoinToken",
 ];
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and `NoXattrRoom`, which

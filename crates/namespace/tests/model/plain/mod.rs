@@ -43,6 +43,7 @@ pub struct Plain {
     pub map_head: MapHead,
     pub map_nodes: BTreeMap<NodeKey, namespace::Node>,
     pub lost_targets: BTreeSet<TargetId>,
+    pub tokens: BTreeMap<u64, JoinToken>,
 
     pub next_inode: u64,
     pub next_state: u64,
@@ -120,6 +121,7 @@ impl Plain {
             servers: BTreeMap::new(),
             devices: Vec::new(),
             map_head: MapHead::default(),
+            tokens: BTreeMap::new(),
             map_nodes: BTreeMap::new(),
             lost_targets: BTreeSet::new(),
             next_inode: 3,
@@ -240,6 +242,7 @@ impl Plain {
             Command::LayoutReturn { client, scope } => self.layout_return(client, &scope),
 
             Command::Map(change) => self.change_map(change),
+            Command::JoinToken(change) => self.change_token(change),
             Command::PutDataServer(server) => self.put_data_server(server),
             Command::DefineDevice { targets } => self.define_device(targets),
             Command::WorkDone { ids } => {

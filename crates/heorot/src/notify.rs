@@ -1,0 +1,57 @@
+//! Tells systemd that the service is ready, or stops (sd_notify(3)): a datagram to the socket that NOTIFY_SOCKET names. Nothing where
+//! there is none.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+const SOCKET: &str = "NOTIFY_SOCKET";
+
+/// It serves.
+pub(crate) fn ready() {
+    send("READY=1\n");
+}
+
+/// It was told to stop.
+pub(crate) fn stopping() {
+    send("STOPPING=1\n");
+}
+
+fn send(state: &str) {
+    let Some(socket) = std::env::var_os(SOCKET) else { return };
+    if let Err(error) = send_to(socket.as_encoded_bytes(), state) {
+        tracing::warn!(socket = %socket.display(), %error, "the service manager cannot be told how heorot is");
+    }
+}
+
+fn send_to(socket: &[u8], state: &str) -> io::Result<()> {
+    let address = match socket.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(std::str::from_utf8(socket).map_err(io::Error::other)?)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_and_an_abstract_socket_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let name = format!("heorot-notify-{}", std::process::id());
+        let abstract_address = SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
+        let sockets = [
+            (UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap().to_owned()),
+            (UnixDatagram::bind_addr(&abstract_address).unwrap(), format!("@{name}")),
+        ];
+        for (socket, address) in sockets {
+            send_to(address.as_bytes(), "READY=1\n").unwrap();
+            let mut told = [0; 64];
+            let bytes = socket.recv(&mut told).unwrap();
+            assert_eq!(&told[..bytes], b"READY=1\n");
+        }
+        assert!(send_to(b"/no/such/socket", "READY=1\n").is_err());
+    }
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Takes the debug symbols out of a program, into PROGRAM.debug beside it. The program names that file (.gnu_debuglink), so that
+# debuggers, and Rust's own backtraces, find it where it lies beside the program or below /usr/lib/debug. Can be run again.
+set -euo pipefail
+
+program=$1
+if readelf --sections --wide "$program" | grep -q ' \.debug_line '; then
+    objcopy --only-keep-debug "$program" "$program.debug"
+    (cd "$(dirname "$program")" && objcopy --strip-all --add-gnu-debuglink="$(basename "$program").debug" \
+        "$(basename "$program")" "$(basename "$program").stripped")
+    mv "$program.stripped" "$program"
+fi
