@@ -208,16 +208,18 @@ fn before(client: ClientId) -> Vec<Command> {
     };
     let layout = FileLayout { device: DeviceId(1), first: 1, unit: StripeUnit::DEFAULT, columns: 2 };
     let range = ByteRange { start: 0, end: 9 };
+    let address = std::net::Ipv4Addr::LOCALHOST.into();
     let owner = LockOwner::New { open: opened(1), owner: b"l".to_vec() };
     let size = SetAttributes { size: Some(3), ..SetAttributes::default() };
     vec![
         Command::PutDataServer(DataServer { id: DataServerId(1), name, addresses, targets: targets.clone() }),
         Command::DefineDevice { targets },
-        Command::ExchangeId { owner: b"c".to_vec(), verifier: [1; 8], principal: principal(), update: false },
+        Command::ExchangeId { owner: b"c".to_vec(), verifier: [1; 8], principal: principal(), update: false, address },
         Command::CreateSession {
             client,
             sequence: 1,
             principal: principal(),
+            address,
             channels: Channels {
                 fore: channel,
                 back: channel,
@@ -285,7 +287,7 @@ fn afterwards() -> Vec<Proposal> {
         Command::Remove { dir: InodeId(4), name: b"l".to_vec(), expect: Expect::NotDirectory },
         Command::Close { client, stateid: opened(1) },
         Command::ExpireClient { client },
-        Command::ExchangeId { owner: b"c".to_vec(), verifier: [2; 8], principal: principal(), update: false },
+        Command::ExchangeId { owner: b"c".to_vec(), verifier: [2; 8], principal: principal(), update: false, address },
         Command::DefineDevice { targets: vec![TargetId(2)] },
         Command::WorkDone { ids: vec![1, 2, 3] },
     ];

@@ -55,9 +55,8 @@ impl Program for DataProgram {
             let arguments =
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             let start = Instant::now();
-            if let Call::Read(args) = &arguments {
-                let bytes = args.count.min(READ_BYTES_MAX) as usize;
-                call.room.take(bytes).await.map_err(|_| Rejection::SystemError)?;
+            if self.gatekeeper.is_proven(call.connection.id()) {
+                call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             }
             let reply = self.answer(&call.connection, arguments).await;
             let labels = OperationLabels { protocol: "data", operation: procedure.name() };
@@ -262,6 +261,16 @@ impl DataProgram {
             BadHandle::OtherIncarnation => Status::OtherIncarnation,
         })
     }
+}
+
+/// What the reply may have in payload.
+fn payload_bytes(call: &Call) -> usize {
+    let asked = match call {
+        Call::Read(args) => args.count,
+        Call::ReadPlus(args) => args.count,
+        _ => 0,
+    };
+    asked.min(READ_BYTES_MAX) as usize
 }
 
 /// Does the work only for callers that may ask for it.

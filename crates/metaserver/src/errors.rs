@@ -49,6 +49,7 @@ pub(crate) fn refused(error: Error) -> Status {
         Error::NoXattr => Status::NoXattr,
         Error::XattrTooBig => Status::Xattr2Big,
         Error::NoXattrRoom => Status::NoSpc,
+        Error::TooManyClients => Status::NoSpc,
         // The replica says it as an error of its own.
         Error::ServerGone => Status::Delay,
         // It was given up whole, and is in the log as an error.

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use host::Locked;
 use namespace::{ClientId, ClientRecord, Command, InodeId, Share, read};
 use store::View;
 use tokio::time::Instant;
@@ -75,7 +76,7 @@ pub(crate) struct Leases {
 impl Leases {
     /// The client was heard of. Whether it had lapsed.
     fn note(&self, client: ClientId, now: Duration) -> bool {
-        let Ok(mut known) = self.known.lock() else { return false };
+        let mut known = self.known.locked();
         let lease = known.entry(client).or_insert(Lease::begins(now));
         (lease.heard, lease.to_report) = (now, true);
         lease.lapsed
@@ -83,7 +84,7 @@ impl Leases {
 
     /// Another metaserver heard of the client. Whether it had lapsed.
     pub(crate) fn heard_elsewhere(&self, client: ClientId, now: Duration) -> bool {
-        let Ok(mut known) = self.known.lock() else { return false };
+        let mut known = self.known.locked();
         let lease = known.entry(client).or_insert(Lease::begins(now));
         lease.heard = now;
         lease.lapsed
@@ -91,7 +92,7 @@ impl Leases {
 
     /// The report of these did not arrive.
     pub(crate) fn report_again(&self, clients: &[ClientId]) {
-        let Ok(mut known) = self.known.lock() else { return };
+        let mut known = self.known.locked();
         for client in clients {
             if let Some(lease) = known.get_mut(client) {
                 lease.to_report = true;
@@ -101,7 +102,7 @@ impl Leases {
 
     /// Who was heard of here since this was asked last.
     pub(crate) fn heard_since_last_report(&self) -> Vec<ClientId> {
-        let Ok(mut known) = self.known.lock() else { return vec![] };
+        let mut known = self.known.locked();
         let heard = known
             .iter_mut()
             .filter_map(|(client, lease)| std::mem::take(&mut lease.to_report).then_some(*client));
@@ -110,42 +111,40 @@ impl Leases {
 
     /// All leases begin again: no client could be heard by who leads.
     fn begin_all(&self, now: Duration) {
-        if let Ok(mut known) = self.known.lock() {
-            known.values_mut().for_each(|lease| lease.heard = now);
-        }
+        self.known.locked().values_mut().for_each(|lease| lease.heard = now);
     }
 
     /// The client's lease begins, whatever was before.
     pub(crate) fn begin(&self, client: ClientId, now: Duration) {
-        if let Ok(mut known) = self.known.lock() {
-            known.insert(client, Lease { to_report: true, ..Lease::begins(now) });
-        }
+        self.known.locked().insert(client, Lease { to_report: true, ..Lease::begins(now) });
     }
 
     pub(crate) fn set_lapsed(&self, client: ClientId, lapsed: bool) {
-        if let Ok(mut known) = self.known.lock() {
-            known.entry(client).or_insert(Lease::begins(Duration::ZERO)).lapsed = lapsed;
-        }
+        self.known.locked().entry(client).or_insert(Lease::begins(Duration::ZERO)).lapsed = lapsed;
     }
 
     fn is_lapsed(&self, client: ClientId) -> bool {
-        self.known.lock().is_ok_and(|known| known.get(&client).is_some_and(|lease| lease.lapsed))
+        self.known.locked().get(&client).is_some_and(|lease| lease.lapsed)
     }
 
     /// All that are known.
     pub(crate) fn clients(&self) -> Vec<ClientId> {
-        self.known.lock().map_or(vec![], |known| known.keys().copied().collect())
+        self.known.locked().keys().copied().collect()
+    }
+
+    /// Those that have lapsed.
+    pub(crate) fn lapsed_clients(&self) -> Vec<ClientId> {
+        let known = self.known.locked();
+        known.iter().filter(|(_, lease)| lease.lapsed).map(|(client, _)| *client).collect()
     }
 
     pub(crate) fn forget(&self, client: ClientId) {
-        if let Ok(mut known) = self.known.lock() {
-            known.remove(&client);
-        }
+        self.known.locked().remove(&client);
     }
 
     /// Those of `clients` whose lease has run out just now. One never heard of begins its lease now.
     fn run_out(&self, clients: &[ClientId], now: Duration, lease: Duration) -> Vec<ClientId> {
-        let Ok(mut known) = self.known.lock() else { return vec![] };
+        let mut known = self.known.locked();
         // In the order of their ids, as the store lists them.
         known.retain(|client, _| clients.binary_search(client).is_ok());
         let late = |client: &&ClientId| {
@@ -157,7 +156,7 @@ impl Leases {
 
     /// Notes that the client lapses, unless it was heard of since it was found late.
     fn lapse(&self, client: ClientId, now: Duration, lease: Duration) -> bool {
-        let Ok(mut known) = self.known.lock() else { return false };
+        let mut known = self.known.locked();
         let Some(known) = known.get_mut(&client) else { return false };
         let late = !known.lapsed && now.saturating_sub(known.heard) > lease;
         known.lapsed |= late;
@@ -211,9 +210,7 @@ impl Metaserver {
                 None => {}
             }
         }
-        if let Ok(mut in_the_way) = self.leases.in_the_way.lock() {
-            in_the_way.extend(giving);
-        }
+        self.leases.in_the_way.locked().extend(giving);
         self.leases.wanted.notify_one();
         Ok(true)
     }
@@ -279,6 +276,9 @@ impl Metaserver {
                     {
                         tracing::warn!(?status, "looking at leases");
                     }
+                    if let Err(status) = self.forget_ended_clients() {
+                        tracing::warn!(?status, "looking for clients that ended");
+                    }
                     // Turns end, and the lapsed are no longer in the way.
                     self.tell_all_lock_waiters();
                 }
@@ -288,8 +288,7 @@ impl Metaserver {
     }
 
     async fn expire_wanted(&self) {
-        let mut wanted =
-            self.leases.in_the_way.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
+        let mut wanted = std::mem::take(&mut *self.leases.in_the_way.locked());
         wanted.sort_unstable();
         wanted.dedup();
         for client in wanted {
@@ -400,6 +399,7 @@ mod tests {
             created_session: None,
             reclaim_complete: true,
             lapsed: Some(Time { seconds, nanoseconds: 0 }),
+            addresses: vec![],
         };
         let day = 24 * 60 * 60;
         assert_eq!(overdue(&[lapsed(1, 100), lapsed(2, 99)], day + 100), [ClientId(2)]);

@@ -141,12 +141,12 @@ fn is_jukebox(results: &Message) -> bool {
 
 /// What the state machine knows a call by; of a call that need not be known again it does not matter.
 fn known_by(id: Option<CallId>) -> namespace::CallId {
-    let known = |CallId { client, xid, procedure, checksum }: CallId| {
-        let client = match client {
+    let known = |CallId { client: from, xid, procedure, checksum }: CallId| {
+        let client = match from.ip() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),
             IpAddr::V6(v6) => v6,
         };
-        namespace::CallId { client: client.octets(), xid, procedure, checksum }
+        namespace::CallId { client: client.octets(), port: from.port(), xid, procedure, checksum }
     };
     id.map(known).unwrap_or_default()
 }

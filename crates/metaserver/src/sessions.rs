@@ -1,61 +1,72 @@
 //! The sessions that this server has served since it started.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, RwLock};
 
+use host::RwLocked;
 use namespace::{CallbackCredential, Channel, Channels, ClientId, SessionId, read};
 use nfs::{Backchannel, Connection, Session, SessionLimits};
-use store::View;
 use wire::nfs4::{self, Status};
 use wire::rpc::{AuthSys, Credential};
 
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-type ServerView = Box<dyn View + Send + Sync>;
-
-/// Sessions by id.
+/// Sessions by id, and those of each client. Each SEQUENCE looks here: nothing goes through all of them under the lock.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    known: Mutex<HashMap<SessionId, Arc<Session>>>,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_id: HashMap<SessionId, Arc<Session>>,
+    of_client: HashMap<ClientId, Vec<SessionId>>,
 }
 
 impl Sessions {
     fn get(&self, id: SessionId) -> Option<Arc<Session>> {
-        self.known.lock().ok()?.get(&id).cloned()
+        self.known.reading().by_id.get(&id).cloned()
     }
 
     /// Adds a session, unless another call was faster; returns the one that stays.
-    fn add(&self, id: SessionId, session: Session) -> Option<Arc<Session>> {
-        Some(Arc::clone(self.known.lock().ok()?.entry(id).or_insert_with(|| Arc::new(session))))
+    fn add(&self, id: SessionId, session: Session) -> Arc<Session> {
+        let mut known = self.known.writing();
+        let Known { by_id, of_client } = &mut *known;
+        let entry = by_id.entry(id).or_insert_with(|| {
+            of_client.entry(ClientId(session.client())).or_default().push(id);
+            Arc::new(session)
+        });
+        Arc::clone(entry)
     }
 
     pub(crate) fn remove(&self, id: SessionId) {
-        if let Ok(mut known) = self.known.lock() {
-            known.remove(&id);
+        let mut known = self.known.writing();
+        let Some(session) = known.by_id.remove(&id) else { return };
+        let client = ClientId(session.client());
+        if let Some(of_client) = known.of_client.get_mut(&client) {
+            of_client.retain(|other| *other != id);
+            if of_client.is_empty() {
+                known.of_client.remove(&client);
+            }
         }
     }
 
     pub(crate) fn of_client(&self, client: ClientId) -> Vec<Arc<Session>> {
-        self.known
-            .lock()
-            .map_or(vec![], |known| known.values().filter(|s| s.client() == client.0).cloned().collect())
-    }
-
-    /// Keeps those that the state machine has. Whether one went.
-    fn forget_ended(&self, view: impl FnOnce() -> Result<ServerView, Status>) -> Result<bool, Status> {
-        let mut known = self.known.lock().map_err(|_| Status::ServerFault)?;
-        // Taken while none can be added, so that it has every session that is known.
-        let view = view()?;
-        let before = known.len();
-        known.retain(|id, _| !matches!(read::session(&*view, *id), Ok(None)));
-        Ok(known.len() < before)
+        let known = self.known.reading();
+        let ids = known.of_client.get(&client).into_iter().flatten();
+        ids.filter_map(|id| known.by_id.get(id).cloned()).collect()
     }
 
     fn forget_client(&self, client: ClientId) {
-        if let Ok(mut known) = self.known.lock() {
-            known.retain(|_, s| s.client() != client.0);
+        let mut known = self.known.writing();
+        for id in known.of_client.remove(&client).into_iter().flatten() {
+            known.by_id.remove(&id);
         }
+    }
+
+    fn ids(&self) -> Vec<SessionId> {
+        self.known.reading().by_id.keys().copied().collect()
     }
 }
 
@@ -97,7 +108,7 @@ impl Metaserver {
         connection: &Arc<Connection>,
         bind: bool,
     ) {
-        let Some(made) = self.sessions.add(id, session(id, client, channels, false)) else { return };
+        let made = self.sessions.add(id, session(id, client, channels, false));
         connection.associate(made.id());
         if bind {
             made.back.bind(connection);
@@ -111,7 +122,7 @@ impl Metaserver {
         }
         let view = self.view().ok()?;
         let record = read::session(&*view, id).ok()??;
-        self.sessions.add(id, session(id, record.client, &record.channels, true))
+        Some(self.sessions.add(id, session(id, record.client, &record.channels, true)))
     }
 
     /// Whether a session is still there, once all that was answered before is seen. A request may have waited here while its
@@ -135,16 +146,36 @@ impl Metaserver {
         Ok(())
     }
 
-    /// Forgets the sessions that ended in the state machine without a word about them: those of a client that
-    /// restarted. Seldom enough (once for each mount) that looking at all costs less than an index.
+    /// Forgets the sessions that the state machine, which was replaced, does not have.
     pub(crate) fn forget_ended_sessions(&self) -> Result<(), Status> {
-        if self.sessions.forget_ended(|| self.view())? {
-            // The old incarnation's layouts went, too, and with its opens perhaps files that had no name.
-            self.layouts_returned.notify_waiters();
-            self.work_ready.notify_one();
-            self.tell_all_lock_waiters();
+        // Taken before the view, which so has each of them that has not ended.
+        let known = self.sessions.ids();
+        let view = self.view()?;
+        for id in known {
+            if read::session(&*view, id).map_err(store_failed)?.is_none() {
+                self.sessions.remove(id);
+            }
         }
         Ok(())
+    }
+
+    /// Forgets the lapsed clients that the state machine ended for another's OPEN or LOCK, of which nobody is told.
+    pub(crate) fn forget_ended_clients(&self) -> Result<(), Status> {
+        let lapsed = self.leases.lapsed_clients();
+        let view = self.view()?;
+        for client in lapsed {
+            if read::client(&*view, client).map_err(store_failed)?.is_none() {
+                self.forget_client(client);
+            }
+        }
+        Ok(())
+    }
+
+    /// An incarnation of a client ended with all that it had.
+    pub(crate) fn client_ended(&self, client: ClientId) {
+        self.forget_client(client);
+        // With its opens went files that had no name, perhaps.
+        self.work_ready.notify_one();
     }
 
     /// The client is gone, and its sessions with it.

@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{ClientId, Command, DataServer, DeviceId, Inode, InodeId, Proposal, Reply, TargetId, read};
+use host::Locked;
+use namespace::{
+    ClientId, Command, DataServer, DeviceId, Inode, InodeId, Proposal, Reply, SessionId, TargetId, read,
+};
 use nfs::CallbackError;
 use replica::{Answered, Member, NodeId, Observer};
 use serde::{Deserialize, Serialize};
@@ -60,7 +63,7 @@ enum Event {
     Revoked(ClientId),
     /// A state was freed, perhaps the last of the revoked.
     Acknowledged(ClientId),
-    SessionsEnded,
+    SessionEnded(SessionId),
     /// Everything may be another.
     Replaced,
     Map,
@@ -147,12 +150,10 @@ impl Seen {
     }
 
     fn event(&self, event: Event) {
-        if let Event::Lapsed(_) | Event::Gone(_) | Event::SessionsEnded | Event::Replaced = event {
+        if let Event::Lapsed(_) | Event::Gone(_) | Event::SessionEnded(_) | Event::Replaced = event {
             self.ends.fetch_add(1, Ordering::AcqRel);
         }
-        if let Ok(mut events) = self.events.lock() {
-            events.push(event);
-        }
+        self.events.locked().push(event);
         self.some.notify_one();
     }
 }
@@ -193,9 +194,12 @@ impl Observer for Upcalls {
             Command::ExpireClient { client } | Command::DestroyClient { client } => {
                 self.seen.event(Event::Gone(*client));
             }
-            // A client that restarted: its sessions ended without a word about them.
-            Command::CreateSession { .. } | Command::DestroySession { .. } => {
-                self.seen.event(Event::SessionsEnded);
+            Command::DestroySession { session } => self.seen.event(Event::SessionEnded(*session)),
+            // A client that restarted: the incarnation before ended with all that it had.
+            Command::CreateSession { .. } => {
+                if let Reply::Session { ended: Some(before), .. } = reply {
+                    self.seen.event(Event::Gone(*before));
+                }
             }
             _ => {}
         }
@@ -236,7 +240,7 @@ impl Metaserver {
 
     fn catch_up(&self, seen: &Seen) {
         let flags = seen.flags.swap(0, Ordering::AcqRel);
-        let events = seen.events.lock().map(|mut events| std::mem::take(&mut *events)).unwrap_or_default();
+        let events = std::mem::take(&mut *seen.events.locked());
         if flags & RETURNED != 0 {
             self.layouts_returned.notify_waiters();
         }
@@ -250,7 +254,7 @@ impl Metaserver {
                 Event::Granted(inode, client) => self.granted.note(inode, client, self.clock.monotonic()),
                 Event::Lapsed(client) => self.follow_lapse(client),
                 Event::Renewed(client) => self.leases.set_lapsed(client, false),
-                Event::Gone(client) => self.forget_client(client),
+                Event::Gone(client) => self.client_ended(client),
                 Event::Map => {
                     if let Err(status) = self.follow_map() {
                         tracing::warn!(?status, "reading the cluster map");
@@ -267,11 +271,7 @@ impl Metaserver {
                         tracing::warn!(?status, "reading again what a snapshot brought");
                     }
                 }
-                Event::SessionsEnded => {
-                    if let Err(status) = self.forget_ended_sessions() {
-                        tracing::warn!(?status, "looking for sessions that ended");
-                    }
-                }
+                Event::SessionEnded(session) => self.sessions.remove(session),
             }
         }
         if flags & UNLOCKED != 0 {

@@ -125,6 +125,8 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Resu
         inodes: 1,
         unconfirmed: 0,
         states: StateCounts::default(),
+        clients: 0,
+        sessions: 0,
     };
     step.put(&keys::counters(), &counters)?;
     step.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1 })?;
@@ -196,11 +198,12 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::SetXattr { inode, name, value, exists } => xattr::set(step, *inode, name, value, *exists),
         Command::RemoveXattr { inode, name } => xattr::remove(step, *inode, name),
 
-        Command::ExchangeId { owner, verifier, principal, update } => {
-            client::exchange_id(step, owner, *verifier, principal, *update)
+        Command::ExchangeId { owner, verifier, principal, update, address } => {
+            let by = client::Claim { owner, verifier: *verifier, principal, address: *address };
+            client::exchange_id(step, &by, *update)
         }
-        Command::CreateSession { client, sequence, principal, channels } => {
-            session::create(step, *client, *sequence, principal, channels)
+        Command::CreateSession { client, sequence, principal, channels, address } => {
+            session::create(step, *client, *sequence, principal, channels, *address)
         }
         Command::DestroySession { session } => session::destroy(step, *session),
         Command::DestroyClient { client } => client::destroy(step, *client),

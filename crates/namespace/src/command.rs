@@ -3,6 +3,8 @@
 //! The leader looks at clocks, free space and randomness, and writes what it chose into the command; `apply` obeys.
 //! A command refused leaves no trace but its reply in the slot.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -58,13 +60,15 @@ pub struct InCompound {
 /// Tells a call of NFSv3 from others: a client sends the same again after it lost its connection (RFC 1813, section 4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct CallId {
-    /// The client's address, one of IPv4 as in IPv6; not the port, which is new with the connection.
+    /// The client's address, one of IPv4 as in IPv6.
     pub client: [u8; 16],
+    /// Its port: clients connect again from the same one, so that their calls are known again.
+    pub port: u16,
     /// The RPC call's number.
     pub xid: u32,
     /// What is called.
     pub procedure: u32,
-    /// Of the arguments. Two calls of one client that share it by accident share the xid, too, within two minutes.
+    /// Of the credential and the arguments.
     pub checksum: u64,
 }
 
@@ -119,9 +123,16 @@ pub enum Command {
 
     // Clients and sessions.
     /// EXCHANGE_ID (RFC 8881, section 18.35.4: every case of its table).
-    ExchangeId { owner: Vec<u8>, verifier: [u8; 8], principal: Principal, update: bool },
-    /// CREATE_SESSION; confirms the client. A repetition (same sequence) gets the same reply.
-    CreateSession { client: ClientId, sequence: u32, principal: Principal, channels: Channels },
+    ExchangeId { owner: Vec<u8>, verifier: [u8; 8], principal: Principal, update: bool, address: IpAddr },
+    /// CREATE_SESSION; confirms the client. A repetition (same sequence) gets the same reply. Refused with `StaleClient`
+    /// from an address that never showed the client's verifier: see [`crate::ClientRecord::addresses`].
+    CreateSession {
+        client: ClientId,
+        sequence: u32,
+        principal: Principal,
+        channels: Channels,
+        address: IpAddr,
+    },
     /// Ends a session.
     DestroySession { session: SessionId },
     /// Ends a client without state; refused with `ClientBusy` while it has sessions or state.

@@ -17,11 +17,13 @@
 //! 14  slots            session:16 slot:4                     SlotRecord { sequence, index, reply, more }
 //! 15  slot replies     session:16 slot:4 index:4             Reply, of the sequence in 14
 //! 16  unconfirmed      client:8                              · (index of 10)
-//! 17  calls            client:16 xid:4 procedure:4 checksum:8  CallRecord { number, time, replies }
+//! 17  calls            client:16 port:2 xid:4 procedure:4 checksum:8  CallRecord { number, time, replies }
 //! 18  call order       ·                                     CallOrder { oldest, next }
 //!                      number:8                              CallId (index of 17)
 //! 19  servers          member:8                              ServerRecord { life, nonce }
 //! 1a  server slots     member:8 slot:4                       ServerSlot { sequence, reply }
+//! 1b  address uses     address:16                            AddressUse { unconfirmed, clients, sessions }
+//! 1c  unconfirmed      address:16 client:8                   · (index of 10)
 //!
 //! 20  states           state:8                               State: open, lock or layout
 //! 21  client states    client:8 state:8                      · (index of 20)
@@ -54,6 +56,8 @@
 //! What one operation needs lies together: a directory's names, then its entries in cookie order, are each one range; so
 //! are the opens, the locks and the layouts of one file, and the states of one client.
 
+use std::net::IpAddr;
+
 use crate::{CallId, ClientId, DataServerId, DeviceId, InodeId, NodeKey, SessionId, StateId, TargetId};
 
 /// A key of the store.
@@ -76,6 +80,8 @@ pub(crate) const CALLS: u8 = 0x17;
 pub(crate) const CALL_ORDER: u8 = 0x18;
 pub(crate) const SERVERS: u8 = 0x19;
 pub(crate) const SERVER_SLOTS: u8 = 0x1a;
+pub(crate) const ADDRESS_USES: u8 = 0x1b;
+pub(crate) const ADDRESS_UNCONFIRMED: u8 = 0x1c;
 pub(crate) const STATES: u8 = 0x20;
 pub(crate) const CLIENT_STATES: u8 = 0x21;
 pub(crate) const OPENS: u8 = 0x22;
@@ -101,7 +107,7 @@ pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 37] = [
+pub(crate) const TAGS: [u8; 39] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -119,6 +125,8 @@ pub(crate) const TAGS: [u8; 37] = [
     CALL_ORDER,
     SERVERS,
     SERVER_SLOTS,
+    ADDRESS_USES,
+    ADDRESS_UNCONFIRMED,
     STATES,
     CLIENT_STATES,
     OPENS,
@@ -236,6 +244,7 @@ pub(crate) fn slot_reply(session: SessionId, slot: u32, index: u32) -> Key {
 
 pub(crate) fn call(call: &CallId) -> Key {
     let mut key = with_bytes(CALLS, &[], &call.client);
+    key.extend_from_slice(&call.port.to_be_bytes());
     key.extend_from_slice(&call.xid.to_be_bytes());
     key.extend_from_slice(&call.procedure.to_be_bytes());
     key.extend_from_slice(&call.checksum.to_be_bytes());
@@ -302,6 +311,29 @@ pub(crate) fn uses(inode: InodeId) -> Key {
 
 pub(crate) fn unconfirmed(client: ClientId) -> Key {
     of(UNCONFIRMED, &[client.0])
+}
+
+pub(crate) fn address_use(address: IpAddr) -> Key {
+    with_bytes(ADDRESS_USES, &[], &network_of(address))
+}
+
+/// The clients of an address that are not confirmed.
+pub(crate) fn unconfirmed_of_address(address: IpAddr) -> Key {
+    with_bytes(ADDRESS_UNCONFIRMED, &[], &network_of(address))
+}
+
+pub(crate) fn unconfirmed_of(address: IpAddr, client: ClientId) -> Key {
+    let mut key = unconfirmed_of_address(address);
+    key.extend_from_slice(&client.0.to_be_bytes());
+    key
+}
+
+/// What counts as one address: of IPv6 a network of 64 bits, any address of which one machine can have.
+fn network_of(address: IpAddr) -> [u8; 16] {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => (v6.to_bits() >> 64 << 64).to_be_bytes(),
+    }
 }
 
 pub(crate) fn client_uses(client: ClientId) -> Key {

@@ -58,7 +58,28 @@ pub const INLINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Clients that are not confirmed yet: what as many nodes as a big cluster has send in the moment between EXCHANGE_ID and
 /// CREATE_SESSION. The oldest goes for the next, and asks again if it was in earnest.
-pub const UNCONFIRMED_MAX: u32 = 1024;
+pub const UNCONFIRMED_MAX: u32 = 4096;
+
+/// The same of one address: a quarter of all, which is as many nodes as may stand behind one address.
+pub const UNCONFIRMED_OF_ADDRESS_MAX: u32 = 1024;
+
+/// Clients: as many nodes as the biggest clusters have. Each takes some 300 bytes of the store, at most 3 KiB.
+pub const CLIENTS_MAX: u32 = 65_536;
+
+/// Clients of one address: containers of one machine, or nodes behind one address.
+pub const CLIENTS_OF_ADDRESS_MAX: u32 = 4096;
+
+/// Sessions of one client: each keeps replies in memory and on disk. Linux has one.
+pub const SESSIONS_OF_CLIENT_MAX: usize = 64;
+
+/// Sessions of the clients of one address: two for each of them.
+pub const SESSIONS_OF_ADDRESS_MAX: u32 = 8192;
+
+/// Sessions: two for each client. A metaserver has some 500 bytes of memory for each, and what its slots keep.
+pub const SESSIONS_MAX: u32 = 131_072;
+
+/// Addresses of one client: interfaces of a machine. The one that it has not come from for longest goes for the next.
+pub const ADDRESSES_OF_CLIENT_MAX: usize = 8;
 
 /// Opens, lock-owners, locked ranges and layouts of one client together. A Linux client that has its whole memory full of
 /// open files has fewer; a program gone wild on one node takes no more of the store than half a gigabyte.

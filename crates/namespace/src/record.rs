@@ -9,6 +9,8 @@
 //!
 //! A record that must change gets a new version byte and a reader for the old one; stores are never rewritten at once.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -110,6 +112,18 @@ pub(crate) struct Counters {
     pub unconfirmed: u32,
     /// States of clients, by kind.
     pub states: StateCounts,
+    /// Clients that it has confirmed.
+    pub clients: u32,
+    /// Sessions.
+    pub sessions: u32,
+}
+
+/// What the clients of one address have, or of one network of IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct AddressUse {
+    pub unconfirmed: u32,
+    pub clients: u32,
+    pub sessions: u32,
 }
 
 /// A directory entry, by name.
@@ -162,6 +176,8 @@ pub struct ClientRecord {
     pub reclaim_complete: bool,
     /// When its lease was found run out: it has its state by courtesy, until somebody wants what it has.
     pub lapsed: Option<Time>,
+    /// Where it has come from with its verifier; first where it was made, which is where it counts.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// The incarnations of one `co_ownerid`: the one in use, and the one that CREATE_SESSION would put in its place.

@@ -27,7 +27,18 @@ pub enum Reply {
     /// ExchangeId.
     Client { id: ClientId, sequence: u32, confirmed: bool },
     /// CreateSession.
-    Session { id: SessionId, client: ClientId, sequence: u32, channels: Channels },
+    Session {
+        /// The session.
+        id: SessionId,
+        /// Its client.
+        client: ClientId,
+        /// The sequence of the request.
+        sequence: u32,
+        /// The limits that it was given.
+        channels: Channels,
+        /// The incarnation of the client that ended with this.
+        ended: Option<ClientId>,
+    },
     /// Open.
     Opened {
         /// The state.
@@ -157,4 +168,7 @@ pub enum Error {
 
     /// The state machine broke a rule of its own while it carried the command out, and gave it up.
     Fault,
+
+    /// There are as many clients or sessions as there may be: of one address, of one client, or in all.
+    TooManyClients,
 }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use host::Locked;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp, SequenceArgs};
 use wire::nfs4::{self, OwnerName, SessionId, Status};
@@ -64,6 +65,53 @@ struct BackSlot {
     sequence: u32,
 }
 
+/// A slot that carries a call. It is free again when this is dropped, also with a call that is given up: the client may
+/// have had that, so the next call has the next sequence.
+struct TakenSlot<'a> {
+    back: &'a Backchannel,
+    before: BackSlot,
+    /// How it goes back; none: not at all.
+    after: Option<BackSlot>,
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+impl TakenSlot<'_> {
+    /// The slot with the sequence of the call.
+    fn next(&self) -> BackSlot {
+        BackSlot { sequence: self.before.sequence.wrapping_add(1), ..self.before }
+    }
+
+    /// The client did not take the call into the slot.
+    fn was_not_used(&mut self) {
+        self.after = Some(self.before);
+    }
+
+    /// A slot that is in somebody else's step is not used. Whether there is another one; if not, only the client can help.
+    fn leave_alone(mut self) -> bool {
+        self.after = None;
+        if let Some(permit) = self.permit.take() {
+            permit.forget();
+        }
+        let usable = {
+            let mut slots = self.back.slots.locked();
+            slots.usable -= 1;
+            slots.usable
+        };
+        if usable == 0 {
+            self.back.broken.store(true, Ordering::Relaxed);
+            self.back.free.close();
+        }
+        usable > 0
+    }
+}
+
+impl Drop for TakenSlot<'_> {
+    fn drop(&mut self) {
+        // Before the permit, which goes after this.
+        self.back.slots.locked().free.extend(self.after.take());
+    }
+}
+
 impl Backchannel {
     /// The back channel of `session`: to the client's `program`, with `credential`, over the slots that it offered.
     /// `adopted`: another server, or an earlier life of this one, may have called over it.
@@ -87,9 +135,7 @@ impl Backchannel {
 
     /// Call-backs go over `connection` from now on.
     pub fn bind(&self, connection: &Arc<Connection>) {
-        if let Ok(mut bound) = self.connection.lock() {
-            *bound = Arc::downgrade(connection);
-        }
+        *self.connection.locked() = Arc::downgrade(connection);
     }
 
     /// The session is of this minor version, and so are its call-backs (RFC 8881, section 19.2.3).
@@ -99,10 +145,8 @@ impl Backchannel {
 
     /// The client asked for another program or credential (RFC 8881, section 18.33).
     pub fn set_callback(&self, program: u32, credential: Credential) {
-        if let Ok(mut asked) = self.credential.lock() {
-            *asked = credential;
-            self.program.store(program, Ordering::Relaxed);
-        }
+        *self.credential.locked() = credential;
+        self.program.store(program, Ordering::Relaxed);
     }
 
     /// Whether the client must bind a connection.
@@ -119,15 +163,14 @@ impl Backchannel {
 
     /// Nobody answers over `connection`, if it is still the one.
     fn unbind(&self, connection: &Arc<Connection>) {
-        if let Ok(mut bound) = self.connection.lock()
-            && std::ptr::eq(bound.as_ptr(), Arc::as_ptr(connection))
-        {
+        let mut bound = self.connection.locked();
+        if std::ptr::eq(bound.as_ptr(), Arc::as_ptr(connection)) {
             *bound = Weak::new();
         }
     }
 
     fn connection(&self) -> Option<Arc<Connection>> {
-        self.connection.lock().ok()?.upgrade().filter(|c| c.is_open())
+        self.connection.locked().upgrade().filter(|c| c.is_open())
     }
 
     /// One operation, after CB_SEQUENCE.
@@ -138,21 +181,17 @@ impl Backchannel {
         let (began, mut repeats) = (Instant::now(), false);
         loop {
             let connection = self.connection().ok_or(CallbackError::NoConnection)?;
-            let permit = self.free.acquire().await.map_err(|_| CallbackError::NoConnection)?;
-            let free = self.slots.lock().ok().and_then(|mut slots| slots.free.pop());
-            let slot = free.ok_or(CallbackError::NoConnection)?;
-            let next = BackSlot { sequence: slot.sequence.wrapping_add(1), ..slot };
-            let outcome = self.call_on(&connection, next, op.clone()).await;
+            let mut taken = self.take_slot().await?;
+            let outcome = self.call_on(&connection, taken.next(), op.clone()).await;
             match &outcome {
                 Err(CallbackError::Refused(Status::SeqMisordered | Status::BadSlot)) => {
-                    permit.forget();
-                    if self.leave_alone() {
+                    if taken.leave_alone() {
                         continue;
                     }
                 }
                 Err(CallbackError::Refused(Status::Delay)) if began.elapsed() < CALLBACK_TIME_MAX => {
-                    self.give_back(slot);
-                    drop(permit);
+                    taken.was_not_used();
+                    drop(taken);
                     tokio::time::sleep(CALL_AGAIN).await;
                     continue;
                 }
@@ -160,39 +199,25 @@ impl Backchannel {
                     if *status == Status::BadSession {
                         self.broken.store(true, Ordering::Relaxed);
                     }
-                    self.give_back(slot);
+                    taken.was_not_used();
                 }
                 // Somebody else's last call was the first one, too: now the slot is in step.
                 Ok(result) if result.status() == Status::RetryUncachedRep && !repeats => {
-                    self.give_back(next);
                     repeats = true;
                     continue;
                 }
-                Err(CallbackError::Call(CallFailure::TimedOut(_))) => {
-                    self.unbind(&connection);
-                    self.give_back(next);
-                }
-                Ok(_) | Err(_) => self.give_back(next),
+                Err(CallbackError::Call(CallFailure::TimedOut(_))) => self.unbind(&connection),
+                Ok(_) | Err(_) => {}
             }
             return outcome;
         }
     }
 
-    /// A slot that is in somebody else's step is not used. Whether there is another one; if not, only the client can help.
-    fn leave_alone(&self) -> bool {
-        let Ok(mut slots) = self.slots.lock() else { return false };
-        slots.usable -= 1;
-        if slots.usable == 0 {
-            self.broken.store(true, Ordering::Relaxed);
-            self.free.close();
-        }
-        slots.usable > 0
-    }
-
-    fn give_back(&self, slot: BackSlot) {
-        if let Ok(mut slots) = self.slots.lock() {
-            slots.free.push(slot);
-        }
+    async fn take_slot(&self) -> Result<TakenSlot<'_>, CallbackError> {
+        let permit = self.free.acquire().await.map_err(|_| CallbackError::NoConnection)?;
+        let before = self.slots.locked().free.pop().ok_or(CallbackError::NoConnection)?;
+        let after = BackSlot { sequence: before.sequence.wrapping_add(1), ..before };
+        Ok(TakenSlot { back: self, before, after: Some(after), permit: Some(permit) })
     }
 
     async fn call_on(
@@ -217,9 +242,33 @@ impl Backchannel {
         };
         let program = self.program.load(Ordering::Relaxed);
         let procedure = (program, nfs4::CB_VERSION, nfs4::CB_PROC_COMPOUND);
-        let credential = self.credential.lock().map_or(Credential::None, |asked| asked.clone());
+        let credential = self.credential.locked().clone();
         let mut answer = connection.call(procedure, credential, &request, CALLBACK_TIME_MAX).await?;
         let reply = CbReply::decode(&mut answer).map_err(|_| CallFailure::Malformed)?;
         reply.ops.into_iter().nth(1).ok_or(CallbackError::Refused(reply.status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_back_that_is_given_up_leaves_its_slot_to_the_next_with_the_next_sequence() {
+        let back = Backchannel::new(SessionId([1; 16]), 0, Credential::None, 1, false);
+        for sequence in 1..=3 {
+            let taken = back.take_slot().await.unwrap();
+            assert_eq!((taken.next().id, taken.next().sequence), (0, sequence));
+            assert_eq!(back.free.available_permits(), 0);
+            // As a future that holds it is dropped.
+            drop(taken);
+        }
+        let mut taken = back.take_slot().await.unwrap();
+        taken.was_not_used();
+        drop(taken);
+        let taken = back.take_slot().await.unwrap();
+        assert_eq!(taken.next().sequence, 4);
+        assert!(!taken.leave_alone() && back.is_broken());
+        assert!(matches!(back.take_slot().await, Err(CallbackError::NoConnection)));
     }
 }

@@ -1,19 +1,23 @@
 //! Replies to calls that may come again, for protocols without sessions (RFC 1813, section 4.6): a client that lost its
 //! connection sends its call again over a new one, and a REMOVE that is carried out twice says NOENT the second time.
 //!
-//! A call is told by its client's address (not the port: that is new with the connection), xid, procedure and arguments.
+//! A call is told by its client's address and port, xid, procedure, credential and arguments. Clients that send a call again
+//! (Linux, as its servers have always asked of it) connect from the same port again, also to another server that has taken
+//! over the address. A call from another port is another's: of another mount, user or machine behind the same address, which
+//! counts its calls by itself, and must not be told what was done for somebody else.
 //! In memory only: for a call that comes while its first is worked on, and so that a reply is the same to the byte. What
 //! outlives the server is its program's to know, by the same [`CallId`].
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use host::Locked;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wire::xdr::Message;
+use wire::xdr::{Encode, Encoder, Message};
 
 use crate::Call;
 
@@ -27,12 +31,13 @@ const AGE_MAX: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId {
     /// Where it comes from.
-    pub client: IpAddr,
+    pub client: SocketAddr,
     /// Its number.
     pub xid: u32,
     /// What is called.
     pub procedure: u32,
-    /// Of the arguments. Two calls of one client that share it by accident share the xid, too, within two minutes.
+    /// Of the credential and the arguments. Two calls of one client that share it by accident share the xid, too, within two
+    /// minutes.
     pub checksum: u64,
 }
 
@@ -41,9 +46,14 @@ impl CallId {
     #[must_use]
     pub fn of(call: &Call) -> Self {
         // The same in every server, of whatever version.
-        let sum = blake3::hash(&call.arguments.rest());
+        let mut sum = blake3::Hasher::new();
+        let mut credential = Encoder::new();
+        call.header.credential.encode(&mut credential);
+        sum.update(&credential.finish().into_bytes());
+        sum.update(&call.arguments.rest());
+        let sum = sum.finalize();
         let checksum = sum.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
-        let client = call.connection.peer().ip();
+        let client = call.connection.peer();
         Self { client, xid: call.header.xid, procedure: call.header.procedure, checksum }
     }
 }
@@ -99,7 +109,7 @@ impl ReplyCache {
     /// The sender for who comes first, and where the reply will be.
     fn enter(&self, call: CallId, now: Instant) -> (Option<watch::Sender<Kept>>, watch::Receiver<Kept>) {
         let (sender, receiver) = watch::channel(None);
-        let Ok(mut known) = self.known.lock() else { return (Some(sender), receiver) };
+        let mut known = self.known.locked();
         let old = |at: &Instant| now.saturating_duration_since(*at) > AGE_MAX;
         while known.order.front().is_some_and(|(at, _)| old(at)) || known.order.len() >= REPLIES_MAX {
             if let Some((_, gone)) = known.order.pop_front() {
@@ -115,9 +125,7 @@ impl ReplyCache {
     }
 
     fn give_up(&self, call: CallId) {
-        if let Ok(mut known) = self.known.lock() {
-            known.replies.remove(&call);
-        }
+        self.known.locked().replies.remove(&call);
     }
 }
 
@@ -147,12 +155,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use wire::xdr::Encoder;
-
     use super::*;
 
     fn call(xid: u32) -> CallId {
-        CallId { client: IpAddr::from([10, 0, 0, 1]), xid, procedure: 12, checksum: 5 }
+        CallId { client: ([10, 0, 0, 1], 700).into(), xid, procedure: 12, checksum: 5 }
     }
 
     fn message(number: u32) -> Message {
@@ -177,8 +183,10 @@ mod tests {
             assert_eq!(bytes(cache.once(call(1), count(&done, Keep::Reply)).await), [0, 0, 0, 0]);
         }
         assert_eq!(bytes(cache.once(call(2), count(&done, Keep::Reply)).await), [0, 0, 0, 1]);
-        let other = CallId { client: IpAddr::from([10, 0, 0, 2]), ..call(1) };
-        assert_eq!(bytes(cache.once(other, count(&done, Keep::Reply)).await), [0, 0, 0, 2]);
+        let elsewhere = CallId { client: ([10, 0, 0, 2], 700).into(), ..call(1) };
+        assert_eq!(bytes(cache.once(elsewhere, count(&done, Keep::Reply)).await), [0, 0, 0, 2]);
+        let beside = CallId { client: ([10, 0, 0, 1], 701).into(), ..call(1) };
+        assert_eq!(bytes(cache.once(beside, count(&done, Keep::Reply)).await), [0, 0, 0, 3]);
     }
 
     #[tokio::test]

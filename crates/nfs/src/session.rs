@@ -6,10 +6,11 @@
 //! and take the sequence that the client presents. Whether a changing operation was done before is then known to the
 //! state machine.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use host::Locked;
 use tokio::time::Instant;
 use wire::nfs4::{SessionId, Status};
 use wire::xdr::Message;
@@ -33,6 +34,14 @@ pub struct SessionLimits {
 
 /// Replies up to this size are kept even if the client did not ask: a repetition is then answered, not refused.
 const KEPT_BYTES: usize = 1024;
+/// Bytes of the replies that all sessions of this process keep, and those of one: 64 slots with what Linux asks to be kept,
+/// 7.5 KiB, and so many sessions in full use as 64 of them. A reply that has no room is not kept, and its slot is as one
+/// that was never seen here: a repetition is carried out, as at a server that adopts the session. What it changed before is
+/// known to the state machine, and what a data server is asked can be done twice.
+const KEPT_BYTES_MAX: usize = 256 << 20;
+const KEPT_OF_SESSION_BYTES_MAX: usize = 1 << 20;
+
+static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// What a repetition has in common with its request: another request under the same sequence is a false retry (RFC 8881,
 /// section 2.10.6.1.3.1), which must not be answered with what another one was told, perhaps another user. Not every
@@ -57,7 +66,31 @@ struct Slot {
     /// What the last request was, as far as it is looked at.
     likeness: Likeness,
     busy: bool,
-    reply: Option<Message>,
+    reply: Option<Kept>,
+}
+
+/// A reply with the room that it takes.
+#[derive(Debug)]
+struct Kept {
+    reply: Message,
+    of_session: Arc<AtomicUsize>,
+}
+
+impl Kept {
+    /// None: there is no room.
+    fn new(reply: &Message, of_session: &Arc<AtomicUsize>) -> Option<Self> {
+        let kept = Self { reply: reply.clone(), of_session: Arc::clone(of_session) };
+        let session = of_session.fetch_add(reply.len, Ordering::Relaxed) + reply.len;
+        let all = KEPT.fetch_add(reply.len, Ordering::Relaxed) + reply.len;
+        (session <= KEPT_OF_SESSION_BYTES_MAX && all <= KEPT_BYTES_MAX).then_some(kept)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.of_session.fetch_sub(self.reply.len, Ordering::Relaxed);
+        KEPT.fetch_sub(self.reply.len, Ordering::Relaxed);
+    }
 }
 
 /// A session on this server.
@@ -65,7 +98,11 @@ pub struct Session {
     id: SessionId,
     client: u64,
     limits: SessionLimits,
-    slots: Vec<Mutex<Slot>>,
+    /// Made when they are first used: few are.
+    slots: Box<[OnceLock<Box<Mutex<Slot>>>]>,
+    /// A slot that was not used begins with the first sequence.
+    is_new: AtomicBool,
+    kept_bytes: Arc<AtomicUsize>,
     /// See [`Session::has_come_within`].
     came: Mutex<Option<Instant>>,
     /// See [`Session::set_checked`].
@@ -88,12 +125,13 @@ impl Session {
     /// earlier life of this one, has served.
     #[must_use]
     pub fn new(id: SessionId, client: u64, limits: SessionLimits, back: Backchannel, adopted: bool) -> Self {
-        let slot = || Slot { sequence: (!adopted).then_some(0), ..Slot::default() };
         Self {
             id,
             client,
             limits,
-            slots: (0..limits.slots).map(|_| Mutex::new(slot())).collect(),
+            slots: (0..limits.slots).map(|_| OnceLock::new()).collect(),
+            is_new: AtomicBool::new(!adopted),
+            kept_bytes: Arc::default(),
             came: Mutex::default(),
             checked: AtomicU64::new(u64::MAX),
             back: Arc::new(back),
@@ -131,8 +169,7 @@ impl Session {
         likeness: Likeness,
         alone: bool,
     ) -> Result<SlotAnswer, Status> {
-        let slot = self.slots.get(slot as usize).ok_or(Status::BadSlot)?;
-        let mut slot = slot.lock().map_err(|_| Status::ServerFault)?;
+        let mut slot = self.slot(slot).ok_or(Status::BadSlot)?.locked();
         match slot.sequence {
             Some(last) if sequence == last => {
                 if slot.busy {
@@ -140,7 +177,7 @@ impl Session {
                 }
                 match &slot.reply {
                     _ if last != 0 && slot.likeness != likeness => Err(Status::SeqFalseRetry),
-                    Some(reply) => Ok(SlotAnswer::Replay(reply.clone())),
+                    Some(kept) => Ok(SlotAnswer::Replay(kept.reply.clone())),
                     // Sequence 0 of a new slot repeats nothing.
                     None if last == 0 => Err(Status::SeqMisordered),
                     None => Err(Status::RetryUncachedRep),
@@ -161,20 +198,26 @@ impl Session {
     /// The session comes over another connection, and another server may have served it meanwhile: what comes next on each
     /// slot is taken as it comes, as for a session that was just adopted.
     pub fn comes_from_elsewhere(&self) {
-        if let Ok(mut came) = self.came.lock() {
-            *came = Some(Instant::now());
+        *self.came.locked() = Some(Instant::now());
+        self.is_new.store(false, Ordering::Relaxed);
+        for slot in self.slots.iter().filter_map(OnceLock::get) {
+            *slot.locked() = Slot::default();
         }
-        for slot in &self.slots {
-            if let Ok(mut slot) = slot.lock() {
-                *slot = Slot::default();
-            }
-        }
+    }
+
+    fn slot(&self, slot: u32) -> Option<&Mutex<Slot>> {
+        let place = self.slots.get(slot as usize)?;
+        let begins = || {
+            let sequence = self.is_new.load(Ordering::Relaxed).then_some(0);
+            Box::new(Mutex::new(Slot { sequence, ..Slot::default() }))
+        };
+        Some(place.get_or_init(begins))
     }
 
     /// Whether the session may have been with another server, or with an earlier life of this one, so short a time ago.
     #[must_use]
     pub fn has_come_within(&self, time: Duration) -> bool {
-        self.came.lock().is_ok_and(|came| came.is_some_and(|came| came.elapsed() < time))
+        self.came.locked().is_some_and(|came| came.elapsed() < time)
     }
 
     /// The session was found in the replicated state, at the time that the server calls `at`.
@@ -190,24 +233,25 @@ impl Session {
 
     /// The request on `slot` is answered with `reply`.
     pub fn finish(&self, slot: u32, sequence: u32, reply: &Message, keep: bool) {
-        let Some(slot) = self.slots.get(slot as usize) else { return };
-        if let Ok(mut slot) = slot.lock()
-            && slot.sequence == Some(sequence)
-        {
-            slot.busy = false;
-            if keep || reply.len <= KEPT_BYTES {
-                slot.reply = Some(reply.clone());
+        let Some(slot) = self.slot(slot) else { return };
+        let mut slot = slot.locked();
+        if slot.sequence != Some(sequence) {
+            return;
+        }
+        slot.busy = false;
+        if keep || reply.len <= KEPT_BYTES {
+            slot.reply = Kept::new(reply, &self.kept_bytes);
+            if slot.reply.is_none() {
+                *slot = Slot::default();
             }
         }
     }
 
     /// The request on `slot` came to no end: its task was dropped. A repetition is carried out.
     pub fn abandon(&self, slot: u32, sequence: u32) {
-        let Some(slot) = self.slots.get(slot as usize) else { return };
-        if let Ok(mut slot) = slot.lock()
-            && slot.busy
-            && slot.sequence == Some(sequence)
-        {
+        let Some(slot) = self.slot(slot) else { return };
+        let mut slot = slot.locked();
+        if slot.busy && slot.sequence == Some(sequence) {
             *slot = Slot::default();
         }
     }
@@ -269,5 +313,29 @@ mod tests {
         assert!(matches!(session.begin(0, 7, like, false), Ok(SlotAnswer::Replay(_))));
         assert!(matches!(session.begin(0, 6, like, false), Err(Status::SeqMisordered)), "late by a detour");
         assert!(matches!(session.begin(0, 8, like, true), Ok(SlotAnswer::Execute)));
+    }
+
+    #[test]
+    fn a_reply_that_has_no_room_is_not_kept_and_its_request_is_carried_out_again() {
+        let (session, like) = (session(), Likeness { keep: true, ..Likeness::default() });
+        let large = Message { len: KEPT_OF_SESSION_BYTES_MAX, segments: vec![] };
+        let small = Message { len: 1, segments: vec![] };
+        let ask = |slot, sequence, reply: &Message| {
+            assert!(matches!(session.begin(slot, sequence, like, true), Ok(SlotAnswer::Execute)));
+            session.finish(slot, sequence, reply, true);
+        };
+        ask(0, 1, &large);
+        ask(1, 1, &small);
+        ask(1, 1, &small);
+        assert!(matches!(session.begin(0, 1, like, true), Ok(SlotAnswer::Replay(_))));
+        // The next request takes the place of the reply, and its room.
+        let ask = |slot, sequence, reply: &Message| {
+            assert!(matches!(session.begin(slot, sequence, like, true), Ok(SlotAnswer::Execute)));
+            session.finish(slot, sequence, reply, true);
+        };
+        ask(0, 2, &small);
+        ask(1, 2, &small);
+        assert!(matches!(session.begin(1, 2, like, true), Ok(SlotAnswer::Replay(_))));
+        assert_eq!(session.kept_bytes.load(Ordering::Relaxed), 2);
     }
 }

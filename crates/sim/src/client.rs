@@ -74,18 +74,20 @@ impl Client {
         let owner = format!("client {}", self.address).into_bytes();
         let principal = Principal::Sys { uid: 0, machine: owner.clone() };
         let verifier = self.address.to_le_bytes();
+        let address = std::net::Ipv4Addr::from_bits(self.address as u32).into();
         loop {
             let exchange = Command::ExchangeId {
                 owner: owner.clone(),
                 verifier,
                 principal: principal.clone(),
                 update: false,
+                address,
             };
             let Reply::Client { id: client, sequence, .. } = self.change(None, exchange, dice).await else {
                 continue;
             };
             let (principal, channels) = (principal.clone(), channels());
-            let create = Command::CreateSession { client, sequence, principal, channels };
+            let create = Command::CreateSession { client, sequence, principal, channels, address };
             if let Reply::Session { id, client, .. } = self.change(None, create, dice).await {
                 return Session { client, id };
             }

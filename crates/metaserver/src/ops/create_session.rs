@@ -1,13 +1,12 @@
 //! CREATE_SESSION (RFC 8881, section 18.36).
 
-use namespace::{Channel, Channels, ClientId, Command, Reply, read};
+use namespace::{Channel, Channels, ClientId, Command, Reply};
 use wire::nfs4::create_session::{Args, CONN_BACK_CHAN, CONN_RDMA, ChannelAttrs, PERSIST, ResOk};
 use wire::nfs4::{SessionId, Status};
 
 use super::backchannel_ctl::callback;
 use super::exchange_id::principal;
 use crate::Metaserver;
-use crate::errors::store_failed;
 use crate::nfs4::Context;
 
 /// The longest request or reply: a megabyte of payload and what stands around it.
@@ -24,8 +23,6 @@ const CACHED_BYTES_MAX: u32 = 64 << 10;
 const OPERATIONS_MAX: u32 = 128;
 /// Slots of a session: what a Linux client asks for.
 const SLOTS_MAX: u32 = 64;
-/// Sessions of one client: each keeps replies in memory and on disk. Linux has one.
-const SESSIONS_MAX: usize = 64;
 
 pub(crate) async fn create_session(
     server: &Metaserver,
@@ -39,23 +36,21 @@ pub(crate) async fn create_session(
     let back = back_channel(&args.back_chan_attrs)?;
     let callback = callback(args.cb_program, args.sec_parms)?;
     let client = ClientId(args.clientid.0);
-    if read::sessions(&*server.view()?, client).map_err(store_failed)?.len() >= SESSIONS_MAX {
-        return Err(Status::NoSpc);
-    }
     let command = Command::CreateSession {
         client,
         sequence: args.sequence,
         principal: principal(&context.credential),
         channels: Channels { fore, back, callback },
+        address: context.connection.peer().ip(),
     };
-    let Reply::Session { id, client, sequence, channels } = server.propose(None, command).await? else {
+    let reply = server.propose(None, command).await?;
+    let Reply::Session { id, client, sequence, channels, ended } = reply else {
         return Err(Status::ServerFault);
     };
     // The command has ended a courtesy.
     server.leases.begin(client, server.clock.monotonic());
-    if sequence == 1 {
-        // The first session confirms the client, which ends the incarnation before it.
-        server.forget_ended_sessions()?;
+    if let Some(before) = ended {
+        server.client_ended(before);
     }
     let bind = args.flags & CONN_BACK_CHAN != 0;
     server.begin_session(id, client, &channels, &context.connection, bind);

@@ -35,16 +35,25 @@ pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Ar
         StateProtectArgs::MachCred(_) => return Err(Status::Inval),
         StateProtectArgs::Ssv(_) => return Err(Status::EncrAlgUnsupp),
     }
+    let address = context.connection.peer().ip();
     let command = Command::ExchangeId {
+        address,
         owner: args.clientowner.ownerid.0.to_vec(),
         verifier: args.clientowner.verifier,
         principal: principal(&context.credential),
         update: args.flags & UPD_CONFIRMED_REC_A != 0,
     };
-    let Reply::Client { id, sequence, confirmed } = server.propose(None, command).await? else {
+    let outcome = server.propose(None, command).await;
+    if outcome == Err(Status::ClidInUse) {
+        tracing::info!(%address, owner = %args.clientowner.ownerid.0.escape_ascii(), "client refused: another client, at another address or with another credential, has its name; it is served when the lease of that one has run out");
+    }
+    let Reply::Client { id, sequence, confirmed } = outcome? else {
         return Err(Status::ServerFault);
     };
-    server.renew(id).await?;
+    // The lease of one that is not confirmed begins when the leader first looks: strangers leave nothing in memory here.
+    if confirmed {
+        server.renew(id).await?;
+    }
     let name: String = server.config.cluster.iter().map(|b| format!("{b:02x}")).collect();
     let owner = bytes::Bytes::from(format!("heorot-{name}"));
     Ok(ResOk {

@@ -1,8 +1,10 @@
 //! The least that speaks RPC and NFSv4.1 compounds.
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use wire::nfs4::backchannel_ctl::CallbackSec;
 use wire::nfs4::callback::{CbCompound, CbReply};
 use wire::nfs4::compound::{CompoundCall, CompoundReply};
@@ -30,8 +32,21 @@ pub struct Raw {
 
 impl Raw {
     pub async fn connect(world: &World) -> Self {
-        let stream = TcpStream::connect(world.server.address()).await.expect("connects");
+        Self::connect_from(world, ([127, 0, 0, 1], 0).into()).await
+    }
+
+    /// From this address; port 0: from any. When it is dropped the port is free at once.
+    pub async fn connect_from(world: &World, from: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_reuseaddr(true).expect("an option");
+        socket.set_zero_linger().expect("an option");
+        socket.bind(from).expect("binds");
+        let stream = socket.connect(world.server.address()).await.expect("connects");
         Self { stream, xid: 0, uid: 0, minor_version: 1, tag: Bytes::new() }
+    }
+
+    pub fn local(&self) -> SocketAddr {
+        self.stream.local_addr().expect("an address")
     }
 
     /// A decoder at the results.

@@ -1,5 +1,7 @@
 //! NFSv3 has no sessions: a call that comes again over another connection is known by its xid.
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use wire::mount3::{DirPath, mnt};
 use wire::nfs3::{self, DirOpArgs, FileHandle, Procedure, SetAttr, Status};
@@ -39,11 +41,22 @@ pub async fn call<R: Decode>(raw: &mut Raw, procedure: Procedure, args: &(dyn En
     R::decode(&mut d).expect("decodes")
 }
 
+/// A port that is free, from which a client connects as often as it has to.
+async fn port(world: &World) -> SocketAddr {
+    Raw::connect(world).await.local()
+}
+
 /// The same call over two connections: as a client does that lost the first before the reply came.
-async fn twice(world: &World, xid: u32, procedure: Procedure, args: &(dyn Encode + Sync)) -> [Bytes; 2] {
+async fn twice(
+    world: &World,
+    from: SocketAddr,
+    xid: u32,
+    procedure: Procedure,
+    args: &(dyn Encode + Sync),
+) -> [Bytes; 2] {
     let mut replies = [Bytes::new(), Bytes::new()];
     for reply in &mut replies {
-        let mut raw = Raw::connect(world).await;
+        let mut raw = Raw::connect_from(world, from).await;
         raw.xid = xid;
         raw.send(NFS, procedure as u32, args).await;
         *reply = raw.record().await;
@@ -80,17 +93,18 @@ fn steps(root: &Bytes) -> Vec<(Procedure, Box<dyn Encode + Sync>)> {
 #[tokio::test]
 async fn a_change_that_is_sent_again_to_a_server_that_did_not_answer_it_is_answered_and_not_done() {
     let mut world = World::start().await;
+    let from = port(&world).await;
     let mut raw = Raw::connect(&world).await;
     let root = root(&mut raw).await;
     for (xid, (procedure, args)) in (100..).zip(&steps(&root)) {
         // The server dies in between, or an address moves: what it had in memory is not there.
         for _ in 0..2 {
-            let [reply, _] = twice(&world, xid, *procedure, &**args).await;
+            let [reply, _] = twice(&world, from, xid, *procedure, &**args).await;
             assert_eq!(status_of(&reply), 0, "{procedure:?}");
             world.restart().await;
         }
     }
-    let [gone, _] = twice(&world, 200, Procedure::RmDir, &rmdir::Args { object: at(&root, "d") }).await;
+    let [gone, _] = twice(&world, from, 200, Procedure::RmDir, &rmdir::Args { object: at(&root, "d") }).await;
     assert_eq!(status_of(&gone), Status::NoEnt as u32);
 }
 
@@ -98,11 +112,12 @@ async fn a_change_that_is_sent_again_to_a_server_that_did_not_answer_it_is_answe
 #[tokio::test]
 async fn a_create_that_is_sent_again_does_not_cut_what_was_written_since() {
     let mut world = World::start().await;
+    let from = port(&world).await;
     let mut raw = Raw::connect(&world).await;
     let root = root(&mut raw).await;
     let how = create::CreateHow::Unchecked(SetAttr { size: Some(0), ..SetAttr::default() });
     let create = create::Args { at: at(&root, "f"), how };
-    let [first, _] = twice(&world, 300, Procedure::Create, &create).await;
+    let [first, _] = twice(&world, from, 300, Procedure::Create, &create).await;
     assert_eq!(status_of(&first), 0);
     let found: lookup::Res = call(&mut raw, Procedure::Lookup, &lookup::Args { what: at(&root, "f") }).await;
     let write = nfs3::write::Args {
@@ -115,7 +130,7 @@ async fn a_create_that_is_sent_again_does_not_cut_what_was_written_since() {
     let written: nfs3::write::Res = call(&mut raw, Procedure::Write, &write).await;
     written.expect("writes");
     world.restart().await;
-    let [again, _] = twice(&world, 300, Procedure::Create, &create).await;
+    let [again, _] = twice(&world, from, 300, Procedure::Create, &create).await;
     assert_eq!(status_of(&again), 0);
     let mut raw = Raw::connect(&world).await;
     let read = nfs3::read::Args { file: write.file.clone(), offset: 0, count: 3 };
@@ -126,6 +141,7 @@ async fn a_create_that_is_sent_again_does_not_cut_what_was_written_since() {
 #[tokio::test]
 async fn a_link_and_a_guarded_setattr_are_done_once_also_by_two_servers() {
     let mut world = World::start().await;
+    let from = port(&world).await;
     let mut raw = Raw::connect(&world).await;
     let root = root(&mut raw).await;
     let how = create::CreateHow::Guarded(SetAttr::default());
@@ -137,10 +153,10 @@ async fn a_link_and_a_guarded_setattr_are_done_once_also_by_two_servers() {
     let new_attributes = SetAttr { mode: Some(0o600), ..SetAttr::default() };
     let set = setattr::Args { object: file.clone(), new_attributes, guard: Some(ctime) };
     for _ in 0..2 {
-        let [reply, _] = twice(&world, 301, Procedure::SetAttr, &set).await;
+        let [reply, _] = twice(&world, from, 301, Procedure::SetAttr, &set).await;
         assert_eq!(status_of(&reply), 0);
         let args = link::Args { file: file.clone(), link: at(&root, "l") };
-        let [reply, _] = twice(&world, 302, Procedure::Link, &args).await;
+        let [reply, _] = twice(&world, from, 302, Procedure::Link, &args).await;
         assert_eq!(status_of(&reply), 0);
         world.restart().await;
     }
@@ -149,27 +165,30 @@ async fn a_link_and_a_guarded_setattr_are_done_once_also_by_two_servers() {
 #[tokio::test]
 async fn a_change_that_is_sent_again_over_a_new_connection_gets_the_same_reply() {
     let world = World::start().await;
+    let from = port(&world).await;
     let mut raw = Raw::connect(&world).await;
     let root = root(&mut raw).await;
     let attributes = SetAttr::default();
     let new = |name| at(&root, name);
     let steps = steps(&root);
     for (xid, (procedure, args)) in (100..).zip(&steps) {
-        let [first, second] = twice(&world, xid, *procedure, &**args).await;
+        let [first, second] = twice(&world, from, xid, *procedure, &**args).await;
         assert_eq!(status_of(&first), 0, "{procedure:?}");
         assert_eq!(first, second, "{procedure:?}");
     }
     // Under a new xid it is a new call.
-    let [gone, _] = twice(&world, 200, Procedure::RmDir, &rmdir::Args { object: new("d") }).await;
+    let [gone, _] = twice(&world, from, 200, Procedure::RmDir, &rmdir::Args { object: new("d") }).await;
     assert_eq!(status_of(&gone), Status::NoEnt as u32);
     // Other arguments under the same xid, too.
-    let [other, _] = twice(&world, 100, Procedure::MkDir, &mkdir::Args { at: new("e"), attributes }).await;
+    let [other, _] =
+        twice(&world, from, 100, Procedure::MkDir, &mkdir::Args { at: new("e"), attributes }).await;
     assert_eq!(status_of(&other), 0);
 }
 
 #[tokio::test]
 async fn a_link_and_a_guarded_setattr_are_done_once() {
     let world = World::start().await;
+    let from = port(&world).await;
     let mut raw = Raw::connect(&world).await;
     let root = root(&mut raw).await;
     let how = create::CreateHow::Guarded(SetAttr::default());
@@ -178,7 +197,7 @@ async fn a_link_and_a_guarded_setattr_are_done_once() {
     let made = made.expect("makes");
     let (file, attributes) = (made.obj.expect("a handle"), made.obj_attributes.expect("attributes"));
     let args = link::Args { file: file.clone(), link: at(&root, "l") };
-    let [first, second] = twice(&world, 300, Procedure::Link, &args).await;
+    let [first, second] = twice(&world, from, 300, Procedure::Link, &args).await;
     assert_eq!((status_of(&first), &first), (0, &second));
 
     let now: nfs3::getattr::Res =
@@ -188,8 +207,8 @@ async fn a_link_and_a_guarded_setattr_are_done_once() {
     world.clock.advance(std::time::Duration::from_millis(1));
     let new_attributes = SetAttr { mode: Some(0o600), ..SetAttr::default() };
     let args = setattr::Args { object: file, new_attributes, guard: Some(ctime) };
-    let [first, second] = twice(&world, 301, Procedure::SetAttr, &args).await;
+    let [first, second] = twice(&world, from, 301, Procedure::SetAttr, &args).await;
     assert_eq!((status_of(&first), &first), (0, &second));
-    let [late, _] = twice(&world, 302, Procedure::SetAttr, &args).await;
+    let [late, _] = twice(&world, from, 302, Procedure::SetAttr, &args).await;
     assert_eq!(status_of(&late), Status::NotSync as u32);
 }

@@ -297,7 +297,7 @@ async fn a_flood_of_exchange_id_leaves_a_bounded_number_of_clients() {
     let mut ash = Client::mount(&world, "ash").await;
     let mut raw = Raw::connect(&world).await;
     let mut first = None;
-    for n in 0..namespace::UNCONFIRMED_MAX + 1 {
+    for n in 0..namespace::UNCONFIRMED_OF_ADDRESS_MAX + 1 {
         let ownerid = bytes::Bytes::from(format!("flood {n}")).into();
         let args = exchange_id::Args {
             clientowner: exchange_id::ClientOwner { verifier: [1; 8], ownerid },
@@ -312,4 +312,43 @@ async fn a_flood_of_exchange_id_leaves_a_bounded_number_of_clients() {
     }
     assert_eq!(world.client(first.expect("one")), None);
     ash.ok(vec![]).await;
+}
+
+/// ```text
+/// a stranger at another address, by ash's name         -> CLID_INUSE
+/// it makes a session of ash's client id                -> STALE_CLIENTID
+/// ash goes on; ash restarts at its own address         -> a new client
+/// ```
+#[tokio::test]
+async fn a_client_that_is_alive_is_ended_by_nobody_at_another_address() {
+    let world = World::start().await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let mut stranger = Raw::connect_from(&world, ([127, 0, 0, 9], 0).into()).await;
+    assert_eq!(stranger.exchange_id("ash", 2, 0).await, Err(Status::ClidInUse));
+    let known = ash.raw.exchange_id("ash", 1, 0).await.unwrap();
+    let taken = stranger.create_session(known.clientid, known.sequenceid).await;
+    assert_eq!(taken.map(|_| ()), Err(Status::StaleClientid));
+    ash.ok(vec![]).await;
+
+    let mut again = Raw::connect(&world).await;
+    let new = again.exchange_id("ash", 3, 0).await.unwrap();
+    again.create_session(new.clientid, new.sequenceid).await.unwrap();
+    assert_eq!(world.client(known.clientid), None);
+}
+
+/// A CREATE_SESSION that is sent again is the one that was answered, also when there is no room for one more.
+#[tokio::test]
+async fn the_last_session_that_a_client_may_have_is_told_again() {
+    let world = World::start().await;
+    let mut raw = Raw::connect(&world).await;
+    let id = raw.exchange_id("ash", 1, 0).await.unwrap();
+    let mut last = None;
+    for sequence in 1..=namespace::SESSIONS_OF_CLIENT_MAX as u32 {
+        last = Some(raw.create_session(id.clientid, sequence).await.unwrap());
+    }
+    let last = last.expect("one at least");
+    let again = raw.create_session(id.clientid, last.sequence).await.unwrap();
+    assert_eq!(again.sessionid, last.sessionid);
+    let further = raw.create_session(id.clientid, last.sequence + 1).await;
+    assert_eq!(further.map(|_| ()), Err(Status::NoSpc));
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{StoreError, View};
 
 use super::{Findings, marks, table};
-use crate::record::{Counters, HeldLock, OwnerRecord, SlotRecord, Use};
+use crate::record::{AddressUse, Counters, HeldLock, OwnerRecord, SlotRecord, Use};
 use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
     ByteRange, ClientId, ClientRecord, DelegationState, Inode, InodeId, LockKind, OpenState, Reply,
@@ -19,7 +19,7 @@ pub(super) fn check(
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
     let clients = clients(view, counters, findings)?;
-    sessions(view, &clients, findings)?;
+    sessions(view, counters, &clients, findings)?;
     let states: BTreeMap<StateId, State> = table::<State>(view, keys::STATES, findings)?
         .into_iter()
         .map(|(key, state)| (StateId(keys::number(&key, 1)), state))
@@ -87,18 +87,61 @@ fn clients(
     findings.expect(marks(view, keys::UNCONFIRMED)? == unconfirmed, || {
         format!("unconfirmed are {unconfirmed:02x?}, which 16 does not say")
     });
+    let mut of_address: Vec<Vec<u8>> = Vec::new();
+    for client in clients.values().filter(|client| !client.confirmed) {
+        of_address.extend(client.addresses.first().map(|address| keys::unconfirmed_of(*address, client.id)));
+    }
+    of_address.sort_unstable();
+    findings.expect(marks(view, keys::ADDRESS_UNCONFIRMED)? == of_address, || {
+        format!("unconfirmed by address are {of_address:02x?}, which 1c does not say")
+    });
+    let confirmed = clients.values().filter(|client| client.confirmed).count();
+    findings.expect(confirmed == counters.clients as usize, || {
+        format!("{confirmed} clients are confirmed, and counted are {}", counters.clients)
+    });
     findings.expect(unconfirmed.len() == counters.unconfirmed as usize, || {
         format!("{} clients are unconfirmed, and counted are {}", unconfirmed.len(), counters.unconfirmed)
     });
     Ok(clients)
 }
 
+/// What the clients of each address have.
+fn address_uses(
+    view: &dyn View,
+    clients: &BTreeMap<ClientId, ClientRecord>,
+    sessions: &BTreeMap<Vec<u8>, SessionRecord>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let mut uses: BTreeMap<Vec<u8>, AddressUse> = BTreeMap::new();
+    for client in clients.values() {
+        let Some(address) = client.addresses.first() else {
+            findings.expect(false, || format!("{:?} has no address", client.id));
+            continue;
+        };
+        let of = uses.entry(keys::address_use(*address)).or_default();
+        match client.confirmed {
+            true => of.clients += 1,
+            false => of.unconfirmed += 1,
+        }
+        of.sessions += sessions.values().filter(|session| session.client == client.id).count() as u32;
+    }
+    let known: BTreeMap<Vec<u8>, AddressUse> =
+        table::<AddressUse>(view, keys::ADDRESS_USES, findings)?.into_iter().collect();
+    findings.expect(known == uses, || format!("addresses have {uses:?}, and are said to have {known:?}"));
+    Ok(())
+}
+
 fn sessions(
     view: &dyn View,
+    counters: &Counters,
     clients: &BTreeMap<ClientId, ClientRecord>,
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
     let sessions: BTreeMap<Vec<u8>, SessionRecord> = table(view, keys::SESSIONS, findings)?;
+    findings.expect(sessions.len() == counters.sessions as usize, || {
+        format!("{} sessions are there, and counted are {}", sessions.len(), counters.sessions)
+    });
+    address_uses(view, clients, &sessions, findings)?;
     let mut indexed = BTreeSet::new();
     for (key, session) in &sessions {
         findings.expect(*key == keys::session(session.id), || format!("{session:?} is under {key:02x?}"));

@@ -1,30 +1,41 @@
 //! EXCHANGE_ID, DESTROY_CLIENTID, RECLAIM_COMPLETE, and the end of a client (RFC 8881, sections 18.35, 18.50, 18.51).
 //!
 //! A `co_ownerid` has at most two records: the incarnation in use, which is confirmed, and one that CREATE_SESSION would
-//! put in its place. The cases below are those of the table in section 18.35.5. At most [`UNCONFIRMED_MAX`] records are
-//! unconfirmed, whoever asks for how many.
+//! put in its place. The cases below are those of the table in section 18.35.5. The number of records is bounded, in all and
+//! for each address: see [`UNCONFIRMED_MAX`] and the bounds beside it.
+//!
+//! **Whose client it is.** With AUTH_SYS a principal is a claim that any caller can make, and so is a `co_ownerid`: a host
+//! name. What a caller can show is the verifier, which only that incarnation of the client knows, and its address. So a
+//! client that restarted (another verifier) ends its former incarnation from an address of that one; from elsewhere it waits
+//! until the lease of the former one has run out. A client that shows its verifier from a new address has that one, too.
 //!
 //! A client whose lease has run out is *lapsed*: it keeps what it has by courtesy. Whoever wants what it has in the way
 //! ends it, and goes on ([`all_lapsed`]); if it is heard of before that, nothing has happened.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use store::StoreError;
 
 use super::{delegation, open, session};
-use crate::record::{OwnerRecord, get};
+use crate::record::{AddressUse, OwnerRecord, get};
 use crate::step::{Step, Stop};
-use crate::{ClientId, ClientRecord, Error, Principal, Reply, State, UNCONFIRMED_MAX, keys, read};
+use crate::{
+    ADDRESSES_OF_CLIENT_MAX, CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX, ClientId, ClientRecord, Error, Principal,
+    Reply, State, UNCONFIRMED_MAX, UNCONFIRMED_OF_ADDRESS_MAX, keys, read,
+};
 
-pub(crate) fn exchange_id(
-    step: &mut Step<'_>,
-    owner: &[u8],
-    verifier: [u8; 8],
-    principal: &Principal,
-    update: bool,
-) -> Result<Reply, Stop> {
-    let known = owner_record(step, owner)?;
+/// Who a caller says that it is.
+pub(crate) struct Claim<'a> {
+    pub owner: &'a [u8],
+    pub verifier: [u8; 8],
+    pub principal: &'a Principal,
+    pub address: IpAddr,
+}
+
+pub(crate) fn exchange_id(step: &mut Step<'_>, by: &Claim<'_>, update: bool) -> Result<Reply, Stop> {
+    let known = owner_record(step, by.owner)?;
     let confirmed = match known.confirmed {
         Some(id) => read::client(step.view(), id)?,
         None => None,
@@ -33,50 +44,64 @@ pub(crate) fn exchange_id(
         // Cases 7, 8, 9 and 6: an update must be by the client that is confirmed.
         None if update => Err(Error::NotConfirmed.into()),
         Some(client) if update => {
-            if client.verifier != verifier {
+            if client.verifier != by.verifier {
                 return Err(Error::NotSame.into());
             }
-            if client.principal != *principal {
+            if client.principal != *by.principal {
                 return Err(Error::Permission.into());
             }
-            Ok(confirmed_reply(&client))
+            confirmed_reply(step, client, by.address)
         }
         // Case 3: two clients chose one owner. The older keeps it as long as it has anything to lose.
-        Some(client) if client.principal != *principal => {
+        Some(client) if client.principal != *by.principal => {
             if client.lapsed.is_none() && is_busy(step, client.id)? {
                 return Err(Error::ClientInUse.into());
             }
             end(step, &client)?;
-            replace_unconfirmed(step, owner, verifier, principal)
+            replace_unconfirmed(step, by)
         }
         // Case 2: the client asks again, or through another path.
-        Some(client) if client.verifier == verifier => Ok(confirmed_reply(&client)),
-        // Case 5: the client restarted. Its old state goes when it confirms this.
-        Some(_) => replace_unconfirmed(step, owner, verifier, principal),
+        Some(client) if client.verifier == by.verifier => confirmed_reply(step, client, by.address),
+        // Case 5: the client restarted, if it is the client. Its old state goes when it confirms this.
+        Some(client) => {
+            let is_elsewhere = !client.addresses.contains(&by.address);
+            if is_elsewhere && client.lapsed.is_none() && is_busy(step, client.id)? {
+                return Err(Error::ClientInUse.into());
+            }
+            replace_unconfirmed(step, by)
+        }
         // Cases 1 and 4.
-        None => replace_unconfirmed(step, owner, verifier, principal),
+        None => replace_unconfirmed(step, by),
     }
 }
 
-fn confirmed_reply(client: &ClientRecord) -> Reply {
-    Reply::Client { id: client.id, sequence: client.sequence.wrapping_add(1), confirmed: true }
+/// The client that is confirmed has shown its verifier, from this address.
+fn confirmed_reply(step: &mut Step<'_>, mut client: ClientRecord, from: IpAddr) -> Result<Reply, Stop> {
+    if !client.addresses.contains(&from) {
+        if client.addresses.len() >= ADDRESSES_OF_CLIENT_MAX {
+            client.addresses.remove(1); // it counts where the first one is
+        }
+        client.addresses.push(from);
+        step.put(&keys::client(client.id), &client)?;
+    }
+    Ok(Reply::Client { id: client.id, sequence: client.sequence.wrapping_add(1), confirmed: true })
 }
 
 /// Makes an unconfirmed record in the place of the one that may be there.
-fn replace_unconfirmed(
-    step: &mut Step<'_>,
-    owner: &[u8],
-    verifier: [u8; 8],
-    principal: &Principal,
-) -> Result<Reply, Stop> {
-    if let Some(old) = owner_record(step, owner)?.unconfirmed
+fn replace_unconfirmed(step: &mut Step<'_>, by: &Claim<'_>) -> Result<Reply, Stop> {
+    if let Some(old) = owner_record(step, by.owner)?.unconfirmed
         && let Some(old) = read::client(step.view(), old)?
     {
         end(step, &old)?;
     }
-    if step.counters()?.unconfirmed >= UNCONFIRMED_MAX
-        && let Some(oldest) = oldest_unconfirmed(step)?
-    {
+    let oldest = if address_use(step, by.address)?.unconfirmed >= UNCONFIRMED_OF_ADDRESS_MAX {
+        oldest_unconfirmed(step, &keys::unconfirmed_of_address(by.address))?
+    } else if step.counters()?.unconfirmed >= UNCONFIRMED_MAX {
+        oldest_unconfirmed(step, &[keys::UNCONFIRMED])?
+    } else {
+        None
+    };
+    if let Some(oldest) = oldest {
         end(step, &oldest)?;
     }
     let id = step.count(|counters| {
@@ -87,27 +112,30 @@ fn replace_unconfirmed(
     })?;
     let client = ClientRecord {
         id,
-        owner: owner.to_vec(),
-        verifier,
-        principal: principal.clone(),
+        owner: by.owner.to_vec(),
+        verifier: by.verifier,
+        principal: by.principal.clone(),
         confirmed: false,
         sequence: 0,
         created_session: None,
         reclaim_complete: false,
         lapsed: None,
+        addresses: vec![by.address],
     };
     step.put(&keys::client(id), &client)?;
     step.mark(&keys::unconfirmed(id))?;
-    let known = OwnerRecord { unconfirmed: Some(id), ..owner_record(step, owner)? };
-    step.put(&keys::owner(owner), &known)?;
+    step.mark(&keys::unconfirmed_of(by.address, id))?;
+    change_address_use(step, by.address, |uses| uses.unconfirmed += 1)?;
+    let known = OwnerRecord { unconfirmed: Some(id), ..owner_record(step, by.owner)? };
+    step.put(&keys::owner(by.owner), &known)?;
     Ok(Reply::Client { id, sequence: 1, confirmed: false })
 }
 
-/// Ids ascend, so the oldest is the first.
-fn oldest_unconfirmed(step: &Step<'_>) -> Result<Option<ClientRecord>, StoreError> {
+/// Ids ascend, so the oldest under `prefix` is the first.
+fn oldest_unconfirmed(step: &Step<'_>, prefix: &[u8]) -> Result<Option<ClientRecord>, StoreError> {
     let mut oldest = None;
-    read::scan_keys(step.view(), &[keys::UNCONFIRMED], |key| {
-        oldest = Some(ClientId(keys::number(key, 1)));
+    read::scan_keys(step.view(), prefix, |key| {
+        oldest = Some(ClientId(keys::number(key, prefix.len())));
         ControlFlow::Break(())
     })?;
     match oldest {
@@ -117,20 +145,78 @@ fn oldest_unconfirmed(step: &Step<'_>) -> Result<Option<ClientRecord>, StoreErro
 }
 
 /// It is confirmed, or gone.
-fn no_more_unconfirmed(step: &mut Step<'_>, client: ClientId) -> Result<(), StoreError> {
-    step.delete(&keys::unconfirmed(client))?;
-    step.count(|counters| counters.unconfirmed = counters.unconfirmed.saturating_sub(1))
+fn no_more_unconfirmed(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), StoreError> {
+    step.delete(&keys::unconfirmed(client.id))?;
+    step.count(|counters| counters.unconfirmed = counters.unconfirmed.saturating_sub(1))?;
+    let Some(address) = counts_at(client) else { return Ok(()) };
+    step.delete(&keys::unconfirmed_of(address, client.id))?;
+    change_address_use(step, address, |uses| uses.unconfirmed = uses.unconfirmed.saturating_sub(1))
+}
+
+/// The address that a client is counted at.
+pub(super) fn counts_at(client: &ClientRecord) -> Option<IpAddr> {
+    client.addresses.first().copied()
+}
+
+pub(super) fn address_use(step: &Step<'_>, address: IpAddr) -> Result<AddressUse, StoreError> {
+    Ok(get(step.view(), &keys::address_use(address))?.unwrap_or_default())
+}
+
+/// Changes what the clients of an address are said to have.
+pub(super) fn change_address_use(
+    step: &mut Step<'_>,
+    address: IpAddr,
+    change: impl FnOnce(&mut AddressUse),
+) -> Result<(), StoreError> {
+    let key = keys::address_use(address);
+    let mut uses = address_use(step, address)?;
+    change(&mut uses);
+    if uses == AddressUse::default() { step.delete(&key) } else { step.put(&key, &uses) }
+}
+
+/// Whether `client` may become a confirmed one, in the place of `old` of the same owner.
+pub(super) fn check_room(
+    step: &Step<'_>,
+    client: &ClientRecord,
+    old: Option<&ClientRecord>,
+) -> Result<(), Stop> {
+    let full = step.counters()?.clients >= CLIENTS_MAX && old.is_none();
+    let of_address = match counts_at(client) {
+        Some(address) if old.and_then(counts_at) != Some(address) => address_use(step, address)?.clients,
+        _ => 0,
+    };
+    if full || of_address >= CLIENTS_OF_ADDRESS_MAX {
+        return Err(Error::TooManyClients.into());
+    }
+    Ok(())
+}
+
+/// The confirmed client of the owner that `client` has.
+pub(super) fn incarnation_before(
+    step: &Step<'_>,
+    client: &ClientRecord,
+) -> Result<Option<ClientRecord>, StoreError> {
+    match owner_record(step, &client.owner)?.confirmed {
+        Some(old) => read::client(step.view(), old),
+        None => Ok(None),
+    }
 }
 
 /// Makes `client` the confirmed one of its owner, and ends the incarnation before it. The caller puts its record.
-pub(super) fn confirm(step: &mut Step<'_>, client: &mut ClientRecord) -> Result<(), StoreError> {
-    if let Some(old) = owner_record(step, &client.owner)?.confirmed
-        && let Some(old) = read::client(step.view(), old)?
-    {
-        end(step, &old)?;
+pub(super) fn confirm(
+    step: &mut Step<'_>,
+    client: &mut ClientRecord,
+    old: Option<&ClientRecord>,
+) -> Result<(), StoreError> {
+    if let Some(old) = old {
+        end(step, old)?;
     }
-    no_more_unconfirmed(step, client.id)?;
+    no_more_unconfirmed(step, client)?;
     client.confirmed = true;
+    step.count(|counters| counters.clients += 1)?;
+    if let Some(address) = counts_at(client) {
+        change_address_use(step, address, |uses| uses.clients += 1)?;
+    }
     let known = OwnerRecord { confirmed: Some(client.id), unconfirmed: None };
     step.put(&keys::owner(&client.owner), &known)
 }
@@ -223,10 +309,15 @@ pub(super) fn end(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), Stor
         }
     }
     for id in read::sessions(step.view(), client.id)? {
-        session::end(step, client.id, id)?;
+        session::end(step, client, id)?;
     }
-    if !client.confirmed {
-        no_more_unconfirmed(step, client.id)?;
+    if client.confirmed {
+        step.count(|counters| counters.clients = counters.clients.saturating_sub(1))?;
+        if let Some(address) = counts_at(client) {
+            change_address_use(step, address, |uses| uses.clients = uses.clients.saturating_sub(1))?;
+        }
+    } else {
+        no_more_unconfirmed(step, client)?;
     }
     step.delete(&keys::client(client.id))?;
     let mut known = owner_record(step, &client.owner)?;

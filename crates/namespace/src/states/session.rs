@@ -1,11 +1,14 @@
 //! CREATE_SESSION and DESTROY_SESSION (RFC 8881, sections 18.36, 18.37).
 
+use std::net::IpAddr;
+
 use store::StoreError;
 
 use super::client;
 use crate::step::{Step, Stop};
 use crate::{
-    Callback, Channels, ClientId, Error, Principal, Reply, SessionId, SessionRecord, keys, read, slot,
+    Callback, Channels, ClientId, ClientRecord, Error, Principal, Reply, SESSIONS_MAX,
+    SESSIONS_OF_ADDRESS_MAX, SESSIONS_OF_CLIENT_MAX, SessionId, SessionRecord, keys, read, slot,
 };
 
 pub(crate) fn create(
@@ -14,8 +17,13 @@ pub(crate) fn create(
     sequence: u32,
     principal: &Principal,
     channels: &Channels,
+    address: IpAddr,
 ) -> Result<Reply, Stop> {
     let mut client = client::find(step, client)?;
+    // Ids of clients can be guessed. From a new address the client shows its verifier first, with EXCHANGE_ID.
+    if !client.addresses.contains(&address) {
+        return Err(Error::StaleClient.into());
+    }
     // Once it is confirmed, other principals of the client make sessions, too (RFC 8881, section 18.36.4).
     if !client.confirmed && client.principal != *principal {
         return Err(Error::ClientInUse.into());
@@ -28,24 +36,58 @@ pub(crate) fn create(
     if sequence != client.sequence.wrapping_add(1) {
         return Err(Error::Misordered.into());
     }
+    let before = match client.confirmed {
+        true => None,
+        false => client::incarnation_before(step, &client)?,
+    };
     if !client.confirmed {
-        client::confirm(step, &mut client)?;
+        client::check_room(step, &client, before.as_ref())?;
+    }
+    check_room(step, &client, before.as_ref())?;
+
+    if !client.confirmed {
+        client::confirm(step, &mut client, before.as_ref())?;
     }
     let number = step.count(|counters| {
+        counters.sessions += 1;
         let number = counters.next_session;
         counters.next_session = counters.next_session.wrapping_add(1);
         number
     })?;
+    if let Some(address) = client::counts_at(&client) {
+        client::change_address_use(step, address, |uses| uses.sessions += 1)?;
+    }
     let id = session_id(client.id, number, step.random());
     let record = SessionRecord { id, client: client.id, channels: channels.clone() };
     step.put(&keys::session(id), &record)?;
     step.mark(&keys::client_session(client.id, id))?;
-    let reply = Reply::Session { id, client: client.id, sequence, channels: channels.clone() };
+    let ended = before.map(|before| before.id);
+    let reply = Reply::Session { id, client: client.id, sequence, channels: channels.clone(), ended };
     client.sequence = sequence;
     client.lapsed = None;
     client.created_session = Some(reply.clone());
     step.put(&keys::client(client.id), &client)?;
     Ok(reply)
+}
+
+/// Whether `client` may have one more session. Those of `before`, its former incarnation, end with this one.
+fn check_room(step: &Step<'_>, client: &ClientRecord, before: Option<&ClientRecord>) -> Result<(), Stop> {
+    let of = |client: &ClientRecord| read::sessions(step.view(), client.id).map(|sessions| sessions.len());
+    let ending = before.map(of).transpose()?.unwrap_or(0) as u32;
+    let in_all = step.counters()?.sessions.saturating_sub(ending);
+    let of_address = match client::counts_at(client) {
+        Some(address) => {
+            let ends_there = before.and_then(client::counts_at) == Some(address);
+            let sessions = client::address_use(step, address)?.sessions;
+            sessions.saturating_sub(if ends_there { ending } else { 0 })
+        }
+        None => 0,
+    };
+    let full = in_all >= SESSIONS_MAX || of_address >= SESSIONS_OF_ADDRESS_MAX;
+    if full || of(client)? >= SESSIONS_OF_CLIENT_MAX {
+        return Err(Error::TooManyClients.into());
+    }
+    Ok(())
 }
 
 pub(crate) fn backchannel_ctl(
@@ -61,21 +103,28 @@ pub(crate) fn backchannel_ctl(
 
 pub(crate) fn destroy(step: &mut Step<'_>, session: SessionId) -> Result<Reply, Stop> {
     let record = read::session(step.view(), session)?.ok_or(Error::BadSession)?;
-    end(step, record.client, session)?;
+    let client = client::find(step, record.client)?;
+    end(step, &client, session)?;
     Ok(Reply::Done)
 }
 
 /// Ends a session, and forgets the replies of its slots.
-pub(super) fn end(step: &mut Step<'_>, client: ClientId, session: SessionId) -> Result<(), StoreError> {
+pub(super) fn end(step: &mut Step<'_>, client: &ClientRecord, session: SessionId) -> Result<(), StoreError> {
     slot::forget(step, session)?;
+    step.count(|counters| counters.sessions = counters.sessions.saturating_sub(1))?;
+    if let Some(address) = client::counts_at(client) {
+        client::change_address_use(step, address, |uses| uses.sessions = uses.sessions.saturating_sub(1))?;
+    }
     step.delete(&keys::session(session))?;
-    step.delete(&keys::client_session(client, session))
+    step.delete(&keys::client_session(client.id, session))
 }
 
+/// Who has the id of a session can act in it: half of it is random.
+///
 /// ```text
-/// client:8 number:4 random:4
+/// client:4, the lower half of its id    number:4    random:8
 /// ```
 fn session_id(client: ClientId, number: u32, random: u64) -> SessionId {
-    let low = u128::from(number) << 32 | u128::from(random as u32);
-    SessionId((u128::from(client.0) << 64 | low).to_be_bytes())
+    let high = client.0 << 32 | u64::from(number);
+    SessionId((u128::from(high) << 64 | u128::from(random)).to_be_bytes())
 }

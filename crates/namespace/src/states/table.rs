@@ -260,12 +260,13 @@ mod tests {
     fn what_a_client_at_its_bound_is_refused_leaves_the_store_as_it_was() {
         let store = MemoryStore::new();
         run(&store, Command::Format { incarnation: [7; 16] });
-        let principal = Principal::Nobody;
+        let (principal, address) = (Principal::Nobody, std::net::Ipv4Addr::LOCALHOST.into());
         let exchange = Command::ExchangeId {
             owner: b"a".to_vec(),
             verifier: [1; 8],
             principal: principal.clone(),
             update: false,
+            address,
         };
         let Reply::Client { id: client, sequence, .. } = run(&store, exchange) else { panic!("no client") };
         let channel = Channel {
@@ -277,7 +278,7 @@ mod tests {
         };
         let callback = Callback { program: 1, credential: CallbackCredential::Nobody };
         let channels = Channels { fore: channel, back: channel, callback };
-        run(&store, Command::CreateSession { client, sequence, principal, channels });
+        run(&store, Command::CreateSession { client, sequence, principal, channels, address });
         let opened = |reply| match reply {
             Reply::Opened { stateid, inode, .. } => (stateid, inode.id, inode.layout()),
             reply => panic!("{reply:?}"),

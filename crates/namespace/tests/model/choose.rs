@@ -1,6 +1,8 @@
 //! Chooses commands. A command is chosen by a row of numbers, each picking one of what there is: so a row means
 //! something in every world, rows can be left out, and smaller numbers are simpler commands. That is what shrinks well.
 
+use std::net::IpAddr;
+
 use namespace::*;
 
 use crate::plain::{Content, LAST_BYTE, Plain};
@@ -13,6 +15,10 @@ const LOCK_OWNERS: [&str; 2] = ["l", "m"];
 const SIZES: [u64; 6] = [0, 1, 5, 100, i64::MAX as u64, u64::MAX];
 const SHARES: [Share; 5] = [Share::READ, Share::WRITE, Share::BOTH, Share::NONE, Share(4)];
 
+fn address(number: u8) -> IpAddr {
+    [10, 0, 0, number].into()
+}
+
 /// What happens first in every case: two clients with a session each, and files to fight for.
 pub fn beginning() -> Vec<Proposal> {
     let mut commands = Vec::new();
@@ -22,12 +28,14 @@ pub fn beginning() -> Vec<Proposal> {
             verifier: [1; 8],
             principal: principal(0),
             update: false,
+            address: address(0),
         });
         commands.push(Command::CreateSession {
             client: ClientId((0xabcd_0123 << 32) + 1 + number as u64),
             sequence: 1,
             principal: principal(0),
             channels: channels(),
+            address: address(0),
         });
     }
     for (name, node) in
@@ -464,7 +472,8 @@ impl<'a> Chooser<'a> {
                     _ => [self.pick(3) as u8; 8],
                 };
                 let principal = principal(u16::from(self.seldom(5)));
-                Command::ExchangeId { owner, verifier, principal, update: self.seldom(3) }
+                let address = address(u8::from(self.seldom(4)));
+                Command::ExchangeId { owner, verifier, principal, update: self.seldom(3), address }
             }
             40..44 => {
                 // Mostly one that wants to be confirmed.
@@ -482,7 +491,11 @@ impl<'a> Chooser<'a> {
                     Some(known) if !self.seldom(8) => known.principal.clone(),
                     _ => principal(1),
                 };
-                Command::CreateSession { client, sequence, principal, channels: channels() }
+                let address = match known {
+                    Some(known) if !self.seldom(8) => known.addresses[0],
+                    _ => address(1),
+                };
+                Command::CreateSession { client, sequence, principal, channels: channels(), address }
             }
             44 => {
                 let sessions = self.plain.sessions.keys().copied();

@@ -190,6 +190,7 @@ impl Picture {
                 created_session: client.answered.clone(),
                 reclaim_complete: client.reclaimed,
                 lapsed: client.lapsed,
+                addresses: client.addresses.clone(),
             };
             picture.clients.insert(*id, record);
             if plain.has_state(*id) {

@@ -157,7 +157,8 @@ fn expire_client_frees_everything() {
     w.expire(a).unwrap();
     assert_eq!(w.expire(a), Err(Error::StaleClient));
     assert_eq!(w.work(), [(orphan, WorkKind::Remove)]);
-    // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one work record more.
+    // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one work record more. What their address has
+    // is counted in one record, for b.
     assert_eq!(w.dump().len(), empty - 4 - 3 + 1, "no trace of it is left");
     let open = w.open(b, "/f", WRITE).unwrap();
     w.lock_new(b, open, "l", LockKind::Write, 0..u64::MAX).unwrap();
@@ -173,25 +174,145 @@ fn an_unconfirmed_client_opens_nothing() {
 }
 
 /// ```text
-/// 2 · UNCONFIRMED_MAX strangers exchange_id -> ok, each
-/// a create_session                          -> ok, and stays
-/// the first stranger create_session         -> stale: its record went for a later one
+/// strangers at 8 addresses, 2 · UNCONFIRMED_MAX exchange_id -> ok, each
+/// a create_session                                          -> ok, and stays
+/// the first stranger create_session                         -> stale: its record went for a later one
 /// ```
 #[test]
 fn a_flood_of_exchange_id_takes_the_place_of_the_oldest_unconfirmed_only() {
     let mut w = World::new();
     let confirmed = w.client("a");
-    let strangers: Vec<_> =
-        (0..UNCONFIRMED_MAX + 2).map(|n| client_of(w.exchange_unchecked(&format!("s{n}"))).0).collect();
+    let address = |n: u32| [10, 1, 0, (n % 8) as u8];
+    let strangers: Vec<_> = (0..UNCONFIRMED_MAX + 8)
+        .map(|n| client_of(w.exchange_unchecked(address(n), &format!("s{n}"))).0)
+        .collect();
     let clients = read::clients(&*w.view()).unwrap();
     assert_eq!(clients.len(), UNCONFIRMED_MAX as usize + 1);
     assert_eq!(clients[0], confirmed);
-    assert_eq!(clients[1..], strangers[2..]);
-    assert_eq!(w.create_session(strangers[1], 1), Err(Error::StaleClient));
-    w.create_session(strangers[2], 1).unwrap();
+    assert_eq!(clients[1..], strangers[8..]);
+    assert_eq!(w.create_session_from(address(1), strangers[1], 1, &root()), Err(Error::StaleClient));
+    w.create_session_from(address(8), strangers[8], 1, &root()).unwrap();
     // Confirmed ones do not count: one more goes in without anybody's going.
     w.exchange("late", 1, &root(), false).unwrap();
-    w.create_session(strangers[3], 1).unwrap();
+    w.create_session_from(address(9), strangers[9], 1, &root()).unwrap();
+}
+
+#[test]
+fn one_address_that_floods_takes_the_place_of_its_own_clients_only() {
+    let mut w = World::new();
+    let (quiet, ..) = client_of(w.exchange("quiet", 1, &root(), false));
+    let flood = [10, 1, 0, 1];
+    let strangers: Vec<_> = (0..UNCONFIRMED_OF_ADDRESS_MAX + 2)
+        .map(|n| client_of(w.exchange_unchecked(flood, &format!("s{n}"))).0)
+        .collect();
+    assert_eq!(read::clients(&*w.view()).unwrap().len(), UNCONFIRMED_OF_ADDRESS_MAX as usize + 1);
+    assert_eq!(w.create_session_from(flood, strangers[1], 1, &root()), Err(Error::StaleClient));
+    w.create_session(quiet, 1).unwrap();
+}
+
+/// ```text
+/// a creates 64 sessions      -> ok
+/// once more the last         -> the same session
+/// a 65th                     -> no room
+/// it destroys one, the 65th  -> ok
+/// ```
+#[test]
+fn a_client_has_so_many_sessions_and_a_repetition_is_none() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let sessions: Vec<_> =
+        (2..=SESSIONS_OF_CLIENT_MAX as u32).map(|n| w.create_session(a, n).unwrap()).collect();
+    let last = SESSIONS_OF_CLIENT_MAX as u32;
+    assert_eq!(w.create_session(a, last), Ok(*sessions.last().unwrap()));
+    assert_eq!(w.create_session(a, last + 1), Err(Error::TooManyClients));
+    w.apply(Command::DestroySession { session: sessions[0] }).unwrap();
+    w.create_session(a, last + 1).unwrap();
+}
+
+#[test]
+fn half_of_a_session_id_is_random() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let [first, second] = [2, 3].map(|n| w.create_session(a, n).unwrap().0);
+    assert_eq!(first[..4], second[..4], "the client");
+    assert_ne!(first[4..8], second[4..8]);
+    let random = |id: [u8; 16]| u64::from_be_bytes(id[8..].try_into().unwrap());
+    assert_eq!(random(second) - random(first), 1, "the stamp's random bits, all of them");
+}
+
+/// ```text
+/// a at home opens /f
+/// a stranger with its name, elsewhere   -> in use
+/// a restarts at home                    -> its old state goes
+/// ```
+#[test]
+fn nobody_else_ends_a_client_that_is_alive() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let elsewhere = [10, 9, 9, 9];
+    assert_eq!(w.exchange_from(elsewhere, "a", 2, &root(), false), Err(Error::ClientInUse));
+    // With its id, and the next sequence, from there.
+    assert_eq!(w.create_session_from(elsewhere, a, 2, &root()), Err(Error::StaleClient));
+    assert!(w.state(open).is_some());
+
+    let (again, sequence, _) = client_of(w.exchange("a", 2, &root(), false));
+    assert_eq!(w.create_session_from(elsewhere, again, sequence, &root()), Err(Error::StaleClient));
+    w.create_session(again, sequence).unwrap();
+    assert_eq!(w.state(open), None);
+    assert_eq!(read::clients(&*w.view()).unwrap(), [again]);
+}
+
+/// DHCP, or another interface: as soon as the lease of its former life has run out.
+#[test]
+fn a_client_that_restarts_at_another_address_waits_for_its_old_lease() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.file("/f");
+    w.open_as(a, "o", "/f", BOTH, BOTH).unwrap();
+    let new = [10, 0, 0, 77];
+    assert_eq!(w.exchange_from(new, "a", 2, &root(), false), Err(Error::ClientInUse));
+    w.lapse(a).unwrap();
+    let (again, sequence, _) = client_of(w.exchange_from(new, "a", 2, &root(), false));
+    w.create_session_from(new, again, sequence, &root()).unwrap();
+    assert_eq!(read::clients(&*w.view()).unwrap(), [again]);
+    w.open(again, "/f", BOTH).unwrap();
+}
+
+/// Several service addresses, and a client with several of its own: it is known by its verifier at each, and may come from
+/// any of them when it restarts.
+#[test]
+fn a_client_that_shows_its_verifier_from_another_address_has_that_one_too() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let second = [10, 0, 1, 1];
+    assert_eq!(w.create_session_from(second, a, 2, &root()), Err(Error::StaleClient), "not yet");
+    assert_eq!(client_of(w.exchange_from(second, "a", 1, &root(), false)), (a, 2, true));
+    w.create_session_from(second, a, 2, &root()).unwrap();
+    let (again, sequence, _) = client_of(w.exchange_from(second, "a", 2, &root(), false));
+    w.create_session_from(second, again, sequence, &root()).unwrap();
+    assert_eq!(read::clients(&*w.view()).unwrap(), [again]);
+    // No more of them than a machine has: the first stays, where the client counts.
+    for n in 0..2 * ADDRESSES_OF_CLIENT_MAX as u8 {
+        w.exchange_from([10, 2, 0, n], "a", 2, &root(), false).unwrap();
+    }
+    let addresses = read::client(&*w.view(), again).unwrap().unwrap().addresses;
+    assert_eq!(addresses.len(), ADDRESSES_OF_CLIENT_MAX);
+    assert_eq!(addresses[0], std::net::IpAddr::from(second));
+}
+
+#[test]
+fn clients_behind_one_address_are_told_apart_by_their_names() {
+    let mut w = World::new();
+    let (a, b) = (w.client("a"), w.client("b"));
+    w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    let (again, sequence, _) = client_of(w.exchange("b", 2, &root(), false));
+    w.create_session(again, sequence).unwrap();
+    assert!(w.state(open).is_some());
+    assert_eq!(read::clients(&*w.view()).unwrap(), [a, again]);
+    assert_ne!(again, b);
 }
 
 /// ```text

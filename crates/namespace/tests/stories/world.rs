@@ -19,6 +19,9 @@ pub const WRITE: Share = Share::WRITE;
 pub const BOTH: Share = Share::BOTH;
 pub const NONE: Share = Share::NONE;
 
+/// The address that clients come from.
+pub const HOME: [u8; 4] = [10, 0, 0, 1];
+
 pub const LAYOUT: FileLayout =
     FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 2 };
 
@@ -237,18 +240,31 @@ impl World {
     // Clients.
 
     pub fn exchange(&mut self, owner: &str, verifier: u8, principal: &Principal, update: bool) -> Outcome {
+        self.exchange_from(HOME, owner, verifier, principal, update)
+    }
+
+    pub fn exchange_from(
+        &mut self,
+        address: [u8; 4],
+        owner: &str,
+        verifier: u8,
+        principal: &Principal,
+        update: bool,
+    ) -> Outcome {
         self.apply(Command::ExchangeId {
             owner: owner.as_bytes().to_vec(),
             verifier: [verifier; 8],
             principal: principal.clone(),
             update,
+            address: address.into(),
         })
     }
 
     /// The first EXCHANGE_ID of an owner, without a look at the whole store: for floods.
-    pub fn exchange_unchecked(&mut self, owner: &str) -> Outcome {
+    pub fn exchange_unchecked(&mut self, address: [u8; 4], owner: &str) -> Outcome {
         let (owner, verifier, principal) = (owner.as_bytes().to_vec(), [1; 8], root());
-        let command = Command::ExchangeId { owner, verifier, principal, update: false };
+        let address = address.into();
+        let command = Command::ExchangeId { owner, verifier, principal, update: false, address };
         let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
         let mut reply = Err(Error::Delay);
         self.store
@@ -270,8 +286,19 @@ impl World {
         sequence: u32,
         principal: &Principal,
     ) -> Result<SessionId, Error> {
-        let principal = principal.clone();
-        match self.apply(Command::CreateSession { client, sequence, principal, channels: CHANNELS })? {
+        self.create_session_from(HOME, client, sequence, principal)
+    }
+
+    pub fn create_session_from(
+        &mut self,
+        address: [u8; 4],
+        client: ClientId,
+        sequence: u32,
+        principal: &Principal,
+    ) -> Result<SessionId, Error> {
+        let (principal, address) = (principal.clone(), address.into());
+        let create = Command::CreateSession { client, sequence, principal, channels: CHANNELS, address };
+        match self.apply(create)? {
             Reply::Session { id, client: of, .. } if of == client => Ok(id),
             reply => panic!("{reply:?}"),
         }

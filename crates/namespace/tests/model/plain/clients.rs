@@ -1,6 +1,7 @@
 //! The model's clients and sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use namespace::*;
 
@@ -17,6 +18,7 @@ pub struct PlainClient {
     pub answered: Option<Reply>,
     pub reclaimed: bool,
     pub lapsed: Option<Time>,
+    pub addresses: Vec<IpAddr>,
 }
 
 #[derive(Debug, Clone)]
@@ -50,6 +52,7 @@ impl Plain {
         verifier: [u8; 8],
         principal: &Principal,
         update: bool,
+        address: IpAddr,
     ) -> Outcome {
         if let Some(id) = self.client_of(owner, true) {
             let client = &self.clients[&id];
@@ -57,15 +60,20 @@ impl Plain {
             let (same_verifier, same_principal) =
                 (client.verifier == verifier, client.principal == *principal);
             match (update, same_verifier, same_principal) {
-                (true, true, true) => return Ok(known),
+                (true, true, true) => return Ok(self.shows_verifier(id, address, known)),
                 (true, false, _) => return Err(Error::NotSame),
                 (true, true, false) => return Err(Error::Permission),
-                (false, true, true) => return Ok(known),
+                (false, true, true) => return Ok(self.shows_verifier(id, address, known)),
                 (false, _, false) if self.is_busy(id) && self.clients[&id].lapsed.is_none() => {
                     return Err(Error::ClientInUse);
                 }
                 (false, _, false) => self.end_client(id),
-                (false, false, true) => {}
+                (false, false, true) => {
+                    let client = &self.clients[&id];
+                    if !client.addresses.contains(&address) && client.lapsed.is_none() && self.is_busy(id) {
+                        return Err(Error::ClientInUse);
+                    }
+                }
             }
         } else if update {
             return Err(Error::NotConfirmed);
@@ -86,6 +94,7 @@ impl Plain {
             answered: None,
             reclaimed: false,
             lapsed: None,
+            addresses: vec![address],
         };
         self.clients.insert(id, client);
         Ok(Reply::Client { id, sequence: 1, confirmed: false })
@@ -97,8 +106,12 @@ impl Plain {
         sequence: u32,
         principal: &Principal,
         channels: Channels,
+        address: IpAddr,
     ) -> Outcome {
         let client = self.clients.get(&id).ok_or(Error::StaleClient)?.clone();
+        if !client.addresses.contains(&address) {
+            return Err(Error::StaleClient);
+        }
         if !client.confirmed && client.principal != *principal {
             return Err(Error::ClientInUse);
         }
@@ -107,26 +120,38 @@ impl Plain {
             _ if sequence != client.sequence + 1 => return Err(Error::Misordered),
             _ => {}
         }
-        if !client.confirmed
-            && let Some(old) = self.client_of(&client.owner, true)
-        {
+        let has = self.sessions.values().filter(|session| session.client == id).count();
+        if has >= SESSIONS_OF_CLIENT_MAX {
+            return Err(Error::TooManyClients);
+        }
+        let ended = if client.confirmed { None } else { self.client_of(&client.owner, true) };
+        if let Some(old) = ended {
             self.end_client(old);
         }
         let mut name = [0; 16];
-        name[..8].copy_from_slice(&id.0.to_be_bytes());
-        name[8..12].copy_from_slice(&self.next_session.to_be_bytes());
-        name[12..].copy_from_slice(&(self.random as u32).to_be_bytes());
+        name[..4].copy_from_slice(&(id.0 as u32).to_be_bytes());
+        name[4..8].copy_from_slice(&self.next_session.to_be_bytes());
+        name[8..].copy_from_slice(&self.random.to_be_bytes());
         self.next_session += 1;
         let session = SessionId(name);
         self.sessions
             .insert(session, PlainSession { client: id, channels: channels.clone(), slots: BTreeMap::new() });
-        let reply = Reply::Session { id: session, client: id, sequence, channels };
+        let reply = Reply::Session { id: session, client: id, sequence, channels, ended };
         let client = self.clients.get_mut(&id).expect("it was there");
         client.confirmed = true;
         client.sequence = sequence;
         client.lapsed = None;
         client.answered = Some(reply.clone());
         Ok(reply)
+    }
+
+    fn shows_verifier(&mut self, client: ClientId, from: IpAddr, known: Reply) -> Reply {
+        let addresses = &mut self.clients.get_mut(&client).expect("it was there").addresses;
+        if !addresses.contains(&from) {
+            assert!(addresses.len() < ADDRESSES_OF_CLIENT_MAX, "the model has few addresses");
+            addresses.push(from);
+        }
+        known
     }
 
     pub(super) fn destroy_client(&mut self, client: ClientId) -> Outcome {

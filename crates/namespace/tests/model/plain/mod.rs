@@ -198,11 +198,11 @@ impl Plain {
             Command::SetXattr { inode, name, value, exists } => self.set_xattr(inode, name, value, exists),
             Command::RemoveXattr { inode, name } => self.remove_xattr(inode, &name),
 
-            Command::ExchangeId { owner, verifier, principal, update } => {
-                self.exchange_id(&owner, verifier, &principal, update)
+            Command::ExchangeId { owner, verifier, principal, update, address } => {
+                self.exchange_id(&owner, verifier, &principal, update, address)
             }
-            Command::CreateSession { client, sequence, principal, channels } => {
-                self.create_session(client, sequence, &principal, channels)
+            Command::CreateSession { client, sequence, principal, channels, address } => {
+                self.create_session(client, sequence, &principal, channels, address)
             }
             Command::DestroySession { session } => {
                 self.sessions.remove(&session).map(|_| Reply::Done).ok_or(Error::BadSession)
