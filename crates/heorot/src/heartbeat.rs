@@ -18,6 +18,8 @@ use crate::known_metaservers::KnownMetaservers;
 
 /// A metaserver that does not answer a small question in this time is taken for lost until it does.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// Time in which a metaserver that is started at the same moment, or just before, comes to serve.
+const START_TIME_MAX: Duration = Duration::from_secs(10);
 /// Between two tries to reach a lost one: a client waits for this.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -84,6 +86,7 @@ async fn beat_one(
     peer: Arc<Peer>,
     metaservers: Arc<KnownMetaservers>,
 ) {
+    let began = tokio::time::Instant::now();
     let mut trouble: Option<String> = None;
     let mut known = false;
     loop {
@@ -97,6 +100,12 @@ async fn beat_one(
                 pause
             }
             Err(why) => {
+                // A metaserver of the same machine or of a new node may be about to start.
+                if !known && began.elapsed() < START_TIME_MAX {
+                    tracing::debug!(metaserver = %peer.address(), "not registered yet: {why}");
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
                 if trouble.as_ref() != Some(&why) {
                     tracing::warn!(name = server.name(), metaserver = %peer.address(), "not registered: {why}");
                 }
