@@ -81,7 +81,7 @@ impl Service {
 
     async fn asked_for_digest(&self, member: &Member) -> Option<(u64, Digest)> {
         let body = transport::encode(&Request::Digest);
-        let answer = self.transport.call(member, Channel::Heartbeats, body, ANSWER_TIME_MAX).await;
+        let answer = self.transport.call(member, Channel::Requests, body, ANSWER_TIME_MAX).await;
         transport::decode::<Option<(u64, Digest)>>(&answer.ok()?).ok()?
     }
 
@@ -90,7 +90,7 @@ impl Service {
         let mut known = BTreeMap::from([(self.id, own)]);
         for (id, member) in self.other_members() {
             let body = transport::encode(&Request::DigestAt(next));
-            let answer = self.transport.call(&member, Channel::Heartbeats, body, ANSWER_TIME_MAX).await;
+            let answer = self.transport.call(&member, Channel::Requests, body, ANSWER_TIME_MAX).await;
             let said = answer.ok().and_then(|answer| transport::decode::<Option<Digest>>(&answer).ok());
             known.extend(said.flatten().map(|digest| (id, digest)));
         }
