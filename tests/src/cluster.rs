@@ -11,9 +11,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lab::heorot::{
-    DS_ADMIN_PORT, DS_PORT, Home, MDS_ADMIN_PORT, NFS_PORT, READY, mds_configuration, mount_script,
-};
+use lab::heorot::{DS_ADMIN_PORT, DS_PORT, Home, MDS_ADMIN_PORT, NFS_PORT, READY, mount_script};
 use rustix::process::Signal;
 
 use crate::{Client, FileBytes, Lab, Metrics, Traffic, must};
@@ -116,22 +114,18 @@ impl Cluster {
         client.run(&mount_script(self.listen, version, mount_point));
     }
 
-    /// Writes other exports into the metaserver's configuration, sends SIGHUP, and waits until they are in force, at the
-    /// data servers, too.
+    /// Runs `heorot export` once for each of `commands`, and waits until the change is in force at the data servers, too.
     #[track_caller]
-    pub fn set_exports(&mut self, exports: &str) {
-        let (listen, admin) = (self.listen, self.servers[0].admin);
-        let configuration = mds_configuration(&self.folder, listen, admin);
-        let rest = configuration.split("[[export]]").next().unwrap_or_default();
-        let mds = &mut self.servers[0];
-        let file = mds.server.command().last().expect("the configuration file");
-        fs::write(file, format!("{rest}{exports}\n"))
-            .unwrap_or_else(|e| panic!("write {}: {e}", file.display()));
+    pub fn set_exports(&mut self, commands: &[&str]) {
         let said = |mds: &Server| {
             fs::read_to_string(mds.server.log()).unwrap_or_default().matches(EXPORTS_IN_FORCE).count()
         };
-        let (before, asked) = (said(mds), Instant::now());
-        mds.server.send(Signal::HUP);
+        let (before, asked) = (said(&self.servers[0]), Instant::now());
+        for command in commands {
+            let words: Vec<&str> = once("export").chain(command.split(' ')).collect();
+            self.admin(&words);
+        }
+        let mds = &self.servers[0];
         while said(mds) == before {
             assert!(asked.elapsed() < START_TIMEOUT * 2, "exports not in force\n{}", mds.server.log_ends());
             sleep(POLL);

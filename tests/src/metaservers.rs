@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lab::heorot::{DS_ADMIN_PORT, DS_PORT, MDS_ADMIN_PORT, NFS_PORT, READY, mount_script};
+use lab::heorot::{BEGIN, DS_ADMIN_PORT, DS_PORT, MDS_ADMIN_PORT, NFS_PORT, READY, mount_script};
 use lab::{Namespace, Server};
 use rustix::process::Signal;
 
@@ -51,14 +51,18 @@ impl Metaservers {
             let join = if n == 0 { String::new() } else { format!("join = \"{}\"\n", at(0, CONSENSUS_PORT)) };
             let text = format!(
                 "listen = \"0.0.0.0:{NFS_PORT}\"\nadmin = \"{}\"\ndata_dir = {:?}\nsecret_file = {:?}\n\
-                 name = \"mds{n}\"\nconsensus = \"{}\"\n{join}service_addresses = {}\n\
-                 [[export]]\nclients = \"*\"\nsquash = \"none\"\n",
+                 name = \"mds{n}\"\nconsensus = \"{}\"\n{join}",
                 at(n, MDS_ADMIN_PORT),
                 make(folder.join(format!("mds{n}"))),
                 folder.join("secret"),
                 at(n, CONSENSUS_PORT),
-                listed(services.iter().map(|service| format!("\"{service}\"")).collect()),
             );
+            if n == 0 {
+                let services = listed(services.iter().map(|service| format!("\"{service}\"")).collect());
+                let begin = lab.folder().join("mds0.begin.toml");
+                fs::write(&begin, format!("{BEGIN}service_addresses = {services}\n"))
+                    .unwrap_or_else(|e| panic!("write {}: {e}", begin.display()));
+            }
             let mut server = configured(lab, &format!("mds{n}"), "mds", &text, Some(place));
             // The first one makes the secret, and the group.
             must(server.start());

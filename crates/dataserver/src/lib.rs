@@ -4,6 +4,7 @@
 //! metaservers. Out: bytes, and a promise about which of them are on the disk. It never learns a path, nor what a file
 //! is called, nor who may read it: the handle that a client shows was minted by a metaserver, and is the permission.
 
+mod client_networks;
 mod clients;
 mod copy;
 mod data_program;
@@ -25,6 +26,7 @@ mod server;
 mod target;
 mod trash;
 
+pub use client_networks::ClientNetworks;
 pub use disk::{Disk, Place, SystemDisk};
 pub use identity::IdentityError;
 pub use object::ObjectName;

@@ -13,6 +13,7 @@ use nfs::{Gatekeeper, Metrics, Nfs4Program, PeerKey, Programs};
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
+use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
 use crate::identity;
@@ -163,6 +164,7 @@ pub struct DataServer {
     data: Arc<DataProgram>,
     /// The incarnation that was told last and is not obeyed, with its name space.
     offered: Mutex<Option<(u64, Incarnation)>>,
+    client_networks: Arc<ClientNetworks>,
     _lock: File,
 }
 
@@ -187,7 +189,8 @@ impl DataServer {
         let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths));
         let others = Others::new(peer_key.clone(), Arc::clone(&entropy));
         let data = DataProgram::new(Arc::clone(&targets), Gatekeeper::new(peer_key, entropy), others);
-        Ok(Self { id, name, targets, nfs, data: Arc::new(data), offered: Mutex::default(), _lock: lock })
+        let (client_networks, offered) = (Arc::default(), Mutex::default());
+        Ok(Self { id, name, targets, nfs, data: Arc::new(data), offered, client_networks, _lock: lock })
     }
 
     /// Its id, kept in its directory.
@@ -207,6 +210,12 @@ impl DataServer {
     pub fn programs(&self) -> Programs {
         let nfs = Arc::new(Nfs4Program(Arc::clone(&self.nfs)));
         Programs::new(vec![nfs, Arc::clone(&self.data) as Arc<dyn nfs::Program>])
+    }
+
+    /// The networks that clients come from.
+    #[must_use]
+    pub fn client_networks(&self) -> &Arc<ClientNetworks> {
+        &self.client_networks
     }
 
     /// Space and state of its targets. Blocks for as long as statvfs does.

@@ -10,6 +10,7 @@
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
 //! | `GET /nodes`, `PUT /node` | see `admin_nodes`; metaserver only |
 //! | `GET /targets`, `PUT /target`, `GET /files` | see `admin_targets`; metaserver only |
+//! | `/settings`, `/exports`, `/service-addresses` | see `admin_settings`; metaserver only |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,7 @@ use crate::ds::RunningDs;
 use crate::known_metaservers::KnownMetaservers;
 use crate::mds::RunningMds;
 use crate::secret::Secret;
-use crate::{admin_access, admin_backup, admin_nodes, admin_targets, admin_tokens, metrics};
+use crate::{admin_access, admin_backup, admin_nodes, admin_settings, admin_targets, admin_tokens, metrics};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -89,6 +90,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .merge(admin_targets::routes())
         .merge(admin_tokens::routes())
         .merge(admin_backup::routes())
+        .merge(admin_settings::routes())
         .with_state(admin)
 }
 

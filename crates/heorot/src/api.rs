@@ -152,6 +152,72 @@ pub(crate) struct Clean {
     pub not_cleaned: Vec<String>,
 }
 
+/// One setting, of the list that `GET /settings` gives, and the answer to `PUT /settings`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Setting {
+    pub key: String,
+    pub value: String,
+    pub default: String,
+    /// What it does, in a line.
+    pub about: String,
+}
+
+/// `PUT /settings`. No value: its default holds again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettingRequest {
+    pub key: String,
+    #[serde(default)]
+    pub value: Option<String>,
+}
+
+/// One export, of the list that `GET /exports` gives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Export {
+    pub path: String,
+    pub network: String,
+    /// Words, such as "rw,squash=root".
+    pub rules: String,
+    /// The directory was removed or has another path.
+    pub moved: bool,
+}
+
+/// `PUT /exports`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExportRequest {
+    /// "add", "set" or "remove".
+    pub action: String,
+    pub path: String,
+    #[serde(default)]
+    pub networks: Vec<String>,
+    #[serde(default)]
+    pub rules: String,
+}
+
+/// One address that moves between metaservers, of the list that `GET /service-addresses` gives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ServiceAddress {
+    pub address: String,
+    /// The name of the metaserver that holds it; none: nobody, for a moment.
+    pub holder: Option<String>,
+}
+
+/// `PUT /service-addresses`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServiceAddressRequest {
+    /// "add" or "remove".
+    pub action: String,
+    pub address: String,
+}
+
+/// What was done, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Done {
+    pub done: String,
+}
+
 /// Any answer that is not 200.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refusal {

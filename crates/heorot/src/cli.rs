@@ -7,8 +7,10 @@ use bench::model::ModelArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::admin_place::AdminArgs;
+pub(crate) use crate::cli_settings::{ExportCommand, GetArgs, ServiceAddressCommand, SetArgs};
 use crate::listen::{ListenAddress, PORT_DEFAULT};
 use crate::manual::{CompletionsArgs, ManArgs};
+use crate::node_name;
 use crate::token::TokenArgs;
 use host::size;
 
@@ -67,6 +69,16 @@ pub(crate) enum Command {
     /// Show or set how new files in a directory are striped
     #[command(subcommand)]
     Stripe(StripeCommand),
+    /// Show or change who may mount which directory, and how
+    #[command(subcommand)]
+    Export(ExportCommand),
+    /// Show or change the addresses that clients mount and that move to a metaserver that lives
+    #[command(subcommand)]
+    ServiceAddress(ServiceAddressCommand),
+    /// Set what holds for the whole cluster; heorot get shows the settings
+    Set(SetArgs),
+    /// Show what holds for the whole cluster: all settings, or one
+    Get(GetArgs),
     /// Find objects that no file owns, and remove them, now
     Clean(CleanArgs),
     /// Write manual pages: for those who package heorot
@@ -116,7 +128,8 @@ pub(crate) struct UpArgs {
     /// 127.0.0.1, root of a client is squashed and clients must use ports below 1024
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:2049")]
     pub listen: ListenAddress,
-    /// Root of a client stays root, also on another address than 127.0.0.1: whoever can reach it can do everything
+    /// Root of a client stays root, also on another address than 127.0.0.1: whoever can reach it can do everything. It stays
+    /// so at the next start: heorot export set / --squash root ends it
     #[arg(long)]
     pub no_root_squash: bool,
     /// Address of the metrics page; with --admin-token-file also of the admin interface, which is otherwise a socket in DIR
@@ -151,7 +164,7 @@ pub(crate) struct NodeSetupArgs {
     #[arg(long, value_name = "ADDR")]
     pub address: Option<IpAddr>,
     /// The node's name, for people [default: the machine's]
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = node_name::parse)]
     pub name: Option<String>,
     /// Where file data are kept: a directory for each disk, each with a --target [default: DIR/target]
     #[arg(long = "target", value_name = "DIR")]
@@ -168,10 +181,10 @@ pub(crate) struct NodeSetupArgs {
 pub(crate) struct InitArgs {
     #[command(flatten)]
     pub node: NodeSetupArgs,
-    /// Addresses that clients mount, and that move to a metaserver that lives; joining nodes are told them
+    /// Addresses that clients mount, and that move to a metaserver that lives; heorot service-address changes them later
     #[arg(long = "service-address", value_name = "ADDR,…", value_delimiter = ',')]
     pub service_addresses: Vec<IpAddr>,
-    /// Root of a client stays root: whoever can reach the cluster can do everything; joining nodes are told that, too
+    /// Root of a client stays root: whoever can reach the cluster can do everything; heorot export changes that later
     #[arg(long)]
     pub no_root_squash: bool,
 }
@@ -203,13 +216,6 @@ fn member(text: &str) -> Result<String, String> {
             .into());
     }
     Ok(text.into())
-}
-
-fn name(text: &str) -> Result<String, String> {
-    match text.len() {
-        1..=64 => Ok(text.into()),
-        bytes => Err(format!("a name has from 1 to 64 bytes, and this has {bytes}")),
-    }
 }
 
 #[derive(Debug, Args)]
@@ -462,5 +468,11 @@ mod tests {
         assert!(parse("heorot stripe set /").is_err(), "sets nothing");
         assert!(parse("heorot stripe set / --inherit --columns 4").is_err());
         assert!(parse("heorot stripe set / --unit 1mb").is_err());
+        assert!(parse("heorot export add /scratch --network 10.0.0.0/8 --rw --squash root").is_ok());
+        assert!(parse("heorot export add /scratch").is_err(), "to nobody");
+        assert!(parse("heorot export set / --ro --rw").is_err() && parse("heorot export set /").is_err());
+        assert!(parse("heorot set lease 20s").is_ok() && parse("heorot set lease --default").is_ok());
+        assert!(parse("heorot set lease").is_err() && parse("heorot set lease 20s --default").is_err());
+        assert!(parse("heorot init --name a/b").is_err() && parse("heorot init --name ash").is_ok());
     }
 }

@@ -154,6 +154,10 @@ async fn register(
                     ));
                 }
             }
+            if done.map_version != args.map_version {
+                let text = |network: &Bytes| String::from_utf8_lossy(network).parse().ok();
+                server.client_networks().set(done.networks.iter().filter_map(text).collect());
+            }
             metaservers.learn(done.map_version, &done.metaservers);
             Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
         }

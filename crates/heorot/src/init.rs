@@ -8,6 +8,7 @@ use host::{Entropy, SystemEntropy};
 use wire::join::Token;
 
 use crate::cli::{InitArgs, NodeJoinArgs, Role};
+use crate::config::begin;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::knock::{self, Outside, Stranger, Told};
@@ -28,22 +29,26 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
     let plan = Plan::new(&args.node, node::own_address)?;
     refuse_a_node(&plan.dir)?;
     plan.check_addresses()?;
-    let mut settings = toml::Table::new();
-    if !args.service_addresses.is_empty() {
-        let all: Vec<_> = args.service_addresses.iter().map(|address| address.to_string().into()).collect();
-        settings.insert("service_addresses".into(), toml::Value::Array(all));
+    let notes = plan.check_targets()?;
+    if let Some(address) = args.service_addresses.iter().find(|address| plan.is_own(**address)) {
+        return Err(Failure::new(format!(
+            "--service-address {address} is this machine's own address; a service address belongs to no machine, so that it \
+             can move to one that lives: choose one of the same network that is free"
+        )));
     }
-    if args.no_root_squash {
-        let everybody = [("clients", "*"), ("squash", "none")];
-        let export: toml::Table =
-            everybody.map(|(key, value)| (key.to_owned(), value.into())).into_iter().collect();
-        settings.insert("export".into(), toml::Value::Array(vec![export.into()]));
-    }
-    let mds = plan.mds_toml(None, settings)?;
+    let exports = if args.no_root_squash { vec!["* squash=none".to_owned()] } else { vec![] };
+    let begin = begin::text(&exports, &args.service_addresses);
+    let mds = plan.mds_toml(None, !args.service_addresses.is_empty())?;
     let ds = plan.data_server.then(|| plan.ds_toml(&[plan.serves().to_string()])).transpose()?;
 
     let mut dir = DataDir::open(&plan.dir, KIND)?;
     let secret = Secret::create(&plan.dir.join(SECRET_FILE), &SystemEntropy)?;
+    let begin_file = begin::path(&plan.dir.join(MDS_FILE));
+    match begin {
+        Some(begin) => node::write(&begin_file, &begin)?,
+        // Of a try before this one, with other options.
+        None => drop(std::fs::remove_file(begin_file)),
+    }
     write(&plan, Some(&mds), ds.as_deref())?;
     dir.claim(&secret.cluster(), None)?;
 
@@ -62,10 +67,11 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
     println!(
         "A token lets one machine in, within a day, which can then read and change every file: keep it as you keep a password."
     );
+    print!("{notes}");
     if !args.no_root_squash && !plan.address.is_loopback() {
         println!(
-            "Clients' root becomes nobody, and a new volume is root's: see [[export]] in {dir}/{MDS_FILE}, or begin \
-             with --no-root-squash."
+            "Clients' root becomes nobody, and a new volume is root's: heorot export set / --squash none, on this machine \
+             once it runs, changes that."
         );
     }
     Ok(())
@@ -89,16 +95,11 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     }
     let plan = Plan::new(&args.node, || way_to(member))?;
     plan.check_addresses()?;
+    let notes = plan.check_targets()?;
 
     let refused = |why: Outside| Failure::new(format!("not joined by {member}: {why}"));
     let told = enter(member, &token, &plan).await.map_err(refused)?;
-    let settings = told.settings.parse::<toml::Table>().map_err(|e| {
-        Failure::new(format!(
-            "{member} sent settings that cannot be read: {}; is it of this version?",
-            e.message()
-        ))
-    })?;
-    let mds = plan.metaserver.then(|| plan.mds_toml(Some(member), settings)).transpose()?;
+    let mds = plan.metaserver.then(|| plan.mds_toml(Some(member), false)).transpose()?;
     let mut metaservers = told.metaservers;
     if plan.metaserver {
         metaservers.push(plan.serves().to_string());
@@ -119,6 +120,7 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
         plan.roles()
     );
     println!("\nrun it, here:\n\n    heorot run {dir}");
+    print!("{notes}");
     Ok(())
 }
 

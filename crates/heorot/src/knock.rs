@@ -48,8 +48,6 @@ pub(crate) struct Told {
     pub secret: [u8; 32],
     /// Where metaservers serve.
     pub metaservers: Vec<String>,
-    /// What all of them have in common.
-    pub settings: String,
 }
 
 /// A metaserver that has said HELLO and shown that it is of the token's cluster.
@@ -137,7 +135,6 @@ impl Greeted {
                 Ok(Told {
                     secret: secret.ok_or_else(strange)?,
                     metaservers: told.metaservers.iter().map(|address| text(address)).collect(),
-                    settings: text(&told.settings),
                 })
             }
         }
@@ -173,10 +170,10 @@ fn nobody(address: SocketAddr, failure: &CallFailure) -> Outside {
 
 #[cfg(test)]
 mod tests {
-    use metaserver::{Exports, Rules};
+    use metaserver::{Begin, Rules};
 
     use super::*;
-    use crate::config::mds::{CLEAN_DEFAULT, GroupConfig, LEASE_DEFAULT, STRIPE_DEFAULT};
+    use crate::config::mds::GroupConfig;
     use crate::data_dir::DataDir;
     use crate::mds::{self, MdsSettings, RunningMds};
 
@@ -189,21 +186,10 @@ mod tests {
         let settings = MdsSettings {
             listen: at(2049),
             listen_setting: "listen",
-            lease: LEASE_DEFAULT,
-            stripe: STRIPE_DEFAULT,
-            exports: Exports::everybody(Rules::SAFE),
-            clean_every: CLEAN_DEFAULT,
+            begin: Begin::for_everybody(Rules::SAFE),
             reserve_bytes: 0,
             metadata_memory_bytes: 16 << 20,
-            group: Some(GroupConfig {
-                name: "ash".into(),
-                consensus: at(2052),
-                join: None,
-                learner: false,
-                read_leases: true,
-            }),
-            service_addresses: vec![],
-            config_file: None,
+            group: Some(GroupConfig { name: "ash".into(), consensus: at(2052), join: None, learner: false }),
         };
         let opened = DataDir::open(&dir.path().join("mds"), mds::KIND).unwrap();
         let running = RunningMds::start(settings, opened, &secret).await.map_err(|e| e.to_string()).unwrap();

@@ -10,6 +10,7 @@ mod admin_http;
 mod admin_nodes;
 mod admin_place;
 mod admin_server;
+mod admin_settings;
 mod admin_socket;
 mod admin_targets;
 mod admin_token;
@@ -21,9 +22,11 @@ mod bench;
 mod check_config;
 mod clean;
 mod cli;
+mod cli_settings;
 mod config;
 mod data_dir;
 mod ds;
+mod export;
 mod failure;
 mod founded;
 mod heartbeat;
@@ -39,6 +42,7 @@ mod memory;
 mod metrics;
 mod node;
 mod node_dir;
+mod node_name;
 mod notify;
 mod owners;
 mod panics;
@@ -47,6 +51,7 @@ mod reload;
 mod restore;
 mod run;
 mod secret;
+mod settings;
 mod signals;
 mod status;
 mod stripe;
@@ -101,6 +106,10 @@ fn main() -> ExitCode {
         Command::Target(command) => target::target(&command),
         Command::Files(args) => target::files(&args),
         Command::Stripe(command) => stripe::stripe(&command),
+        Command::Export(command) => export::export(&command),
+        Command::ServiceAddress(command) => settings::service_address(&command),
+        Command::Set(args) => settings::set(&args),
+        Command::Get(args) => settings::get(&args),
         Command::Clean(args) => clean::clean(&args),
         Command::Bench(command) => bench::bench(&command),
         Command::CheckConfig(args) => check_config::check_config(&args),

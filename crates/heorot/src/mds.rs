@@ -1,16 +1,13 @@
 //! Runs a metaserver.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::interface::SystemInterfaces;
+use host::interface::{Interfaces, SystemInterfaces};
 use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
-use metaserver::{
-    DefaultStripe, Door, Exports, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer,
-    Upcalls,
-};
+use metaserver::{Begin, Door, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer, Upcalls};
 use namespace::{NodeKey, Stamp, Time};
 use nfs::Server;
 use prometheus_client::registry::Registry;
@@ -20,7 +17,7 @@ use store::RedbStore;
 use crate::admin_http::Admin;
 use crate::admin_server::{AdminPlace, AdminServer};
 use crate::cli::ConfigArgs;
-use crate::config::mds::{GroupConfig, MdsConfig};
+use crate::config::mds::{GroupConfig, MdsConfig, default_rules};
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
 use crate::founded;
@@ -51,17 +48,12 @@ pub(crate) struct MdsSettings {
     pub listen: SocketAddr,
     /// What names the address to listen on: for error messages.
     pub listen_setting: &'static str,
-    pub lease: Duration,
-    pub stripe: DefaultStripe,
-    pub exports: Exports,
-    pub clean_every: Duration,
+    /// What the cluster begins with, if this metaserver begins it.
+    pub begin: Begin,
     pub reserve_bytes: u64,
     pub metadata_memory_bytes: u64,
     /// None: it is the only one.
     pub group: Option<GroupConfig>,
-    pub service_addresses: Vec<IpAddr>,
-    /// The file that says what machines that join are to have in common with this one.
-    pub config_file: Option<PathBuf>,
 }
 
 /// A metaserver that runs.
@@ -105,9 +97,15 @@ impl RunningMds {
         });
         let founds = join.is_none() && dir.member().is_none();
         let path = dir.path().to_owned();
-        let read_leases = group.as_ref().is_none_or(|group| group.read_leases);
-        let mut config =
-            ReplicaConfig { dir: path, reserve_bytes, id, member: member.clone(), founds, read_leases };
+        let begin = founds.then_some(settings.begin);
+        let mut config = ReplicaConfig {
+            dir: path,
+            reserve_bytes,
+            id,
+            member: member.clone(),
+            founds,
+            read_leases: false,
+        };
         let another_id = (entropy.u64() >> 1).max(FOUNDER + 1);
         let members: Arc<dyn Transport> = Arc::new(Members::new(secret.peer_key(), entropy.clone()));
         let (observer, follower) = metaserver::upcalls();
@@ -125,7 +123,7 @@ impl RunningMds {
         let consensus = match &group {
             Some(group) => {
                 let (address, peer_key) = (group.consensus, secret.peer_key());
-                let door = door(secret, settings.config_file);
+                let door = door(secret);
                 let server =
                     metaserver::serve_members(replica.clone(), address, peer_key, door, entropy.clone());
                 Some(server.await.map_err(|e| listen::refused(address, "`consensus`", &e))?)
@@ -173,36 +171,27 @@ impl RunningMds {
             introduced.map_err(|why| Failure::new(format!("`consensus`: {why}")))?;
             look_at_others(&replica, secret);
         }
-        let config = MetaserverConfig {
-            volume: VOLUME,
-            cluster,
-            lease: settings.lease,
-            stripe: settings.stripe,
-            exports: settings.exports,
-            clean_every: settings.clean_every,
-        };
+        let config = MetaserverConfig { volume: VOLUME, cluster, begin };
         let (key, peer_key) = (secret.handle_key(), secret.peer_key());
         let metaserver = Metaserver::new(config, replica.clone(), key, peer_key, clock, entropy)?;
         metaserver.follow_others(follower);
+        // Of a metaserver that leads already; else it does when it leads.
+        metaserver.begin().await.map_err(|status| {
+            Failure::new(format!(
+                "what the cluster begins with is not in the cluster map: {status:?}; start it again"
+            ))
+        })?;
         let server = metaserver
             .serve(settings.listen)
             .await
             .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
-        metaserver.enter_map(this_server(&group, settings.listen, &settings.service_addresses));
-        if !settings.service_addresses.is_empty() {
-            let mut interfaces =
-                SystemInterfaces::open().map_err(|e| Failure::new(format!("`service_addresses`: {e}")))?;
-            if let Err(why) = interfaces.go_with_process() {
-                tracing::warn!(%why, "if this process dies its service addresses stay for two seconds, and clients wait longer");
-            }
-            let service = ServiceAddresses {
-                addresses: settings.service_addresses,
-                interface: None,
-                interfaces: Arc::new(interfaces),
-                clients_file: dir.path().join(CLIENTS_FILE),
-            };
-            metaserver.hold_addresses(service, &server);
-        }
+        metaserver.enter_map(this_server(&group, settings.listen));
+        let service = ServiceAddresses {
+            interface: None,
+            open: Box::new(open_interfaces),
+            clients_file: dir.path().join(CLIENTS_FILE),
+        };
+        metaserver.hold_addresses(service, &server);
         let secret = secret.clone();
         Ok(Self { metaserver, server, consensus, replica, secret, _dir: dir })
     }
@@ -270,7 +259,7 @@ fn removed(dir: &Path) -> Failure {
 }
 
 /// What this metaserver says of itself to the cluster.
-fn this_server(group: &Option<GroupConfig>, listen: SocketAddr, service_addresses: &[IpAddr]) -> ThisServer {
+fn this_server(group: &Option<GroupConfig>, listen: SocketAddr) -> ThisServer {
     // Everywhere is also where the other metaservers find it.
     let address = match group {
         Some(group) if listen.ip().is_unspecified() => SocketAddr::new(group.consensus.ip(), listen.port()),
@@ -280,8 +269,19 @@ fn this_server(group: &Option<GroupConfig>, listen: SocketAddr, service_addresse
         name: group.as_ref().map_or_else(|| "mds".into(), |group| group.name.clone()),
         address: address.to_string(),
         version: env!("CARGO_PKG_VERSION"),
-        service_addresses: service_addresses.to_vec(),
     }
+}
+
+/// This machine's interfaces, once there are service addresses to hold.
+fn open_interfaces() -> host::interface::Result<Arc<dyn Interfaces>> {
+    let mut interfaces = SystemInterfaces::open()?;
+    if let Err(why) = interfaces.go_with_process() {
+        tracing::warn!(
+            %why,
+            "if this process dies its service addresses stay for two seconds, and clients wait longer"
+        );
+    }
+    Ok(Arc::new(interfaces))
 }
 
 fn open_replica(
@@ -322,21 +322,12 @@ fn look_at_others(replica: &Replica, secret: &Secret) {
 }
 
 /// For machines that want to join.
-fn door(secret: &Secret, config_file: Option<PathBuf>) -> Door {
-    let settings = move || match config_file.as_deref().map(config::shared) {
-        None => String::new(),
-        Some(Ok(settings)) => settings,
-        Some(Err(error)) => {
-            tracing::error!(%error, "a machine that joins is not told what all metaservers have in common");
-            String::new()
-        }
-    };
+fn door(secret: &Secret) -> Door {
     Door {
         cluster: secret.cluster(),
         secret: secret.bytes(),
         tokens: secret.token_key(),
         version: env!("CARGO_PKG_VERSION"),
-        settings: Box::new(settings),
     }
 }
 
@@ -386,18 +377,19 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     }
     let joins = config.group.as_ref().is_some_and(|group| group.join.is_some());
     founded::check(&config.secret_file, &secret, &dir, joins)?;
+    let (begin_file, rules) = (config::begin::path(&args.config), default_rules(config.listen));
+    let begin = match std::fs::read_to_string(&begin_file) {
+        Ok(text) => config::begin::parse(&begin_file, &text, rules)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Begin::for_everybody(rules),
+        Err(error) => return Err(Failure::new(format!("{}: cannot be read: {error}", begin_file.display()))),
+    };
     let settings = MdsSettings {
         listen: config.listen,
         listen_setting: "`listen`",
-        lease: config.lease,
-        stripe: config.stripe,
-        exports: config.exports.clone(),
-        clean_every: config.clean_every,
+        begin,
         reserve_bytes: config.reserve_bytes,
         metadata_memory_bytes: config.metadata_memory_bytes,
         group: config.group.clone(),
-        service_addresses: config.service_addresses.clone(),
-        config_file: Some(args.config.clone()),
     };
     let stop = signals.stop();
     tokio::pin!(stop);
@@ -410,6 +402,16 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
     let admin = AdminServer::start(place, Admin::new(Some(&running), &[])).await?;
     founded::note(&config.secret_file, &secret);
+    // What was read once is not left lying where somebody might take it for what holds.
+    match std::fs::remove_file(&begin_file) {
+        Ok(()) => {
+            tracing::info!(file = %begin_file.display(), "what the cluster begins with is in the cluster map")
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!(file = %begin_file.display(), %error, "was read for the last time: remove it");
+        }
+    }
     tracing::info!(address = %running.address(), "ready");
     match args.part {
         Some(_) => say_ready(),

@@ -10,6 +10,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use toml::Value;
@@ -118,34 +119,64 @@ impl Plan {
         Ok(())
     }
 
-    /// The text of its mds.toml. `settings`: what all metaservers have in common.
-    pub(crate) fn mds_toml(
-        &self,
-        join: Option<SocketAddr>,
-        mut settings: toml::Table,
-    ) -> Result<String, Failure> {
-        let exports = settings.remove("export");
-        let everywhere =
-            settings.get("service_addresses").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    /// Whether this machine has the address now.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        address == self.address || UdpSocket::bind((address, 0)).is_ok()
+    }
+
+    /// Whether its targets can be where they are wanted. A target below a directory that is not there is mistyped, or its disk
+    /// is not mounted; one on the root file system is said: a line for people, or nothing, since that is seldom meant.
+    pub(crate) fn check_targets(&self) -> Result<String, Failure> {
+        let mut notes = String::new();
+        if !self.data_server {
+            return Ok(notes);
+        }
+        let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
+        for target in &self.targets {
+            // The default one is in the node's own directory, which is made.
+            let above = if target.starts_with(&self.dir) {
+                self.dir.ancestors().find(|dir| dir.exists())
+            } else {
+                target.parent()
+            };
+            let Some(above) = above.filter(|above| above.is_dir()) else {
+                return Err(Failure::new(format!(
+                    "--target {}: there is no directory {}; make it, or mount the disk that it should be on",
+                    target.display(),
+                    target.parent().unwrap_or(target).display()
+                )));
+            };
+            let holds = if target.exists() { target } else { above };
+            if device(holds).is_some() && device(holds) == device(Path::new("/")) {
+                notes += &format!(
+                    "\nThe target {} is on the root file system, which file data can fill; a disk of its own is better.\n",
+                    target.display()
+                );
+            }
+        }
+        Ok(notes)
+    }
+
+    /// The text of its mds.toml. `everywhere`: it is to serve addresses that it does not have yet.
+    pub(crate) fn mds_toml(&self, join: Option<SocketAddr>, everywhere: bool) -> Result<String, Failure> {
+        // Service addresses can be added at any time; they cannot be on a loopback interface's network.
         let listen = match self.address {
-            _ if !everywhere => self.serves(),
+            address if address.is_loopback() && !everywhere => self.serves(),
             IpAddr::V4(_) => SocketAddr::from(([0; 4], self.port)),
             IpAddr::V6(_) => SocketAddr::from(([0; 16], self.port)),
         };
-        settings.extend([
+        let mut settings: toml::Table = [
             ("listen".to_owned(), listen.to_string().into()),
             ("data_dir".to_owned(), text(&self.dir.join("mds"))?),
             ("secret_file".to_owned(), text(&self.dir.join(SECRET_FILE))?),
             ("admin".to_owned(), self.admin.to_string().into()),
             ("name".to_owned(), self.name.clone().into()),
             ("consensus".to_owned(), self.consensus().to_string().into()),
-        ]);
+        ]
+        .into_iter()
+        .collect();
         settings.extend(join.map(|join| ("join".to_owned(), join.to_string().into())));
-        let mut file = filled(MDS_EXAMPLE, settings);
-        if let Some(exports) = exports {
-            let exports: toml::Table = [("export".to_owned(), exports)].into_iter().collect();
-            file += &format!("\n{}", toml::to_string(&exports)?);
-        }
+        let file = filled(MDS_EXAMPLE, settings);
         MdsConfig::parse(&self.dir.join(MDS_FILE), &file)?;
         Ok(file)
     }
@@ -238,9 +269,9 @@ mod tests {
     #[test]
     fn a_node_s_files_are_the_examples_with_its_own_values() {
         let plan = plan("heorot init --dir /n --name ash --address 10.0.0.1 --target /a --target /b");
-        let mds = plan.mds_toml(None, toml::Table::new()).unwrap();
+        let mds = plan.mds_toml(None, false).unwrap();
         let config = MdsConfig::parse(Path::new("f"), &mds).unwrap();
-        assert_eq!(config.listen, "10.0.0.1:2049".parse().unwrap());
+        assert_eq!(config.listen, "0.0.0.0:2049".parse().unwrap(), "service addresses can come");
         assert_eq!(config.data_dir, Path::new("/n/mds"));
         let group = config.group.unwrap();
         assert_eq!((group.name.as_str(), group.join), ("ash", None));
@@ -255,17 +286,28 @@ mod tests {
     }
 
     #[test]
-    fn what_metaservers_have_in_common_is_in_the_file_of_one_that_joins() {
+    fn one_that_joins_on_a_loopback_address_listens_there_alone() {
         let plan = plan("heorot init --dir /n --name ash --port 3049");
         assert_eq!(plan.address, IpAddr::from([10, 0, 0, 9]), "as it was found out");
-        let common = "lease_seconds = 20\nservice_addresses = ['10.0.0.100']\n[[export]]\nclients = '10.0.0.0/8'\n\
-                      squash = 'all'\n";
-        let file = plan.mds_toml("10.0.0.1:2052".parse().ok(), common.parse().unwrap()).unwrap();
+        let local = Plan { address: [127, 0, 0, 9].into(), ..plan };
+        let file = local.mds_toml("10.0.0.1:2052".parse().ok(), false).unwrap();
         let config = MdsConfig::parse(Path::new("f"), &file).unwrap();
-        assert_eq!(config.lease.as_secs(), 20);
-        assert_eq!(config.service_addresses, [IpAddr::from([10, 0, 0, 100])]);
-        assert_eq!(config.listen, "0.0.0.0:3049".parse().unwrap(), "service addresses are served, too");
+        assert_eq!(config.listen, "127.0.0.9:3049".parse().unwrap());
         assert_eq!(config.group.unwrap().join, "10.0.0.1:2052".parse().ok());
-        assert!(config.exports.find([9, 9, 9, 9].into()).is_none(), "nobody else is served here either");
+    }
+
+    #[test]
+    fn a_target_below_a_directory_that_is_not_there_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let at =
+            |target: &str| format!("heorot init --dir {0}/n --target {0}/{target}", home.path().display());
+        assert!(plan(&at("disk")).check_targets().is_ok());
+        let error = plan(&at("dsik/target")).check_targets().unwrap_err().to_string();
+        assert!(
+            error.contains("there is no directory") && error.contains("/dsik; make it, or mount"),
+            "{error}"
+        );
+        let default = plan(&format!("heorot init --dir {}/made/later", home.path().display()));
+        assert!(default.check_targets().is_ok(), "in the node's own directory");
     }
 }

@@ -7,12 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use metaserver::Owners;
-
-use crate::config::mds::OwnerNames;
+use metaserver::{Owners, Settings};
 
 /// How often the files are looked at.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const PASSWD: &str = "/etc/passwd";
 const GROUP: &str = "/etc/group";
@@ -25,19 +23,22 @@ type Seen = [Option<(SystemTime, u64)>; 2];
 /// The files as they were read last.
 #[derive(Default)]
 pub(crate) struct OwnerFiles {
-    read: Option<(OwnerNames, Seen)>,
+    read: Option<(String, bool, Seen)>,
 }
 
 impl OwnerFiles {
     /// The names to put in force, if they or the settings have changed since this was asked last.
-    pub(crate) fn changed(&mut self, settings: &OwnerNames) -> Option<Owners> {
-        let seen = [PASSWD, GROUP].map(|file| seen(Path::new(file)));
-        if self.read.as_ref().is_some_and(|(before, files)| before == settings && *files == seen) {
+    pub(crate) fn changed(&mut self, settings: &Settings) -> Option<Owners> {
+        let (domain, give_names) = (&settings.owner_domain, settings.owner_names);
+        let now = (domain.clone(), give_names, [PASSWD, GROUP].map(|file| seen(Path::new(file))));
+        if self.read.as_ref() == Some(&now) {
             return None;
         }
-        self.read = Some((settings.clone(), seen));
-        let Some(domain) = &settings.domain else { return Some(Owners::default()) };
-        Some(Owners::new(domain, settings.give_names, &text(PASSWD), &text(GROUP)))
+        self.read = Some(now);
+        if domain.is_empty() {
+            return Some(Owners::default());
+        }
+        Some(Owners::new(domain, give_names, &text(PASSWD), &text(GROUP)))
     }
 }
 

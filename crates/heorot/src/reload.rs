@@ -15,16 +15,16 @@ use crate::logging;
 use crate::owners::{LOOK_EVERY, OwnerFiles};
 use crate::signals::Hangups;
 
-/// Has a metaserver follow its file, and those with the names of owners.
+/// Has a metaserver follow its file, and those with the names of owners, as the cluster's settings want it.
 pub(crate) async fn metaserver(
     mut hangups: Hangups,
     file: &Path,
     started: &MdsConfig,
     server: &Arc<Metaserver>,
 ) {
-    let (mut owner_files, mut owners) = (OwnerFiles::default(), started.owners.clone());
+    let mut owner_files = OwnerFiles::default();
     loop {
-        if let Some(names) = owner_files.changed(&owners) {
+        if let Some(names) = owner_files.changed(&server.settings()) {
             server.set_owners(names);
         }
         let looked = tokio::time::timeout(LOOK_EVERY, hangups.next()).await;
@@ -36,19 +36,12 @@ pub(crate) async fn metaserver(
                 ("data_dir", new.data_dir != started.data_dir),
                 ("admin, admin_group or admin_token_file", new.admin != started.admin),
                 ("secret_file", new.secret_file != started.secret_file),
-                ("lease_seconds", new.lease != started.lease),
-                ("clean_interval_seconds", new.clean_every != started.clean_every),
                 ("reserve", new.reserve_bytes != started.reserve_bytes),
-                ("service_addresses", new.service_addresses != started.service_addresses),
-                ("name, consensus, join, learner or read_leases", new.group != started.group),
+                ("name, consensus, join or learner", new.group != started.group),
                 ("metadata_memory", new.metadata_memory_bytes != started.metadata_memory_bytes),
             ]);
             logging::set(&new.log);
-            owners = new.owners;
-            server.set_default_stripe(new.stripe);
-            let exports = new.exports.len();
-            server.set_exports(new.exports);
-            tracing::info!(file = %file.display(), exports, "configuration read again");
+            tracing::info!(file = %file.display(), "configuration read again");
         }
     }
 }

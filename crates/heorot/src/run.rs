@@ -33,8 +33,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
         group = config.admin.group;
         mount = Some(match config.group.as_ref() {
             Some(group) if config.listen.ip().is_unspecified() => {
-                let ip = config.service_addresses.first().copied().unwrap_or(group.consensus.ip());
-                (ip, config.listen.port()).into()
+                (group.consensus.ip(), config.listen.port()).into()
             }
             _ => config.listen,
         });

@@ -12,15 +12,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use host::SystemEntropy;
-use metaserver::{Exports, Squash};
+use metaserver::{Begin, ExportChange, Squash};
 
 use crate::admin_http::Admin;
 use crate::admin_server::{AdminPlace, AdminServer};
 use crate::cli::UpArgs;
 use crate::config::admin::AdminConfig;
-use crate::config::mds::{
-    CLEAN_DEFAULT, LEASE_DEFAULT, RESERVE_DEFAULT_BYTES, STRIPE_DEFAULT, default_rules,
-};
+use crate::config::mds::{RESERVE_DEFAULT_BYTES, default_rules};
 use crate::data_dir::DataDir;
 use crate::ds::{DsSettings, RunningDs};
 use crate::failure::Failure;
@@ -33,6 +31,8 @@ use crate::up::group::Counts;
 const KIND: &str = "heorot up";
 const DATA_SERVERS_DEFAULT: u16 = 4;
 const LISTEN: &str = "--listen";
+/// The rule of exports that --no-root-squash stands for.
+const NO_ROOT_SQUASH: &str = "squash=none";
 /// Data servers on the same machine register at once, or something is wrong.
 const READY_TIME_MAX: Duration = Duration::from_secs(20);
 
@@ -57,6 +57,7 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
     }
 
     let running_mds = start_mds(listen, args.no_root_squash, dir.path(), &secret).await?;
+    let note = squash_note(&args);
     let mut running = Vec::new();
     for index in 0..count {
         running.push(start_ds(index, listen, dir.path(), &secret).await?);
@@ -78,7 +79,7 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
 
     let serve = async {
         all_registered(&running_mds, running.len()).await?;
-        announce(running_mds.address());
+        announce(running_mds.address(), &note);
         Err(running_mds.failed().await)
     };
     let outcome = tokio::select! {
@@ -142,19 +143,20 @@ async fn start_mds(
     let settings = MdsSettings {
         listen,
         listen_setting: LISTEN,
-        lease: LEASE_DEFAULT,
-        stripe: STRIPE_DEFAULT,
-        exports: Exports::everybody(rules),
-        clean_every: CLEAN_DEFAULT,
+        begin: Begin::for_everybody(rules),
         reserve_bytes: RESERVE_DEFAULT_BYTES,
         metadata_memory_bytes: crate::memory::store_bytes_default(),
         group: None,
-        service_addresses: vec![],
-        config_file: None,
     };
     let (secret_file, mds) = (dir.join("secret"), DataDir::open(&dir.join("mds"), mds::KIND)?);
     founded::check(&secret_file, secret, &mds, false)?;
-    RunningMds::start(settings, mds, secret).await
+    let running = RunningMds::start(settings, mds, secret).await?;
+    if no_root_squash {
+        // Also where the cluster began without.
+        let set = running.metaserver.change_exports(ExportChange::Set, "/", &[], NO_ROOT_SQUASH).await;
+        set.map_err(|why| Failure::new(format!("--no-root-squash: {why}")))?;
+    }
+    Ok(running)
 }
 
 async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> Result<RunningDs, Failure> {
@@ -192,10 +194,19 @@ async fn all_registered(mds: &RunningMds, servers: usize) -> Result<(), Failure>
 }
 
 /// What to type now, on standard output, and that it can be typed.
-fn announce(address: SocketAddr) {
+fn announce(address: SocketAddr, note: &str) {
     mount_commands(address).iter().for_each(|command| println!("{command}"));
+    print!("{note}");
     println!("ready");
     tracing::info!(%address, "ready");
+}
+
+/// That root of a client is nobody, where it is: a line, or nothing.
+fn squash_note(args: &UpArgs) -> String {
+    if args.no_root_squash || args.listen.0.ip().is_loopback() {
+        return String::new();
+    }
+    "Clients' root becomes nobody, unless heorot export set / --squash none was said; heorot export list shows the rules.\n".into()
 }
 
 /// What a client types to mount what is served at `address`.

@@ -162,10 +162,13 @@ fn a_configuration_that_is_one_letter_off_is_refused_by_line() {
     let line = "/mds.toml:2: there is no key `secret_fil`; did you mean `secret_file`?";
     assert_eq!(run(&["mds", "--config"], off), line);
     assert_eq!(run(&["check-config"], off), line);
-    let exports =
-        "data_dir = \"/d\"\nsecret_file = \"/s\"\n[[export]]\nclients = \"10.0.0.0/8\"\naccess = \"r\"\n";
-    let line = run(&["check-config"], exports);
-    assert_eq!(line, "/mds.toml:5: `access` is not right: \"r\" is neither; it must be \"rw\" or \"ro\"");
+    let moved = "data_dir = \"/d\"\nsecret_file = \"/s\"\n[[export]]\nclients = \"10.0.0.0/8\"\n";
+    let line = run(&["check-config"], moved);
+    assert_eq!(
+        line,
+        "/mds.toml:3: `export` does not stand here: it holds for the whole cluster; take the line out, and use a command \
+         such as heorot export add / --network 10.0.0.0/8"
+    );
     let value = "data_dir = \"/d\"\nsecret_file = \"/s\"\nlisten = \"10.0.0.l:2049\"\n";
     let line = run(&["check-config"], value);
     assert!(

@@ -1,5 +1,5 @@
 //! What the machine provides: time, randomness, buffers, files, addresses on its interfaces. The real ones, and ones that a
-//! test drives. And how people write sizes. Everything above takes these as arguments, so that a whole cluster can run from one seed.
+//! test drives. And how people write sizes, times and networks. Everything above takes these as arguments, so that a whole cluster can run from one seed.
 
 mod buffer;
 mod clock;
@@ -7,12 +7,15 @@ mod entropy;
 mod files;
 pub mod interface;
 mod locked;
+mod network;
 mod patience;
 pub mod private;
 pub mod size;
+pub mod time;
 
 pub use buffer::{Buffer, BufferPool};
 pub use clock::{Clock, ManualClock, SystemClock, WallTime};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use files::{File, Files, Opened, SystemFiles};
 pub use locked::{Locked, RwLocked};
+pub use network::Network;

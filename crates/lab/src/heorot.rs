@@ -24,12 +24,14 @@ pub const READY: Ready = Ready::Says("ready");
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
-/// What a metaserver is told. Clients are root, and come from an address that is not this machine's: they are not
-/// squashed.
+/// What a cluster begins with, in a file beside the metaserver's configuration. Clients are root, and come from an address that
+/// is not this machine's: they are not squashed.
+pub const BEGIN: &str = "exports = [\"* squash=none\"]\n";
+
+/// What a metaserver is told.
 pub fn mds_configuration(folder: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
     format!(
-        "listen = \"{listen}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n\
-         [[export]]\nclients = \"*\"\nsquash = \"none\"\n",
+        "listen = \"{listen}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n",
         folder.join("mds"),
         folder.join("secret"),
     )
@@ -81,6 +83,8 @@ impl Home<'_> {
     pub fn metaserver(&self, at: IpAddr, namespace: Option<&Namespace>) -> Result<Server> {
         make(&self.folder.join("mds"))?;
         let text = mds_configuration(self.folder, (at, NFS_PORT).into(), (at, MDS_ADMIN_PORT).into());
+        let begin = self.logs.join("mds.begin.toml");
+        fs::write(&begin, BEGIN).map_err(Error::file("write", &begin))?;
         self.configured("mds", "mds", &text, namespace)
     }
 

@@ -129,10 +129,10 @@ fn stripe_policy(unit: u64, columns: u32) -> Result<StripePolicy, AdminError> {
 }
 
 /// A directory on the way: inode, name and its own policy.
-type Step = (InodeId, String, Option<StripePolicy>);
+pub(crate) type Step = (InodeId, String, Option<StripePolicy>);
 
 /// The directories from the root, which has no name, to `path`.
-fn walk(view: &dyn View, path: &str) -> Result<Vec<Step>, AdminError> {
+pub(crate) fn walk(view: &dyn View, path: &str) -> Result<Vec<Step>, AdminError> {
     let mut way = vec![directory(view, InodeId::ROOT, String::new(), path)?];
     for name in path.split('/').filter(|name| !name.is_empty() && *name != ".") {
         if name == ".." {
@@ -155,7 +155,7 @@ fn directory(view: &dyn View, inode: InodeId, name: String, path: &str) -> Resul
     }
 }
 
-fn written_out(way: &[Step]) -> String {
+pub(crate) fn written_out(way: &[Step]) -> String {
     let names: Vec<_> = way.iter().skip(1).map(|(_, name, _)| name.as_str()).collect();
     format!("/{}", names.join("/"))
 }

@@ -1,54 +1,47 @@
 //! Which calls are served at all: by the export of the address that they come from.
 
-use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use namespace::InodeId;
 use nfs::Connection;
 use wire::nfs4::{ArgOp, Status};
 use wire::rpc::Credential;
 
+use crate::Metaserver;
 use crate::exports::{Access, Exports, Rules};
 use crate::user::User;
-use crate::{Export, Metaserver};
 
 /// Ports that only a client's root can call from end before this one.
 const RESERVED_PORTS_END: u16 = 1024;
 
 /// The exports in force, which can be replaced while clients are served.
+#[derive(Default)]
 pub(crate) struct CurrentExports(RwLock<Arc<Exports>>);
 
 impl CurrentExports {
-    pub(crate) fn new(exports: Exports) -> Self {
-        Self(RwLock::new(Arc::new(exports)))
+    pub(crate) fn get(&self) -> Arc<Exports> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The rules for an address.
-    fn rules(&self, address: IpAddr) -> Option<Rules> {
-        let exports = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        exports.find(address).map(|export| export.rules)
-    }
-
-    /// The export of an address.
-    pub(crate) fn export(&self, address: IpAddr) -> Option<Export> {
-        let exports = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
-        exports.find(address).cloned()
-    }
-
-    /// Whether that changes anything.
-    fn replace(&self, exports: Exports) -> bool {
+    /// Whether that changes anything for clients: where there were none nobody was served.
+    pub(crate) fn replace(&self, exports: Exports) -> bool {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let changes = **current != exports;
+        let changes = !current.is_empty() && **current != exports;
         *current = Arc::new(exports);
         changes
     }
 }
 
 impl Metaserver {
-    /// Puts other exports in force, for every request from now on. Layouts to write through are asked back in the
-    /// background: data servers know no exports, so a client that may no longer write must not keep one.
-    pub fn set_exports(self: &Arc<Self>, exports: Exports) {
-        if self.exports.replace(exports) {
-            tokio::spawn(Arc::clone(self).recall_layouts_to_write());
+    /// Asks layouts to write back whenever exports have changed: data servers know no exports, so a client that may no longer
+    /// write must not keep one.
+    pub(crate) async fn recall_when_exports_change(self: Arc<Self>) {
+        loop {
+            self.exports_changed.notified().await;
+            // Once for all metaservers.
+            if self.replica.leads() {
+                Arc::clone(&self).recall_layouts_to_write().await;
+            }
         }
     }
 
@@ -59,7 +52,8 @@ impl Metaserver {
     /// are asked for.
     pub(crate) fn rules(&self, connection: &Connection) -> Result<Rules, Status> {
         let peer = connection.peer();
-        let rules = self.exports.rules(peer.ip()).ok_or(Status::Access)?;
+        let exports = self.exports.get();
+        let rules = exports.find(InodeId::ROOT, peer.ip()).ok_or(Status::Access)?.rules;
         if rules.secure && peer.port() >= RESERVED_PORTS_END {
             return Err(Status::Access);
         }

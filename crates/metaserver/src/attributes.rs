@@ -278,7 +278,7 @@ impl Metaserver {
             attrs.owner_group = Some(owners.group_name(inode.gid));
         }
         attrs.fsid = Some(FsId { major: u64::from(self.config.volume), minor: 0 });
-        attrs.lease_time = Some(self.config.lease.as_secs() as u32);
+        attrs.lease_time = Some(self.lease().as_secs() as u32);
         if wanted.contains(attr::FILEHANDLE) {
             attrs.filehandle = Some(FileHandle::from(self.handle(inode.id, inode.generation)));
         }

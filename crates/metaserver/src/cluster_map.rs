@@ -1,6 +1,5 @@
 //! The cluster map as this metaserver follows it, and its own part of it.
 
-use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -10,6 +9,8 @@ use wire::nfs4::Status;
 
 use crate::Metaserver;
 use crate::errors::store_failed;
+use crate::exports::Exports;
+use crate::settings::Settings;
 
 /// How often the map is compared with what is.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -27,8 +28,6 @@ pub struct ThisServer {
     pub address: String,
     /// Of its program.
     pub version: &'static str,
-    /// The service addresses of its configuration: what holds until the map says something else.
-    pub service_addresses: Vec<IpAddr>,
 }
 
 impl Metaserver {
@@ -51,6 +50,11 @@ impl Metaserver {
             NodeKey::Metaserver(_) => None,
         });
         self.data.follow(&map, closed.collect());
+        let settings = self.settings_of(&map);
+        self.put_settings(Settings::of(settings));
+        if self.exports.replace(Exports::of(settings)) {
+            self.exports_changed.notify_one();
+        }
         *self.current_map.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
         Ok(())
     }
@@ -93,9 +97,7 @@ impl Metaserver {
             return Ok(());
         }
         // Who leads sees to the rest.
-        if map.head.service_addresses.is_none() && !this.service_addresses.is_empty() {
-            self.change_map(MapChange::ServiceAddresses(this.service_addresses.clone())).await?;
-        }
+        self.begin().await?;
         for node in &map.nodes {
             if let NodeKey::Metaserver(id) = node.key
                 && node.state != NodeState::Removed

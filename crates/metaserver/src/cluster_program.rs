@@ -121,6 +121,7 @@ impl Metaserver {
             heartbeat_ms: HEARTBEAT.as_millis() as u32,
             map_version: args.map_version,
             metaservers: vec![],
+            networks: vec![],
         };
         if args.targets.iter().any(|target| target.incarnation != incarnation) {
             // A new one is told, and registers again at once. Another one has to hear from its operator which it is to obey.
@@ -156,6 +157,10 @@ impl Metaserver {
             map_version: map.head.version,
             metaservers: match changed {
                 true => serving.map(|node| Bytes::from(node.address.clone())).collect(),
+                false => vec![],
+            },
+            networks: match changed {
+                true => self.exports.get().networks().iter().map(|n| Bytes::from(n.to_string())).collect(),
                 false => vec![],
             },
             ..answer

@@ -183,7 +183,7 @@ impl Metaserver {
             }
             self.inode(&*view, inode)?
         };
-        match self.delegations.next(delegation.id, self.clock.monotonic(), self.config.lease) {
+        match self.delegations.next(delegation.id, self.clock.monotonic(), self.lease()) {
             Next::Wait => {}
             Next::Call => {
                 let fh = self.handle(inode, file.generation).into();

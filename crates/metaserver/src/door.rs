@@ -40,8 +40,6 @@ pub struct Door {
     pub tokens: [u8; 32],
     /// Our version, for people.
     pub version: &'static str,
-    /// What all metaservers have in common, as lines of a configuration file.
-    pub settings: Box<dyn Fn() -> String + Send + Sync>,
 }
 
 /// The program that machines call.
@@ -187,9 +185,8 @@ impl DoorProgram {
         self.use_token(&token, &wanted.name, args.ticket).await?;
         let (sealed, tag) = seal::seal(&key, &client, &server, &self.door.secret);
         tracing::info!(name = ?wanted.name, consensus = ?wanted.consensus, data = ?wanted.data, "let in by a join token");
-        let settings = if wanted.consensus.is_some() { (self.door.settings)() } else { String::new() };
         let metaservers = members.into_iter().map(|member| Bytes::from(member.serves)).collect();
-        Ok(enter::ResOk { sealed, tag, metaservers, settings: settings.into() })
+        Ok(enter::ResOk { sealed, tag, metaservers })
     }
 }
 

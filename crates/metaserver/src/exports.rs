@@ -1,91 +1,30 @@
-//! Exports: who may do what, by the network that a client calls from.
+//! Exports: which directory is served to which network, and what may be done there.
 //!
-//! The narrowest network that holds an address decides, whatever the order in which exports are written, so that an
-//! exception needs no place before its rule. An address in no network is served nothing.
+//! An export is a row of the cluster map's settings: the directory's inode and a network are the key, so that a directory has
+//! as many exports as networks, each with rules of its own. An export names a directory and not a path: it stays with the
+//! directory when that is renamed, and ends with it.
+//!
+//! ```text
+//! export 1 10.0.0.0/8  ->  rw,squash=root,anonymous=65534:65534,secure,strict /
+//! ```
+//!
+//! The narrowest network of a directory that holds an address decides, whatever the order of the rows, so that an exception
+//! needs no place before its rule. An address in no network is served nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
+
+use host::Network;
+use namespace::InodeId;
 
 use crate::consistency::Consistency;
 
 /// The user and group of calls by nobody, unless an export names others.
 pub const NOBODY: u32 = 65534;
-/// Networks of all exports together: each request looks through them.
-pub const NETWORKS_MAX: usize = 1024;
-
-/// An address and how many of its bits count, such as 10.0.0.0/8.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
-
-impl Network {
-    /// Every address of IPv4.
-    pub const ALL_V4: Network = Network { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 };
-    /// Every address of IPv6.
-    pub const ALL_V6: Network = Network { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 };
-
-    fn bits(address: IpAddr) -> (u128, u8) {
-        match address {
-            IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32),
-            IpAddr::V6(v6) => (v6.to_bits(), 128),
-        }
-    }
-
-    /// The bits of `address` that count in a network with this prefix.
-    fn masked(address: IpAddr, prefix: u8) -> u128 {
-        // All of a network of prefix 0: a shift by all bits is none in Rust.
-        Self::bits(address).0 & u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0)
-    }
-
-    /// Whether `address` is in it. One of IPv4 inside of IPv6 (`::ffff:10.0.0.1`) is one of IPv4.
-    #[must_use]
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_ipv4() == self.address.is_ipv4()
-            && Self::masked(address, self.prefix) == Self::masked(self.address, self.prefix)
-    }
-}
-
-impl FromStr for Network {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let no_network = || format!("{text:?} is neither an address nor a network");
-        let (address, prefix) = match text.split_once('/') {
-            None => (text, None),
-            Some((address, prefix)) => (address, Some(prefix)),
-        };
-        let address: IpAddr = address.parse().map_err(|_| no_network())?;
-        let bits = Self::bits(address).1;
-        let prefix = match prefix.map(str::parse::<u8>) {
-            None => bits,
-            Some(Ok(prefix)) if prefix <= bits => prefix,
-            Some(_) => return Err(format!("{text:?}: a prefix is a number from 0 to {bits}")),
-        };
-        let masked = Self::masked(address, prefix);
-        if masked != Self::bits(address).0 {
-            let network: IpAddr = match address {
-                IpAddr::V4(_) => Ipv4Addr::from_bits((masked >> 96) as u32).into(),
-                IpAddr::V6(_) => Ipv6Addr::from_bits(masked).into(),
-            };
-            return Err(format!("{text:?} has bits beyond its prefix; that network is {network}/{prefix}"));
-        }
-        Ok(Self { address, prefix })
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.prefix == Self::bits(self.address).1 {
-            write!(f, "{}", self.address)
-        } else {
-            write!(f, "{}/{}", self.address, self.prefix)
-        }
-    }
-}
+/// What an export's key begins with.
+const KEY: &str = "export";
 
 /// What may be done through an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,70 +76,177 @@ impl Rules {
     };
     /// Everything for everybody: for a machine's own address.
     pub const OPEN: Rules = Rules { squash: Squash::None, secure: false, ..Rules::SAFE };
+
+    /// These rules, but for what the words of `text` say: `rw`, `ro`, `squash=root`, …
+    ///
+    /// # Errors
+    /// A line that names the words that there are.
+    pub fn with(mut self, text: &str) -> Result<Self, String> {
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            match word {
+                "rw" => self.access = Access::ReadWrite,
+                "ro" => self.access = Access::ReadOnly,
+                "squash=none" => self.squash = Squash::None,
+                "squash=root" => self.squash = Squash::Root,
+                "squash=all" => self.squash = Squash::All,
+                "secure" => self.secure = true,
+                "insecure" => self.secure = false,
+                "strict" => self.consistency = Consistency::Strict,
+                "lazy" => self.consistency = Consistency::Lazy,
+                other => {
+                    let ids = other.strip_prefix("anonymous=").and_then(|ids| ids.split_once(':'));
+                    let ids = ids.and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+                    (self.anonymous_uid, self.anonymous_gid) = ids.ok_or_else(|| {
+                        format!(
+                            "{word:?} is no rule of an export; there are rw, ro, squash=none, squash=root, squash=all, \
+                             anonymous=UID:GID, secure, insecure, strict and lazy"
+                        )
+                    })?;
+                }
+            }
+        }
+        Ok(self)
+    }
 }
 
-/// Rules, and the clients that they hold for.
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = match self.access {
+            Access::ReadWrite => "rw",
+            Access::ReadOnly => "ro",
+        };
+        let squash = match self.squash {
+            Squash::None => "none",
+            Squash::Root => "root",
+            Squash::All => "all",
+        };
+        let port = if self.secure { "secure" } else { "insecure" };
+        let consistency = match self.consistency {
+            Consistency::Strict => "strict",
+            Consistency::Lazy => "lazy",
+        };
+        let (uid, gid) = (self.anonymous_uid, self.anonymous_gid);
+        write!(f, "{access},squash={squash},anonymous={uid}:{gid},{port},{consistency}")
+    }
+}
+
+/// A directory, a network, and the rules for its clients there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
+    /// The directory.
+    pub root: InodeId,
+    /// The directory's path when it was exported, for people.
+    pub path: String,
     /// Where the clients are.
-    pub clients: Vec<Network>,
+    pub network: Network,
     /// What holds for them.
     pub rules: Rules,
 }
 
-/// All exports of a metaserver.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Export {
+    /// An export of the whole volume.
+    #[must_use]
+    pub fn of_volume(network: Network, rules: Rules) -> Self {
+        Self { root: InodeId::ROOT, path: "/".into(), network, rules }
+    }
+
+    /// The key of the row.
+    pub(crate) fn key(&self) -> String {
+        format!("{KEY} {} {}", self.root.0, self.network)
+    }
+
+    /// The row.
+    pub(crate) fn row(&self) -> (String, String) {
+        (self.key(), format!("{} {}", self.rules, self.path))
+    }
+
+    /// The export of a row; none: it is another setting.
+    fn of_row(key: &str, value: &str) -> Option<Result<Self, String>> {
+        let mut words = key.split(' ');
+        if words.next() != Some(KEY) {
+            return None;
+        }
+        let export = || {
+            let root = words.next().and_then(|word| word.parse().ok()).ok_or("its key has no directory")?;
+            let network = Network::from_str(words.next().unwrap_or_default())?;
+            let (rules, path) = value.split_once(' ').ok_or("it has no path")?;
+            Ok(Self { root: InodeId(root), path: path.into(), network, rules: Rules::SAFE.with(rules)? })
+        };
+        Some({ export }())
+    }
+}
+
+/// All exports of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exports {
-    exports: Vec<Export>,
-    /// Each network with the index of its export.
-    narrowest_first: Vec<(Network, usize)>,
+    narrowest_first: Vec<Export>,
+    roots: BTreeSet<InodeId>,
 }
 
 impl Exports {
     /// From all exports, in any order.
-    ///
-    /// # Errors
-    /// A network that two of them have, with the index of the second one.
-    pub fn new(exports: Vec<Export>) -> Result<Self, (Network, usize)> {
-        let mut narrowest_first = Vec::new();
-        for (index, export) in exports.iter().enumerate() {
-            for network in &export.clients {
-                if narrowest_first.iter().any(|(other, _)| other == network) {
-                    return Err((*network, index));
-                }
-                narrowest_first.push((*network, index));
-            }
-        }
-        narrowest_first.sort_by_key(|(network, _)| std::cmp::Reverse(network.prefix));
-        Ok(Self { exports, narrowest_first })
+    #[must_use]
+    pub fn new(mut exports: Vec<Export>) -> Self {
+        exports.sort_by_key(|export| std::cmp::Reverse(export.network.prefix()));
+        let roots = exports.iter().map(|export| export.root).collect();
+        Self { narrowest_first: exports, roots }
     }
 
-    /// The same rules for every address.
+    /// The exports among the settings of a cluster map. A row that cannot be read is logged and serves nobody.
     #[must_use]
-    pub fn everybody(rules: Rules) -> Self {
-        let clients = vec![Network::ALL_V4, Network::ALL_V6];
-        let narrowest_first = clients.iter().map(|network| (*network, 0)).collect();
-        Self { exports: vec![Export { clients, rules }], narrowest_first }
+    pub fn of(settings: &BTreeMap<String, String>) -> Self {
+        let row = |(key, value): (&String, &String)| {
+            let export = Export::of_row(key, value)?;
+            export
+                .inspect_err(|why| {
+                    tracing::warn!(key, value, "export not understood, it serves nobody: {why}")
+                })
+                .ok()
+        };
+        Self::new(settings.iter().filter_map(row).collect())
     }
 
-    /// The export of an address.
+    /// The same rules for every address, in the whole volume.
     #[must_use]
-    pub fn find(&self, address: IpAddr) -> Option<&Export> {
-        let holds = |(network, _): &&(Network, usize)| network.contains(address);
-        let (_, index) = self.narrowest_first.iter().find(holds)?;
-        self.exports.get(*index)
+    pub fn everybody(rules: Rules) -> Vec<Export> {
+        [Network::ALL_V4, Network::ALL_V6].map(|network| Export::of_volume(network, rules)).to_vec()
     }
 
-    /// How many there are.
+    /// The export of a directory for an address.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.exports.len()
+    pub fn find(&self, root: InodeId, address: IpAddr) -> Option<&Export> {
+        self.narrowest_first.iter().find(|export| export.root == root && export.network.contains(address))
+    }
+
+    /// The exports for an address, one for each directory.
+    pub fn of_address(&self, address: IpAddr) -> impl Iterator<Item = &Export> {
+        self.roots.iter().filter_map(move |root| self.find(*root, address))
+    }
+
+    /// Whether a directory is exported to anybody.
+    pub(crate) fn is_root(&self, inode: InodeId) -> bool {
+        self.roots.contains(&inode)
+    }
+
+    /// Whether nothing but whole volumes is exported.
+    pub(crate) fn are_of_volume(&self) -> bool {
+        self.roots.iter().all(|root| *root == InodeId::ROOT)
     }
 
     /// Whether nobody is served.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.narrowest_first.is_empty()
+    }
+
+    /// All of them, the narrowest network first.
+    pub fn iter(&self) -> impl Iterator<Item = &Export> {
+        self.narrowest_first.iter()
+    }
+
+    /// The networks that anything is exported to, each once: whom data servers serve.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.exports.is_empty()
+    pub fn networks(&self) -> BTreeSet<Network> {
+        self.iter().map(|export| export.network).collect()
     }
 }
 
@@ -213,76 +259,75 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_an_address_and_a_prefix() {
-        for (text, shown) in [
-            ("10.0.0.0/8", "10.0.0.0/8"),
-            ("192.168.1.7", "192.168.1.7"),
-            ("192.168.1.7/32", "192.168.1.7"),
-            ("0.0.0.0/0", "0.0.0.0/0"),
-            ("fd00::/8", "fd00::/8"),
-            ("::1", "::1"),
-            ("::/0", "::/0"),
-        ] {
-            assert_eq!(text.parse::<Network>().map(|n| n.to_string()), Ok(shown.to_string()));
+    fn an_export_is_a_row_of_the_settings() {
+        let rules = Rules::SAFE.with("ro,squash=all,anonymous=7:8,insecure,lazy").unwrap();
+        let export = Export { root: InodeId(9), path: "/a b".into(), network: network("10.0.0.0/8"), rules };
+        let (key, value) = export.row();
+        assert_eq!(
+            (key.as_str(), value.as_str()),
+            ("export 9 10.0.0.0/8", "ro,squash=all,anonymous=7:8,insecure,lazy /a b")
+        );
+        assert_eq!(Export::of_row(&key, &value), Some(Ok(export)));
+        assert_eq!(Export::of_row("lease", "30s"), None);
+        for (key, value) in
+            [("export", "rw /"), ("export 1", "rw /"), ("export 1 ::/0", "rw"), ("export 1 ::/0", "wr /")]
+        {
+            assert!(matches!(Export::of_row(key, value), Some(Err(_))), "{key} {value}");
         }
-        for (text, error) in [
-            ("", "\"\" is neither an address nor a network"),
-            ("node7", "\"node7\" is neither an address nor a network"),
-            ("10.0.0/8", "\"10.0.0/8\" is neither an address nor a network"),
-            ("10.0.0.0/33", "\"10.0.0.0/33\": a prefix is a number from 0 to 32"),
-            ("10.0.0.0/255.0.0.0", "\"10.0.0.0/255.0.0.0\": a prefix is a number from 0 to 32"),
-            ("fd00::/129", "\"fd00::/129\": a prefix is a number from 0 to 128"),
-            ("10.1.0.0/8", "\"10.1.0.0/8\" has bits beyond its prefix; that network is 10.0.0.0/8"),
-            ("fd00::1/64", "\"fd00::1/64\" has bits beyond its prefix; that network is fd00::/64"),
-        ] {
-            assert_eq!(text.parse::<Network>(), Err(error.to_string()));
+        let settings = [("lease", "30s"), ("export 1 ::/0", "rw /"), ("export 2 ::/0", "later /")];
+        let settings = settings.map(|(key, value)| (key.to_string(), value.to_string()));
+        let exports = Exports::of(&settings.into_iter().collect());
+        assert_eq!(
+            (exports.iter().count(), exports.are_of_volume()),
+            (1, true),
+            "the one that is understood"
+        );
+    }
+
+    #[test]
+    fn rules_change_by_the_words_that_are_said() {
+        assert_eq!(Rules::SAFE.with(""), Ok(Rules::SAFE));
+        assert_eq!(Rules::SAFE.with("squash=none,insecure"), Ok(Rules::OPEN));
+        assert_eq!(Rules::OPEN.with(&Rules::SAFE.to_string()), Ok(Rules::SAFE));
+        for wrong in ["readonly", "squash=some", "anonymous=7", "anonymous=-1:3", "rw ro"] {
+            assert!(Rules::SAFE.with(wrong).unwrap_err().contains("is no rule of an export"), "{wrong}");
         }
     }
 
     #[test]
-    fn an_address_is_in_a_network_of_its_own_family() {
-        let table = [
-            ("10.0.0.0/8", "10.255.0.1", true),
-            ("10.0.0.0/8", "11.0.0.0", false),
-            ("10.0.0.0/8", "::ffff:10.0.0.1", true),
-            ("10.64.0.0/10", "10.127.255.255", true),
-            ("10.64.0.0/10", "10.128.0.0", false),
-            ("0.0.0.0/0", "255.255.255.255", true),
-            ("0.0.0.0/0", "fd00::1", false),
-            ("::/0", "10.0.0.1", false),
-            ("::/0", "fd00::1", true),
-            ("fd00::/8", "fdff::1", true),
-            ("fd00::/8", "fe00::", false),
-            ("192.168.1.7", "192.168.1.7", true),
-            ("192.168.1.7", "192.168.1.6", false),
-        ];
-        for (text, address, inside) in table {
-            assert_eq!(network(text).contains(address.parse().unwrap()), inside, "{address} in {text}");
-        }
-    }
-
-    #[test]
-    fn the_narrowest_network_decides_in_any_order() {
+    fn the_narrowest_network_of_a_directory_decides_in_any_order() {
         let read_only = Rules { access: Access::ReadOnly, ..Rules::SAFE };
         let mut exports = vec![
-            Export { clients: vec![network("10.0.0.0/8"), network("fd00::/8")], rules: read_only },
-            Export { clients: vec![network("10.1.0.0/16")], rules: Rules::SAFE },
-            Export { clients: vec![network("10.1.0.9")], rules: Rules::OPEN },
+            Export::of_volume(network("10.0.0.0/8"), read_only),
+            Export::of_volume(network("fd00::/8"), read_only),
+            Export::of_volume(network("10.1.0.0/16"), Rules::SAFE),
+            Export {
+                root: InodeId(5),
+                path: "/scratch".into(),
+                ..Export::of_volume(network("10.1.0.9"), Rules::OPEN)
+            },
         ];
         for _ in 0..2 {
-            let all = Exports::new(exports.clone()).unwrap();
-            let rules = |address: &str| all.find(address.parse().unwrap()).map(|export| export.rules);
-            assert_eq!(rules("10.2.0.1"), Some(read_only));
-            assert_eq!(rules("fd12::1"), Some(read_only));
-            assert_eq!(rules("10.1.0.1"), Some(Rules::SAFE));
-            assert_eq!(rules("10.1.0.9"), Some(Rules::OPEN));
-            assert_eq!(rules("11.0.0.1"), None);
+            let all = Exports::new(exports.clone());
+            let rules =
+                |root, address: &str| all.find(root, address.parse().unwrap()).map(|export| export.rules);
+            assert_eq!(rules(InodeId::ROOT, "10.2.0.1"), Some(read_only));
+            assert_eq!(rules(InodeId::ROOT, "fd12::1"), Some(read_only));
+            assert_eq!(rules(InodeId::ROOT, "10.1.0.1"), Some(Rules::SAFE));
+            assert_eq!(rules(InodeId::ROOT, "11.0.0.1"), None);
+            assert_eq!(
+                (rules(InodeId(5), "10.1.0.9"), rules(InodeId(5), "10.1.0.8")),
+                (Some(Rules::OPEN), None)
+            );
+            assert_eq!(all.of_address("10.1.0.9".parse().unwrap()).count(), 2);
+            assert!(!all.are_of_volume() && all.is_root(InodeId(5)) && !all.is_root(InodeId(6)));
+            assert_eq!(all.networks().len(), 4);
             exports.reverse();
         }
-        exports.push(Export { clients: vec![network("10.1.0.0/16")], rules: read_only });
-        assert_eq!(Exports::new(exports), Err((network("10.1.0.0/16"), 3)));
-        let all = Exports::everybody(Rules::OPEN);
-        assert!(all.find("::1".parse().unwrap()).is_some() && all.find("9.9.9.9".parse().unwrap()).is_some());
-        assert_eq!(Exports::new(vec![]).unwrap().find("10.0.0.1".parse().unwrap()), None);
+        let all = Exports::new(Exports::everybody(Rules::OPEN));
+        for address in ["::1", "9.9.9.9", "::ffff:10.0.0.1"] {
+            assert!(all.find(InodeId::ROOT, address.parse().unwrap()).is_some(), "{address}");
+        }
+        assert_eq!(Exports::new(vec![]).find(InodeId::ROOT, "10.0.0.1".parse().unwrap()), None);
     }
 }

@@ -262,12 +262,13 @@ impl Metaserver {
 
     /// Looks after leases and courtesy, for ever.
     pub(crate) async fn watch_leases(self: Arc<Self>) {
-        let mut often = tokio::time::interval(self.config.lease / OFTEN);
-        often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut next = Instant::now();
         let mut judged = Judged::default();
         loop {
             tokio::select! {
-                _ = often.tick() => {
+                () = tokio::time::sleep_until(next) => {
+                    // As often as the lease of this moment needs it.
+                    next = Instant::now() + self.lease() / OFTEN;
                     if !self.replica.leads() {
                         judged = Judged::default();
                         self.report_heard().await;
@@ -298,7 +299,7 @@ impl Metaserver {
 
     /// Whether who leads can agree with the others, without whom no client is heard. All leases begin again when that is anew.
     async fn may_judge(&self, judged: &mut Judged) -> bool {
-        let every = self.config.lease / OFTEN;
+        let every = self.lease() / OFTEN;
         if !matches!(tokio::time::timeout(every, self.see_all()).await, Ok(Ok(()))) {
             return false;
         }
@@ -310,7 +311,7 @@ impl Metaserver {
 
     async fn look_at_leases(&self) -> Result<(), Status> {
         let clients = read::clients(&*self.view()?).map_err(store_failed)?;
-        for client in self.leases.run_out(&clients, self.clock.monotonic(), self.config.lease) {
+        for client in self.leases.run_out(&clients, self.clock.monotonic(), self.lease()) {
             self.lapse(client).await?;
         }
         for client in overdue(&self.lapsed()?, self.now().seconds) {
@@ -321,11 +322,11 @@ impl Metaserver {
 
     async fn lapse(&self, client: ClientId) -> Result<(), Status> {
         // Noted first: a request that comes from now on renews the lease in the state machine.
-        if !self.leases.lapse(client, self.clock.monotonic(), self.config.lease) {
+        if !self.leases.lapse(client, self.clock.monotonic(), self.lease()) {
             return Ok(());
         }
         let lapse = self.propose(None, Command::LapseLease { client });
-        let lapsed = tokio::time::timeout(self.config.lease / OFTEN, lapse).await;
+        let lapsed = tokio::time::timeout(self.lease() / OFTEN, lapse).await;
         if let Err(status) = lapsed.map_or(Err(Status::Delay), |reply| reply) {
             // Should it be carried out after all, that is heard as from another metaserver.
             self.leases.set_lapsed(client, false);

@@ -8,9 +8,11 @@
 //! server's).
 
 mod admin;
+mod admin_settings;
 mod admission;
 mod attributes;
 mod attributes3;
+mod begin;
 mod callback;
 mod cluster_map;
 mod cluster_program;
@@ -44,6 +46,7 @@ mod reports;
 mod service_addresses;
 mod sessions;
 mod setattr;
+mod settings;
 mod spill;
 pub mod status;
 mod tokens;
@@ -53,11 +56,13 @@ mod work;
 mod xattrs;
 
 pub use admin::{AdminError, StripeReport};
+pub use admin_settings::{ExportChange, ExportReport, SettingReport};
+pub use begin::Begin;
 pub use cluster_map::ThisServer;
 pub use consistency::Consistency;
 pub use data_servers::TargetReport;
 pub use door::{CLOCKS_DIFFER_MAX, Door};
-pub use exports::{Access, Export, Exports, NETWORKS_MAX, NOBODY, Network, Rules, Squash};
+pub use exports::{Access, Export, Exports, NOBODY, Rules, Squash};
 pub use members::{Members, serve_members};
 pub use metaserver::{Metaserver, MetaserverConfig};
 pub use nodes::{FilesPage, KnownTarget, NodeChange, NodeReport, NodeRoles};
@@ -65,5 +70,6 @@ pub use orphans::CleanReport;
 pub use owners::Owners;
 pub use placement::{COLUMNS_MAX, DefaultStripe};
 pub use reports::Reports;
-pub use service_addresses::ServiceAddresses;
+pub use service_addresses::{OpenInterfaces, ServiceAddresses};
+pub use settings::{SETTINGS, Setting, Settings, setting};
 pub use upcalls::{Follower, Upcalls, upcalls};

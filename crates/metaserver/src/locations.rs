@@ -53,7 +53,7 @@ impl Metaserver {
         let entries = self.locations(local).iter().map(|location| entry(location, local)).collect();
         FsLocationsInfo {
             flags: 0,
-            valid_for_s: seconds(self.config.lease),
+            valid_for_s: seconds(self.lease()),
             fs_root: vec![],
             items: vec![FsLocationsItem { entries, rootpath: vec![] }],
         }
@@ -66,7 +66,7 @@ impl Metaserver {
 
 /// All of them; `local`, where a client was answered, when there is nothing else to say.
 fn locations(members: &[(NodeId, Member, bool)], map: &ClusterMap, local: SocketAddr) -> Vec<Location> {
-    let services = map.head.service_addresses.as_deref().unwrap_or_default();
+    let services = &map.head.service_addresses;
     let rank = u8::from(!services.is_empty());
     let services = services.iter().map(|address| {
         // Metaservers hold service addresses for the port that they listen on.
@@ -142,7 +142,7 @@ mod tests {
 
     fn with_services(addresses: &[&str]) -> ClusterMap {
         let mut map = ClusterMap::default();
-        map.head.service_addresses = Some(addresses.iter().map(|a| a.parse().unwrap()).collect());
+        map.head.service_addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
         map
     }
 

@@ -17,12 +17,12 @@ use wire::handle::{FileHandle, HandleKey};
 use wire::nfs4::Status;
 
 use crate::admission::CurrentExports;
+use crate::begin::Begin;
 use crate::cluster_map::CurrentMap;
 use crate::consistency::Asked;
 use crate::data_servers::DataServers;
 use crate::delegations::{Delegations, may_be_in_the_way};
 use crate::errors::{refused, replica_failed, store_failed};
-use crate::exports::Exports;
 use crate::lease::Leases;
 use crate::lock_waiters::LockWaiters;
 use crate::owners::Owners;
@@ -32,6 +32,7 @@ use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
 use crate::service_addresses::Addressing;
 use crate::sessions::Sessions;
+use crate::settings::Settings;
 use crate::spill::Turns;
 use crate::upcalls::{Ends, Follower};
 use crate::work::backlog::Backlog;
@@ -49,14 +50,8 @@ pub struct MetaserverConfig {
     pub volume: u32,
     /// Shown to clients as the server's owner and scope: the same on all metaservers of a cluster.
     pub cluster: [u8; 16],
-    /// How long a client may be silent before its state is taken away.
-    pub lease: Duration,
-    /// The layout of new files where no directory says otherwise, until [`Metaserver::set_default_stripe`].
-    pub stripe: DefaultStripe,
-    /// Who may do what, from where, until [`Metaserver::set_exports`] says otherwise.
-    pub exports: Exports,
-    /// How often objects that no file owns are looked for.
-    pub clean_every: Duration,
+    /// What the cluster begins with, of a metaserver that begins one: in force until the cluster map has it.
+    pub begin: Option<Begin>,
 }
 
 /// A metaserver.
@@ -68,9 +63,12 @@ pub struct Metaserver {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) data: Arc<DataServers>,
     pub(crate) placement: Placement,
-    default_stripe: RwLock<DefaultStripe>,
+    /// The cluster's settings, as the map has them.
+    settings: RwLock<Arc<Settings>>,
     owners: RwLock<Arc<Owners>>,
     pub(crate) exports: CurrentExports,
+    /// Exports have changed: layouts to write are to be asked back.
+    pub(crate) exports_changed: Notify,
     pub(crate) asked: Asked,
     pub(crate) sessions: Sessions,
     pub(crate) leases: Leases,
@@ -122,12 +120,12 @@ impl Metaserver {
         let delegations = Delegations::default();
         read::revoked(&*view).map_err(failed)?.into_iter().for_each(|c| delegations.note_revoked(c));
         drop(view);
-        let exports = CurrentExports::new(config.exports.clone());
         let server = Arc::new(Self {
-            default_stripe: RwLock::new(config.stripe),
+            settings: RwLock::default(),
             owners: RwLock::default(),
             config,
-            exports,
+            exports: CurrentExports::default(),
+            exports_changed: Notify::new(),
             replica,
             key,
             data,
@@ -190,6 +188,7 @@ impl Metaserver {
             background.push(tokio::spawn(Arc::clone(self).watch_leases()));
             background.push(tokio::spawn(Arc::clone(self).clean_regularly()));
             background.push(tokio::spawn(Arc::clone(self).watch_servers()));
+            background.push(tokio::spawn(Arc::clone(self).recall_when_exports_change()));
         }
         Ok(server)
     }
@@ -200,11 +199,6 @@ impl Metaserver {
             background.drain(..).for_each(|task| task.abort());
         }
         self.holds_no_more();
-    }
-
-    /// New files are laid out so from now on, where no directory says otherwise.
-    pub fn set_default_stripe(&self, stripe: DefaultStripe) {
-        *self.default_stripe.write().unwrap_or_else(PoisonError::into_inner) = stripe;
     }
 
     /// Users and groups have these names from now on; only numbers, before that is called.
@@ -219,7 +213,23 @@ impl Metaserver {
 
     /// The layout of new files where no directory says otherwise.
     pub(crate) fn default_stripe(&self) -> DefaultStripe {
-        *self.default_stripe.read().unwrap_or_else(PoisonError::into_inner)
+        self.settings().stripe()
+    }
+
+    /// The cluster's settings in force.
+    #[must_use]
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn put_settings(&self, settings: Settings) {
+        self.replica.set_read_leases(settings.read_leases);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// How long a client may be silent before its state is taken away.
+    pub(crate) fn lease(&self) -> Duration {
+        self.settings().lease
     }
 
     /// What this server counts.

@@ -1,9 +1,11 @@
 //! MOUNT version 3 as a program: from a path to the handle that an NFSv3 mount begins with.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use host::Network;
 use namespace::{Inode, InodeId, read};
 use nfs::{Answer, Connection, Program};
 use wire::mount3::{
@@ -14,7 +16,7 @@ use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
 use crate::errors::store_failed;
-use crate::{Export, Metaserver, Network};
+use crate::{Export, Exports, Metaserver};
 
 /// MOUNT over a metaserver. It remembers nobody: a list of mounts would be as good as the clients' UMNT.
 pub(crate) struct MountProgram(pub Arc<Metaserver>);
@@ -54,8 +56,12 @@ impl Program for MountProgram {
                 Call::Umnt(_) => Reply::Umnt(umnt::Res {}),
                 Call::UmntAll(_) => Reply::UmntAll(umntall::Res {}),
                 Call::Export(_) => {
-                    let exports = self.0.exports.export(call.connection.peer().ip()).as_ref().map(listed);
-                    Reply::Export(export::Res { exports: exports.into_iter().collect::<Vec<_>>().into() })
+                    let exports = self.0.exports.get();
+                    let listed: Vec<_> = exports
+                        .of_address(call.connection.peer().ip())
+                        .map(|one| listed(&exports, one))
+                        .collect();
+                    Reply::Export(export::Res { exports: listed.into() })
                 }
             };
             let mut e = Encoder::new();
@@ -91,13 +97,14 @@ impl Metaserver {
     }
 }
 
-/// What a client is told of the export that it can mount: other exports are not its business.
-fn listed(export: &Export) -> export::Export {
-    let path = DirPath(Bytes::from_static(b"/"));
-    let everybody = [Network::ALL_V4, Network::ALL_V6].iter().all(|all| export.clients.contains(all));
-    let groups = if everybody { &[][..] } else { &export.clients };
-    let groups: Vec<_> = groups.iter().map(|network| Name(Bytes::from(network.to_string()))).collect();
-    export::Export { path, groups: groups.into() }
+/// What a client is told of a directory that it can mount, with the networks of its own rules: others are not its business.
+fn listed(exports: &Exports, one: &Export) -> export::Export {
+    let same = exports.iter().filter(|other| other.root == one.root && other.rules == one.rules);
+    let networks: BTreeSet<Network> = same.map(|export| export.network).collect();
+    let everybody = [Network::ALL_V4, Network::ALL_V6].iter().all(|all| networks.contains(all));
+    let networks = if everybody { BTreeSet::new() } else { networks };
+    let groups: Vec<_> = networks.iter().map(|network| Name(Bytes::from(network.to_string()))).collect();
+    export::Export { path: DirPath(Bytes::from(one.path.clone())), groups: groups.into() }
 }
 
 /// MOUNT's numbers are those of NFS, where it has any.

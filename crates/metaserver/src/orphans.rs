@@ -24,6 +24,8 @@ const REMOVE_MAX: usize = 256;
 const FIRST_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How often it looks whether they are.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// How often it looks whether the interval between two cleanings was set to another.
+const SETTINGS_EVERY: Duration = Duration::from_secs(10);
 
 /// Time from the start of a restored metaserver to its first cleaning; `heorot clean` does not wait for it.
 const AFTER_RESTORE: Duration = Duration::from_secs(60 * 60);
@@ -74,7 +76,11 @@ impl Metaserver {
                     failed = report.not_cleaned;
                 }
             }
-            tokio::time::sleep(self.config.clean_every).await;
+            let began = tokio::time::Instant::now();
+            // In steps: the interval can be set to a shorter one meanwhile.
+            while let Some(left) = self.settings().clean_interval.checked_sub(began.elapsed()) {
+                tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
+            }
         }
     }
 

@@ -154,7 +154,7 @@ impl Metaserver {
             }
             let reply = self.propose(None, Command::LayoutRecall { client, inode }).await?;
             let namespace::Reply::State { stateid: Some(stateid) } = reply else { continue };
-            if self.recalls.is_late(stateid.id, self.clock.monotonic(), self.config.lease) {
+            if self.recalls.is_late(stateid.id, self.clock.monotonic(), self.lease()) {
                 tracing::warn!(client = client.0, "a recalled layout was not returned for a lease: revoked");
                 self.revoke(client, stateid.id).await?;
                 continue;
@@ -220,7 +220,7 @@ impl Metaserver {
         let found = tokio::task::spawn_blocking(move || server.layouts(wanted)).await;
         let Ok(Ok(mut out)) = found else { return 0 };
         let files = out.len();
-        let deadline = tokio::time::Instant::now() + self.config.lease * 3;
+        let deadline = tokio::time::Instant::now() + self.lease() * 3;
         while !out.is_empty() && tokio::time::Instant::now() < deadline {
             for some in out.chunks(FILES_AT_ONCE) {
                 let mut asked = JoinSet::new();

@@ -40,14 +40,15 @@ const MOVES_AFTER: Duration = Duration::from_millis(500);
 /// For the others to take what a leader that stops gave back: they take a tenth of a second.
 const TAKEN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// The addresses of a cluster.
+/// Gives access to this machine's interfaces.
+pub type OpenInterfaces = Box<dyn Fn() -> host::interface::Result<Arc<dyn Interfaces>> + Send + Sync>;
+
+/// How this machine holds service addresses; which there are, the cluster map says.
 pub struct ServiceAddresses {
-    /// The same on all metaservers.
-    pub addresses: Vec<IpAddr>,
     /// Where to hold them; none: where their network is.
     pub interface: Option<String>,
-    /// This machine's.
-    pub interfaces: Arc<dyn Interfaces>,
+    /// Called when there are addresses to hold, until it succeeds.
+    pub open: OpenInterfaces,
     /// Where to remember who is connected to them.
     pub clients_file: PathBuf,
 }
@@ -70,6 +71,9 @@ pub(crate) struct Addressing {
 /// Addresses of this machine, and what is connected to them.
 struct Holding {
     service: ServiceAddresses,
+    interfaces: OnceLock<Arc<dyn Interfaces>>,
+    /// Every service address that there was since this process began: one that is removed has to be released, too.
+    known: Mutex<BTreeSet<IpAddr>>,
     connections: Connections,
 }
 
@@ -81,8 +85,10 @@ struct Troubles(Mutex<BTreeMap<IpAddr, (String, Duration)>>);
 struct Holder {
     server: Arc<Metaserver>,
     holding: Arc<Holding>,
-    port: u16,
+    listens: SocketAddr,
     troubles: Troubles,
+    /// Why no address can be held here, as it was said last.
+    said_of_all: Mutex<Option<String>>,
     told: Mutex<Told>,
 }
 
@@ -90,11 +96,12 @@ impl Metaserver {
     /// Holds what the leader grants, until [`Metaserver::release_addresses`]; `server` is what [`Metaserver::serve`] returned.
     pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
         self.addressing.clients.read(&service.clients_file);
-        let holding = Arc::new(Holding { service, connections: server.connections() });
+        let (interfaces, known) = (OnceLock::new(), Mutex::default());
+        let holding = Arc::new(Holding { service, interfaces, known, connections: server.connections() });
         let _ = self.addressing.holding.set(Arc::clone(&holding));
-        let (troubles, told) = (Troubles::default(), Mutex::default());
-        let (server, port) = (Arc::clone(self), server.address().port());
-        let holder = Holder { server, holding, port, troubles, told };
+        let (troubles, said_of_all, told) = (Troubles::default(), Mutex::default(), Mutex::default());
+        let (server, listens) = (Arc::clone(self), server.address());
+        let holder = Holder { server, holding, listens, troubles, said_of_all, told };
         let holds = async move {
             tokio::join!(holder.beat(), holder.server.watch_holders());
         };
@@ -187,20 +194,31 @@ impl Metaserver {
         self.addressing.ask_now.notify_one();
     }
 
-    async fn ask_for_addresses(
-        self: &Arc<Self>,
-        service: &ServiceAddresses,
-        held: Vec<IpAddr>,
-    ) -> Option<Vec<IpAddr>> {
+    /// Begins the book of a leader, if this metaserver still is one.
+    async fn keep_book(&self) -> Option<()> {
+        // One that was deposed and does not know it yet must not grant what another grants, too.
+        tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
+        let (standing, now) = (self.replica.standing(), self.clock.monotonic());
+        if let Ok(mut book) = self.addressing.book.lock() {
+            let members = standing.members.iter().map(|(id, ..)| *id);
+            book.get_or_insert_with(|| Assignment::new(&self.map().head.service_addresses, members, now));
+        }
+        Some(())
+    }
+
+    /// A leader that can hold no address itself keeps the book for the others all the same.
+    async fn keep_book_for_others(self: &Arc<Self>) {
+        if self.replica.leads() && self.keep_book().await.is_some() {
+            let member = self.replica.standing().id;
+            self.with_book(|book, now| book.withhold(member, &[], now));
+        }
+    }
+
+    async fn ask_for_addresses(self: &Arc<Self>, held: Vec<IpAddr>) -> Option<Vec<IpAddr>> {
         let standing = self.replica.standing();
         let member = standing.id;
         if self.replica.leads() {
-            // One that was deposed and does not know it yet must not grant what another grants, too.
-            tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
-            if let Ok(mut book) = self.addressing.book.lock() {
-                let (members, now) = (standing.members.iter().map(|(id, ..)| *id), self.clock.monotonic());
-                book.get_or_insert_with(|| Assignment::new(&service.addresses, members, now));
-            }
+            self.keep_book().await?;
             return self.note_beat(member, &held);
         }
         if let Ok(mut book) = self.addressing.book.lock() {
@@ -217,8 +235,7 @@ impl Metaserver {
         }
         let address = connection.local().ip();
         let holds = |holding: &Arc<Holding>| {
-            !holding.service.addresses.contains(&address)
-                || holding.held().is_ok_and(|held| held.contains(&address))
+            !holding.knows(address) || holding.held().is_ok_and(|held| held.contains(&address))
         };
         connection.is_open() && self.addressing.holding.get().is_none_or(holds)
     }
@@ -237,7 +254,9 @@ impl Metaserver {
     /// A member's beat, into the book; one that drains gets none.
     fn note_beat(self: &Arc<Self>, member: NodeId, held: &[IpAddr]) -> Option<Vec<IpAddr>> {
         let drains = self.drains(member);
+        let map = self.map();
         let granted = self.with_book(|book, now| {
+            book.follow(&map.head.service_addresses, now);
             if drains {
                 book.withhold(member, held, now);
                 return vec![];
@@ -263,13 +282,37 @@ impl Metaserver {
 }
 
 impl Holding {
+    /// This machine's interfaces, once there is something to hold.
+    fn interfaces(&self) -> host::interface::Result<Option<&Arc<dyn Interfaces>>> {
+        if let Some(interfaces) = self.interfaces.get() {
+            return Ok(Some(interfaces));
+        }
+        if self.known.lock().is_ok_and(|known| known.is_empty()) {
+            return Ok(None);
+        }
+        let opened = (self.service.open)()?;
+        Ok(Some(self.interfaces.get_or_init(|| opened)))
+    }
+
+    fn learn(&self, addresses: &[IpAddr]) {
+        if let Ok(mut known) = self.known.lock() {
+            known.extend(addresses);
+        }
+    }
+
+    fn knows(&self, address: IpAddr) -> bool {
+        self.known.lock().is_ok_and(|known| known.contains(&address))
+    }
+
     fn held(&self) -> host::interface::Result<BTreeSet<IpAddr>> {
-        let held = self.service.interfaces.held()?.into_iter().map(|holding| holding.address);
-        Ok(held.filter(|address| self.service.addresses.contains(address)).collect())
+        let Some(interfaces) = self.interfaces()? else { return Ok(BTreeSet::new()) };
+        let held = interfaces.held()?.into_iter().map(|holding| holding.address);
+        Ok(held.filter(|address| self.knows(*address)).collect())
     }
 
     fn release(&self, address: IpAddr) {
-        match self.service.interfaces.release(address) {
+        let Some(interfaces) = self.interfaces.get() else { return };
+        match interfaces.release(address) {
             Ok(()) => self.connections.abandon(address),
             Err(error) => tracing::warn!(%address, %error, "a service address is not given back"),
         }
@@ -287,7 +330,7 @@ impl Holding {
     }
 
     fn renew(&self, address: IpAddr) -> host::interface::Result<()> {
-        let interfaces = &self.service.interfaces;
+        let Some(interfaces) = self.interfaces.get() else { return Ok(()) };
         let interface = interfaces.find(address, self.service.interface.as_deref())?;
         interfaces.hold(address, &interface, LEASE)
     }
@@ -303,10 +346,12 @@ impl Holder {
                 _ = often.tick() => {}
                 () = self.server.addressing.ask_now.notified() => {}
             }
+            let addresses = self.server.map().head.service_addresses.clone();
+            self.holding.learn(&addresses);
             let held = match self.holding.held() {
                 Ok(held) => held,
                 Err(error) => {
-                    tracing::warn!(%error, "service addresses");
+                    self.say_of_all(format!("{error}"));
                     continue;
                 }
             };
@@ -316,12 +361,24 @@ impl Holder {
                 self.holding.connections.abandon(*address);
             }
             before.clone_from(&held);
+            if addresses.is_empty() && held.is_empty() {
+                continue;
+            }
+            if !self.listens.ip().is_unspecified() && !addresses.is_empty() {
+                self.say_of_all(format!(
+                    "this metaserver listens on {} alone; set listen = \"0.0.0.0:{}\" in its file and start it again",
+                    self.listens,
+                    self.listens.port()
+                ));
+                self.server.keep_book_for_others().await;
+                continue;
+            }
             self.tell_of_clients(&held);
             let clock = &self.server.clock;
             let asked = clock.monotonic();
             // No answer: what is held goes when its time is over.
             let all = held.iter().copied().collect();
-            let Some(granted) = self.server.ask_for_addresses(&self.holding.service, all).await else {
+            let Some(granted) = self.server.ask_for_addresses(all).await else {
                 continue;
             };
             if clock.monotonic().saturating_sub(asked) > BEAT {
@@ -349,7 +406,7 @@ impl Holder {
     }
 
     async fn take(&self, address: IpAddr) -> host::interface::Result<()> {
-        let interfaces = &self.holding.service.interfaces;
+        let Some(interfaces) = self.holding.interfaces.get() else { return Ok(()) };
         let named = self.holding.service.interface.as_deref();
         let patience = Patience { solicitations: 2, gap: ASKING / 2 };
         let clients = self.server.clients_of(address);
@@ -357,7 +414,8 @@ impl Holder {
         let (taken, clients) = tokio::join!(taken, clients);
         let interface = taken?;
         tracing::info!(%address, %interface, clients = clients.len(), "holds a service address");
-        let (entropy, from) = (Arc::clone(&self.server.entropy), SocketAddr::new(address, self.port));
+        let (entropy, from) =
+            (Arc::clone(&self.server.entropy), SocketAddr::new(address, self.listens.port()));
         tokio::spawn(tickle(Arc::clone(interfaces), entropy, from, clients));
         let interfaces = Arc::clone(interfaces);
         tokio::spawn(async move {
@@ -365,6 +423,15 @@ impl Holder {
             let _ = announce_with_gaps(&*interfaces, address, &interface, gaps, tokio::time::sleep).await;
         });
         Ok(())
+    }
+
+    /// Says why this machine holds no address at all, once.
+    fn say_of_all(&self, why: String) {
+        let Ok(mut said) = self.said_of_all.lock() else { return };
+        if said.as_ref() != Some(&why) {
+            tracing::error!("this metaserver holds no service addresses: {why}");
+            *said = Some(why);
+        }
     }
 
     /// Says what is wrong with an address, once.

@@ -3,6 +3,7 @@
 //!
 //! Data servers with their targets are tables of their own (`cluster.rs`), and belong to the map.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,12 @@ pub const SERVICE_ADDRESSES_MAX: usize = 256;
 pub const NODE_TEXT_BYTES_MAX: usize = 255;
 /// Targets declared lost: each is one row, and replacing disks for years makes fewer.
 pub const LOST_TARGETS_MAX: usize = 4096;
+/// Settings of a cluster, exports among them: all are in every metaserver's memory, and all exports are looked through.
+pub const SETTINGS_MAX: u32 = 2048;
+/// Bytes of a setting's key: an export's has the number of a directory and a network.
+pub const SETTING_KEY_BYTES_MAX: usize = 255;
+/// Bytes of a setting's value: an export's has a path of 4 KiB at most, as clients have it, and some words.
+pub const SETTING_VALUE_BYTES_MAX: usize = 4400;
 
 /// Tells servers apart; each kind has ids of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -77,20 +84,25 @@ pub struct MetadataGroup {
 pub struct MapHead {
     /// Grows by one with each change.
     pub version: u64,
-    /// None: as the metaservers' configuration says.
-    pub service_addresses: Option<Vec<IpAddr>>,
+    /// Addresses that move between metaservers.
+    pub service_addresses: Vec<IpAddr>,
     /// Sets of targets.
     pub pools: Vec<Pool>,
     /// Groups of metaservers.
     pub groups: Vec<MetadataGroup>,
     /// Servers that the map has.
     pub nodes: u32,
+    /// Settings that the map has.
+    pub settings: u32,
+    /// Whether the map has the settings that the cluster begins with.
+    pub begun: bool,
 }
 
 impl Default for MapHead {
     fn default() -> Self {
         let (pools, groups) = (vec![Pool { name: "default".into() }], vec![MetadataGroup { id: 1 }]);
-        Self { version: 0, service_addresses: None, pools, groups, nodes: 0 }
+        let service_addresses = vec![];
+        Self { version: 0, service_addresses, pools, groups, nodes: 0, settings: 0, begun: false }
     }
 }
 
@@ -105,6 +117,8 @@ pub struct ClusterMap {
     pub data_servers: Vec<DataServer>,
     /// Targets that were declared lost one by one, by id. Those of removed data servers are lost, too.
     pub lost_targets: Vec<TargetId>,
+    /// What holds for the whole cluster, by key. The metaservers know what each value means.
+    pub settings: BTreeMap<String, String>,
 }
 
 impl ClusterMap {
@@ -139,10 +153,23 @@ pub enum MapChange {
     Put(Node),
     /// What a server is to do from now on.
     State(NodeKey, NodeState),
-    /// The addresses that move between metaservers.
+    /// All addresses that move between metaservers.
     ServiceAddresses(Vec<IpAddr>),
     /// Whether the objects on a target count as lost.
     Target(TargetId, TargetState),
+    /// One more address that moves between metaservers; `Exists` if it is one already.
+    AddServiceAddress(IpAddr),
+    /// One address less that moves between metaservers; `NoEntry` if it is none.
+    RemoveServiceAddress(IpAddr),
+    /// Settings get these values, all or none; none: the key is removed.
+    Set(Vec<(String, Option<String>)>),
+    /// What a cluster begins with. Changes nothing in a map that has it already.
+    Begin {
+        /// Keys and values.
+        settings: Vec<(String, String)>,
+        /// Addresses that move between metaservers.
+        service_addresses: Vec<IpAddr>,
+    },
 }
 
 /// What an operator said of one target.
@@ -164,7 +191,18 @@ pub(crate) fn read_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
         nodes: read::collect(view, &[keys::NODES])?,
         data_servers: read::data_servers(view)?,
         lost_targets: cluster::lost_targets(view)?,
+        settings: read::collect::<Setting>(view, &[keys::SETTINGS])?
+            .into_iter()
+            .map(|s| (s.key, s.value))
+            .collect(),
     })
+}
+
+/// A setting, as the store has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Setting {
+    pub key: String,
+    pub value: String,
 }
 
 fn head(view: &dyn View) -> Result<MapHead, StoreError> {
@@ -185,21 +223,117 @@ pub(crate) fn change(step: &mut Step<'_>, change: &MapChange) -> Result<Reply, S
             let node: Node = get(step.view(), &keys::node(*key))?.ok_or(Error::NoEntry)?;
             put_if_new(step, Node { state: *state, ..node })
         }
-        MapChange::ServiceAddresses(addresses) => {
-            let distinct: std::collections::BTreeSet<_> = addresses.iter().collect();
-            if distinct.len() != addresses.len() || addresses.len() > SERVICE_ADDRESSES_MAX {
-                return Err(Error::Invalid.into());
+        MapChange::ServiceAddresses(addresses) => set_service_addresses(step, addresses.clone()),
+        MapChange::AddServiceAddress(address) => {
+            let mut addresses = head(step.view())?.service_addresses;
+            if addresses.contains(address) {
+                return Err(Error::Exists.into());
             }
-            let mut head = head(step.view())?;
-            if head.service_addresses.as_ref() != Some(addresses) {
-                head.service_addresses = Some(addresses.clone());
-                head.version += 1;
-                step.put(&keys::map_head(), &head)?;
+            addresses.push(*address);
+            set_service_addresses(step, addresses)
+        }
+        MapChange::RemoveServiceAddress(address) => {
+            let mut addresses = head(step.view())?.service_addresses;
+            let before = addresses.len();
+            addresses.retain(|other| other != address);
+            if addresses.len() == before {
+                return Err(Error::NoEntry.into());
             }
-            Ok(Reply::Done)
+            set_service_addresses(step, addresses)
         }
         MapChange::Target(target, state) => cluster::declare(step, *target, *state),
+        MapChange::Set(changes) => set(step, changes),
+        MapChange::Begin { settings, service_addresses } => begin(step, settings, service_addresses),
     }
+}
+
+fn check_service_addresses(addresses: &[IpAddr]) -> Result<(), Error> {
+    let distinct: std::collections::BTreeSet<_> = addresses.iter().collect();
+    let fits = distinct.len() == addresses.len() && addresses.len() <= SERVICE_ADDRESSES_MAX;
+    if fits { Ok(()) } else { Err(Error::Invalid) }
+}
+
+fn set_service_addresses(step: &mut Step<'_>, addresses: Vec<IpAddr>) -> Result<Reply, Stop> {
+    check_service_addresses(&addresses)?;
+    let mut head = head(step.view())?;
+    if head.service_addresses != addresses {
+        head.service_addresses = addresses;
+        head.version += 1;
+        step.put(&keys::map_head(), &head)?;
+    }
+    Ok(Reply::Done)
+}
+
+/// The changes that change anything, each key once; and how many settings there are then.
+fn check_settings<'a>(
+    view: &dyn View,
+    changes: &'a [(String, Option<String>)],
+) -> Result<(BTreeMap<&'a str, Option<&'a str>>, u32), Stop> {
+    let mut all = BTreeMap::new();
+    let mut count = head(view)?.settings;
+    for (key, value) in changes {
+        let bytes = (key.len(), value.as_ref().map_or(0, String::len));
+        if bytes.0 > SETTING_KEY_BYTES_MAX || bytes.1 > SETTING_VALUE_BYTES_MAX || key.is_empty() {
+            return Err(Error::Invalid.into());
+        }
+        if all.insert(key.as_str(), value.as_deref()).is_some() {
+            return Err(Error::Invalid.into());
+        }
+    }
+    let mut changing = BTreeMap::new();
+    for (key, value) in all {
+        let known: Option<Setting> = get(view, &keys::setting(key))?;
+        if known.as_ref().map(|setting| setting.value.as_str()) == value {
+            continue;
+        }
+        match (known.is_some(), value.is_some()) {
+            (false, true) => count += 1,
+            (true, false) => count -= 1,
+            _ => {}
+        }
+        changing.insert(key, value);
+    }
+    if count > SETTINGS_MAX { Err(Error::Invalid.into()) } else { Ok((changing, count)) }
+}
+
+fn put_settings(step: &mut Step<'_>, changing: BTreeMap<&str, Option<&str>>) -> Result<(), StoreError> {
+    for (key, value) in changing {
+        match value {
+            Some(value) => {
+                step.put(&keys::setting(key), &Setting { key: key.into(), value: value.into() })?
+            }
+            None => step.delete(&keys::setting(key))?,
+        }
+    }
+    Ok(())
+}
+
+fn set(step: &mut Step<'_>, changes: &[(String, Option<String>)]) -> Result<Reply, Stop> {
+    let (changing, settings) = check_settings(step.view(), changes)?;
+    if !changing.is_empty() {
+        let before = head(step.view())?;
+        step.put(&keys::map_head(), &MapHead { version: before.version + 1, settings, ..before })?;
+        put_settings(step, changing)?;
+    }
+    Ok(Reply::Done)
+}
+
+fn begin(
+    step: &mut Step<'_>,
+    settings: &[(String, String)],
+    service_addresses: &[IpAddr],
+) -> Result<Reply, Stop> {
+    let before = head(step.view())?;
+    if before.begun {
+        return Ok(Reply::Done);
+    }
+    check_service_addresses(service_addresses)?;
+    let all: Vec<_> = settings.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+    let (changing, settings) = check_settings(step.view(), &all)?;
+    let (version, service_addresses) = (before.version + 1, service_addresses.to_vec());
+    step.put(&keys::map_head(), &MapHead { version, service_addresses, settings, begun: true, ..before })?;
+    put_settings(step, changing)?;
+    Ok(Reply::Done)
 }
 
 fn put(step: &mut Step<'_>, node: &Node) -> Result<Reply, Stop> {

@@ -43,9 +43,10 @@
 //! 41  targets          target:8                              DataServerId (index of 40)
 //! 42  devices          device:8                              Device
 //! 43  device lists     target:8 target:8 …                   DeviceId (index of 42)
-//! 44  cluster map      ·                                     MapHead { version, service addresses, pools, groups }
+//! 44  cluster map      ·                                     MapHead { version, service addresses, pools, groups, … }
 //! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
 //! 46  incarnation      ·                                     Incarnation { id, epoch }
+//! 47  settings         key:1..                               Setting { key, value }
 //! 48  lost targets     target:8                              Time: when it was declared lost
 //!
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
@@ -100,6 +101,7 @@ pub(crate) const DEVICE_LISTS: u8 = 0x43;
 pub(crate) const MAP: u8 = 0x44;
 pub(crate) const NODES: u8 = 0x45;
 pub(crate) const INCARNATION: u8 = 0x46;
+pub(crate) const SETTINGS: u8 = 0x47;
 pub(crate) const LOST_TARGETS: u8 = 0x48;
 pub(crate) const JOIN_TOKENS: u8 = 0x50;
 
@@ -107,7 +109,7 @@ pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 39] = [
+pub(crate) const TAGS: [u8; 40] = [
     COUNTERS,
     INODES,
     NAMES,
@@ -147,6 +149,7 @@ pub(crate) const TAGS: [u8; 39] = [
     INCARNATION,
     LOST_TARGETS,
     JOIN_TOKENS,
+    SETTINGS,
 ];
 
 /// The key or prefix of `tag` and `numbers`.
@@ -386,6 +389,10 @@ pub(crate) fn lost_target(target: TargetId) -> Key {
 
 pub(crate) fn join_token(id: u64) -> Key {
     of(JOIN_TOKENS, &[id])
+}
+
+pub(crate) fn setting(key: &str) -> Key {
+    with_bytes(SETTINGS, &[], key.as_bytes())
 }
 
 /// The number that stands `at` bytes into a key; 0 where the key is too short, which no key of ours is.

@@ -33,7 +33,8 @@ pub use apply::{apply, begin_incarnation, format, give_up};
 pub use check::check;
 pub use cluster_map::{
     ClusterMap, LOST_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node,
-    NodeKey, NodeState, Pool, SERVICE_ADDRESSES_MAX, TargetState,
+    NodeKey, NodeState, Pool, SERVICE_ADDRESSES_MAX, SETTING_KEY_BYTES_MAX, SETTING_VALUE_BYTES_MAX,
+    SETTINGS_MAX, TargetState,
 };
 pub use command::*;
 pub use layout::*;

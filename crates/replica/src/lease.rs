@@ -25,7 +25,7 @@
 //! committed, and not while one that takes somebody away is about to be ([`Grants::pause`]).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ struct State {
 pub(crate) struct Grants {
     id: NodeId,
     /// Whether leases are given, and taken, at all.
-    are_given: bool,
+    are_given: AtomicBool,
     state: Mutex<State>,
     /// Somebody has more entries, or answered for the first time.
     moved: Notify,
@@ -129,12 +129,18 @@ pub(crate) struct Grants {
 impl Grants {
     pub(crate) fn new(id: NodeId, are_given: bool) -> Self {
         let (state, moved) = (Mutex::default(), Notify::new());
+        let are_given = AtomicBool::new(are_given);
         Self { id, are_given, state, moved, told: AtomicU64::new(0), metrics: OnceLock::new() }
     }
 
     /// Whether this member takes leases.
     pub(crate) fn are_taken(&self) -> bool {
-        self.are_given
+        self.are_given.load(Ordering::Acquire)
+    }
+
+    /// Whether leases are given, and taken, from now on. Those that were given last for as long as they were given for.
+    pub(crate) fn set_given(&self, are_given: bool) {
+        self.are_given.store(are_given, Ordering::Release);
     }
 
     /// From where it is known who belongs to the group; leases are given from then on.
@@ -158,7 +164,7 @@ impl Grants {
 
     /// Notes that `to` holds a lease from now on; false if it is to have none. For a leader's own reads nothing is noted.
     pub(crate) fn give(&self, to: NodeId) -> bool {
-        if !self.are_given || !self.can_give(to) {
+        if !self.are_taken() || !self.can_give(to) {
             return false;
         }
         let mut state = self.state();

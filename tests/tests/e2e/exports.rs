@@ -1,4 +1,4 @@
-//! Exports that change under a real client: SIGHUP makes one read-only, and writable again, and nobody is dropped.
+//! Exports that change under a real client: `heorot export` makes one read-only, and writable again, and nobody is dropped.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
                 syswrite $f, $x; print $f->sync ? "synced" : $!{EROFS} ? "EROFS" : "$!"; close $f'"#,
         );
         ash.run("until [ -e /tmp/written ]; do sleep 0.05; done");
-        cluster.set_exports("[[export]]\nclients = \"*\"\nsquash = \"none\"\naccess = \"ro\"");
+        cluster.set_exports(&["set / --ro"]);
         for command in [
             "touch /mnt/h/new",
             "mkdir /mnt/h/new",
@@ -48,7 +48,7 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
         let said = writer.wait(MINUTE).must_succeed("the writer");
         assert_eq!(said, "EROFS", "what was written after the change");
 
-        cluster.set_exports("[[export]]\nclients = \"*\"\nsquash = \"none\"");
+        cluster.set_exports(&["set / --rw"]);
         if version == "vers=3" {
             // The client keeps what ACCESS answered until the ctime changes, or it mounts again.
             ash.run("umount /mnt/h");
@@ -58,10 +58,10 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
         assert_eq!(ash.run("cat /mnt/h/new; stat -c %s /mnt/h/open"), "before\nafter\n1048576\n");
 
         // Taken away altogether, it is there again when it comes back.
-        cluster.set_exports("[[export]]\nclients = \"127.0.0.1\"");
+        cluster.set_exports(&["add / --network 127.0.0.1", "remove / --network *"]);
         let output = ash.try_run("ls /mnt/h/. 2>&1; cat /mnt/h/new 2>&1");
         assert!(output.status != 0, "{output:?}");
-        cluster.set_exports("[[export]]\nclients = \"*\"\nsquash = \"none\"");
+        cluster.set_exports(&["add / --network * --squash none", "remove / --network 127.0.0.1"]);
         assert_eq!(ash.run("cat /mnt/h/new"), "before\nafter\n");
         ash.run("rm /mnt/h/new /mnt/h/open; umount /mnt/h; rm /tmp/written /tmp/read-only");
     }

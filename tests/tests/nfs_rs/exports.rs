@@ -1,4 +1,4 @@
-//! Exports: who may do what from where, and SIGHUP, which changes that under mounted clients.
+//! Exports: who may do what from where, and `heorot export`, which changes that under mounted clients.
 
 use bytes::Bytes;
 use nfs_rs::{NfsError, OPEN_BOTH, OPEN_READ};
@@ -7,17 +7,13 @@ use crate::file::{OpenFile, get, put};
 use crate::scene::{ALL, Version, mount, mount_with, refusal};
 use crate::server::Server;
 
-const READ_AGAIN: &str = "configuration read again";
-const NOT_READ_AGAIN: &str = "configuration not read again";
 /// ACCESS4_READ, LOOKUP, MODIFY, EXTEND, DELETE, EXECUTE.
 const ALL_ACCESS: u32 = 0x3f;
 const READ_LOOKUP: u32 = 0x03;
 const READ_EXECUTE: u32 = 0x21;
 
 /// This machine's own export, whose clients need no reserved port.
-fn local(rules: &str) -> String {
-    format!("[[export]]\nclients = \"127.0.0.0/8\"\nsecure = false\n{rules}")
-}
+const LOCAL: &str = "127.0.0.0/8 squash=none,insecure";
 
 async fn made_folder(server: &Server, version: Version, mode: u32) -> String {
     let folder = format!("/v{}", version.option());
@@ -29,8 +25,7 @@ async fn made_folder(server: &Server, version: Version, mode: u32) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_is_writable_again() {
-    let (writable, read_only) = (local("squash = \"none\""), local("squash = \"none\"\naccess = \"ro\""));
-    let mut server = Server::exporting(&writable);
+    let server = Server::exporting(LOCAL);
     for version in ALL {
         println!("--- version {}", version.option());
         let folder = made_folder(&server, version, 0o755).await;
@@ -40,7 +35,7 @@ async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_i
         let open = OpenFile::open(&ash, "file").await;
         open.write(4, b" and more").await;
 
-        server.set_exports(&read_only, READ_AGAIN);
+        server.export("set / --ro");
         let file = || open.handle.clone();
         let dir = ash.lookup_path("dir").await.expect("look up").fh;
         let answers = [
@@ -69,7 +64,7 @@ async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_i
         other.close(read.fh).await.expect("close");
         other.umount().await.expect("unmount");
 
-        server.set_exports(&writable, READ_AGAIN);
+        server.export("set / --rw");
         open.write(0, b"DATA").await;
         assert_eq!(open.read_all().await, b"DATA and more");
         open.close().await;
@@ -81,7 +76,7 @@ async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_served_to_an_address_or_a_port_without_an_export() {
-    let mut server = Server::exporting(&local("squash = \"none\""));
+    let server = Server::exporting(LOCAL);
     let exports = async |server: &Server| {
         let url = format!("nfs://{}/?mountport={}", server.nfs.ip(), server.nfs.port());
         let listed = nfs_rs::list_exports(&url).await.expect("EXPORT");
@@ -97,22 +92,22 @@ async fn nothing_is_served_to_an_address_or_a_port_without_an_export() {
         let url =
             format!("nfs://{}/?version={}&mountport={}", server.nfs, version.option(), server.nfs.port());
         let from_any_port = format!("{url}&noresvport=true");
-        let elsewhere = "[[export]]\nclients = [\"10.0.0.0/8\", \"127.1.0.0/16\"]\nsecure = false";
-        server.set_exports(elsewhere, READ_AGAIN);
+        server.export("add / --network 10.0.0.0/8,127.1.0.0/16 --insecure");
+        server.export("remove / --network 127.0.0.0/8");
         assert_eq!(exports(&server).await, []);
         refused(nfs_rs::parse_url_and_mount(&from_any_port).await.err());
         refused(ash.getattr(ash.getfh().await).await.err());
         refused(ash.remove_path(&name).await.err());
 
         // An export, but only for ports that root has.
-        let secure = "[[export]]\nclients = \"127.0.0.1\"\nsquash = \"none\"";
-        server.set_exports(secure, READ_AGAIN);
+        server.export("add / --network 127.0.0.1 --squash none");
         refused(nfs_rs::parse_url_and_mount(&from_any_port).await.err());
         let root = nfs_rs::parse_url_and_mount(&url).await.expect("mount from a reserved port");
         root.getattr_path(&name).await.expect("attributes");
         root.umount().await.expect("unmount");
 
-        server.set_exports(&local("squash = \"none\""), READ_AGAIN);
+        server.export("add / --network 127.0.0.0/8 --squash none --insecure");
+        server.export("remove / --network 10.0.0.0/8,127.1.0.0/16,127.0.0.1");
         assert_eq!(get(&ash, &name).await, b"data");
         ash.umount().await.expect("unmount");
     }
@@ -130,7 +125,7 @@ fn refused(error: Option<NfsError>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn squashed_users_are_nobody() {
-    let mut server = Server::exporting(&local("squash = \"none\""));
+    let server = Server::exporting(LOCAL);
     for version in ALL {
         println!("--- version {}", version.option());
         let folder = made_folder(&server, version, 0o777).await;
@@ -138,35 +133,22 @@ async fn squashed_users_are_nobody() {
         let set = root.setattr_path(".", false, Some(0o777), None, None, None, None, None).await;
         set.expect("chmod");
         let user = mount_with(&server, version, &folder, "&uid=1000&gid=1001").await;
-        let anonymous = "anonymous_uid = 77\nanonymous_gid = 78";
         for (squash, expected) in [
-            ("squash = \"none\"".to_owned(), [(0, 0), (1000, 1001)]),
-            ("".to_owned(), [(65534, 65534), (1000, 1001)]),
-            (format!("squash = \"root\"\n{anonymous}"), [(77, 78), (1000, 1001)]),
-            (format!("squash = \"all\"\n{anonymous}"), [(77, 78), (77, 78)]),
+            ("--squash none", [(0, 0), (1000, 1001)]),
+            ("--squash root --anonymous 65534:65534", [(65534, 65534), (1000, 1001)]),
+            ("--anonymous 77:78", [(77, 78), (1000, 1001)]),
+            ("--squash all", [(77, 78), (77, 78)]),
         ] {
-            server.set_exports(&local(&squash), READ_AGAIN);
+            server.export(&format!("set / {squash}"));
             for (who, expected) in [&root, &user].into_iter().zip(expected) {
                 let made = who.mkdir_path("dir", 0o755).await.expect("mkdir").attr.expect("attributes");
                 assert_eq!((made.uid, made.gid), expected, "{squash}");
                 who.rmdir_path("dir").await.expect("rmdir");
             }
         }
-        server.set_exports(&local("squash = \"none\""), READ_AGAIN);
+        server.export("set / --squash none");
         for client in [root, user] {
             client.umount().await.expect("unmount");
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_with_a_mistake_leaves_the_one_before_in_force() {
-    let mut server = Server::exporting(&local("squash = \"none\""));
-    let ash = mount(&server, Version::V42, "/").await;
-    put(&ash, "file", b"data").await;
-    server.set_exports(&local("acess = \"ro\""), NOT_READ_AGAIN);
-    put(&ash, "other", b"data").await;
-    server.set_exports(&local("access = \"ro\""), READ_AGAIN);
-    assert_eq!(refusal(ash.mkdir_path("dir", 0o755).await), "ROFS");
-    ash.umount().await.expect("unmount");
 }

@@ -8,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tests::{FileBytes, Metrics, Traffic, free_ports};
 
@@ -54,16 +53,16 @@ impl Server {
         server
     }
 
-    /// A metaserver with `exports` in its configuration, and one data server.
+    /// A metaserver whose cluster begins with one export, a network and its rules, and one data server.
     #[track_caller]
-    pub fn exporting(exports: &str) -> Server {
+    pub fn exporting(export: &str) -> Server {
         let folder = tempfile::Builder::new().prefix("heorot-nfs-rs.").tempdir().expect("a temporary folder");
         let ports = free_ports(PORTS);
         let nfs = SocketAddr::from((LOOPBACK, ports.start));
         let admin = SocketAddr::from((LOOPBACK, ports.end - 1));
         let at = |name: &str| folder.path().join(name);
-        fs::write(at("mds.toml"), mds_configuration(folder.path(), nfs, admin, exports))
-            .expect("write mds.toml");
+        fs::write(at("mds.toml"), mds_configuration(folder.path(), nfs, admin)).expect("write mds.toml");
+        fs::write(at("mds.begin.toml"), format!("exports = [{export:?}]\n")).expect("write mds.begin.toml");
         let ds = SocketAddr::from((LOOPBACK, ports.start + 1));
         let ds_configuration = format!(
             "listen = \"{ds}\"\nadmin = \"off\"\nmetaserver = \"{nfs}\"\nsecret_file = {:?}\ndata_dir = {:?}\n\
@@ -89,14 +88,19 @@ impl Server {
         server
     }
 
-    /// Writes other exports into the configuration, sends SIGHUP, and waits for what the log then says: `answer`.
+    /// Runs `heorot export` with these words; the change is in force when it returns.
     #[track_caller]
-    pub fn set_exports(&mut self, exports: &str, answer: &str) {
-        let before = self.log().matches(answer).count();
-        let configuration = mds_configuration(self.folder.path(), self.nfs, self.admin, exports);
-        fs::write(self.folder.path().join("mds.toml"), configuration).expect("write mds.toml");
-        kill_process(Pid::from_child(&self.process), Signal::HUP).expect("send SIGHUP");
-        self.wait_for_log(answer, before + 1);
+    pub fn export(&self, words: &str) -> String {
+        let output = Command::new(binary())
+            .arg("export")
+            .args(words.split(' '))
+            .arg("--admin")
+            .arg(self.directory())
+            .output()
+            .expect("run heorot export");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "heorot export {words}: {error}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     #[track_caller]
@@ -180,9 +184,9 @@ impl Drop for Server {
     }
 }
 
-fn mds_configuration(folder: &Path, nfs: SocketAddr, admin: SocketAddr, exports: &str) -> String {
+fn mds_configuration(folder: &Path, nfs: SocketAddr, admin: SocketAddr) -> String {
     format!(
-        "listen = \"{nfs}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n{exports}\n",
+        "listen = \"{nfs}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n",
         folder.join("mds"),
         folder.join("secret"),
     )

@@ -50,7 +50,7 @@ impl DsConfig {
     /// Reads the settings from the text of `file`.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let document = Document::parse(file, text)?;
-        let r = document.top(&KEYS, &[])?;
+        let r = document.top(&KEYS)?;
         let listen = r.required("listen", "an address such as \"10.0.0.5:2049\"", address)?;
         let reachable = "the address that clients reach this server at, such as \"10.0.0.5:2049\"";
         let advertise = r.optional("advertise", reachable, |v| {
@@ -85,8 +85,7 @@ impl DsConfig {
             )?,
             admin: admin::read(&r, ADMIN_DEFAULT)?,
             name: r.optional("name", "a name of at most 64 bytes, such as \"ds5\"", |v| {
-                let name = string(v)?;
-                if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }
+                crate::node_name::parse(&string(v)?)
             })?,
             log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
             trash_keep: r

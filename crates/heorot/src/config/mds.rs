@@ -1,44 +1,16 @@
 //! The configuration of a metaserver.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use metaserver::{COLUMNS_MAX, DefaultStripe, Exports, Rules};
-use namespace::StripeUnit;
-use toml::Spanned;
-use toml::de::DeValue;
+use metaserver::Rules;
 
 use super::admin::{self, AdminConfig};
-use super::{ConfigError, Document, LOG, address, boolean, exports, integer, log, path, size, string};
+use super::{ConfigError, Document, LOG, address, boolean, log, path, size, string};
 use crate::cli::ADMIN_DEFAULT;
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 21] = [
-    "listen",
-    "data_dir",
-    "admin",
-    "admin_group",
-    "admin_token_file",
-    "secret_file",
-    "lease_seconds",
-    "stripe_unit",
-    "stripe_columns",
-    "clean_interval_seconds",
-    "reserve",
-    "log",
-    "metadata_memory",
-    "owner_domain",
-    "owner_names",
-    "name",
-    "consensus",
-    "join",
-    "learner",
-    "read_leases",
-    "service_addresses",
-];
-/// Those that one metaserver has for itself. All others hold for the cluster, and a metaserver that joins is told them.
-pub(crate) const OWN_KEYS: [&str; 13] = [
+pub(crate) const KEYS: [&str; 13] = [
     "listen",
     "data_dir",
     "admin",
@@ -53,28 +25,23 @@ pub(crate) const OWN_KEYS: [&str; 13] = [
     "join",
     "learner",
 ];
-const EXPORT: &str = "export";
+/// Keys that stood here once, and hold for the whole cluster: each with the command that sets it now.
+const MOVED: [(&str, &str); 9] = [
+    ("export", "heorot export add / --network 10.0.0.0/8"),
+    ("service_addresses", "heorot service-address add 10.0.0.100"),
+    ("lease_seconds", "heorot set lease 30s"),
+    ("stripe_unit", "heorot set stripe_unit 1MiB"),
+    ("stripe_columns", "heorot set stripe_columns 4"),
+    ("clean_interval_seconds", "heorot set clean_interval 1d"),
+    ("owner_domain", "heorot set owner_domain example.org"),
+    ("owner_names", "heorot set owner_names true"),
+    ("read_leases", "heorot set read_leases false"),
+];
 
-/// A lease: long enough for a client to survive a slow network, short enough that its locks do not outlive it by much.
-pub(crate) const LEASE_DEFAULT: Duration = Duration::from_secs(30);
-/// Orphans are rare, and listing every object of a full target reads its directories.
-pub(crate) const CLEAN_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 /// Room to remove files when the disk is full: some 200,000 removals in the log, and the store's own growth.
 pub(crate) const RESERVE_DEFAULT_BYTES: u64 = 64 << 20;
 /// With less the store would read its pages again and again, for a handful of files too.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
-/// The layout of new files where nothing else is said.
-pub(crate) const STRIPE_DEFAULT: DefaultStripe = DefaultStripe { unit: StripeUnit::DEFAULT, columns: 4 };
-
-/// How users and groups are called.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct OwnerNames {
-    /// The domain of names; none: only numbers are understood.
-    pub domain: Option<String>,
-    /// Whether names are given out, too, and not only understood.
-    pub give_names: bool,
-}
-
 /// One of several metaservers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupConfig {
@@ -86,8 +53,6 @@ pub(crate) struct GroupConfig {
     pub join: Option<SocketAddr>,
     /// Whether it serves without a vote.
     pub learner: bool,
-    /// Whether it reads by leases.
-    pub read_leases: bool,
 }
 
 /// A metaserver's settings.
@@ -97,19 +62,13 @@ pub(crate) struct MdsConfig {
     pub data_dir: PathBuf,
     pub admin: AdminConfig,
     pub secret_file: PathBuf,
-    pub lease: Duration,
-    pub stripe: DefaultStripe,
-    pub exports: Exports,
-    pub clean_every: Duration,
     pub reserve_bytes: u64,
     pub log: String,
     pub metadata_memory_bytes: u64,
-    pub owners: OwnerNames,
     pub group: Option<GroupConfig>,
-    pub service_addresses: Vec<IpAddr>,
 }
 
-/// What holds for everybody where no export is: all on a machine's own address, the safe rules on any other.
+/// What a cluster begins with where nothing else is said: all on a machine's own address, the safe rules on any other.
 pub(crate) fn default_rules(listen: SocketAddr) -> Rules {
     if listen.ip().is_loopback() { Rules::OPEN } else { Rules::SAFE }
 }
@@ -118,33 +77,11 @@ impl MdsConfig {
     /// Reads the settings from the text of `file`.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let document = Document::parse(file, text)?;
-        let r = document.top(&KEYS, &[(EXPORT, &exports::KEYS)])?;
+        document.refuse_moved(&MOVED)?;
+        let r = document.top(&KEYS)?;
         let everywhere = SocketAddr::from(([0, 0, 0, 0], crate::listen::PORT_DEFAULT));
         let listen =
             r.optional("listen", "an address such as \"10.0.0.1:2049\"", address)?.unwrap_or(everywhere);
-        let sections = r.sections(EXPORT, &exports::KEYS, &KEYS)?;
-        let seconds = |key, remedy, default: Duration, min, max| {
-            let value = r.optional(key, remedy, |v| integer(v, min, max))?;
-            Ok(value.map_or(default, Duration::from_secs))
-        };
-        let unit_remedy = "a multiple of 64KiB up to 1GiB, such as \"1MiB\"";
-        let unit = r.optional("stripe_unit", unit_remedy, |v| {
-            let bytes = size(v)?;
-            let unit = u32::try_from(bytes).ok().and_then(StripeUnit::new);
-            unit.ok_or_else(|| format!("{bytes} bytes are no stripe unit"))
-        })?;
-        let columns = r.optional("stripe_columns", "a number up to 64, such as 4; 0: all targets", |v| {
-            Ok(integer(v, 0, COLUMNS_MAX.into())? as u32)
-        })?;
-        let domain = r.optional("owner_domain", "the domain of names, such as \"example.org\"", |v| {
-            let domain = string(v)?;
-            let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'.' || b == b'-';
-            if domain.len() <= 253 && domain.bytes().all(fits) {
-                Ok(domain)
-            } else {
-                Err("it is no domain".into())
-            }
-        })?;
         let consensus = r.optional("consensus", CONSENSUS, |v| {
             let consensus = address(v)?;
             if consensus.ip().is_unspecified() {
@@ -162,77 +99,25 @@ impl MdsConfig {
                 true if join.is_none() => Err("the first metaserver has to vote".into()),
                 learner => Ok(learner),
             })?;
-        let read_leases =
-            r.optional("read_leases", "true or false; false where clocks may stand still", |v| {
-                if consensus.is_none() { Err(ALONE.into()) } else { boolean(v) }
-            })?;
         let name = r.optional("name", "a name of at most 64 bytes, such as \"mds1\"", |v| {
             if consensus.is_none() {
                 return Err(ALONE.into());
             }
-            let name = string(v)?;
-            if name.len() > 64 { Err(format!("it has {} bytes", name.len())) } else { Ok(name) }
+            crate::node_name::parse(&string(v)?)
         })?;
         let group = consensus.map(|consensus| {
             let name = name.unwrap_or_else(|| consensus.ip().to_string());
-            GroupConfig {
-                name,
-                consensus,
-                join,
-                learner: learner.unwrap_or(false),
-                read_leases: read_leases.unwrap_or(true),
-            }
+            GroupConfig { name, consensus, join, learner: learner.unwrap_or(false) }
         });
-        let service_addresses = r.optional("service_addresses", SERVICE, |v| {
-            let all = v.as_array().ok_or_else(|| format!("it is of type {}", v.type_str()))?;
-            let one = |v: &Spanned<DeValue<'_>>| {
-                let text = string(v.get_ref())?;
-                text.parse::<IpAddr>().map_err(|_| format!("{text:?} is no address"))
-            };
-            let all: Vec<IpAddr> = all.iter().map(one).collect::<Result<_, _>>()?;
-            if !all.is_empty() && !listen.ip().is_unspecified() {
-                return Err(format!("clients of these are not served while `listen` is {listen}"));
-            }
-            Ok(all)
-        })?;
         Ok(Self {
-            service_addresses: service_addresses.unwrap_or_default(),
             group,
             listen,
             data_dir: r.required("data_dir", "a directory such as \"/var/lib/heorot/mds\"", path)?,
             admin: admin::read(&r, ADMIN_DEFAULT)?,
             secret_file: r.required("secret_file", "a file such as \"/etc/heorot/secret\"", path)?,
-            lease: seconds("lease_seconds", "seconds from 5 to 3600, such as 30", LEASE_DEFAULT, 5, 3600)?,
-            stripe: DefaultStripe {
-                unit: unit.unwrap_or(STRIPE_DEFAULT.unit),
-                columns: columns.unwrap_or(STRIPE_DEFAULT.columns),
-            },
-            exports: exports::exports(&sections, default_rules(listen))?,
-            clean_every: seconds(
-                "clean_interval_seconds",
-                "seconds from 10 to 31536000, such as 86400",
-                CLEAN_DEFAULT,
-                10,
-                365 * 24 * 3600,
-            )?,
             reserve_bytes: r
                 .optional("reserve", "a size such as \"64MiB\"", size)?
                 .unwrap_or(RESERVE_DEFAULT_BYTES),
-            owners: OwnerNames {
-                give_names: r
-                    .optional(
-                        "owner_names",
-                        "true or false; true only with owner_domain",
-                        |v| match boolean(v)? {
-                            true if domain.is_none() => {
-                                Err("names are given out with a domain, and there is none".into())
-                            }
-                            give => Ok(give),
-                        },
-                    )?
-                    .unwrap_or(false),
-                domain,
-            },
             log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
             metadata_memory_bytes: r
                 .optional("metadata_memory", "a size from 16MiB, such as \"1GiB\"", |v| {
@@ -250,8 +135,6 @@ impl MdsConfig {
 
 const ALONE: &str = "it is for one of several metaservers, and there is no `consensus`";
 const CONSENSUS: &str = "the address that the other metaservers reach this one at, such as \"10.0.0.1:2052\"";
-const SERVICE: &str =
-    "addresses that move between metaservers, such as [\"10.0.0.100\"], with listen = \"0.0.0.0:2049\"";
 const JOIN: &str =
     "another metaserver's `consensus`, such as \"10.0.0.2:2052\", on a metaserver with `consensus`";
 
@@ -268,42 +151,36 @@ mod tests {
     #[test]
     fn what_is_not_said_is_safe() {
         let config = parse(SMALL).unwrap();
-        assert_eq!(config.exports, Exports::everybody(Rules::SAFE));
-        assert_eq!((config.lease, config.reserve_bytes), (LEASE_DEFAULT, RESERVE_DEFAULT_BYTES));
+        assert_eq!(config.reserve_bytes, RESERVE_DEFAULT_BYTES);
         assert_eq!(config.admin.address, ADMIN_DEFAULT.parse().ok());
         assert_eq!(config.admin.token_file, None, "metrics only");
         let local = parse(&format!("{SMALL}listen = '127.0.0.1:2049'\nadmin = 'off'")).unwrap();
-        assert_eq!(local.exports, Exports::everybody(Rules::OPEN));
+        assert_eq!((default_rules(config.listen), default_rules(local.listen)), (Rules::SAFE, Rules::OPEN));
         assert_eq!(local.admin, AdminConfig::default());
     }
 
     #[test]
     fn the_example_is_right() {
         let text = include_str!("../../../../docs/examples/mds.toml");
-        let config = parse(text).unwrap();
-        for key in KEYS.iter().chain(&exports::KEYS) {
+        parse(text).unwrap();
+        for key in KEYS {
             assert!(text.contains(&format!("{key} = ")), "the example has no {key}");
         }
-        assert_eq!(config.stripe, STRIPE_DEFAULT);
-        assert_eq!(config.clean_every, CLEAN_DEFAULT);
     }
 
     #[test]
     fn mistakes_are_answered_with_line_key_and_remedy() {
         let cases = [
+            ("reserv = '1GiB'", "mds.toml:3: there is no key `reserv`; did you mean `reserve`?"),
             (
-                "lease_second = 30",
-                "mds.toml:3: there is no key `lease_second`; did you mean `lease_seconds`?",
+                "\nlease_seconds = 20",
+                "mds.toml:4: `lease_seconds` does not stand here: it holds for the whole cluster; take the line out, and use \
+                 a command such as heorot set lease 30s",
             ),
             (
-                "lease_seconds = 3",
-                "mds.toml:3: `lease_seconds` is not right: 3 is not from 5 to 3600; it must be seconds from 5 to \
-                 3600, such as 30",
-            ),
-            (
-                "\nstripe_unit = '1MB'",
-                "mds.toml:4: `stripe_unit` is not right: \"1MB\" is not a size such as 65536, 64KiB, 1MiB or 2GiB; it \
-                 must be a multiple of 64KiB up to 1GiB, such as \"1MiB\"",
+                "[[export]]\nclients = '*'",
+                "mds.toml:3: `export` does not stand here: it holds for the whole cluster; take the line out, and use a \
+                 command such as heorot export add / --network 10.0.0.0/8",
             ),
             (
                 "metadata_memory = '1MiB'",
@@ -316,24 +193,14 @@ mod tests {
                  as \"10.0.0.1:2049\"",
             ),
             (
-                "owner_names = true",
-                "mds.toml:3: `owner_names` is not right: names are given out with a domain, and there is none; it must \
-                 be true or false; true only with owner_domain",
-            ),
-            (
-                "owner_domain = 'a@b'",
-                "mds.toml:3: `owner_domain` is not right: it is no domain; it must be the domain of names, such as \
-                 \"example.org\"",
-            ),
-            (
                 "name = 'mds1'",
                 "mds.toml:3: `name` is not right: it is for one of several metaservers, and there is no `consensus`; it \
                  must be a name of at most 64 bytes, such as \"mds1\"",
             ),
             (
-                "read_leases = false",
-                "mds.toml:3: `read_leases` is not right: it is for one of several metaservers, and there is no \
-                 `consensus`; it must be true or false; false where clocks may stand still",
+                "consensus = '10.0.0.1:2052'\nname = 'my rack'",
+                "mds.toml:4: `name` is not right: \"my rack\" has ' ' in it, and a name has letters, digits, '-', '_' and '.' \
+                 only; it must be a name of at most 64 bytes, such as \"mds1\"",
             ),
             (
                 "admin = 'off'\nadmin_token_file = '/t'",

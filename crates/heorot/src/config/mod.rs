@@ -3,8 +3,8 @@
 //! world.
 
 pub(crate) mod admin;
+pub(crate) mod begin;
 pub(crate) mod ds;
-mod exports;
 pub(crate) mod mds;
 
 use std::net::SocketAddr;
@@ -22,28 +22,20 @@ pub(crate) enum ConfigError {
     Syntax { file: PathBuf, line: usize, why: String },
     #[error("{file}:{line}: there is no key `{key}`; {remedy}", file = file.display())]
     Unknown { file: PathBuf, line: usize, key: String, remedy: String },
+    #[error(
+        "{file}:{line}: `{key}` does not stand here: it holds for the whole cluster; take the line out, and use a command such \
+         as {command}", file = file.display()
+    )]
+    Moved { file: PathBuf, line: usize, key: &'static str, command: &'static str },
     #[error("{file}:{line}: `{key}` is not right: {why}; it must be {remedy}", file = file.display())]
     Value { file: PathBuf, line: usize, key: &'static str, why: String, remedy: String },
     #[error("{file}: `{key}` is missing; it must be {remedy}", file = file.display())]
     Missing { file: PathBuf, key: &'static str, remedy: String },
-    #[error("{file}:{line}: `{key}` is missing in this section; it must be {remedy}", file = file.display())]
-    MissingInSection { file: PathBuf, line: usize, key: &'static str, remedy: String },
 }
 
 /// The text of a file.
 pub(crate) fn read(file: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(file).map_err(|e| ConfigError::Read { file: file.into(), why: e.to_string() })
-}
-
-/// What a metaserver's file says that holds for all metaservers of its cluster, as lines of such a file.
-pub(crate) fn shared(file: &Path) -> Result<String, ConfigError> {
-    let text = read(file)?;
-    // Says what is wrong, and where, better than what follows.
-    mds::MdsConfig::parse(file, &text)?;
-    let syntax = |why: String| ConfigError::Syntax { file: file.into(), line: 1, why };
-    let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| syntax(e.message().into()))?;
-    table.retain(|key, _| !mds::OWN_KEYS.contains(&key));
-    toml::to_string(&table).map_err(|e| syntax(e.to_string()))
 }
 
 /// A parsed file.
@@ -53,13 +45,11 @@ pub(crate) struct Document<'a> {
     table: DeTable<'a>,
 }
 
-/// The top of a file or a section of it, from which settings are taken key by key.
+/// A file, from which settings are taken key by key.
 pub(crate) struct Reader<'a> {
     file: &'a Path,
     text: &'a str,
     table: &'a DeTable<'a>,
-    /// The line of the section's header; none at the top.
-    line: Option<usize>,
 }
 
 /// A value as it stands in the file, or why it is not what it should be.
@@ -76,28 +66,35 @@ impl<'a> Document<'a> {
         Ok(Self { file, text, table: table.into_inner() })
     }
 
-    /// What stands at the top, whose keys must all be among `keys`; and the sections that there may be, with theirs.
-    pub(crate) fn top(
-        &'a self,
-        keys: &[&str],
-        sections: &[(&str, &[&str])],
-    ) -> Result<Reader<'a>, ConfigError> {
-        let reader = Reader { file: self.file, text: self.text, table: &self.table, line: None };
-        let names: Vec<_> = sections.iter().map(|(name, _)| *name).collect();
+    /// Refuses the first key that stood in this file once: each with the command to use instead.
+    pub(crate) fn refuse_moved(&self, moved: &[(&'static str, &'static str)]) -> Result<(), ConfigError> {
+        let found = self.table.iter().find_map(|(name, value)| {
+            let (key, command) = moved.iter().find(|(key, _)| name.get_ref() == key)?;
+            // Of sections the header of the first one, which the parser does not tell.
+            let first = value
+                .get_ref()
+                .as_array()
+                .and_then(|all| all.iter().next())
+                .map_or(name.span(), |v| v.span());
+            let line = line(self.text, name.span().start.min(first.start));
+            Some(ConfigError::Moved { file: self.file.into(), line, key, command })
+        });
+        found.map_or(Ok(()), Err)
+    }
+
+    /// What stands in the file, whose keys must all be among `keys`.
+    pub(crate) fn top(&'a self, keys: &[&str]) -> Result<Reader<'a>, ConfigError> {
+        let reader = Reader { file: self.file, text: self.text, table: &self.table };
         for (key, value) in self.table.iter() {
             let (name, value): (&str, _) = (key.get_ref(), value.get_ref());
-            if keys.contains(&name) || names.contains(&name) {
+            if keys.contains(&name) {
                 continue;
             }
             let is_section = value.as_array().map_or(value.is_table(), |values| {
                 values.iter().next().is_some_and(|value| value.get_ref().is_table())
             });
-            let remedy = match sections.iter().find(|(_, keys)| keys.contains(&name)) {
-                _ if is_section && sections.is_empty() => "there are no [sections]".to_string(),
-                _ if is_section => suggestion(name, &names),
-                Some((section, _)) => format!("it stands in a section, after a line [[{section}]]"),
-                None => suggestion(name, keys),
-            };
+            let remedy =
+                if is_section { "there are no [sections]".to_string() } else { suggestion(name, keys) };
             return Err(reader.unknown(key, remedy));
         }
         Ok(reader)
@@ -105,46 +102,6 @@ impl<'a> Document<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The sections `[[key]]`, in the order of the file. Their keys must all be among `keys`; `top`: those that stand
-    /// above all sections, which someone may have put below one.
-    pub(crate) fn sections(
-        &self,
-        key: &'static str,
-        keys: &[&str],
-        top: &[&str],
-    ) -> Result<Vec<Reader<'a>>, ConfigError> {
-        let Some((_, value)) = self.table.iter().find(|(k, _)| k.get_ref() == key) else {
-            return Ok(vec![]);
-        };
-        let tables = value.get_ref().as_array().map(|array| array.iter().collect::<Vec<_>>());
-        let tables = tables.filter(|tables| tables.iter().all(|table| table.get_ref().is_table()));
-        let tables = tables.ok_or_else(|| ConfigError::Value {
-            file: self.file.into(),
-            line: line(self.text, value.span().start),
-            key,
-            why: "it is not a list of sections".into(),
-            remedy: format!("written [[{key}]], in two brackets, once for each"),
-        })?;
-        let section = |value: &'a Spanned<DeValue<'a>>| {
-            let table = value.get_ref().as_table()?;
-            let line = Some(line(self.text, value.span().start));
-            Some(Reader { file: self.file, text: self.text, table, line })
-        };
-        let sections: Vec<_> = tables.into_iter().filter_map(section).collect();
-        for section in &sections {
-            let unknown = section.table.keys().find(|name| !keys.contains(&name.get_ref().as_ref()));
-            if let Some(name) = unknown {
-                let remedy = if top.contains(&name.get_ref().as_ref()) {
-                    format!("it stands at the top of the file, before the first [[{key}]]")
-                } else {
-                    suggestion(name.get_ref(), keys)
-                };
-                return Err(section.unknown(name, remedy));
-            }
-        }
-        Ok(sections)
-    }
-
     fn unknown(&self, key: &Spanned<toml::de::DeString<'_>>, remedy: String) -> ConfigError {
         let line = line(self.text, key.span().start);
         let key: &str = key.get_ref();
@@ -167,7 +124,7 @@ impl<'a> Reader<'a> {
     /// That the value of `key` is not right, although it could be read.
     pub(crate) fn wrong(&self, key: &'static str, why: String, remedy: &str) -> ConfigError {
         let value = self.table.iter().find(|(k, _)| k.get_ref() == key);
-        let line = value.map_or(self.line.unwrap_or(1), |(_, value)| line(self.text, value.span().start));
+        let line = value.map_or(1, |(_, value)| line(self.text, value.span().start));
         ConfigError::Value { file: self.file.into(), line, key, why, remedy: remedy.into() }
     }
 
@@ -179,10 +136,7 @@ impl<'a> Reader<'a> {
         parse: impl FnOnce(&DeValue<'_>) -> Parsed<T>,
     ) -> Result<T, ConfigError> {
         let (file, remedy_said) = (self.file.into(), remedy.into());
-        self.optional(key, remedy, parse)?.ok_or(match self.line {
-            None => ConfigError::Missing { file, key, remedy: remedy_said },
-            Some(line) => ConfigError::MissingInSection { file, line, key, remedy: remedy_said },
-        })
+        self.optional(key, remedy, parse)?.ok_or(ConfigError::Missing { file, key, remedy: remedy_said })
     }
 }
 

@@ -21,7 +21,7 @@ use super::{KIND, LISTEN, READY_TIME_MAX, mount_commands};
 use crate::admin_client::AdminClient;
 use crate::admin_place::AdminArgs;
 use crate::admin_socket;
-use crate::api::Status;
+use crate::api::{Done, ExportRequest, Status};
 use crate::cli::UpArgs;
 use crate::data_dir::DataDir;
 use crate::failure::Failure;
@@ -123,6 +123,9 @@ async fn serve(
     for n in 0..counts.metaservers {
         all_registered(path.join(directory(n)), counts.data_servers.into()).await?;
     }
+    if args.no_root_squash {
+        end_root_squash(path.join(directory(0))).await?;
+    }
     dir.claim_group(&secret.cluster(), counts.data_servers, counts.metaservers)?;
     for n in 0..counts.metaservers {
         println!("{}", mount_commands(places.serves(n))[0]);
@@ -131,6 +134,7 @@ async fn serve(
     let pids =
         pids.iter().map(|(name, pid)| format!("{name} {}", pid.map_or("-".into(), |pid| pid.to_string())));
     println!("processes: {}", pids.collect::<Vec<_>>().join(", "));
+    print!("{}", super::squash_note(args));
     println!("Kill any of them (kill -9): clients of the others go on; it is started again after a moment.");
     println!("ready");
     supervisor.watch(None).await
@@ -160,14 +164,6 @@ fn mds_toml(args: &UpArgs, places: &Places, dir: &Path, n: u16) -> Result<String
     if n > 0 {
         set("join", places.consensus(0).to_string().into());
     }
-    // On a machine's own address that holds already, and more.
-    if args.no_root_squash && !places.serves(n).ip().is_loopback() {
-        let export: toml::Table = [("clients", "*"), ("squash", "none")]
-            .map(|(k, v)| (k.to_owned(), v.into()))
-            .into_iter()
-            .collect();
-        set("export", vec![Value::from(export)].into());
-    }
     Ok(format!("{HEADER}{}", toml::to_string(&table)?))
 }
 
@@ -186,6 +182,19 @@ fn ds_toml(places: &Places, dir: &Path, n: u16, metaservers: u16) -> Result<Stri
     set("data_dir", data_dir);
     set("secret_file", node::text(&dir.join(node::SECRET_FILE))?);
     Ok(format!("{HEADER}{}", toml::to_string(&table)?))
+}
+
+/// Carries out --no-root-squash, for all metaservers.
+async fn end_root_squash(dir: PathBuf) -> Result<(), Failure> {
+    let request = ExportRequest {
+        action: "set".into(),
+        path: "/".into(),
+        networks: vec![],
+        rules: super::NO_ROOT_SQUASH.into(),
+    };
+    let admin = AdminArgs { admin: Some(dir), admin_token_file: None };
+    let set = move || AdminClient::find(&admin)?.put::<Done>("/exports", &request);
+    tokio::task::spawn_blocking(set).await?.map(drop)
 }
 
 /// Waits until a metaserver knows them all. Each has one target.

@@ -71,6 +71,14 @@ impl Assignment {
         Self { entries, heard: BTreeMap::new(), unknown: members.into_iter().collect(), freed: false }
     }
 
+    /// These are the addresses from now on. One that is new may be one that was removed a moment ago, and is still held.
+    pub(crate) fn follow(&mut self, addresses: &[IpAddr], now: Duration) {
+        self.entries.retain(|address, _| addresses.contains(address));
+        for address in addresses {
+            self.entries.entry(*address).or_insert_with(|| Entry::free(now + LEASE));
+        }
+    }
+
     /// `member` lives, and holds `held`: what it may hold for a lease from now on.
     pub(crate) fn beat(&mut self, member: NodeId, held: &[IpAddr], now: Duration) -> Vec<IpAddr> {
         self.heard.insert(member, now);
@@ -303,6 +311,31 @@ mod tests {
         assert_eq!(cluster.counts(), [2, 2, 2]);
         let stayed = cluster.held[&1].iter().filter(|(address, _)| kept.contains(address)).count();
         assert_eq!(stayed, 2, "only what moved has moved");
+    }
+
+    #[test]
+    fn addresses_come_and_go_and_the_others_stay_where_they_are() {
+        let mut cluster = Cluster::new(3, 3);
+        cluster.pass(LONG);
+        let before = cluster.held.clone();
+        cluster.book.follow(&addresses(6), cluster.now);
+        cluster.pass(LONG);
+        assert_eq!(cluster.counts(), [2, 2, 2]);
+        let holds = |held: &BTreeMap<NodeId, Vec<(IpAddr, Duration)>>, id: &NodeId, address: IpAddr| {
+            held[id].iter().any(|(held, _)| *held == address)
+        };
+        for (id, held) in &before {
+            assert!(holds(&cluster.held, id, held[0].0), "{} has moved", held[0].0);
+        }
+        cluster.book.follow(&addresses(2), cluster.now);
+        cluster.pass(LONG);
+        assert_eq!(cluster.counts().iter().sum::<usize>(), 2, "what was removed is granted to nobody");
+        // Removed and added again while its holder may still have it: never on two machines, which `pass` looks at.
+        cluster.hung = vec![1];
+        cluster.book.follow(&[], cluster.now);
+        cluster.book.follow(&addresses(3), cluster.now);
+        cluster.pass(LONG);
+        assert_eq!(cluster.counts().iter().sum::<usize>(), 3);
     }
 
     #[test]

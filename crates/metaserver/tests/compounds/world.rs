@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use host::{ManualClock, SeededEntropy};
-use metaserver::{DefaultStripe, Exports, Metaserver, MetaserverConfig, Rules};
-use namespace::{ClientRecord, Stamp, StripeUnit, read};
+use metaserver::{Begin, Metaserver, MetaserverConfig, Rules};
+use namespace::{ClientRecord, Stamp, read};
 use nfs::{Peer, PeerKey};
 use replica::{Replica, ReplicaConfig};
 use store::MemoryStore;
@@ -18,7 +18,8 @@ use wire::handle::HandleKey;
 use crate::data_server;
 
 /// Of leases, on a clock that stands still. Longer than lazy reads may be behind.
-pub const LEASE: Duration = Duration::from_secs(4);
+pub const LEASE: Duration = Duration::from_secs(5);
+const LEASE_SET: &str = "5s";
 /// Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -45,14 +46,11 @@ async fn serve(
     life: u64,
     data_server: &str,
 ) -> (Arc<Metaserver>, nfs::Server) {
-    let config = MetaserverConfig {
-        volume: 1,
-        cluster: [7; 16],
-        lease: LEASE,
-        stripe: DefaultStripe { unit: StripeUnit::DEFAULT, columns: 1 },
-        exports: Exports::everybody(rules),
-        clean_every: Duration::from_secs(3600),
-    };
+    let mut begin = Begin::for_everybody(rules);
+    for (key, value) in [("lease", LEASE_SET), ("stripe_columns", "1")] {
+        begin.set(key, value).expect("a setting");
+    }
+    let config = MetaserverConfig { volume: 1, cluster: [7; 16], begin: Some(begin) };
     let clock: Arc<dyn host::Clock> = Arc::clone(clock) as _;
     let entropy = Arc::new(SeededEntropy::new(life));
     let key = HandleKey::new([9; 32]);

@@ -116,8 +116,8 @@ async fn half_records_at_the_port_of_data_hold_up_no_write() {
 async fn half_records_at_the_port_of_consensus_hold_up_no_member() {
     let scene = Scene::start().await;
     let (peer_key, entropy) = (crate::peer_key(), Arc::new(SeededEntropy::new(3)));
-    let (settings, version) = (Box::new(String::new), "0.1.0");
-    let door = Door { cluster: CLUSTER, secret: [1; 32], tokens: [2; 32], version, settings };
+    let version = "0.1.0";
+    let door = Door { cluster: CLUSTER, secret: [1; 32], tokens: [2; 32], version };
     let anywhere = "127.0.0.1:0".parse().unwrap();
     let served = serve_members(scene.replica.clone(), anywhere, peer_key.clone(), door, entropy.clone());
     let server = served.await.unwrap();

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths};
 use host::{SeededEntropy, SystemClock};
-use metaserver::{DefaultStripe, Exports, Metaserver, MetaserverConfig, Rules};
-use namespace::{Stamp, StripeUnit};
+use metaserver::{Begin, Metaserver, MetaserverConfig, Rules};
+use namespace::Stamp;
 use nfs::{Limits, Peer, PeerKey, Server};
 use replica::{Replica, ReplicaConfig};
 use store::MemoryStore;
@@ -62,14 +62,11 @@ impl Scene {
         let stamp = Stamp { random: 0x1234_5678_9abc_def0, ..Stamp::default() };
         let store = Arc::new(MemoryStore::new());
         let replica = Replica::open(config, store, stamp, Arc::new(()), Arc::new(())).unwrap();
-        let config = MetaserverConfig {
-            volume: 1,
-            cluster: CLUSTER,
-            lease: Duration::from_secs(3600),
-            stripe: DefaultStripe { unit: StripeUnit::DEFAULT, columns: 1 },
-            exports: Exports::everybody(Rules::OPEN),
-            clean_every: Duration::from_secs(3600),
-        };
+        let mut begin = Begin::for_everybody(Rules::OPEN);
+        for (key, value) in [("lease", "1h"), ("stripe_columns", "1")] {
+            begin.set(key, value).expect("a setting");
+        }
+        let config = MetaserverConfig { volume: 1, cluster: CLUSTER, begin: Some(begin) };
         let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SeededEntropy::new(1)));
         let metaserver =
             Metaserver::new(config, replica.clone(), key(), peer_key.clone(), clock.clone(), entropy.clone())

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use store::{StoreError, View};
 
 use super::{Findings, table};
+use crate::cluster_map::Setting;
 use crate::record::Counters;
 use crate::{
     DataServer, DataServerId, Device, DeviceId, Incarnation, Inode, InodeId, JoinToken, MapHead, Node, Time,
@@ -60,6 +61,13 @@ pub(super) fn check(
     let heads = table::<MapHead>(view, keys::MAP, findings)?;
     let head = heads.get(&keys::map_head()).cloned().unwrap_or_default();
     findings.expect(head.nodes as usize == nodes.len(), || format!("{} nodes, and {head:?}", nodes.len()));
+    let settings = table::<Setting>(view, keys::SETTINGS, findings)?;
+    for (key, setting) in &settings {
+        findings.expect(*key == keys::setting(&setting.key), || format!("{setting:?} is under {key:02x?}"));
+    }
+    findings.expect(head.settings as usize == settings.len(), || {
+        format!("{} settings, and {head:?}", settings.len())
+    });
     findings
         .expect(held.is_empty() || head.version > 0, || "data servers, and a map without a version".into());
 

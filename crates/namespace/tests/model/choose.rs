@@ -587,8 +587,8 @@ impl<'a> Chooser<'a> {
         };
         let states = [NodeState::Joining, NodeState::Serving, NodeState::Draining, NodeState::Removed];
         let state = states[self.pick(4)];
-        match self.pick(4) {
-            3 => {
+        match self.pick(8) {
+            7 => {
                 let state = if self.seldom(3) { TargetState::InUse } else { TargetState::Lost };
                 MapChange::Target(TargetId(self.pick(4) as u64), state)
             }
@@ -598,9 +598,19 @@ impl<'a> Chooser<'a> {
                 let (name, version) = ("n".repeat(length), format!("0.{}", self.pick(2)));
                 MapChange::Put(Node { key, name, address: String::new(), version, state })
             }
-            _ => {
-                let addresses = (0..self.pick(3)).map(|_| [10, 0, 0, self.pick(2) as u8].into());
+            2 => {
+                let addresses = (0..self.pick(3)).map(|_| self.service_address());
                 MapChange::ServiceAddresses(addresses.collect())
+            }
+            3 => MapChange::AddServiceAddress(self.service_address()),
+            4 => MapChange::RemoveServiceAddress(self.service_address()),
+            5 => {
+                let change = |this: &mut Self| (this.setting(), (!this.seldom(3)).then(|| this.setting()));
+                MapChange::Set((0..self.pick(3)).map(|_| change(self)).collect())
+            }
+            _ => {
+                let settings = (0..self.pick(3)).map(|_| (self.setting(), self.setting())).collect();
+                MapChange::Begin { settings, service_addresses: vec![self.service_address()] }
             }
         }
     }
@@ -615,6 +625,14 @@ impl<'a> Chooser<'a> {
             1 => TokenChange::Use { id, name: "ash".into(), ticket: [self.pick(2) as u8; 32] },
             _ => TokenChange::Revoke { id },
         }
+    }
+
+    fn service_address(&mut self) -> std::net::IpAddr {
+        [10, 0, 0, self.pick(2) as u8].into()
+    }
+
+    fn setting(&mut self) -> String {
+        ["", "lease", "trash", "export"][self.pick(4)].to_string()
     }
 
     fn command_of_cluster(&mut self) -> Command {

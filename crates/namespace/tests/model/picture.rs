@@ -160,6 +160,7 @@ impl Picture {
                 nodes: plain.map_nodes.values().cloned().collect(),
                 data_servers: plain.servers.values().cloned().collect(),
                 lost_targets: plain.lost_targets.iter().copied().collect(),
+                settings: plain.map_settings.clone(),
             },
             devices: plain.devices.clone(),
             ..Picture::default()

@@ -69,9 +69,62 @@ fn each_change_of_the_map_raises_its_version_and_what_changes_nothing_does_not()
     assert_eq!(map(&w).head.version, 2);
     let addresses = vec![[10, 0, 0, 100].into()];
     w.apply(Command::Map(MapChange::ServiceAddresses(addresses.clone()))).unwrap();
-    assert_eq!((map(&w).head.version, map(&w).head.service_addresses), (3, Some(addresses)));
+    assert_eq!((map(&w).head.version, map(&w).head.service_addresses), (3, addresses));
     let twice = vec![[10, 0, 0, 100].into(); 2];
     assert_eq!(w.apply(Command::Map(MapChange::ServiceAddresses(twice))), Err(Error::Invalid));
+}
+
+#[test]
+fn settings_change_all_together_or_not_at_all_and_a_cluster_begins_once() {
+    let mut w = World::new();
+    let map = |w: &World| read::cluster_map(&*w.view()).unwrap();
+    let rows = |map: &ClusterMap| {
+        map.settings.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
+    };
+    let begin = |lease: &str| {
+        let settings = vec![("lease".to_string(), lease.to_string()), ("trash".into(), "1d".into())];
+        Command::Map(MapChange::Begin { settings, service_addresses: vec![[10, 0, 0, 100].into()] })
+    };
+    w.apply(begin("30s")).unwrap();
+    w.apply(begin("5s")).unwrap();
+    assert_eq!((map(&w).head.version, map(&w).head.begun), (1, true));
+    assert_eq!((rows(&map(&w)).as_str(), map(&w).head.service_addresses.len()), ("lease 30s, trash 1d", 1));
+
+    let set = |changes: &[(&str, Option<&str>)]| {
+        let owned = changes.iter().map(|(key, value)| (key.to_string(), value.map(str::to_string)));
+        Command::Map(MapChange::Set(owned.collect()))
+    };
+    w.apply(set(&[("lease", Some("20s")), ("trash", None), ("export / *", Some("rw"))])).unwrap();
+    assert_eq!(rows(&map(&w)), "export / * rw, lease 20s");
+    assert_eq!((map(&w).head.version, map(&w).head.settings), (2, 2));
+    w.apply(set(&[("lease", Some("20s")), ("trash", None)])).unwrap();
+    assert_eq!(map(&w).head.version, 2, "nothing is new");
+    let long = "x".repeat(SETTING_VALUE_BYTES_MAX + 1);
+    for wrong in [
+        set(&[("lease", Some("9s")), ("lease", Some("8s"))]),
+        set(&[("lease", Some("9s")), ("", Some("8s"))]),
+        set(&[("lease", Some("9s")), ("more", Some(&long))]),
+    ] {
+        assert_eq!(w.apply(wrong), Err(Error::Invalid));
+    }
+    let many: Vec<_> = (0..SETTINGS_MAX).map(|n| (n.to_string(), Some("x".to_string()))).collect();
+    assert_eq!(w.apply(Command::Map(MapChange::Set(many))), Err(Error::Invalid), "two more than fit");
+    assert_eq!(rows(&map(&w)), "export / * rw, lease 20s");
+}
+
+#[test]
+fn service_addresses_come_and_go_one_by_one() {
+    let mut w = World::new();
+    let [one, two] = [100, 101].map(|last| std::net::IpAddr::from([10, 0, 0, last]));
+    let add = |address| Command::Map(MapChange::AddServiceAddress(address));
+    let remove = |address| Command::Map(MapChange::RemoveServiceAddress(address));
+    for change in [add(one), add(two), remove(one)] {
+        w.apply(change).unwrap();
+    }
+    assert_eq!(w.apply(add(two)), Err(Error::Exists));
+    assert_eq!(w.apply(remove(one)), Err(Error::NoEntry));
+    let head = read::cluster_map(&*w.view()).unwrap().head;
+    assert_eq!((head.version, head.service_addresses), (3, vec![two]));
 }
 
 #[test]

@@ -42,7 +42,8 @@ pub struct ReplicaConfig {
     pub member: Member,
     /// Whether to begin a group of one if this member belongs to none yet. Without, it waits to be taken in.
     pub founds: bool,
-    /// Whether this member gives and takes leases of reads. Not on a machine whose clock may stand still while others' go on.
+    /// Whether this member gives and takes leases of reads, until [`Replica::set_read_leases`]. Not on a machine whose clock
+    /// may stand still while others' go on.
     pub read_leases: bool,
 }
 

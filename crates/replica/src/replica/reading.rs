@@ -35,6 +35,11 @@ impl Reader {
 }
 
 impl Replica {
+    /// Whether this member gives and takes leases of reads from now on.
+    pub fn set_read_leases(&self, are_given: bool) {
+        self.service.grants.set_given(are_given);
+    }
+
     /// Returns when a view taken then has everything that was acknowledged, on any member, before this call.
     ///
     /// # Errors

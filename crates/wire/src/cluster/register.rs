@@ -38,6 +38,9 @@ xdr_struct! {
         pub incarnation: u64,
         /// The incarnation's number, for people: 1, and one more with each restore.
         pub epoch: u64,
+        /// If the version is another one than the caller has: the networks that anything is exported to, as text such as
+        /// `10.0.0.0/8`. Clients come from nowhere else.
+        pub networks: Vec<Bytes>,
     }
 }
 

@@ -51,6 +51,7 @@ fn replies() -> Vec<Reply> {
             incarnation: 8,
             epoch: 2,
             metaservers: vec![Bytes::from_static(b"10.0.0.1:2049")],
+            networks: vec![Bytes::from_static(b"10.0.0.0/8")],
         })),
         Reply::Register(Err(Status::Delay)),
         Reply::Size(Ok(size::ResOk { len: 1 << 40 })),

@@ -28,8 +28,6 @@ xdr_struct! {
         pub tag: [u8; 32],
         /// Where metaservers serve, and data servers register: "address:port" each.
         pub metaservers: Vec<Bytes>,
-        /// What all metaservers have in common, as lines of their configuration file; empty for who will be none.
-        pub settings: Bytes,
     }
 }
 

@@ -43,7 +43,6 @@ fn replies() -> Vec<Reply> {
             sealed: [4; 32],
             tag: [5; 32],
             metaservers: vec![Bytes::from_static(b"10.0.0.1:2049"); 2],
-            settings: Bytes::from_static(b"lease_seconds = 20\n"),
         })),
         Reply::Enter(enter::Res::Refused(refusal)),
     ]

@@ -25,7 +25,12 @@ impl Plain {
     }
 
     pub(super) fn change_map(&mut self, change: MapChange) -> Outcome {
-        let before = (self.map_nodes.clone(), self.map_head.clone(), self.lost_targets.clone());
+        let before = (
+            self.map_nodes.clone(),
+            self.map_head.clone(),
+            self.lost_targets.clone(),
+            self.map_settings.clone(),
+        );
         match change {
             MapChange::State(key, state) => {
                 self.map_nodes.get_mut(&key).ok_or(Error::NoEntry)?.state = state;
@@ -46,7 +51,25 @@ impl Plain {
                 if addresses.iter().enumerate().any(|(n, a)| addresses[..n].contains(a)) {
                     return Err(Error::Invalid);
                 }
-                self.map_head.service_addresses = Some(addresses);
+                self.map_head.service_addresses = addresses;
+            }
+            MapChange::AddServiceAddress(address) => {
+                if self.map_head.service_addresses.contains(&address) {
+                    return Err(Error::Exists);
+                }
+                self.map_head.service_addresses.push(address);
+            }
+            MapChange::RemoveServiceAddress(address) => {
+                let known = self.map_head.service_addresses.iter().position(|other| *other == address);
+                self.map_head.service_addresses.remove(known.ok_or(Error::NoEntry)?);
+            }
+            MapChange::Set(changes) => self.set(changes)?,
+            MapChange::Begin { settings, service_addresses } => {
+                if !self.map_head.begun {
+                    self.set(settings.into_iter().map(|(key, value)| (key, Some(value))).collect())?;
+                    self.map_head.service_addresses = service_addresses;
+                    self.map_head.begun = true;
+                }
             }
             MapChange::Target(target, TargetState::InUse) => {
                 self.lost_targets.remove(&target);
@@ -60,7 +83,13 @@ impl Plain {
                 self.lost_targets.insert(target);
             }
         }
-        if before != (self.map_nodes.clone(), self.map_head.clone(), self.lost_targets.clone()) {
+        let after = (
+            self.map_nodes.clone(),
+            self.map_head.clone(),
+            self.lost_targets.clone(),
+            self.map_settings.clone(),
+        );
+        if before != after {
             self.map_head.version += 1;
         }
         Ok(Reply::Done)
@@ -93,6 +122,21 @@ impl Plain {
             }
         }
         Ok(Reply::Done)
+    }
+
+    fn set(&mut self, changes: Vec<(String, Option<String>)>) -> Result<(), Error> {
+        let keys = changes.iter().map(|(key, _)| key).collect::<std::collections::BTreeSet<_>>();
+        if keys.len() < changes.len() || keys.contains(&String::new()) {
+            return Err(Error::Invalid);
+        }
+        for (key, value) in changes {
+            match value {
+                Some(value) => self.map_settings.insert(key, value),
+                None => self.map_settings.remove(&key),
+            };
+        }
+        self.map_head.settings = self.map_settings.len() as u32;
+        Ok(())
     }
 
     pub(super) fn define_device(&mut self, targets: Vec<TargetId>) -> Outcome {
