@@ -167,6 +167,11 @@ impl Metaserver {
             return Err(AdminError::Invalid("an export is for a network: name one with --network".into()));
         }
         let (root, path) = self.exported_directory(path)?;
+        if root != InodeId::ROOT {
+            return Err(AdminError::Invalid(format!(
+                "{path} is a directory of the volume, and those cannot be exported by themselves yet; export /"
+            )));
+        }
         let rules = Rules::SAFE.with(rules).map_err(AdminError::Invalid)?;
         let mut added = Vec::new();
         for network in networks {

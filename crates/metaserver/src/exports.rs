@@ -223,16 +223,6 @@ impl Exports {
         self.roots.iter().filter_map(move |root| self.find(*root, address))
     }
 
-    /// Whether a directory is exported to anybody.
-    pub(crate) fn is_root(&self, inode: InodeId) -> bool {
-        self.roots.contains(&inode)
-    }
-
-    /// Whether nothing but whole volumes is exported.
-    pub(crate) fn are_of_volume(&self) -> bool {
-        self.roots.iter().all(|root| *root == InodeId::ROOT)
-    }
-
     /// Whether nobody is served.
     pub(crate) fn is_empty(&self) -> bool {
         self.narrowest_first.is_empty()
@@ -277,11 +267,7 @@ mod tests {
         let settings = [("lease", "30s"), ("export 1 ::/0", "rw /"), ("export 2 ::/0", "later /")];
         let settings = settings.map(|(key, value)| (key.to_string(), value.to_string()));
         let exports = Exports::of(&settings.into_iter().collect());
-        assert_eq!(
-            (exports.iter().count(), exports.are_of_volume()),
-            (1, true),
-            "the one that is understood"
-        );
+        assert_eq!(exports.iter().count(), 1, "the one that is understood");
     }
 
     #[test]
@@ -320,7 +306,6 @@ mod tests {
                 (Some(Rules::OPEN), None)
             );
             assert_eq!(all.of_address("10.1.0.9".parse().unwrap()).count(), 2);
-            assert!(!all.are_of_volume() && all.is_root(InodeId(5)) && !all.is_root(InodeId(6)));
             assert_eq!(all.networks().len(), 4);
             exports.reverse();
         }
