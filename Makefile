@@ -72,6 +72,7 @@ clients: setup
 		HEOROT_KERNEL=$$kernel HEOROT_ROUNDS=$(or $(KILLS),3) \
 			cargo test -p tests --test e2e -- --test-threads $(AT_ONCE) $(STORIES) || status=$$?; \
 	done; \
+	cargo test -p tests --test e2e -- --ignored --nocapture mixed_kernels:: || status=$$?; \
 	exit $$status
 
 soak: setup build

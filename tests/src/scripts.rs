@@ -209,6 +209,28 @@ select undef, undef, undef, $hold;
     )
 }
 
+/// Appends `count` records of so many times one letter to `file`, each under an exclusive lock of the whole file.
+#[must_use]
+pub fn append_records(file: &str, letter: char, record_bytes: usize, count: usize) -> String {
+    format!(
+        r#"perl -e '
+use Fcntl qw(:DEFAULT :flock);
+my $record = "{letter}" x {record_bytes};
+open my $f, "+>>", "{file}" or die "open: $!";
+for (1 .. {count}) {{
+    flock $f, LOCK_EX or die "lock: $!";
+    syswrite($f, $record) == {record_bytes} or die "append: $!";
+    flock $f, LOCK_UN or die "unlock: $!";
+}}'"#
+    )
+}
+
+/// Counts the records of [`append_records`] in `file`: a line `COUNT LETTER` for each letter, another one if a record is torn.
+#[must_use]
+pub fn count_records(file: &str, record_bytes: usize) -> String {
+    format!("fold -w {record_bytes} {file} | tr -s a-z | sort | uniq -c | sed 's/^ *//'")
+}
+
 /// Makes `count` empty files `stays-00000`, ...
 #[must_use]
 pub fn make_entries(dir: &str, count: u32) -> String {

@@ -22,6 +22,7 @@ mod killed_client;
 mod lock_waiters;
 mod lost_target;
 mod metaservers;
+mod mixed_kernels;
 mod pjdfstest;
 mod ranges;
 mod real_client;

@@ -24,6 +24,28 @@ fn locks_exclude_between_clients() {
     });
 }
 
+/// Linux 6.12 and later tell the metaserver of their writes (LAYOUTCOMMIT) when they lock the file the next time, not
+/// before they unlock it: the next one to append asks for a size that only the data servers know.
+#[test]
+fn records_that_two_clients_append_under_a_lock_are_all_there() {
+    // More than what is kept with the inode: records go to data servers.
+    let (file, record_bytes, count) = ("/mnt/h/appended", 8192, 40);
+    with_two_clients(&["vers=4.2", "vers=4.1"], |ash, elm| {
+        let append = |(client, letter): (&Client, char)| {
+            let script = scripts::append_records(file, letter, record_bytes, count);
+            (client.spawn(&script), script)
+        };
+        for (running, script) in [(ash, 'a'), (elm, 'e')].map(append) {
+            running.wait(SLOW).must_succeed(&script);
+        }
+        for client in [ash, elm] {
+            let records = client.run(&scripts::count_records(file, record_bytes));
+            assert_eq!(records, format!("{count} a\n{count} e\n"), "as {} sees them", client.name());
+        }
+        ash.run(&format!("rm {file}"));
+    });
+}
+
 #[test]
 fn byte_range_locks_are_granted_refused_and_handed_on() {
     with_two_clients(&["vers=4.2", "vers=4.1"], |ash, elm| {
