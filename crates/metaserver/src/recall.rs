@@ -277,7 +277,7 @@ impl Metaserver {
         Ok(layouts.into_iter().map(|(client, ..)| client).filter(|c| Some(*c) != except).collect())
     }
 
-    async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), Status> {
+    pub(crate) async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), Status> {
         let scope = ReturnScope::Revoke { layout };
         self.propose(None, Command::LayoutReturn { client, scope }).await?;
         self.layouts_returned.notify_waiters();

@@ -4,7 +4,7 @@
 use wire::nfs4::Status;
 use wire::nfs4::allocate::Args;
 
-use super::write::{end_of, writable, wrote};
+use super::write::{end_of, without_set_id, writable, wrote};
 use crate::nfs4::Context;
 use crate::{Metaserver, spill};
 
@@ -15,6 +15,7 @@ pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: A
     }
     let end = end_of(args.offset, args.length)?;
     let inode = spill::in_columns(server, inode).await?;
+    without_set_id(server, context, &inode).await?;
     server.allocate_data(&inode, args.offset, args.length).await?;
     wrote(server, context, &inode, end).await
 }

@@ -8,7 +8,7 @@ use wire::nfs4::Status;
 use wire::nfs4::clone::Args;
 
 use super::copy::{Unlike, copy_small, count, in_columns_like, readable_source, target};
-use super::write::{end_of, wrote};
+use super::write::{end_of, without_set_id, wrote};
 use crate::attributes::CLONE_BLOCK_BYTES;
 use crate::copy::{At, How};
 use crate::nfs4::Context;
@@ -31,6 +31,7 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
     if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
         return Ok(()); // nothing to share: as quick, and as much at once
     }
+    without_set_id(server, context, &target).await?;
     let source = spill::in_columns(server, source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Changes).await?;
     let from = At { inode: &source, offset: args.src_offset };

@@ -8,7 +8,7 @@ use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, Kind, Share};
 use wire::nfs4::copy::{Args, Requirements, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 
-use super::write::{end_of, writable, write_bytes, wrote};
+use super::write::{end_of, without_set_id, writable, write_bytes, wrote};
 use crate::copy::{At, How};
 use crate::nfs4::{Context, client};
 use crate::{Metaserver, spill};
@@ -35,6 +35,7 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     if copy_small(server, context, &source, args.src_offset, count, &target, args.dst_offset).await? {
         return Ok(done(count, StableHow::FileSync));
     }
+    without_set_id(server, context, &target).await?;
     let source = spill::in_columns(server, source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Stays).await?;
     let from = At { inode: &source, offset: args.src_offset };

@@ -4,7 +4,7 @@
 use wire::nfs4::Status;
 use wire::nfs4::deallocate::Args;
 
-use super::write::{end_of, writable, wrote};
+use super::write::{end_of, without_set_id, writable, wrote};
 use crate::nfs4::Context;
 use crate::{Metaserver, spill};
 
@@ -15,6 +15,7 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
     }
     end_of(args.offset, args.length)?;
     let inode = spill::in_columns(server, inode).await?;
+    without_set_id(server, context, &inode).await?;
     // No layout is recalled: to other clients this is a write of zeros. What they write there at the same time may come
     // before or after it, as with any two writes.
     server.punch_data(&inode, args.offset, args.length).await?;

@@ -19,6 +19,8 @@ use crate::{Metaserver, spill};
 
 /// What stands around the layout's body in a reply, for `maxcount`.
 const OVERHEAD_BYTES: usize = 28;
+/// Set-user-id and set-group-id.
+const SET_ID_BITS: u32 = 0o6000;
 
 pub(crate) async fn layoutget(
     server: &Metaserver,
@@ -44,14 +46,23 @@ pub(crate) async fn layoutget(
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     // The mode says what the client intends (section 12.2.9). Who may write gets a layout to write through: it needs no
     // second one for its first WRITE, and nfs-rs, which writes through the layout that it has read with, can commit.
+    // A set-id file is written through here only, so that the bits go before the first byte.
+    let has_set_id = server.inode(&*server.view()?, inode)?.mode & SET_ID_BITS != 0;
     let mode = match server.check_writable(&context.connection) {
-        Ok(()) if may_write(&*server.view()?, inode, client)? => IoMode::ReadWrite,
+        Ok(()) if has_set_id && mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
+        Ok(()) if !has_set_id && may_write(&*server.view()?, inode, client)? => IoMode::ReadWrite,
         // What was opened for writing while that was permitted: the WRITE through here tells why not.
         Err(Status::RoFs) if mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         _ => mode,
     };
     let made = make_objects_for_layouts(server, context, &args, mode).await?;
     let prepare = move |view: &dyn View| {
+        // Checked before the grant: a client that is refused believes that it has no layout.
+        let file = server.inode(view, inode)?;
+        let layout = file.layout().ok_or(Status::LayoutUnavailable)?;
+        if is_too_long(&body(server, inode, file.generation, layout, mode)?, args.maxcount) {
+            return Err(Status::TooSmall);
+        }
         if read::pending_cut(view, inode).map_err(store_failed)? {
             return Err(Status::LayoutTryLater);
         }
@@ -65,7 +76,9 @@ pub(crate) async fn layoutget(
         return Err(Status::ServerFault.into());
     };
     let body = body(server, inode, generation, layout, mode)?;
-    if body.len() + OVERHEAD_BYTES > args.maxcount as usize {
+    if is_too_long(&body, args.maxcount) {
+        // The file got more columns since the check (CLONE places a file without data): the layout goes again.
+        server.revoke(client, stateid.id).await?;
         return Err(Status::TooSmall.into());
     }
     let stateid = wire_stateid(stateid);
@@ -128,6 +141,10 @@ fn may_write(view: &dyn View, inode: InodeId, client: ClientId) -> Result<bool, 
         }
     }
     Ok(false)
+}
+
+fn is_too_long(body: &[u8], maxcount: u32) -> bool {
+    body.len() + OVERHEAD_BYTES > maxcount as usize
 }
 
 fn body(

@@ -54,11 +54,9 @@ pub(super) async fn write_bytes(
     stable: StableHow,
 ) -> Result<StableHow, Status> {
     let end = end_of(offset, data.len() as u64)?;
+    without_set_id(server, context, inode).await?;
     match with_inode(server, context, inode, offset, end, &data).await {
-        Ok(()) => {
-            without_set_id(server, context, inode).await?;
-            return Ok(StableHow::FileSync);
-        }
+        Ok(()) => return Ok(StableHow::FileSync),
         // Too much for that, or the file's data are not there any more.
         Err(Status::Delay) => {}
         Err(status) => return Err(status),
@@ -87,7 +85,8 @@ async fn with_inode(
     Ok(())
 }
 
-/// The file's data were changed on the data servers, up to `end`: its size, times and set-id bits follow.
+/// The file's data were changed on the data servers, up to `end`: its size and times follow. The set-id bits went before,
+/// see [`without_set_id`].
 pub(super) async fn wrote(
     server: &Metaserver,
     context: &mut Context,
@@ -95,12 +94,16 @@ pub(super) async fn wrote(
     end: u64,
 ) -> Result<(), Status> {
     let (id, cuts) = (inode.id, inode.cuts);
-    server.change(context, |_| Ok(Command::Wrote { inode: id, end, cuts })).await?;
-    without_set_id(server, context, inode).await
+    server.change(context, |_| Ok(Command::Wrote { inode: id, end, cuts })).await.map(drop)
 }
 
-/// Whom a write takes the set-id bits from, it does.
-async fn without_set_id(server: &Metaserver, context: &mut Context, inode: &Inode) -> Result<(), Status> {
+/// Clears the set-id bits that a write by this caller takes away. Called before the first byte is changed: a crash in
+/// between must not leave a program with another user's data and its owner's rights.
+pub(super) async fn without_set_id(
+    server: &Metaserver,
+    context: &mut Context,
+    inode: &Inode,
+) -> Result<(), Status> {
     let id = inode.id;
     if let Some(set) = after_write(&server.caller(context)?, inode) {
         server.change(context, |_| Ok(Command::SetAttributes { inode: id, set })).await?;

@@ -14,6 +14,7 @@ mod ranges;
 mod raw;
 mod replies3;
 mod sessions;
+mod set_id;
 mod snapshot;
 mod states;
 mod three;

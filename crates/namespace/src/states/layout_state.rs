@@ -9,7 +9,7 @@ use crate::files::remove;
 use crate::record::get;
 use crate::step::{Step, Stop};
 use crate::{
-    ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Reply, ReturnScope,
+    ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Reply, ReturnScope, SET_ID_BITS,
     SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
 };
 
@@ -35,6 +35,10 @@ pub(crate) fn get_layout(
     }
     if mode == IoMode::ReadWrite && !open::may_write(step, inode, client)? {
         return Err(Error::OpenMode.into());
+    }
+    // The first write takes the bits away, and a write through a layout is not seen here.
+    if mode == IoMode::ReadWrite && file.mode & SET_ID_BITS != 0 {
+        return Err(Error::LayoutUnavailable.into());
     }
     let becomes_striped = match data {
         DataPlace::Striped if read::pending_cut(step.view(), inode)? => return Err(Error::Delay.into()),

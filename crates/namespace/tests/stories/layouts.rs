@@ -48,6 +48,21 @@ fn a_layout_for_writing_needs_an_open_for_writing() {
 }
 
 #[test]
+fn no_layout_to_write_of_a_set_id_file() {
+    let mut w = World::new();
+    let a = w.client("a");
+    w.file("/f");
+    let open = w.open(a, "/f", BOTH).unwrap();
+    for bits in [0o4000, 0o2000] {
+        w.set("/f", SetAttributes { mode: Some(bits | 0o755), ..SetAttributes::default() }).unwrap();
+        assert_eq!(w.layout(a, "/f", open, IoMode::ReadWrite), Err(Error::LayoutUnavailable));
+    }
+    w.layout(a, "/f", open, IoMode::Read).unwrap();
+    w.set("/f", SetAttributes { mode: Some(0o755), ..SetAttributes::default() }).unwrap();
+    w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
+}
+
+#[test]
 fn no_layout_while_objects_are_being_cut() {
     let mut w = World::new();
     let a = w.client("a");

@@ -389,6 +389,9 @@ impl Plain {
         if mode == IoMode::ReadWrite && !self.opens.values().any(writes) {
             return Err(Error::OpenMode);
         }
+        if mode == IoMode::ReadWrite && self.node(inode)?.mode & 0o6000 != 0 {
+            return Err(Error::LayoutUnavailable);
+        }
         if self.pending_cut(inode) {
             return Err(Error::Delay);
         }
