@@ -10,13 +10,13 @@ use bytes::Bytes;
 use nfs::{Answer, Connection, Gatekeeper, Metrics, OperationLabels, Program};
 use wire::data::{self, Call, Procedure, Reply, Run, Status};
 use wire::data::{allocate, commit, copy, list, make, null, punch, read, read_plus, remove, seek, status};
-use wire::data::{truncate, write};
+use wire::data::{stat, truncate, write};
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
 use crate::disk::Place;
-use crate::object::ObjectName;
-use crate::objects::ObjectError;
+use crate::object::{ObjectName, ObjectStat};
+use crate::objects::{ObjectError, Objects};
 use crate::pull::Others;
 use crate::ranges;
 use crate::server::{BadHandle, Found, Targets};
@@ -97,6 +97,7 @@ impl DataProgram {
             Call::Copy(args) => Reply::Copy(and(gate, self.copy(args)).await),
             Call::ReadPlus(args) => Reply::ReadPlus(and(gate, self.read_plus(args)).await),
             Call::Make(args) => Reply::Make(and(gate, self.make(args)).await),
+            Call::Stat(args) => Reply::Stat(and(gate, self.stat(args)).await),
         }
     }
 
@@ -238,6 +239,26 @@ impl DataProgram {
         Ok(read_plus::ResOk { runs: runs.into_iter().map(run).collect() })
     }
 
+    async fn stat(&self, args: stat::Args) -> stat::Res {
+        let mut objects = vec![stat::ObjectStat::default(); args.handles.len()];
+        let mut by_target = BTreeMap::new();
+        for (at, handle) in args.handles.iter().enumerate() {
+            let Found { target, name, .. } = self.find(handle)?;
+            let (_, names) = by_target.entry(target.id()).or_insert_with(|| (target, Vec::new()));
+            names.push((at, name));
+        }
+        for (target, names) in by_target.into_values() {
+            let look = move |o: &Objects| {
+                names.into_iter().map(|(at, name)| Ok((at, o.stat(name, args.sync)?))).collect()
+            };
+            let found: Vec<(usize, ObjectStat)> = target.run(look).await.map_err(refusal)?;
+            for (at, ObjectStat { len, modified_ns }) in found {
+                objects[at] = stat::ObjectStat { len, modified_ns };
+            }
+        }
+        Ok(stat::ResOk { objects })
+    }
+
     /// The answer to an error. A lost object is logged here, where a metaserver asks for it: its file exists. (A client may
     /// come with the handle of a file that was removed long ago.)
     fn refusal(&self, target: &Target, name: &ObjectName, error: ObjectError) -> Status {
@@ -314,5 +335,6 @@ fn failed(reply: &Reply) -> bool {
         Reply::Copy(res) => res.is_err(),
         Reply::ReadPlus(res) => res.is_err(),
         Reply::Make(res) => res.is_err(),
+        Reply::Stat(res) => res.is_err(),
     }
 }

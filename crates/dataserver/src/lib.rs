@@ -29,7 +29,7 @@ mod trash;
 pub use client_networks::ClientNetworks;
 pub use disk::{Disk, Place, SystemDisk};
 pub use identity::IdentityError;
-pub use object::ObjectName;
+pub use object::{ObjectName, ObjectStat};
 pub use objects::{ObjectError, Objects, ReadOutcome, Space};
 pub use ranges::{Reserve, Run};
 pub use server::{DataServer, DataServerConfig, Incarnation, Obeyed, ObjectLengths};

@@ -7,8 +7,11 @@
 //! ```
 
 use std::fs::File;
-use std::sync::Mutex;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
 
 use wire::handle::ObjectHandle;
 
@@ -83,11 +86,66 @@ pub(crate) struct OpenObject {
     pub writing: Mutex<()>,
     /// Held during a sync: who finds nothing left to do must also know that it is done.
     syncing: Mutex<()>,
+    /// Whether [`OpenObject::stat`] was called and no write has got a later time since.
+    asked: AtomicBool,
+    /// The last modification time that was told or set, in nanoseconds since 1970.
+    told_ns: Mutex<u64>,
+}
+
+/// How long an object is, and when it was last written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ObjectStat {
+    /// Its length in bytes.
+    pub len: u64,
+    /// When it was last written, in nanoseconds since 1970; 0: never.
+    pub modified_ns: u64,
+}
+
+fn stat(file: &File) -> io::Result<ObjectStat> {
+    let now = file.metadata()?;
+    let seconds = u64::try_from(now.mtime()).unwrap_or(0);
+    let modified_ns = seconds.saturating_mul(1_000_000_000).saturating_add(now.mtime_nsec() as u64);
+    Ok(ObjectStat { len: now.len(), modified_ns })
 }
 
 impl OpenObject {
     pub(crate) fn new(file: File) -> Self {
-        Self { file, dirty: AtomicBool::new(false), writing: Mutex::new(()), syncing: Mutex::new(()) }
+        let told_ns = stat(&file).map_or(0, |found| found.modified_ns);
+        Self {
+            file,
+            dirty: AtomicBool::new(false),
+            writing: Mutex::new(()),
+            syncing: Mutex::new(()),
+            // It may have been told before the file was last closed.
+            asked: AtomicBool::new(true),
+            told_ns: Mutex::new(told_ns),
+        }
+    }
+
+    /// Length and modification time now. A write that is not part of this gets another modification time.
+    pub(crate) fn stat(&self) -> io::Result<ObjectStat> {
+        let mut told_ns = self.told_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the look: a write that sees it unset was over before.
+        self.asked.store(true, Ordering::SeqCst);
+        let found = stat(&self.file)?;
+        *told_ns = found.modified_ns.max(*told_ns);
+        Ok(found)
+    }
+
+    /// Makes sure that the write that was just done has another modification time than any that was told: the kernel's
+    /// clock for them stands still for milliseconds. To be called with `writing` held.
+    pub(crate) fn tell_apart(&self) -> io::Result<()> {
+        if !self.asked.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let mut told_ns = self.told_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = stat(&self.file)?.modified_ns;
+        if now > *told_ns {
+            self.asked.store(false, Ordering::SeqCst);
+            return Ok(());
+        }
+        *told_ns += 1;
+        self.file.set_modified(UNIX_EPOCH + Duration::from_nanos(*told_ns))
     }
 
     pub(crate) fn touch(&self) {

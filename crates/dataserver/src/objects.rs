@@ -31,7 +31,7 @@ use wire::xdr::Payload;
 
 use crate::disk::Disk;
 use crate::held_dir::HeldDir;
-use crate::object::{ObjectName, OpenObject};
+use crate::object::{ObjectName, ObjectStat, OpenObject};
 use crate::open_files::{OpenFiles, Victim};
 use crate::removed::Removed;
 use crate::room::{Room, usable};
@@ -217,6 +217,7 @@ impl Objects {
             }
             at += piece.len() as u64;
         }
+        let outcome = outcome.and(object.tell_apart());
         drop(one);
         object.touch();
         outcome.map(|()| verifier).map_err(|e| self.trouble("write", &name, e))
@@ -249,6 +250,24 @@ impl Objects {
             Some(object) => self.sync(&name, &object),
             None => Ok(()),
         }
+    }
+
+    /// Length and modification time, of one that is not there (any more) 0: what the other objects of its file have still
+    /// counts. `sync`: durable first.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub fn stat(&self, name: ObjectName, sync: bool) -> Result<ObjectStat, ObjectError> {
+        self.check()?;
+        let object = match self.find(name) {
+            Ok(object) => object,
+            Err(ObjectError::Stale | ObjectError::Lost) => return Ok(ObjectStat::default()),
+            Err(error) => return Err(error),
+        };
+        if sync {
+            self.sync(&name, &object)?;
+        }
+        object.stat().map_err(|e| self.trouble("look at", &name, e))
     }
 
     /// Shortens the object to `len`, durably. A shorter object stays as it is: what it lacks reads as zeros anyway. One

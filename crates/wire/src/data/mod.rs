@@ -14,6 +14,7 @@ pub mod read;
 pub mod read_plus;
 pub mod remove;
 pub mod seek;
+pub mod stat;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use copy::Piece;
 pub use list::{ObjectEntry, ObjectName};
 pub use procedure::{Call, Procedure, Reply};
 pub use read_plus::Run;
+pub use stat::ObjectStat;
 pub use status::{TargetCondition, TargetSpace};
 
 pub use crate::cluster::{Status, hello, null, prove};

@@ -1,7 +1,7 @@
-//! The sixteen procedures.
+//! The seventeen procedures.
 
 use super::{allocate, commit, copy, hello, list, make, null, prove, punch, read, read_plus, remove};
-use super::{seek, status, truncate, write};
+use super::{seek, stat, status, truncate, write};
 
 crate::rpc::program! {
     /// Does nothing: to see whether the server lives.
@@ -36,4 +36,6 @@ crate::rpc::program! {
     14 ReadPlus read_plus "READ_PLUS";
     /// Makes objects, empty and durable.
     15 Make make "MAKE";
+    /// Lengths and modification times of objects.
+    16 Stat stat "STAT";
 }

@@ -9,7 +9,7 @@ use super::{
 use super::{
     allocate, commit, copy, hello, list, make, null, prove, punch, read, read_plus, remove, seek, status,
 };
-use super::{truncate, write};
+use super::{stat, truncate, write};
 use crate::nfs3::testing::{bytes_of, hostile, mutated, round_trip, seeds};
 use crate::xdr::{Decoder, Payload};
 
@@ -47,6 +47,7 @@ fn calls() -> Vec<Call> {
         }),
         Call::ReadPlus(read::Args { handle: handle(), offset: 1 << 40, count: 65536 }),
         Call::Make(make::Args { handles: vec![handle(), Bytes::new()] }),
+        Call::Stat(stat::Args { handles: vec![handle(), Bytes::new()], sync: true }),
     ]
 }
 
@@ -89,6 +90,7 @@ fn replies() -> Vec<Reply> {
         Reply::Allocate(Err(Status::NotSupported)),
         Reply::Punch(Ok(())),
         Reply::Copy(Ok(copy::ResOk { verifier: [9; 8] })),
+        Reply::Stat(Ok(stat::ResOk { objects: vec![stat::ObjectStat { len: 9, modified_ns: 1 << 60 }; 2] })),
         Reply::ReadPlus(Ok(read_plus::ResOk { runs: vec![Run::Hole(1 << 33), Run::Data(data())] })),
     ]
 }
@@ -106,7 +108,7 @@ fn every_procedure_goes_there_and_back() {
         assert!(calls().iter().any(|c| c.procedure() == *procedure), "{}", procedure.name());
         assert!(replies().iter().any(|r| r.procedure() == *procedure), "{}", procedure.name());
     }
-    assert_eq!(Procedure::ALL.len(), 15);
+    assert_eq!(Procedure::ALL.len(), 17);
 }
 
 #[test]
