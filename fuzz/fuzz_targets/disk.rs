@@ -241,6 +241,7 @@ fn before(client: ClientId) -> Vec<Command> {
             stateid: opened(1),
             mode: IoMode::ReadWrite,
             made: Some(layout),
+            version: 0,
         },
         Command::SetAttributes { inode: InodeId(3), set: size },
     ]
@@ -269,6 +270,7 @@ fn afterwards() -> Vec<Proposal> {
             stateid: opened(3),
             last_write: Some(99),
             modified: None,
+            observed: None,
         },
         Command::Lock {
             client,

@@ -57,10 +57,17 @@ impl Metaserver {
         }
     }
 
-    /// The attributes that an inode has now, if it is there.
+    /// The attributes of an inode beside the results of another operation. None are told of a file whose data servers would
+    /// have to be asked: the client asks by GETATTR if it wants to know.
+    pub(crate) fn told3(&self, inode: &Inode) -> PostOpAttr {
+        let unsettled = self.is_unsettled(&*self.view().ok()?, inode).ok()?;
+        (!unsettled).then(|| self.fattr3(inode))
+    }
+
+    /// The same of what has this id now, if it is there.
     pub(crate) fn post_op_attr(&self, inode: InodeId) -> PostOpAttr {
         let view = self.view().ok()?;
-        read::inode(&*view, inode).ok()?.map(|inode| self.fattr3(&inode))
+        self.told3(&read::inode(&*view, inode).ok()??)
     }
 
     /// What to set, and which of the times is to be the server's.

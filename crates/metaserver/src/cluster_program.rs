@@ -181,9 +181,12 @@ impl Metaserver {
             return Err(Status::Stale);
         }
         self.see_all().await.map_err(|_| Status::Io)?;
-        let view = self.view().map_err(|_| Status::Io)?;
-        let inode = read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?;
+        let inode = {
+            let view = self.view().map_err(|_| Status::Io)?;
+            read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?
+        };
         let inode = inode.filter(|i| i.generation == object.file.generation).ok_or(Status::Stale)?;
+        let inode = self.true_inode(inode).await.map_err(|_| Status::Delay)?;
         match inode.kind {
             Kind::File(file) if object.column < file.layout.columns => {
                 Ok(size::ResOk { len: file.layout.object_len(object.column, inode.size) })

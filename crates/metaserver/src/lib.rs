@@ -50,6 +50,7 @@ mod settings;
 mod spill;
 pub mod status;
 mod tokens;
+mod unsettled;
 mod upcalls;
 mod user;
 mod work;

@@ -34,6 +34,7 @@ use crate::service_addresses::Addressing;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::spill::Turns;
+use crate::unsettled::Rounds;
 use crate::upcalls::{Ends, Follower};
 use crate::work::backlog::Backlog;
 
@@ -78,6 +79,7 @@ pub struct Metaserver {
     pub(crate) turns: Turns,
     /// Of files whose columns get other targets: no layout is granted meanwhile.
     pub(crate) relocations: Turns,
+    pub(crate) rounds: Rounds,
     /// For NFSv3; sessions have their own.
     pub(crate) replies3: ReplyCache,
     pub(crate) granted: Granted,
@@ -138,6 +140,7 @@ impl Metaserver {
             lock_waiters: LockWaiters::default(),
             turns: Turns::default(),
             relocations: Turns::default(),
+            rounds: Rounds::default(),
             replies3: ReplyCache::default(),
             granted: Granted::default(),
             delegations,
@@ -185,6 +188,7 @@ impl Metaserver {
         let server = Server::start(address, programs, Limits::default(), Arc::clone(&self.metrics)).await?;
         if let Ok(mut background) = self.background.lock() {
             background.push(tokio::spawn(Arc::clone(self).work_off()));
+            background.push(tokio::spawn(Arc::clone(self).settle_files()));
             background.push(tokio::spawn(Arc::clone(self).watch_leases()));
             background.push(tokio::spawn(Arc::clone(self).clean_regularly()));
             background.push(tokio::spawn(Arc::clone(self).watch_servers()));

@@ -182,9 +182,9 @@ impl Metaserver {
 async fn carry_out(server: &Metaserver, user: &User, call: Call, id: &namespace::CallId) -> (Message, bool) {
     match call {
         Call::Null(_) => (Message::default(), false),
-        Call::GetAttr(args) => encoded(ops3::getattr::getattr(server, args)),
+        Call::GetAttr(args) => encoded(ops3::getattr::getattr(server, args).await),
         Call::SetAttr(args) => encoded(ops3::setattr::setattr(server, user, id, args).await),
-        Call::Lookup(args) => encoded(ops3::lookup::lookup(server, user, args)),
+        Call::Lookup(args) => encoded(ops3::lookup::lookup(server, user, args).await),
         Call::Access(args) => encoded(ops3::access::access(server, user, args)),
         Call::ReadLink(args) => encoded(ops3::readlink::readlink(server, args)),
         Call::Read(args) => encoded(ops3::read::read(server, user, args).await),

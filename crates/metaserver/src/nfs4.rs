@@ -30,6 +30,8 @@ pub struct Compound {
     pub(crate) saved: Option<Current>,
     /// What was answered before this compound is seen by its operations.
     sees_all: bool,
+    /// A file whose data servers this compound has asked, and changed nothing since.
+    pub(crate) observed: Option<InodeId>,
     /// Commands proposed so far: with session, slot and sequence it names each of them.
     commands: u32,
 }
@@ -151,6 +153,7 @@ impl Metaserver {
         prepare: impl FnOnce(&dyn View) -> Result<Command, Status> + Send,
     ) -> Result<Reply, Status> {
         let origin = context.state.origin(context.position);
+        context.state.observed = None;
         let command = {
             let view = self.view()?;
             if let Some(origin) = &origin
@@ -305,7 +308,7 @@ impl Nfs4 for Metaserver {
             ArgOp::Close(args) => ResOp::Close(ops::close::close(self, cx, args).await),
             ArgOp::Commit(args) => ResOp::Commit(ops::commit::commit(self, cx, args).await),
             ArgOp::Create(args) => ResOp::Create(ops::create::create(self, cx, args).await),
-            ArgOp::GetAttr(args) => ResOp::GetAttr(ops::getattr::getattr(self, cx, args)),
+            ArgOp::GetAttr(args) => ResOp::GetAttr(ops::getattr::getattr(self, cx, args).await),
             ArgOp::GetFh => ResOp::GetFh(ops::filehandles::getfh(self, cx)),
             ArgOp::Link(args) => ResOp::Link(ops::link::link(self, cx, args).await),
             ArgOp::Lock(args) => ResOp::Lock(ops::lock::lock(self, cx, args).await),
@@ -313,8 +316,10 @@ impl Nfs4 for Metaserver {
             ArgOp::LockU(args) => ResOp::LockU(ops::locku::locku(self, cx, args).await),
             ArgOp::Lookup(args) => ResOp::Lookup(ops::lookup::lookup(self, cx, &args)),
             ArgOp::LookupP => ResOp::LookupP(ops::lookup::lookupp(self, cx)),
-            ArgOp::Verify(args) => ResOp::Verify(ops::verify::verify(self, cx, &args.obj_attributes)),
-            ArgOp::NVerify(args) => ResOp::NVerify(ops::verify::nverify(self, cx, &args.obj_attributes)),
+            ArgOp::Verify(args) => ResOp::Verify(ops::verify::verify(self, cx, &args.obj_attributes).await),
+            ArgOp::NVerify(args) => {
+                ResOp::NVerify(ops::verify::nverify(self, cx, &args.obj_attributes).await)
+            }
             ArgOp::Open(args) => ResOp::Open(ops::open::open(self, cx, args).await),
             ArgOp::OpenDowngrade(args) => {
                 ResOp::OpenDowngrade(ops::open_downgrade::downgrade(self, cx, args).await)
@@ -323,7 +328,7 @@ impl Nfs4 for Metaserver {
             ArgOp::PutPubFh => ResOp::PutPubFh(ops::filehandles::putrootfh(self, cx)),
             ArgOp::PutRootFh => ResOp::PutRootFh(ops::filehandles::putrootfh(self, cx)),
             ArgOp::Read(args) => ResOp::Read(ops::read::read(self, cx, args).await),
-            ArgOp::ReadDir(args) => ResOp::ReadDir(ops::readdir::readdir(self, cx, args)),
+            ArgOp::ReadDir(args) => ResOp::ReadDir(ops::readdir::readdir(self, cx, args).await),
             ArgOp::ReadLink => ResOp::ReadLink(ops::readlink::readlink(self, cx)),
             ArgOp::Remove(args) => ResOp::Remove(ops::remove::remove(self, cx, args).await),
             ArgOp::Rename(args) => ResOp::Rename(ops::rename::rename(self, cx, args).await),

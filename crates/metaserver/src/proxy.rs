@@ -153,11 +153,27 @@ impl Metaserver {
         R: Send + 'static,
         Result<R, data::Status>: Decode,
     {
+        self.call_target_within(target, procedure, arguments, DATA_TIME_MAX)
+    }
+
+    /// The same with a limit of its own.
+    pub(crate) fn call_target_within<A, R>(
+        &self,
+        target: TargetId,
+        procedure: Procedure,
+        arguments: A,
+        limit: Duration,
+    ) -> impl Future<Output = Result<R, Status>> + Send + 'static
+    where
+        A: Encode + Send + Sync + 'static,
+        R: Send + 'static,
+        Result<R, data::Status>: Decode,
+    {
         let reach = self.data.reach(target);
         let data = Arc::clone(&self.data);
         async move {
             let reach = reach?;
-            let answer = reach.peer.call(procedure as u32, &arguments, DATA_TIME_MAX).await;
+            let answer = reach.peer.call(procedure as u32, &arguments, limit).await;
             let result: Result<R, data::Status> = answer.map_err(|error| {
                 reach.failed(procedure.name(), &error);
                 // Nobody has the data but this server: the client waits for it to come back, until it is declared lost.

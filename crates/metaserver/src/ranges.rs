@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use namespace::{ClientId, Inode, IoMode, TargetId, read};
+use namespace::{Inode, TargetId};
 use tokio::task::JoinSet;
 use wire::data::seek::What;
 use wire::data::{self, Procedure, Run};
@@ -11,7 +11,6 @@ use wire::nfs4::Status;
 use wire::xdr::Payload;
 
 use crate::Metaserver;
-use crate::errors::store_failed;
 use crate::spill::{Small, seek_small};
 
 /// Runs of one READ_PLUS at most: what their lengths and offsets take of a reply stays small.
@@ -43,27 +42,6 @@ fn in_nothing(what: What, offset: u64) -> Option<u64> {
 }
 
 impl Metaserver {
-    /// How long the file is to this client: data that it wrote through its layout and has not reported yet
-    /// (LAYOUTCOMMIT) count, for its own kernel counts them too.
-    pub(crate) async fn size_seen_by(&self, client: ClientId, inode: &Inode) -> Result<u64, Status> {
-        let layouts = {
-            let view = self.view()?;
-            read::layouts(&*view, inode.id).map_err(store_failed)?
-        };
-        if !layouts.iter().any(|(holder, _, mode)| *holder == client && *mode == IoMode::ReadWrite) {
-            return Ok(inode.size);
-        }
-        let end = |column, len: u64| match len.checked_sub(1) {
-            Some(last) => self.file_data(inode).map(|data| data.layout.file_offset(column, last) + 1),
-            None => Ok(0),
-        };
-        let mut size = inode.size;
-        for (column, len) in self.seek_columns(inode, 0, What::End).await? {
-            size = size.max(end(column, len.unwrap_or(0))?);
-        }
-        Ok(size)
-    }
-
     /// The next data or hole at or after `offset`, if any; a hole may be beyond the end of the file.
     pub(crate) async fn seek_data(
         &self,

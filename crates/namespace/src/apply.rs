@@ -29,7 +29,7 @@
 
 use store::{Edit, StoreError};
 
-use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, xattr};
+use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Recalled};
 use crate::states::{client, delegation, layout_state, lock, open, session};
@@ -227,11 +227,11 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::DelegationReturn { client, stateid } => delegation::give_back(step, *client, *stateid),
         Command::DelegationRevoke { client, delegation } => delegation::revoke(step, *client, *delegation),
 
-        Command::LayoutGet { client, inode, stateid, mode, made } => {
-            layout_state::get_layout(step, *client, *inode, *stateid, *mode, *made)
+        Command::LayoutGet { client, inode, stateid, mode, made, version } => {
+            layout_state::get_layout(step, *client, *inode, *stateid, *mode, *made, *version)
         }
-        Command::LayoutCommit { client, inode, stateid, last_write, modified } => {
-            layout_state::commit(step, *client, *inode, *stateid, *last_write, *modified)
+        Command::LayoutCommit { client, inode, stateid, last_write, modified, observed } => {
+            layout_state::commit(step, *client, *inode, *stateid, *last_write, *modified, observed.as_ref())
         }
         Command::LayoutRecall { client, inode } => layout_state::recall(step, *client, *inode),
         Command::LayoutReturn { client, scope } => layout_state::give_back(step, *client, scope),
@@ -243,5 +243,6 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Map(change) => cluster_map::change(step, change),
         Command::Relocate { inode, from, to } => relocate::relocate(step, *inode, *from, *to),
         Command::JoinToken(change) => crate::tokens::change(step, change),
+        Command::Observe { files } => unsettled::observe(step, files),
     }
 }

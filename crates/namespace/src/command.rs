@@ -171,8 +171,17 @@ pub enum Command {
     DelegationRevoke { client: ClientId, delegation: StateId },
 
     // Layouts.
-    /// LAYOUTGET: the whole file. `made` as with [`Command::Spill`]; a file that has no objects gets no layout (`Delay`).
-    LayoutGet { client: ClientId, inode: InodeId, stateid: Stateid, mode: IoMode, made: Option<FileLayout> },
+    /// LAYOUTGET: the whole file. `made` as with [`Command::Spill`]; a file that has no objects gets no layout (`Delay`). One
+    /// to write makes the file unsettled, see [`crate::Unsettled`]; `version` is then that of its objects, as they were
+    /// before ([`Observation::version`]).
+    LayoutGet {
+        client: ClientId,
+        inode: InodeId,
+        stateid: Stateid,
+        mode: IoMode,
+        made: Option<FileLayout>,
+        version: u64,
+    },
     /// LAYOUTCOMMIT.
     LayoutCommit {
         client: ClientId,
@@ -182,6 +191,8 @@ pub enum Command {
         last_write: Option<u64>,
         /// The client's modification time, if it gave one.
         modified: Option<Time>,
+        /// What the data servers know, if they were asked.
+        observed: Option<Observation>,
     },
     /// The leader is about to recall the layout: its sequence moves on, once until the next LAYOUTGET, because the
     /// call-back must carry a newer one than the client has (RFC 8881, section 12.5.5.2.1).
@@ -213,6 +224,9 @@ pub enum Command {
     Relocate { inode: InodeId, from: FileLayout, to: FileLayout },
     /// Of the join tokens.
     JoinToken(TokenChange),
+
+    /// What the data servers know of unsettled files becomes part of them. What is out of date is left out.
+    Observe { files: Vec<Observation> },
 }
 
 /// CREATE and its likes.
@@ -415,6 +429,26 @@ pub enum ReturnScope {
     All,
     /// Recalled, and not returned in time: the state with this id on this file, whatever its sequence.
     Revoke { layout: StateId },
+}
+
+/// What the data servers know of an unsettled file, which a metaserver has asked: see [`crate::Unsettled`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The file.
+    pub inode: InodeId,
+    /// [`crate::Unsettled::grant`] before they were asked.
+    pub grant: u64,
+    /// [`crate::Inode::cuts`] before they were asked, when no truncation was pending: one that came since may have taken away
+    /// what they told.
+    pub cuts: u32,
+    /// One past the last byte that is in an object.
+    pub end: u64,
+    /// When an object was last written.
+    pub modified: Time,
+    /// Tells one state of all objects from another: a hash of their lengths and modification times.
+    pub version: u64,
+    /// Whether all of that was made durable before it was told.
+    pub durable: bool,
 }
 
 /// A data server as it registered. Its targets keep the space that the leader last heard of in memory, not here.

@@ -9,6 +9,8 @@
 //! 03  cookies          dir:8 cookie:8                        CookieEntry { name, inode }
 //! 04  small files      inode:8                               the data, raw
 //! 05  xattrs           inode:8 name:1..                      Xattr { cookie, value }
+//! 06  unsettled        inode:8                               Unsettled { grant, version }
+//! 07  to settle        inode:8                               · (index of 06: no layout to write is out)
 //!
 //! 10  clients          client:8                              ClientRecord
 //! 11  owners           owner:0..                             OwnerRecord { confirmed, unconfirmed }
@@ -70,6 +72,8 @@ pub(crate) const NAMES: u8 = 0x02;
 pub(crate) const COOKIES: u8 = 0x03;
 pub(crate) const INLINE: u8 = 0x04;
 pub(crate) const XATTRS: u8 = 0x05;
+pub(crate) const UNSETTLED: u8 = 0x06;
+pub(crate) const TO_SETTLE: u8 = 0x07;
 pub(crate) const CLIENTS: u8 = 0x10;
 pub(crate) const OWNERS: u8 = 0x11;
 pub(crate) const SESSIONS: u8 = 0x12;
@@ -109,13 +113,15 @@ pub(crate) const JOIN_TOKENS: u8 = 0x50;
 pub(crate) const OTHERS: u8 = 0x80;
 
 /// All of ours.
-pub(crate) const TAGS: [u8; 40] = [
+pub(crate) const TAGS: [u8; 42] = [
     COUNTERS,
     INODES,
     NAMES,
     COOKIES,
     INLINE,
     XATTRS,
+    UNSETTLED,
+    TO_SETTLE,
     CLIENTS,
     OWNERS,
     SESSIONS,
@@ -204,6 +210,14 @@ pub(crate) fn xattrs(inode: InodeId) -> Key {
 
 pub(crate) fn xattr(inode: InodeId, name: &[u8]) -> Key {
     with_bytes(XATTRS, &[inode.0], name)
+}
+
+pub(crate) fn unsettled(inode: InodeId) -> Key {
+    of(UNSETTLED, &[inode.0])
+}
+
+pub(crate) fn to_settle(inode: InodeId) -> Key {
+    of(TO_SETTLE, &[inode.0])
 }
 
 pub(crate) fn client(client: ClientId) -> Key {

@@ -40,7 +40,7 @@ pub use command::*;
 pub use layout::*;
 pub use record::{
     ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State,
-    StateCounts, is_sound,
+    StateCounts, Unsettled, is_sound,
 };
 pub use reply::*;
 pub use tokens::{JOIN_TOKENS_MAX, JoinToken, TokenChange, TokenUse};

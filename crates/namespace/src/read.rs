@@ -14,8 +14,8 @@ use crate::record::{
 use crate::{
     ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, Device, DeviceId,
     Entry, Held, Incarnation, Inode, InodeId, IoMode, JoinToken, Kind, LockKind, Origin, Reply, SessionId,
-    SessionRecord, Share, State, StateCounts, StateId, Stateid, StripePolicy, TargetId, Work, calls,
-    cluster_map, keys, servers, slot,
+    SessionRecord, Share, State, StateCounts, StateId, Stateid, StripePolicy, TargetId, Unsettled, Work,
+    calls, cluster_map, keys, servers, slot,
 };
 
 /// Directories above one another: more than any path names, so that a ring of them is found.
@@ -306,6 +306,28 @@ pub(crate) fn client_uses(view: &dyn View, client: ClientId) -> Result<u64, Stor
 /// [`StoreError`] when the store fails.
 pub fn opens(view: &dyn View, inode: InodeId) -> Result<Vec<StateId>, StoreError> {
     collect(view, &keys::of(keys::OPENS, &[inode.0]))
+}
+
+/// The mark of a file whose data servers may know more than its inode.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn unsettled(view: &dyn View, inode: InodeId) -> Result<Option<Unsettled>, StoreError> {
+    get(view, &keys::unsettled(inode))
+}
+
+/// At most `max` unsettled files above `after` that no client has a layout to write of.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn to_settle(view: &dyn View, after: InodeId, max: usize) -> Result<Vec<InodeId>, StoreError> {
+    let mut files = Vec::new();
+    let from = keys::to_settle(InodeId(after.0.saturating_add(1)));
+    view.scan(&from, &keys::after(&[keys::TO_SETTLE]), &mut |key, _| {
+        files.push(InodeId(keys::number(key, 1)));
+        if files.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(files)
 }
 
 /// Whether a file is open, or a client has a layout of it.

@@ -371,6 +371,24 @@ pub struct LayoutState {
     pub times_set: bool,
 }
 
+/// The mark on a file that a client has, or had, a layout to write of: size, times and change attribute of its inode may
+/// be older than what the data servers have acknowledged, because a client tells them later (LAYOUTCOMMIT) or, if it
+/// dies or only called fdatasync, never.
+///
+/// ```text
+///            grant of a layout to write            the last one goes          Observe, durable
+/// settled ──────────────────────────────▶ marked ───────────────────▶ to settle ───────────────▶ settled
+///                                           ▲                             │
+///                                           └──── the next grant ─────────┘
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsettled {
+    /// The last grant of such a layout, by random bits. What was seen before it does not settle the file.
+    pub grant: u64,
+    /// [`crate::Observation::version`] of what the inode says.
+    pub version: u64,
+}
+
 /// A client's read delegation of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelegationState {
@@ -413,4 +431,6 @@ pub(crate) struct Use {
     pub denying_write: u32,
     pub layouts: u32,
     pub delegations: u32,
+    /// Layouts to write.
+    pub writing_layouts: u32,
 }

@@ -16,8 +16,9 @@ use crate::{Metaserver, spill};
 
 pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let source = readable_source(server, context, args.src_stateid)?;
+    let source = server.true_inode(source).await?;
     let target = target(server, context, args.dst_stateid)?;
-    let count = count(server, context, &source, args.src_offset, args.count).await?;
+    let count = count(&source, args.src_offset, args.count)?;
     let end = end_of(args.dst_offset, count)?;
     let source_end = args.src_offset + count;
     let block = u64::from(CLONE_BLOCK_BYTES);

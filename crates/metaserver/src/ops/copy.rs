@@ -10,7 +10,7 @@ use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 
 use super::write::{end_of, without_set_id, writable, write_bytes, wrote};
 use crate::copy::{At, How};
-use crate::nfs4::{Context, client};
+use crate::nfs4::Context;
 use crate::{Metaserver, spill};
 
 pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
@@ -22,11 +22,12 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
         return Err(Status::OffloadDenied);
     }
     let source = readable_source(server, context, args.src_stateid)?;
+    let source = server.true_inode(source).await?;
     let target = target(server, context, args.dst_stateid)?;
     if source.id == target.id {
         return Err(Status::Inval);
     }
-    let count = count(server, context, &source, args.src_offset, args.count).await?;
+    let count = count(&source, args.src_offset, args.count)?;
     end_of(args.dst_offset, count)?;
     let done = |count, committed| {
         let response = WriteResponse { callback_id: None, count, committed, writeverf };
@@ -127,14 +128,8 @@ pub(super) fn target(server: &Metaserver, context: &Context, stateid: Stateid) -
 }
 
 /// How many bytes that is: none means all up to the end of the source, which the range must not go beyond.
-pub(super) async fn count(
-    server: &Metaserver,
-    context: &Context,
-    source: &Inode,
-    offset: u64,
-    count: u64,
-) -> Result<u64, Status> {
-    let size = server.size_seen_by(client(context)?, source).await?;
+pub(super) fn count(source: &Inode, offset: u64, count: u64) -> Result<u64, Status> {
+    let size = source.size;
     let there = size.checked_sub(offset).ok_or(Status::Inval)?;
     match count {
         0 => Ok(there),

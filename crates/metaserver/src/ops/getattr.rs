@@ -8,11 +8,16 @@ use crate::Metaserver;
 use crate::attributes::check_readable;
 use crate::errors::store_failed;
 use crate::nfs4::{Context, client, stateid};
+use crate::unsettled::depend_on_data;
 
-pub(crate) fn getattr(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    let view = server.view()?;
-    let inode = server.current(&*view, context)?;
+pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     check_readable(&args.attr_request)?;
+    let mut inode = server.current(&*server.view()?, context)?;
+    // LAYOUTCOMMIT, in this compound, asked the data servers a moment ago.
+    if depend_on_data(&args.attr_request) && context.state.observed != Some(inode.id) {
+        inode = server.true_inode(inode).await?;
+    }
+    let view = server.view()?;
     let attrs = Box::new(server.attributes(context, &*view, &inode, &args.attr_request)?);
     if let Some(returned) = context.returns_next
         && !holds(server, context, returned)?

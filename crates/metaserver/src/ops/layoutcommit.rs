@@ -25,7 +25,10 @@ pub(crate) async fn layoutcommit(
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     let last_write = args.last_write_offset;
     let modified = args.time_modify.map(time_from).transpose()?;
-    let command = Command::LayoutCommit { client, inode, stateid: given, last_write, modified };
+    // What other writes of this client are there already counts with it: fewer changes of the file, for the client as well.
+    let observed = server.observation(inode).await;
+    let is_observed = observed.is_some();
+    let command = Command::LayoutCommit { client, inode, stateid: given, last_write, modified, observed };
     let user = server.caller(context)?;
     match server.change(context, |_| Ok(command)).await {
         Ok(Reply::Committed { size }) => {
@@ -37,6 +40,7 @@ pub(crate) async fn layoutcommit(
                 // A repetition may find the bits gone already: the commands after this one keep their places.
                 None => context.state.skip_command(),
             }
+            context.state.observed = Some(inode).filter(|_| is_observed);
             Ok(ResOk { newsize: size })
         }
         Ok(_) => Err(Status::ServerFault),

@@ -56,6 +56,13 @@ pub(crate) async fn layoutget(
         _ => mode,
     };
     let made = make_objects_for_layouts(server, context, &args, mode).await?;
+    let version = match mode {
+        IoMode::Read => 0,
+        IoMode::ReadWrite => {
+            let file = server.inode(&*server.view()?, inode)?;
+            server.version_before_grant(&file).await?
+        }
+    };
     let prepare = move |view: &dyn View| {
         // Checked before the grant: a client that is refused believes that it has no layout.
         let file = server.inode(view, inode)?;
@@ -66,7 +73,7 @@ pub(crate) async fn layoutget(
         if read::pending_cut(view, inode).map_err(store_failed)? {
             return Err(Status::LayoutTryLater);
         }
-        Ok(Command::LayoutGet { client, inode, stateid: given, mode, made })
+        Ok(Command::LayoutGet { client, inode, stateid: given, mode, made, version })
     };
     // Before and after: a recall that sees the grant has to see this too, however long the change takes.
     server.granted.note(inode, client, server.clock.monotonic());

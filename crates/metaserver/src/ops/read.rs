@@ -19,6 +19,7 @@ pub(crate) async fn read(server: &Metaserver, context: &Context, args: Args) -> 
         inode
     };
     let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;
+    let inode = server.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;
     let (data, eof) = server.read_data(&inode, args.offset, args.count.min(room)).await?;
     Ok(ResOk { eof, data })
 }

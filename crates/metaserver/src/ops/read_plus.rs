@@ -25,6 +25,7 @@ pub(crate) async fn read_plus(server: &Metaserver, context: &Context, args: Args
     if count == 0 && args.count > 0 {
         return Err(Status::RepTooBig);
     }
+    let inode = server.true_inode_beyond(inode, args.offset.saturating_add(u64::from(count))).await?;
     let (runs, eof) = server.read_runs(&inode, args.offset, count).await?;
     let mut offset = args.offset;
     let content = |run| {

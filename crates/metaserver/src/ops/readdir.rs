@@ -1,8 +1,9 @@
 //! READDIR (RFC 8881, section 18.23). A listing costs what it lists, whatever the size of the directory.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use namespace::read;
+use namespace::{Inode, InodeId, read};
 use store::View;
 use wire::nfs4::readdir::{Args, OVERHEAD_BYTES, Page, ResOk};
 use wire::nfs4::{Fattr, Status, attr};
@@ -11,6 +12,7 @@ use crate::Metaserver;
 use crate::attributes::check_readable;
 use crate::errors::store_failed;
 use crate::nfs4::Context;
+use crate::unsettled::depend_on_data;
 use crate::user::Permission;
 
 /// Cookies never go stale, so there is nothing to verify.
@@ -20,11 +22,37 @@ const RESERVED_COOKIES: [u64; 2] = [1, 2];
 /// A cookie and a name without padding: what `dircount` counts.
 const NAME_OVERHEAD_BYTES: usize = 12;
 
-pub(crate) fn readdir(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
+pub(crate) async fn readdir(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     if RESERVED_COOKIES.contains(&args.cookie) {
         return Err(Status::BadCookie);
     }
     check_readable(&args.attr_request)?;
+    // A second look tells what the data servers knew of the files that the first one came to.
+    let mut unsettled = Unsettled::Found(Vec::new());
+    let page = look(server, context, &args, &mut unsettled);
+    let Unsettled::Found(files) = unsettled else { return page };
+    if files.is_empty() {
+        return page;
+    }
+    let silent = server.observe(&files, false).await?;
+    let asked = files.into_iter().filter(|file| !silent.contains(file)).collect();
+    look(server, context, &args, &mut Unsettled::Asked(asked))
+}
+
+/// Files of a page whose data servers may know more than their inodes.
+enum Unsettled {
+    /// At the first look: they are yet to be asked.
+    Found(Vec<InodeId>),
+    /// At the second: these were asked and answered.
+    Asked(BTreeSet<InodeId>),
+}
+
+fn look(
+    server: &Metaserver,
+    context: &Context,
+    args: &Args,
+    unsettled: &mut Unsettled,
+) -> Result<ResOk, Status> {
     let view = server.view()?;
     let dir = server.current_dir(&*view, context)?;
     server.caller(context)?.check(&dir, Permission::READ)?;
@@ -35,8 +63,9 @@ pub(crate) fn readdir(server: &Metaserver, context: &Context, args: Args) -> Res
         names_room: if args.dircount == 0 { usize::MAX } else { args.dircount as usize },
         eof: true,
         failed: None,
+        unsettled,
     };
-    let add = |entry| listing.add(server, context, &*view, &entry, &args);
+    let add = |entry| listing.add(server, context, &*view, &entry, args);
     read::list(&*view, dir.id, args.cookie, add).map_err(store_failed)?;
     match listing {
         Listing { failed: Some(status), .. } => Err(status),
@@ -45,14 +74,15 @@ pub(crate) fn readdir(server: &Metaserver, context: &Context, args: Args) -> Res
     }
 }
 
-struct Listing {
+struct Listing<'a> {
     page: Page,
     names_room: usize,
     eof: bool,
     failed: Option<Status>,
+    unsettled: &'a mut Unsettled,
 }
 
-impl Listing {
+impl Listing<'_> {
     fn add(
         &mut self,
         server: &Metaserver,
@@ -69,7 +99,7 @@ impl Listing {
         }
         let attrs = server
             .inode(view, entry.inode)
-            .and_then(|inode| server.attributes(context, view, &inode, &args.attr_request));
+            .and_then(|inode| self.attributes(server, context, view, &inode, args));
         let attrs = match attrs {
             Ok(attrs) => attrs,
             // Who asks for it wants the other entries all the same (RFC 8881, section 5.8.1.12).
@@ -87,5 +117,24 @@ impl Listing {
         }
         self.names_room = self.names_room.saturating_sub(name_bytes);
         ControlFlow::Continue(())
+    }
+
+    /// At the second look, `Delay` for a file whose data servers were not asked, or did not answer.
+    fn attributes(
+        &mut self,
+        server: &Metaserver,
+        context: &Context,
+        view: &dyn View,
+        inode: &Inode,
+        args: &Args,
+    ) -> Result<Fattr, Status> {
+        if depend_on_data(&args.attr_request) && server.is_unsettled(view, inode)? {
+            match &mut self.unsettled {
+                Unsettled::Found(files) => files.push(inode.id),
+                Unsettled::Asked(files) if files.contains(&inode.id) => {}
+                Unsettled::Asked(_) => return Err(Status::Delay),
+            }
+        }
+        server.attributes(context, view, inode, &args.attr_request)
     }
 }

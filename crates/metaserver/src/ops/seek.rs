@@ -6,7 +6,7 @@ use wire::nfs4::Status;
 use wire::nfs4::seek::{Args, DATA, HOLE, ResOk};
 
 use crate::Metaserver;
-use crate::nfs4::{Context, client};
+use crate::nfs4::Context;
 
 pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let inode = {
@@ -21,7 +21,8 @@ pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> 
         HOLE => What::Hole,
         _ => return Err(Status::UnionNotSupp),
     };
-    let size = server.size_seen_by(client(context)?, &inode).await?;
+    let inode = server.true_inode(inode).await?;
+    let size = inode.size;
     if args.offset >= size {
         return Err(Status::NxIo);
     }

@@ -38,6 +38,10 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
         check(&user, &inode, wanted.with_mode_of(&inode).set(server.now()), wanted.to_now())?;
         inode
     };
+    if wanted.modified.is_some() || wanted.to_now().1 {
+        // What was written before the time was set must not change it later (`cp -p`).
+        let _ = server.true_inode(inode.clone()).await;
+    }
     if sizes {
         server.leave_lost_targets(&inode).await?;
     }

@@ -5,18 +5,18 @@ use wire::nfs4::{Fattr, Status, attr};
 use crate::Metaserver;
 use crate::attributes::{SUPPORTED, check_readable};
 use crate::nfs4::Context;
+use crate::unsettled::depend_on_data;
 
-pub(crate) fn verify(server: &Metaserver, context: &Context, given: &Fattr) -> Result<(), Status> {
-    if same(server, context, given)? { Ok(()) } else { Err(Status::NotSame) }
+pub(crate) async fn verify(server: &Metaserver, context: &Context, given: &Fattr) -> Result<(), Status> {
+    if same(server, context, given).await? { Ok(()) } else { Err(Status::NotSame) }
 }
 
-pub(crate) fn nverify(server: &Metaserver, context: &Context, given: &Fattr) -> Result<(), Status> {
-    if same(server, context, given)? { Err(Status::Same) } else { Ok(()) }
+pub(crate) async fn nverify(server: &Metaserver, context: &Context, given: &Fattr) -> Result<(), Status> {
+    if same(server, context, given).await? { Err(Status::Same) } else { Ok(()) }
 }
 
-fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<bool, Status> {
-    let view = server.view()?;
-    let inode = server.current(&*view, context)?;
+async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<bool, Status> {
+    let mut inode = server.current(&*server.view()?, context)?;
     if !given.unknown.is_empty() || !given.mask().difference(&SUPPORTED).is_empty() {
         return Err(Status::AttrNotSupp);
     }
@@ -25,6 +25,10 @@ fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<bool, S
     if mask.contains(attr::RDATTR_ERROR) {
         return Err(Status::Inval);
     }
+    if depend_on_data(&mask) {
+        inode = server.true_inode(inode).await?;
+    }
+    let view = server.view()?;
     let mut ours = wire::xdr::Encoder::new();
     server.attributes(context, &*view, &inode, &mask)?.encode(&mask, &mut ours);
     let theirs = match with_our_names(server, given) {

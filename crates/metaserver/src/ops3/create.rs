@@ -19,7 +19,7 @@ pub(crate) async fn create(server: &Metaserver, user: &User, call: &CallId, args
     match created(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
             obj: make::handle(server, &inode),
-            obj_attributes: Some(server.fattr3(&inode)),
+            obj_attributes: server.told3(&inode),
             dir_wcc: change.map_or_else(|| wcc.unchanged(server), |change| wcc.after(server, change)),
         }),
         Err(status) => Err(failure(status, ResFail { dir_wcc: wcc.unchanged(server) })),

@@ -1,12 +1,21 @@
 //! GETATTR (RFC 1813, section 3.3.1).
 
+use namespace::Inode;
 use wire::nfs3::getattr::{Args, Res, ResFail, ResOk};
+use wire::nfs4::Status;
 
 use super::{failure, object};
 use crate::Metaserver;
 
 /// Whoever has the handle may ask.
-pub(crate) fn getattr(server: &Metaserver, args: Args) -> Res {
-    let inode = object(server, &args.object).map_err(|status| failure(status, ResFail {}))?;
-    Ok(ResOk { obj_attributes: server.fattr3(&inode) })
+pub(crate) async fn getattr(server: &Metaserver, args: Args) -> Res {
+    match found(server, args).await {
+        Ok(inode) => Ok(ResOk { obj_attributes: server.fattr3(&inode) }),
+        Err(status) => Err(failure(status, ResFail {})),
+    }
+}
+
+async fn found(server: &Metaserver, args: Args) -> Result<Inode, Status> {
+    let inode = object(server, &args.object)?;
+    server.true_inode(inode).await
 }

@@ -14,7 +14,7 @@ pub(crate) async fn link(server: &Metaserver, user: &User, call: &CallId, args: 
     let (mut wcc, mut file) = (Wcc::default(), None);
     match linked(server, user, call, args, &mut file, &mut wcc).await {
         Ok((inode, change)) => {
-            Ok(ResOk { file_attributes: Some(server.fattr3(&inode)), linkdir_wcc: wcc.after(server, change) })
+            Ok(ResOk { file_attributes: server.told3(&inode), linkdir_wcc: wcc.after(server, change) })
         }
         Err(status) => {
             let file_attributes = file.and_then(|id| server.post_op_attr(id));

@@ -11,12 +11,13 @@ use crate::errors::store_failed;
 use crate::user::{Permission, User};
 
 /// Finds a name in a directory.
-pub(crate) fn lookup(server: &Metaserver, user: &User, args: Args) -> Res {
+pub(crate) async fn lookup(server: &Metaserver, user: &User, args: Args) -> Res {
     let mut dir_attributes = None;
     match find(server, user, &args, &mut dir_attributes) {
         Ok(inode) => Ok(ResOk {
             object: server.handle(inode.id, inode.generation).into(),
-            obj_attributes: Some(server.fattr3(&inode)),
+            // Without them, the client asks by GETATTR.
+            obj_attributes: server.true_inode(inode).await.ok().map(|inode| server.fattr3(&inode)),
             dir_attributes,
         }),
         Err(status) => Err(failure(status, ResFail { dir_attributes })),

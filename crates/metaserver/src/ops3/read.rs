@@ -28,6 +28,7 @@ async fn data(
     attributes: &mut PostOpAttr,
 ) -> Result<(Payload, bool), Status> {
     let inode = check(server, user, &args, attributes)?;
+    let inode = server.true_inode_beyond(inode, args.offset.saturating_add(u64::from(args.count))).await?;
     server.read_data(&inode, args.offset, args.count.min(TRANSFER_BYTES_MAX)).await
 }
 
@@ -39,7 +40,7 @@ fn check(
 ) -> Result<Inode, Status> {
     let view = server.view()?;
     let inode = server.inode_of(&*view, &args.file)?;
-    *attributes = Some(server.fattr3(&inode));
+    *attributes = server.told3(&inode);
     check_file(&inode)?;
     user.check_read(&inode)?;
     check_data(server, &*view, &inode, Share::READ)?;

@@ -53,7 +53,7 @@ fn entries(
     }
     for entry in &mut listed {
         let inode = read::inode(&*view, InodeId(entry.fileid)).map_err(store_failed)?;
-        entry.name_attributes = inode.as_ref().map(|inode| server.fattr3(inode));
+        entry.name_attributes = inode.as_ref().and_then(|inode| server.told3(inode));
         entry.name_handle = inode.map(|inode| server.handle(inode.id, inode.generation).into());
     }
     Ok((listed, eof))

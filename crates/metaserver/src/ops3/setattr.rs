@@ -1,6 +1,7 @@
 //! SETATTR (RFC 1813, section 3.3.2).
 
 use namespace::{CallId, Command, Inode, Reply, SetAttributes, Share};
+use wire::nfs3::SetTime;
 use wire::nfs3::setattr::{Args, Res, ResFail, ResOk};
 use wire::nfs4::Status;
 
@@ -29,6 +30,10 @@ async fn set(
 ) -> Result<Inode, Status> {
     let inode = object(server, &args.object)?;
     wcc.before(&inode);
+    if inode.layout().is_some() && args.new_attributes.mtime != SetTime::DontChange {
+        // What was written before the time was set must not change it later (`cp -p`).
+        let _ = server.true_inode(inode.clone()).await;
+    }
     match check(server, user, &inode, &args) {
         Ok(None) => Ok(inode),
         Ok(Some(set)) => set_attributes(server, call, 0, &inode, set).await,

@@ -31,7 +31,8 @@ impl Wcc {
         let Some(before) = &self.0 else { return WccData::default() };
         let now = server.view().ok().and_then(|view| read::inode(&*view, before.id).ok()?);
         let alone = change.before == before.change && now.as_ref().is_some_and(|n| n.change == change.after);
-        WccData { before: alone.then_some(before.attributes), after: now.map(|now| server.fattr3(&now)) }
+        let after = now.and_then(|now| server.told3(&now));
+        WccData { before: Some(before.attributes).filter(|_| alone && after.is_some()), after }
     }
 
     /// After an operation that returned the object as it left it.
@@ -39,7 +40,8 @@ impl Wcc {
         // One command moves the attribute by one, none leaves it.
         let alone = |before: &&Before| after.change.wrapping_sub(before.change) <= 1;
         let before = self.0.as_ref().filter(alone).map(|before| before.attributes);
-        WccData { before, after: Some(server.fattr3(after)) }
+        let after = server.told3(after);
+        WccData { before: before.filter(|_| after.is_some()), after }
     }
 
     /// After an operation that changed nothing: it failed, or was a COMMIT.

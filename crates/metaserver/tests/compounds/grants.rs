@@ -39,7 +39,7 @@ async fn who_has_no_such_layout_is_asked_again_when_another_metaserver_has_just_
     let view = world.replica.view().expect("a view");
     let made = read::inode(&*view, inode).expect("reads").expect("is there").layout();
     drop(view);
-    let command = Command::LayoutGet { client, inode, stateid, mode: IoMode::ReadWrite, made };
+    let command = Command::LayoutGet { client, inode, stateid, mode: IoMode::ReadWrite, made, version: 0 };
     let granted =
         world.replica.propose(Proposal { stamp, origin: None, command }).await.expect("it is ordered");
     assert!(matches!(granted, Reply::Layout { .. }), "{granted:?}");

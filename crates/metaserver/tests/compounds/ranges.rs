@@ -8,7 +8,7 @@ use wire::nfs4::{allocate, clone, copy, copy_notify, deallocate, io_advise, layo
 use wire::nfs4::{layouterror, layoutreturn, layoutstats, offload_cancel, offload_status, read_plus, seek};
 
 use crate::raw::{Client, layoutget_op, putfh};
-use crate::world::World;
+use crate::world::{World, register_at};
 
 const READ: u32 = 1;
 const BOTH: u32 = 3;
@@ -230,6 +230,8 @@ async fn what_goes_with_copies_that_we_do_not_make_is_not_supported() {
 #[tokio::test]
 async fn a_report_of_a_failed_data_server_makes_the_metaserver_look_and_place_nothing_there() {
     let world = World::start().await;
+    // Nobody listens there.
+    register_at(&world.server, "127.0.0.1:1").await;
     let mut ash = mount(&world).await;
     let (file, open) = ash.open("file", BOTH, 0).await.expect("opens");
     let device = grow(&mut ash, &file, open, 10).await;

@@ -15,7 +15,7 @@ use wire::cluster::{Procedure, register};
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::HandleKey;
 
-use crate::data_server;
+use crate::fake_data::FakeData;
 
 /// Of leases, on a clock that stands still. Longer than lazy reads may be behind.
 pub const LEASE: Duration = Duration::from_secs(5);
@@ -29,9 +29,10 @@ pub struct World {
     pub server: nfs::Server,
     pub replica: Replica,
     pub metaserver: Arc<Metaserver>,
+    /// Files need a place. No data are written in these stories, but it is asked for lengths.
+    pub data: FakeData,
     rules: Rules,
     life: u64,
-    data: nfs::Server,
     _dir: TempDir,
 }
 
@@ -44,7 +45,7 @@ async fn serve(
     clock: &Arc<ManualClock>,
     rules: Rules,
     life: u64,
-    data_server: &str,
+    data: &FakeData,
 ) -> (Arc<Metaserver>, nfs::Server) {
     let mut begin = Begin::for_everybody(rules);
     for (key, value) in [("lease", LEASE_SET), ("stripe_columns", "1")] {
@@ -57,7 +58,7 @@ async fn serve(
     let metaserver =
         Metaserver::new(config, replica.clone(), key, peer_key(), clock, entropy).expect("a metaserver");
     let server = metaserver.serve(([127, 0, 0, 1], 0).into()).await.expect("it listens");
-    register_at(&server, data_server).await;
+    register_at(&server, &data.address()).await;
     (metaserver, server)
 }
 
@@ -106,9 +107,9 @@ impl World {
 
     /// A metaserver over a replica that has its files in `dir`.
     pub async fn over(replica: Replica, dir: TempDir, clock: Arc<ManualClock>, rules: Rules) -> Self {
-        let data = data_server::start().await;
-        let (metaserver, server) = serve(&replica, &clock, rules, 1, &data.address().to_string()).await;
-        Self { clock, server, replica, metaserver, rules, life: 1, data, _dir: dir }
+        let data = FakeData::start().await;
+        let (metaserver, server) = serve(&replica, &clock, rules, 1, &data).await;
+        Self { clock, server, replica, metaserver, data, rules, life: 1, _dir: dir }
     }
 
     /// The server dies and comes back: what it had in memory is gone, what it acknowledged is not.
@@ -116,9 +117,8 @@ impl World {
         self.metaserver.stop();
         self.server.stop();
         self.life += 1;
-        let data = self.data.address().to_string();
         (self.metaserver, self.server) =
-            serve(&self.replica, &self.clock, self.rules, self.life, &data).await;
+            serve(&self.replica, &self.clock, self.rules, self.life, &self.data).await;
     }
 
     /// The record of a client, if it is there yet.

@@ -8,8 +8,8 @@ use super::{Findings, marks, table};
 use crate::record::{AddressUse, Counters, HeldLock, OwnerRecord, SlotRecord, Use};
 use crate::states::{client_use_of, index_key, union_of_opened, use_of};
 use crate::{
-    ByteRange, ClientId, ClientRecord, DelegationState, Inode, InodeId, LockKind, OpenState, Reply,
-    SessionRecord, Share, State, StateCounts, StateId, keys, read,
+    ByteRange, ClientId, ClientRecord, DelegationState, Inode, InodeId, IoMode, LockKind, OpenState, Reply,
+    SessionRecord, Share, State, StateCounts, StateId, Unsettled, keys, read,
 };
 
 pub(super) fn check(
@@ -49,8 +49,40 @@ pub(super) fn check(
         format!("{counted:?} are there, and the counters say {:?}", counters.states)
     });
     indexes(view, &states, findings)?;
+    unsettled(view, inodes, &states, findings)?;
     shares(&states, findings);
     locks(view, &states, findings)
+}
+
+/// Files with a layout to write are unsettled, and those that are unsettled without one are listed.
+fn unsettled(
+    view: &dyn View,
+    inodes: &BTreeMap<InodeId, Inode>,
+    states: &BTreeMap<StateId, State>,
+    findings: &mut Findings,
+) -> Result<(), StoreError> {
+    let written: BTreeSet<InodeId> = states
+        .values()
+        .filter(|state| matches!(state, State::Layout(layout) if layout.mode == IoMode::ReadWrite))
+        .map(State::inode)
+        .collect();
+    let marked: BTreeSet<InodeId> = table::<Unsettled>(view, keys::UNSETTLED, findings)?
+        .keys()
+        .map(|key| InodeId(keys::number(key, 1)))
+        .collect();
+    for inode in &marked {
+        let columns = inodes.get(inode).and_then(Inode::columns);
+        findings.expect(columns.is_some(), || format!("{inode:?} is unsettled, and has no objects"));
+    }
+    findings.expect(written.is_subset(&marked), || {
+        format!("{written:?} have layouts to write, and unsettled are {marked:?}")
+    });
+    let listed: BTreeSet<InodeId> =
+        marks(view, keys::TO_SETTLE)?.iter().map(|key| InodeId(keys::number(key, 1))).collect();
+    findings.expect(marked.difference(&written).eq(&listed), || {
+        format!("{listed:?} are to be settled, unsettled are {marked:?}, with layouts to write {written:?}")
+    });
+    Ok(())
 }
 
 fn clients(

@@ -10,4 +10,5 @@ pub(crate) mod remove;
 pub(crate) mod rename;
 pub(crate) mod set_attributes;
 pub(crate) mod size;
+pub(crate) mod unsettled;
 pub(crate) mod xattr;

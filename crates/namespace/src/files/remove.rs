@@ -6,7 +6,7 @@
 
 use store::StoreError;
 
-use super::{entry, inline, xattr};
+use super::{entry, inline, unsettled, xattr};
 use crate::states::delegation;
 use crate::step::{Step, Stop};
 use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, keys, read, work};
@@ -61,6 +61,7 @@ fn discard(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
     step.delete(&keys::inode(inode.id))?;
     step.count(|counters| counters.inodes -= 1)?;
     xattr::discard(step, inode.id)?;
+    unsettled::discard(step, inode.id)?;
     match inode.file() {
         Some(File { data: DataPlace::Inline, .. }) => inline::forget(step, inode),
         Some(File { data: DataPlace::Spilling, layout }) => {

@@ -5,12 +5,12 @@
 use store::StoreError;
 
 use super::{open, table};
-use crate::files::remove;
+use crate::files::{remove, unsettled};
 use crate::record::get;
 use crate::step::{Step, Stop};
 use crate::{
-    ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Reply, ReturnScope, SET_ID_BITS,
-    SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
+    ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Observation, Reply,
+    ReturnScope, SET_ID_BITS, SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
 };
 
 pub(crate) fn get_layout(
@@ -20,6 +20,7 @@ pub(crate) fn get_layout(
     stateid: Stateid,
     mode: IoMode,
     made: Option<FileLayout>,
+    version: u64,
 ) -> Result<Reply, Stop> {
     let mut file = step.inode(inode)?;
     let File { layout, data } = file.file().ok_or(Error::WrongType)?;
@@ -55,6 +56,9 @@ pub(crate) fn get_layout(
     if becomes_striped {
         file.move_data(DataPlace::Striped);
         step.put_inode(&file)?;
+    }
+    if mode == IoMode::ReadWrite {
+        unsettled::mark(step, inode, version)?;
     }
     let stateid = match known {
         Some(mut state) => {
@@ -93,6 +97,7 @@ pub(crate) fn commit(
     stateid: Stateid,
     last_write: Option<u64>,
     modified: Option<Time>,
+    observed: Option<&Observation>,
 ) -> Result<Reply, Stop> {
     let mut file = step.inode(inode)?;
     let mut state = find(step, client, inode, stateid)?;
@@ -102,21 +107,27 @@ pub(crate) fn commit(
     if last_write.is_some_and(|last| last >= SIZE_BYTES_MAX) {
         return Err(Error::TooLarge.into());
     }
-    let end = last_write.map(|last| last + 1);
-    let grown = end.filter(|end| file.wrote(*end));
+    let size_before = file.size;
+    if let Some(last) = last_write {
+        file.wrote(last + 1);
+    }
     let later = match modified {
         Some(modified) => Some(modified).filter(|modified| *modified > file.modified),
         None => Some(file.modified).filter(|_| state.times_set),
     };
     file.data_changed(step.now());
     file.modified = later.unwrap_or(file.modified);
+    // The writes that are committed here count once: the change attribute moves by one for both.
+    if let Some(observed) = observed {
+        unsettled::committed(step, &mut file, observed)?;
+    }
     step.put_inode(&file)?;
     if state.times_set {
         let before = State::Layout(state);
         state.times_set = false;
         table::replace(step, &before, &State::Layout(state))?;
     }
-    Ok(Reply::Committed { size: grown })
+    Ok(Reply::Committed { size: Some(file.size).filter(|size| *size > size_before) })
 }
 
 /// Whether anyone but `except` has a layout of the file.

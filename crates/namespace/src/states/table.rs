@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 
 use store::StoreError;
 
+use crate::files::unsettled;
 use crate::keys::Key;
 use crate::record::{Use, get};
 use crate::step::{Step, Stop};
-use crate::{CLIENT_STATES_MAX, ClientId, Error, Share, State, StateId, Stateid, keys, read};
+use crate::{CLIENT_STATES_MAX, ClientId, Error, IoMode, Share, State, StateId, Stateid, keys, read};
 
 /// A stateid for a new state.
 pub(super) fn new_stateid(step: &mut Step<'_>) -> Result<Stateid, StoreError> {
@@ -137,7 +138,9 @@ fn change_use(step: &mut Step<'_>, before: Option<&State>, after: Option<&State>
         return Ok(());
     }
     let key = keys::uses(state.inode());
-    let uses = get::<Use>(step.view(), &key)?.unwrap_or_default().minus(less).plus(more);
+    let uses_before = get::<Use>(step.view(), &key)?.unwrap_or_default();
+    let uses = uses_before.minus(less).plus(more);
+    unsettled::used(step, state.inode(), uses_before.writing_layouts, uses.writing_layouts)?;
     if uses == Use::default() { step.delete(&key) } else { step.put(&key, &uses) }
 }
 
@@ -152,9 +155,13 @@ pub(crate) fn use_of(state: &State) -> Use {
             denying_write: u32::from(open.deny.contains(Share::WRITE)),
             layouts: 0,
             delegations: 0,
+            writing_layouts: 0,
         },
         State::Lock(_) => Use::default(),
-        State::Layout(_) => Use { layouts: 1, ..Use::default() },
+        State::Layout(layout) => {
+            let writing_layouts = u32::from(layout.mode == IoMode::ReadWrite);
+            Use { layouts: 1, writing_layouts, ..Use::default() }
+        }
         State::Delegation(state) => Use { delegations: u32::from(!state.revoked), ..Use::default() },
     }
 }
@@ -169,6 +176,7 @@ impl Use {
             denying_write: self.denying_write + more.denying_write,
             layouts: self.layouts + more.layouts,
             delegations: self.delegations + more.delegations,
+            writing_layouts: self.writing_layouts + more.writing_layouts,
         }
     }
 
@@ -181,6 +189,7 @@ impl Use {
             denying_write: self.denying_write - less.denying_write,
             layouts: self.layouts - less.layouts,
             delegations: self.delegations - less.delegations,
+            writing_layouts: self.writing_layouts - less.writing_layouts,
         }
     }
 }
@@ -298,8 +307,8 @@ mod tests {
         let range = crate::ByteRange { start: 0, end: 9 };
         let kind = LockKind::Write;
         for command in [
-            Command::LayoutGet { client, inode, stateid, mode, made },
-            Command::LayoutGet { client, inode: striped, stateid: striped_stateid, mode, made },
+            Command::LayoutGet { client, inode, stateid, mode, made, version: 0 },
+            Command::LayoutGet { client, inode: striped, stateid: striped_stateid, mode, made, version: 0 },
             Command::Lock { client, inode, owner: owner(stateid), kind, range },
             opening(client, "o", "empty", Exists::Take),
             opening(client, "p", "striped", Exists::Take),

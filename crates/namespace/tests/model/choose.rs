@@ -359,19 +359,24 @@ impl<'a> Chooser<'a> {
                 let (stateid, client, inode) = self.open_state()?;
                 let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
                 let made = self.made(inode);
-                Command::LayoutGet { client, inode, stateid, mode, made }
+                let version = self.one([1, 2, 3]);
+                Command::LayoutGet { client, inode, stateid, mode, made, version }
             }
             91 => {
                 let (stateid, client, inode) = self.any_state()?;
                 let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
                 let made = self.made(inode);
-                Command::LayoutGet { client, inode, stateid, mode, made }
+                let version = self.one([1, 2, 3]);
+                Command::LayoutGet { client, inode, stateid, mode, made, version }
             }
-            92..96 => {
+            92 => Command::Observe { files: vec![self.observation()?; self.one([1, 1, 2])] },
+            93..96 => {
                 let (stateid, client, inode) =
                     if self.seldom(8) { self.any_state()? } else { self.layout_state()? };
                 let last_write = self.one([None, Some(0), Some(7), Some(300), Some(u64::MAX)]);
-                Command::LayoutCommit { client, inode, stateid, last_write, modified: self.time() }
+                let observed = if self.seldom(2) { self.observation() } else { None };
+                let modified = self.time();
+                Command::LayoutCommit { client, inode, stateid, last_write, modified, observed }
             }
             96..99 => {
                 let (stateid, client, inode) =
@@ -550,6 +555,26 @@ impl<'a> Chooser<'a> {
         }
     }
 
+    /// Of an unsettled file, most often up to date.
+    fn observation(&mut self) -> Option<Observation> {
+        let plain = self.plain;
+        let (inode, grant) = self.any(plain.unsettled.iter().map(|(inode, (grant, _))| (*inode, *grant)))?;
+        let inode = if self.seldom(12) { self.inode() } else { inode };
+        let cuts = match plain.nodes.get(&inode).map(|node| &node.content) {
+            Some(Content::File { cuts, .. }) => cuts.wrapping_add(u32::from(self.seldom(8))),
+            _ => 0,
+        };
+        Some(Observation {
+            inode,
+            grant: grant.wrapping_add(u64::from(self.seldom(8))),
+            cuts,
+            end: self.one([0, 5, 90, 70_000, u64::MAX]),
+            modified: self.time().unwrap_or_default(),
+            version: self.one([1, 2, 3]),
+            durable: self.one([true, false]),
+        })
+    }
+
     fn command_of_delegation(&mut self) -> Option<Command> {
         let (stateid, client, inode) = self.delegation_state()?;
         Some(match self.pick(5) {
@@ -558,7 +583,7 @@ impl<'a> Chooser<'a> {
             3 => Command::FreeState { client, stateid },
             _ => {
                 let made = self.made(inode);
-                Command::LayoutGet { client, inode, stateid, mode: IoMode::Read, made }
+                Command::LayoutGet { client, inode, stateid, mode: IoMode::Read, made, version: 0 }
             }
         })
     }

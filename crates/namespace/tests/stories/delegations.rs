@@ -140,7 +140,8 @@ fn a_delegation_outlives_the_open_that_it_came_with_and_its_layout_too() {
             inode: file,
             stateid: delegation,
             mode: IoMode::ReadWrite,
-            made: None
+            made: None,
+            version: 0
         }),
         Err(Error::OpenMode)
     );

@@ -42,8 +42,14 @@ fn a_layout_for_writing_needs_an_open_for_writing() {
     assert_eq!(w.layout(a, "/g", open, IoMode::Read), Err(Error::BadStateid));
     let layout = w.layout(a, "/f", open, IoMode::Read).unwrap();
     let inode = w.id("/f");
-    let commit =
-        Command::LayoutCommit { client: a, inode, stateid: layout, last_write: Some(1), modified: None };
+    let commit = Command::LayoutCommit {
+        client: a,
+        inode,
+        stateid: layout,
+        last_write: Some(1),
+        modified: None,
+        observed: None,
+    };
     assert_eq!(w.apply(commit), Err(Error::OpenMode));
 }
 
@@ -84,7 +90,7 @@ fn layout_commit_makes_written_bytes_count() {
     let first = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
     w.layout(a, "/f", first, IoMode::ReadWrite).unwrap();
     let commit = |w: &mut World, stateid, last_write, modified| {
-        w.apply(Command::LayoutCommit { client: a, inode, stateid, last_write, modified })
+        w.apply(Command::LayoutCommit { client: a, inode, stateid, last_write, modified, observed: None })
     };
     let before = w.stat("/f").change;
     assert_eq!(commit(&mut w, first, Some(99), None), Ok(Reply::Committed { size: Some(100) }));
@@ -189,8 +195,14 @@ fn a_modification_time_that_was_set_stands_until_the_second_layout_commit() {
     let layout = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
     // cp -p: the data are at the data servers, then the time is set, then the layout is committed.
     w.set("/f", SetAttributes { modified: Some(at(7)), ..SetAttributes::default() }).unwrap();
-    let commit =
-        Command::LayoutCommit { client: a, inode, stateid: layout, last_write: Some(99), modified: None };
+    let commit = Command::LayoutCommit {
+        client: a,
+        inode,
+        stateid: layout,
+        last_write: Some(99),
+        modified: None,
+        observed: None,
+    };
     w.apply(commit.clone()).unwrap();
     assert_eq!((w.stat("/f").size, w.stat("/f").modified), (100, at(7)));
     w.apply(commit).unwrap();

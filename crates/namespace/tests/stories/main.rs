@@ -13,5 +13,6 @@ mod once;
 mod opens;
 mod replay;
 mod small_files;
+mod unsettled;
 mod world;
 mod xattrs;

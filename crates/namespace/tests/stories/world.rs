@@ -461,7 +461,7 @@ impl World {
         mode: IoMode,
     ) -> Result<Stateid, Error> {
         let (inode, made) = (self.id(path), Some(LAYOUT));
-        match self.apply(Command::LayoutGet { client, inode, stateid, mode, made })? {
+        match self.apply(Command::LayoutGet { client, inode, stateid, mode, made, version: 0 })? {
             Reply::Layout { stateid, inode, layout, generation } => {
                 let file = self.stat(path);
                 assert_eq!((inode, layout, generation), (file.id, LAYOUT, file.generation));

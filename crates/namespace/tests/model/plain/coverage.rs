@@ -55,6 +55,7 @@ const COMMANDS: [&str; 41] = [
     "Format",
     "Map",
     "JoinToken",
+    "Observe",
 ];
 
 /// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and `NoXattrRoom`, which

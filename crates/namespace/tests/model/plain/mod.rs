@@ -9,6 +9,7 @@ mod delegations;
 mod inline;
 mod names;
 mod states;
+mod unsettled;
 mod xattrs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,8 @@ pub struct Plain {
     pub opens: BTreeMap<StateId, PlainOpen>,
     pub locks: BTreeMap<StateId, PlainLock>,
     pub layouts: BTreeMap<StateId, PlainLayout>,
+    /// Files that had a layout to write since they were settled: grant and version.
+    pub unsettled: BTreeMap<InodeId, (u64, u64)>,
     pub delegations: BTreeMap<StateId, PlainDelegation>,
     pub work: BTreeMap<u64, Work>,
     pub servers: BTreeMap<DataServerId, DataServer>,
@@ -117,6 +120,7 @@ impl Plain {
             opens: BTreeMap::new(),
             locks: BTreeMap::new(),
             layouts: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
             delegations: BTreeMap::new(),
             work: BTreeMap::new(),
             servers: BTreeMap::new(),
@@ -234,12 +238,13 @@ impl Plain {
             Command::DelegationReturn { client, stateid } => self.delegation_return(client, stateid),
             Command::DelegationRevoke { client, delegation } => self.delegation_revoke(client, delegation),
 
-            Command::LayoutGet { client, inode, stateid, mode, made } => {
-                self.layout_get(client, inode, stateid, mode, made)
+            Command::LayoutGet { client, inode, stateid, mode, made, version } => {
+                self.layout_get(client, inode, stateid, mode, made, version)
             }
-            Command::LayoutCommit { client, inode, stateid, last_write, modified } => {
-                self.layout_commit(client, inode, stateid, last_write, modified)
+            Command::LayoutCommit { client, inode, stateid, last_write, modified, observed } => {
+                self.layout_commit(client, inode, stateid, last_write, modified, observed)
             }
+            Command::Observe { files } => self.observe(&files),
             Command::LayoutRecall { client, inode } => self.layout_recall(client, inode),
             Command::LayoutReturn { client, scope } => self.layout_return(client, &scope),
 

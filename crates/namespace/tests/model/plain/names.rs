@@ -151,6 +151,7 @@ impl Plain {
             .collect();
         for id in gone {
             let node = self.nodes.remove(&id).expect("is");
+            self.unsettled.remove(&id);
             if let Content::File { layout, place, .. } = node.content
                 && place != DataPlace::Inline
             {

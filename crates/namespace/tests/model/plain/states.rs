@@ -360,6 +360,7 @@ impl Plain {
         stateid: Stateid,
         mode: IoMode,
         made: Option<FileLayout>,
+        version: u64,
     ) -> Outcome {
         let node = self.node(inode)?;
         let generation = node.generation;
@@ -416,6 +417,9 @@ impl Plain {
             state.mode = mode;
         }
         let stateid = Stateid { sequence: state.sequence, id };
+        if mode == IoMode::ReadWrite {
+            self.unsettled.entry(inode).or_insert((0, version)).0 = self.random;
+        }
         Ok(Reply::Layout { stateid, inode, generation, layout })
     }
 
@@ -430,6 +434,7 @@ impl Plain {
         stateid: Stateid,
         last_write: Option<u64>,
         modified: Option<Time>,
+        observed: Option<Observation>,
     ) -> Outcome {
         self.node(inode)?;
         if self.my_layout(client, inode, stateid)?.mode == IoMode::Read {
@@ -445,15 +450,10 @@ impl Plain {
         let Content::File { size, written, .. } = &mut node.content else {
             panic!("only files have layouts")
         };
-        let mut grown = None;
+        let before = *size;
         if let Some(last) = last_write {
             *written = (last + 1).max(*written);
-        }
-        if let Some(last) = last_write
-            && last >= *size
-        {
-            *size = last + 1;
-            grown = Some(last + 1);
+            *size = (last + 1).max(*size);
         }
         node.modified = match modified {
             Some(modified) if modified > node.modified => modified,
@@ -462,7 +462,13 @@ impl Plain {
         };
         node.changed = now;
         node.change += 1;
-        Ok(Reply::Committed { size: grown })
+        if let Some(observed) = observed.filter(|observed| observed.inode == inode && self.is_news(observed))
+        {
+            self.reaches(inode, observed.end);
+            self.unsettled.get_mut(&inode).expect("it has a layout").1 = observed.version;
+        }
+        let size = self.inode(inode).size;
+        Ok(Reply::Committed { size: (size > before).then_some(size) })
     }
 
     pub(super) fn layout_recall(&mut self, client: ClientId, inode: InodeId) -> Outcome {

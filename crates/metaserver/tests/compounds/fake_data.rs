@@ -1,0 +1,109 @@
+//! A data server that has no data, and says how long its objects are: as long as a story wants.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use host::SeededEntropy;
+use nfs::{Answer, Call, Gatekeeper, Limits, Program, Programs, Server};
+use tokio::sync::watch;
+use wire::data::{self, ObjectStat, Procedure, Reply, stat};
+use wire::handle::{HandleKey, ObjectHandle};
+use wire::rpc::Rejection;
+use wire::xdr::{Encode, Encoder};
+
+use crate::world::peer_key;
+
+/// The data server, for as long as a story keeps it.
+pub struct FakeData {
+    program: Arc<Objects>,
+    server: Server,
+}
+
+struct Objects {
+    gatekeeper: Gatekeeper,
+    /// By inode; all files have one column.
+    stats: Mutex<BTreeMap<u64, ObjectStat>>,
+    asked: AtomicUsize,
+    synced: AtomicUsize,
+    answers: watch::Sender<bool>,
+}
+
+impl FakeData {
+    pub async fn start() -> Self {
+        let program = Arc::new(Objects {
+            gatekeeper: Gatekeeper::new(peer_key(), Arc::new(SeededEntropy::new(5))),
+            stats: Mutex::default(),
+            asked: 0.into(),
+            synced: 0.into(),
+            answers: watch::Sender::new(true),
+        });
+        let programs = Programs::new(vec![Arc::clone(&program) as Arc<dyn Program>]);
+        let address = ([127, 0, 0, 1], 0).into();
+        let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
+        Self { program, server: server.expect("it listens") }
+    }
+
+    pub fn address(&self) -> String {
+        self.server.address().to_string()
+    }
+
+    /// A client has written through a layout: the object is so long, and was written at that time.
+    pub fn wrote(&self, inode: u64, len: u64, modified_ns: u64) {
+        self.program.stats.lock().expect("a map").insert(inode, ObjectStat { len, modified_ns });
+    }
+
+    /// Whether it answers; else whoever asks waits.
+    pub fn answer(&self, answers: bool) {
+        self.program.answers.send_replace(answers);
+    }
+
+    /// Calls of STAT without and with sync.
+    pub fn asked(&self) -> (usize, usize) {
+        (self.program.asked.load(Ordering::Relaxed), self.program.synced.load(Ordering::Relaxed))
+    }
+}
+
+impl Objects {
+    async fn stat(&self, args: stat::Args) -> stat::ResOk {
+        let counter = if args.sync { &self.synced } else { &self.asked };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
+        let stats = self.stats.lock().expect("a map");
+        let of = |handle| {
+            let object = ObjectHandle::open(handle, &HandleKey::new([9; 32])).expect("a metaserver's");
+            stats.get(&object.file.inode).copied().unwrap_or_default()
+        };
+        stat::ResOk { objects: args.handles.iter().map(of).collect() }
+    }
+}
+
+impl Program for Objects {
+    fn number(&self) -> u32 {
+        data::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        data::VERSION..=data::VERSION
+    }
+
+    fn call(self: Arc<Self>, mut call: Call) -> Answer {
+        Box::pin(async move {
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments = data::Call::decode(procedure, &mut call.arguments);
+            let reply = match arguments.map_err(|_| Rejection::GarbageArguments)? {
+                data::Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(&call.connection, &args)),
+                data::Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(&call.connection, &args)),
+                data::Call::Stat(args) => Reply::Stat(Ok(self.stat(args).await)),
+                data::Call::Make(_) => Reply::Make(Ok(())),
+                data::Call::Truncate(_) => Reply::Truncate(Ok(())),
+                _ => return Err(Rejection::ProcedureUnavailable),
+            };
+            let mut encoder = Encoder::default();
+            reply.encode(&mut encoder);
+            Ok(encoder.finish())
+        })
+    }
+}
