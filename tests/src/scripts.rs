@@ -419,3 +419,97 @@ printf "%d %f\n", $count * ($operation eq "list" ? $processes : 1), time - $star
 ' {dir} {operation} {processes} {count}"#
     )
 }
+
+/// Appends `count` records of `bytes` each, with fdatasync after each, and then keeps the file open, for ever.
+pub fn append_with_fdatasync(file: &str, count: u32, bytes: u32) -> String {
+    python(&format!(
+        r#"
+import os, time
+f = os.open("{file}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+for _ in range({count}):
+    assert os.write(f, b"x" * {bytes}) == {bytes}
+    os.fdatasync(f)
+open("/tmp/written", "w").close()
+while True:
+    time.sleep(60)
+"#
+    ))
+}
+
+/// One process appends with fdatasync and says how far it is; another one looks how long the file is, in every way.
+pub fn append_and_look(file: &str, count: u32) -> String {
+    python(&format!(
+        r#"
+import mmap, os, struct
+shared = mmap.mmap(-1, 8)
+acknowledged = lambda: struct.unpack("Q", shared[:8])[0]
+child = os.fork()
+f = os.open("{file}", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+if child == 0:
+    end = 0
+    for n in range({count}):
+        data = bytes([65 + n % 26]) * (70000 if n % 3 == 0 else 4096)
+        assert os.write(f, data) == len(data)
+        os.fdatasync(f)
+        end += len(data)
+        assert os.fstat(f).st_size >= end, "its own writes"
+        shared[:8] = struct.pack("Q", end)
+    os._exit(0)
+looks = 0
+while True:
+    done, status = os.waitpid(child, os.WNOHANG)
+    for look in (lambda: os.fstat(f).st_size, lambda: os.stat("{file}").st_size, lambda: os.lseek(f, 0, os.SEEK_END)):
+        least = acknowledged()
+        found = look()
+        assert found >= least, "%d bytes of %d" % (found, least)
+        looks += 1
+    least = acknowledged()
+    if least:
+        assert os.pread(f, 1, least - 1) >= b"A", "the last byte that was acknowledged"
+    if done:
+        assert status == 0
+        break
+print(looks, "looks at", acknowledged(), "bytes")
+"#
+    ))
+}
+
+/// Two processes insert rows into one SQLite database in WAL mode, each row in a transaction of its own.
+pub fn sqlite_by_two(database: &str, rows: u32) -> String {
+    python(&format!(
+        r#"
+import os, sqlite3
+connect = lambda: sqlite3.connect("{database}", timeout=60, isolation_level=None)
+db = connect()
+assert db.execute("pragma journal_mode=wal").fetchone()[0] == "wal"
+db.execute("create table t (writer int, n int, filling blob)")
+db.close()
+children = []
+for writer in (1, 2):
+    child = os.fork()
+    if child == 0:
+        db = connect()
+        db.execute("pragma synchronous=full")
+        for n in range({rows}):
+            db.execute("begin immediate")
+            db.execute("insert into t values (?, ?, ?)", (writer, n, os.urandom(3000)))
+            db.execute("commit")
+        db.close()
+        os._exit(0)
+    children.append(child)
+for child in children:
+    assert os.waitpid(child, 0)[1] == 0, "a writer failed"
+db = connect()
+assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
+for writer in (1, 2):
+    found = [n for (n,) in db.execute("select n from t where writer = ? order by n", (writer,))]
+    missing = sorted(set(range({rows})) - set(found))
+    assert found == list(range({rows})), "writer %d: rows %s are not there" % (writer, missing[:20])
+print("all", 2 * {rows}, "rows")
+"#
+    ))
+}
+
+fn python(program: &str) -> String {
+    format!("cat >/tmp/program.py <<'END'\n{program}END\npython3 /tmp/program.py")
+}

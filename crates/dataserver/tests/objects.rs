@@ -425,3 +425,32 @@ async fn many_at_once_leave_every_object_whole() {
         assert_eq!(read.data, vec![inode as u8; 8000]);
     }
 }
+
+/// The kernel's clock for modification times stands still for milliseconds, and an object may be closed in between.
+#[test]
+fn a_write_after_a_stat_has_another_modification_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = open(dir.path(), 1);
+    let objects = target.objects();
+    assert_eq!(objects.stat(name(1, 0), false).unwrap(), dataserver::ObjectStat::default());
+    let mut before = objects.stat(name(1, 0), true).unwrap();
+    for round in 0..500 {
+        objects.write(name(1, 0), 0, &data(b"as long as before")).unwrap();
+        if round % 7 == 0 {
+            objects.write(name(1, 0), 0, &data(b"twice")).unwrap();
+        }
+        let now = objects.stat(name(1, 0), round % 50 == 0).unwrap();
+        assert!(now.modified_ns > before.modified_ns, "round {round}: {before:?} and {now:?}");
+        assert_eq!(now.len, 17);
+        assert_eq!(objects.stat(name(1, 0), false).unwrap(), now, "nothing was written");
+        before = now;
+    }
+    drop(target);
+    // Another process, which has told nothing yet.
+    let target = open(dir.path(), 2);
+    let objects = target.objects();
+    objects.write(name(1, 0), 0, &data(b"a")).unwrap();
+    assert!(objects.stat(name(1, 0), false).unwrap().modified_ns > before.modified_ns);
+    objects.remove(&[name(1, 0)]).unwrap();
+    assert_eq!(objects.stat(name(1, 0), false).unwrap(), dataserver::ObjectStat::default());
+}

@@ -29,6 +29,7 @@ mod real_client;
 mod recall;
 mod reflink;
 mod rolling;
+mod sizes;
 mod stripe;
 mod two_clients;
 mod xattrs;

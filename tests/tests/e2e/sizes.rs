@@ -1,0 +1,73 @@
+//! What fdatasync acknowledged is there: after the client's death, for other clients, and for a second process of the same
+//! client. Each story runs with the kernel that `HEOROT_KERNEL` chooses.
+
+use std::time::Duration;
+
+use tests::{Cluster, Lab, scripts};
+
+/// The default lease and somewhat more.
+const A_LEASE: &str = "sleep 40";
+
+/// 40 records of 256 KiB, each followed by fdatasync, all acknowledged: then the client's kernel dies.
+#[test]
+fn what_fdatasync_acknowledged_is_there_when_the_client_has_died() {
+    let lab = Lab::open();
+    let mut cluster = Cluster::separate(&lab, 4);
+    let elm = lab.client("elm");
+    cluster.mount(&elm, "vers=4.2");
+    let is_whole = "[ $(stat -c %s /mnt/h/log) = $((40 * 262144)) ]; \
+                    [ \"$(sha256sum </mnt/h/log)\" = \"$(head -c $((40 * 262144)) /dev/zero | tr '\\0' x | sha256sum)\" ]";
+    {
+        let ash = lab.client("ash");
+        cluster.mount(&ash, "vers=4.2");
+        let before = cluster.traffic();
+        let writer = ash.spawn(&scripts::append_with_fdatasync("/mnt/h/log", 40, 262_144));
+        ash.run("until [ -e /tmp/written ]; do sleep 0.05; done");
+        let written = cluster.traffic().since(&before);
+        let straight: u64 = written.data_servers.iter().map(|server| server.written).sum();
+        assert!(straight >= 30 * 262_144, "it went to the data servers: {written:?}");
+        elm.run(is_whole);
+        drop(ash); // its kernel, with everything that it had not told anybody
+        drop(writer);
+    }
+    elm.run(is_whole);
+    elm.run_within(Duration::from_secs(120), &format!("{A_LEASE}; {is_whole}"));
+    cluster.mds().kill();
+    cluster.mds().start();
+    elm.run(is_whole);
+    elm.run("umount /mnt/h");
+    // A third, which has seen nothing of all that.
+    let oak = lab.client("oak");
+    cluster.mount(&oak, "vers=3");
+    oak.run(is_whole);
+    oak.run("umount /mnt/h");
+}
+
+/// Two processes of one client append and look: neither ever sees a file that is shorter than what it has written.
+#[test]
+fn a_process_never_sees_less_than_was_acknowledged() {
+    let lab = Lab::open();
+    let cluster = Cluster::separate(&lab, 2);
+    let ash = lab.client("ash");
+    for version in ["vers=4.2", "vers=4.1"] {
+        cluster.mount(&ash, version);
+        let out = ash.run(&scripts::append_and_look("/mnt/h/f", 300));
+        println!("{version}: {out}");
+        ash.run("rm /mnt/h/f; umount /mnt/h");
+    }
+}
+
+/// SQLite in WAL mode by two processes on one client: each row that was committed is there.
+#[test]
+fn sqlite_in_wal_mode_by_two_processes_loses_no_row() {
+    let lab = Lab::open();
+    let cluster = Cluster::separate(&lab, 2);
+    let ash = lab.client("ash");
+    cluster.mount(&ash, "vers=4.2");
+    for round in 0..3 {
+        let out = ash.run(&scripts::sqlite_by_two("/mnt/h/db", 150));
+        println!("round {round}: {out}");
+        ash.run("rm -f /mnt/h/db*");
+    }
+    ash.run("umount /mnt/h");
+}
