@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use host::SeededEntropy;
 use nfs::{Answer, Call, Connection, Gatekeeper, Limits, Program, Programs, Server};
 use tokio::sync::watch;
@@ -71,7 +72,7 @@ impl Objects {
         counter.fetch_add(1, Ordering::Relaxed);
         let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
         let stats = self.stats.lock().expect("a map");
-        let of = |handle| {
+        let of = |handle: &Bytes| {
             let object = ObjectHandle::open(handle, &HandleKey::new([9; 32])).expect("a metaserver's");
             stats.get(&object.file.inode).copied().unwrap_or_default()
         };
