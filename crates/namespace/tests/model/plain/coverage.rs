@@ -13,7 +13,7 @@ pub struct Coverage {
     refused: BTreeMap<String, u32>,
 }
 
-const COMMANDS: [&str; 41] = [
+const COMMANDS: [&str; 42] = [
     "Create",
     "Link",
     "Remove",
