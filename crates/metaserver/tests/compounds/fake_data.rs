@@ -103,7 +103,6 @@ impl Program for Objects {
                 data::Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(&call.connection, &args)),
                 data::Call::Stat(args) => Reply::Stat(Ok(self.stat(args).await)),
                 data::Call::Make(_) => Reply::Make(Ok(())),
-                data::Call::Truncate(_) => Reply::Truncate(Ok(())),
                 _ => return Err(Rejection::ProcedureUnavailable),
             };
             let mut encoder = Encoder::default();
