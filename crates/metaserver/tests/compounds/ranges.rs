@@ -230,11 +230,11 @@ async fn what_goes_with_copies_that_we_do_not_make_is_not_supported() {
 #[tokio::test]
 async fn a_report_of_a_failed_data_server_makes_the_metaserver_look_and_place_nothing_there() {
     let world = World::start().await;
-    // Nobody listens there.
-    register_at(&world.server, "127.0.0.1:1").await;
     let mut ash = mount(&world).await;
     let (file, open) = ash.open("file", BOTH, 0).await.expect("opens");
     let device = grow(&mut ash, &file, open, 10).await;
+    // Nobody listens there.
+    register_at(&world.server, "127.0.0.1:1").await;
     let results = ash.ok(vec![putfh(&file), layoutget_op(open)]).await;
     let ResOp::LayoutGet(Ok(got)) = &results[1] else { panic!("{results:?}") };
     let stateid = got.stateid;

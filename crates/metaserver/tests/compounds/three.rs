@@ -14,7 +14,7 @@ use replica::{Carried, Channel, Member, Part, Replica, ReplicaConfig, Transport,
 use store::MemoryStore;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::world::{PATIENCE, World};
+use crate::world::{PATIENCE, World, register_at};
 
 /// Who can be reached, and whose entries are held.
 struct Wires {
@@ -128,6 +128,10 @@ impl Three {
             let world = World::over(replica, dir, Arc::clone(&clock), rules).await;
             world.metaserver.follow_others(follower);
             worlds.push(world);
+        }
+        // One data server, whoever is asked: what another metaserver registers replaces what this one knew.
+        for world in &worlds {
+            register_at(&world.server, &worlds[0].data.address()).await;
         }
         Self { worlds, clock, wires }
     }

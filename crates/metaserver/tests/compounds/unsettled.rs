@@ -87,7 +87,7 @@ async fn a_client_that_dies_has_written_what_it_has_written() {
     let mut birch = Client::mount(&world, "birch").await;
     assert_eq!(size(&mut birch, &file).await, Some(10 << 20));
     world.restart().await;
-    let mut birch = Client::mount(&world, "birch").await;
+    birch.reconnect(&world).await;
     assert_eq!(size(&mut birch, &file).await, Some(10 << 20));
     birch.open("f", BOTH, 0).await.expect("ash is in the way, and ends");
     world.until("the file is settled", || !is_unsettled(&world, &file)).await;
