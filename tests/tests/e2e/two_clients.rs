@@ -24,8 +24,8 @@ fn locks_exclude_between_clients() {
     });
 }
 
-/// Linux 6.12 and later tell the metaserver of their writes (LAYOUTCOMMIT) when they lock the file the next time, not
-/// before they unlock it: the next one to append asks for a size that only the data servers know.
+/// Linux may tell the metaserver of its writes (LAYOUTCOMMIT) when it locks the file the next time, not before it unlocks
+/// it: the next client to append asks for a size that only the data servers know.
 #[test]
 fn records_that_two_clients_append_under_a_lock_are_all_there() {
     // More than what is kept with the inode: records go to data servers.
