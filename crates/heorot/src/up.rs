@@ -78,7 +78,7 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
     let admin = AdminServer::start(place, Admin::new(Some(&running_mds), &servers)).await?;
 
     let serve = async {
-        all_registered(&running_mds, running.len()).await?;
+        all_registered(&running_mds, &running).await?;
         announce(running_mds.address(), &note);
         Err(running_mds.failed().await)
     };
@@ -176,13 +176,19 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
     RunningDs::start(settings, secret).await
 }
 
-async fn all_registered(mds: &RunningMds, servers: usize) -> Result<(), Failure> {
+/// Returns when all data servers have registered. Their metaserver is of the same directory: if it was restored there, that was
+/// for good, and they obey it.
+async fn all_registered(mds: &RunningMds, servers: &[RunningDs]) -> Result<(), Failure> {
     let registered = async {
         loop {
+            for ds in servers {
+                let ds = std::sync::Arc::clone(&ds.data_server);
+                tokio::task::spawn_blocking(move || ds.adopt()).await??;
+            }
             let status = mds.metaserver.status().await?;
             // Each has one target.
             let targets = status.data_servers.iter().flat_map(|server| &server.targets);
-            if targets.filter(|target| target.state == "ok").count() >= servers {
+            if targets.filter(|target| target.state == "ok").count() >= servers.len() {
                 return Ok::<_, Failure>(());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
