@@ -231,19 +231,25 @@ impl Metaserver {
                 self.work_ready.notify_one();
                 Ok(format!("{name} takes new files"))
             }
+            NodeChange::Remove if !force && self.has_files(node.key).await? => {
+                Err(AdminError::Invalid(format!(
+                    "{name} has data of files, which nothing moves elsewhere yet: these files could not be read any more. \
+                 Drain it and remove them first (heorot files --on {name} lists them), or force it"
+                )))
+            }
             NodeChange::Remove if objects > 0 && !force => Err(AdminError::Invalid(format!(
-                "{name} has {objects} objects, which nothing moves elsewhere yet: their files could not be read any more. \
-                 Drain it and remove those files first (heorot files --on {name} lists them), or force it"
+                "{name} has {objects} objects, of files that were removed just now or are still open. Try again, or force it"
             ))),
             NodeChange::Remove if node.seen.is_none() && !force => Err(AdminError::Invalid(format!(
                 "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
             ))),
             _ => {
+                let has_files = self.has_files(node.key).await?;
                 self.set_state(node.key, NodeState::Removed).await?;
                 self.work_ready.notify_one();
                 tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
                 let id = id_text(node.key);
-                Ok(match objects > 0 || node.seen.is_none() {
+                Ok(match has_files || objects > 0 || node.seen.is_none() {
                     false => format!("{name} is removed; stop it"),
                     true => format!(
                         "{name} is removed; stop it. What it had of files is lost, and reading it is an error from now on; \
@@ -252,6 +258,24 @@ impl Metaserver {
                 })
             }
         }
+    }
+
+    /// Whether a file has data on this data server, as the metadata say: what it told with its last heartbeat may be older than
+    /// they are.
+    async fn has_files(self: &Arc<Self>, key: NodeKey) -> Result<bool, AdminError> {
+        let (server, id) = (Arc::clone(self), id_text(key));
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut after = None;
+            loop {
+                let page = server.files_on(&id, after.as_deref())?;
+                match (page.paths.is_empty(), page.next) {
+                    (false, _) => return Ok(true),
+                    (true, None) => return Ok(false),
+                    (true, next) => after = next,
+                }
+            }
+        });
+        looked.await.map_err(|e| AdminError::Failed(e.to_string()))?
     }
 
     /// A server that is not removed is to do what it did before. Returns why it is not, and if it is left draining, too.
