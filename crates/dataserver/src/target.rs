@@ -165,6 +165,7 @@ impl Target {
         let id = identity.id;
         let held = HeldDir::open(dir).map_err(io("open", dir))?;
         held.create_dir(TRASH_DIR).map_err(io("create the trash in", dir))?;
+        private::close_large_tree(&dir.join(TRASH_DIR)).map_err(io(CLOSE, dir))?;
         // What an earlier process wrote and did not sync is in the page cache, directory entries included. Nobody
         // remembers any more which files those are, so all of it is made durable now.
         rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;

@@ -24,7 +24,12 @@ pub fn note(args: &[&str]) {
         _ => None,
     };
     if let Some((ip, dir)) = noted {
-        DIRS.lock().unwrap_or_else(PoisonError::into_inner).insert(ip, dir);
+        let mut dirs = DIRS.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of a metaserver and a data server with one address it is the metaserver that is asked.
+        match args.first() {
+            Some(&"ds") => dirs.entry(ip).or_insert(dir),
+            _ => dirs.entry(ip).insert_entry(dir).into_mut(),
+        };
     }
 }
 
