@@ -127,7 +127,10 @@ fn read_everything(view: &dyn View) {
         let _ = read::states(view, client);
         for session in read::sessions(view, client).unwrap_or_default() {
             let _ = read::session(view, session);
-            let _ = read::recorded(view, &Origin::Compound(InCompound { session, slot: 0, sequence: 1, index: 0 }));
+            let _ = read::recorded(
+                view,
+                &Origin::Compound(InCompound { session, slot: 0, sequence: 1, index: 0 }),
+            );
         }
     }
     let _ = read::devices(view);
@@ -214,7 +217,13 @@ fn before(client: ClientId) -> Vec<Command> {
     vec![
         Command::PutDataServer(DataServer { id: DataServerId(1), name, addresses, targets: targets.clone() }),
         Command::DefineDevice { targets },
-        Command::ExchangeId { owner: b"c".to_vec(), verifier: [1; 8], principal: principal(), update: false, address },
+        Command::ExchangeId {
+            owner: b"c".to_vec(),
+            verifier: [1; 8],
+            principal: principal(),
+            update: false,
+            address,
+        },
         Command::CreateSession {
             client,
             sequence: 1,
@@ -289,7 +298,13 @@ fn afterwards() -> Vec<Proposal> {
         Command::Remove { dir: InodeId(4), name: b"l".to_vec(), expect: Expect::NotDirectory },
         Command::Close { client, stateid: opened(1) },
         Command::ExpireClient { client },
-        Command::ExchangeId { owner: b"c".to_vec(), verifier: [2; 8], principal: principal(), update: false, address },
+        Command::ExchangeId {
+            owner: b"c".to_vec(),
+            verifier: [2; 8],
+            principal: principal(),
+            update: false,
+            address: std::net::Ipv4Addr::LOCALHOST.into(),
+        },
         Command::DefineDevice { targets: vec![TargetId(2)] },
         Command::WorkDone { ids: vec![1, 2, 3] },
     ];
