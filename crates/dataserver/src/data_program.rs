@@ -25,6 +25,9 @@ use crate::target::Target;
 /// Bytes of one READ at most: what fits a record, see [`nfs::Limits`].
 const READ_BYTES_MAX: u32 = 1 << 20;
 
+/// Objects that are on one target.
+type ObjectsOfTarget = (Arc<Target>, Vec<ObjectName>);
+
 /// The program.
 pub(crate) struct DataProgram {
     targets: Arc<Targets>,
@@ -152,7 +155,7 @@ impl DataProgram {
     }
 
     /// The objects of each target. All handles are looked at before anything is done.
-    fn by_target(&self, handles: &[Bytes]) -> Result<Vec<(Arc<Target>, Vec<ObjectName>)>, Status> {
+    fn by_target(&self, handles: &[Bytes]) -> Result<Vec<ObjectsOfTarget>, Status> {
         let mut by_target = BTreeMap::new();
         for handle in handles {
             let Found { target, name, .. } = self.find(handle)?;

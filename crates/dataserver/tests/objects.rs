@@ -433,6 +433,7 @@ fn a_write_after_a_stat_has_another_modification_time() {
     let target = open(dir.path(), 1);
     let objects = target.objects();
     assert_eq!(objects.stat(name(1, 0), false).unwrap(), dataserver::ObjectStat::default());
+    objects.make(&[name(1, 0)]).unwrap();
     let mut before = objects.stat(name(1, 0), true).unwrap();
     for round in 0..500 {
         objects.write(name(1, 0), 0, &data(b"as long as before")).unwrap();

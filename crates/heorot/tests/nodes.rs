@@ -206,6 +206,8 @@ fn a_data_server_whose_disk_was_lost_joins_again_under_its_name_and_address() {
     done(&fir.join(&ash.token(&[]), &ash, &["--role", "ds"]));
     let mut second = fir.run();
     second.ready();
+    let registered = || status(ash.ip)["data_servers"].as_array().is_some_and(|servers| servers.len() == 2);
+    wait_until("both data servers are registered", &mut [&mut first, &mut second], registered);
     let line = ask(ash.ip, &["node", "remove", "ash"]).unwrap_err();
     assert!(line.contains("ash is a data server with 0 objects and a metaserver (leader)"), "{line}");
     assert!(line.trim_end().ends_with("say which one to remove: --role ds or --role mds"), "{line}");
@@ -297,7 +299,8 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     // A token that was revoked, that was used, and that others may have seen.
     let revoked = ash.token(&[]);
     let unused = |token: &serde_json::Value| token["used_by"].is_null();
-    let id = tokens().iter().filter(|token| unused(token)).map(|token| token["id"].clone()).last().unwrap();
+    let id =
+        tokens().iter().filter(|token| unused(token)).map(|token| token["id"].clone()).next_back().unwrap();
     let said = ask(ash.ip, &["token", "revoke", id.as_str().unwrap()]).unwrap();
     assert!(said.contains("lets nobody in any more"), "{said}");
     let line = not_joined(&elm.join(&revoked, &ash, &[]));

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,6 +12,9 @@ use serde_json::Value;
 use store::{Durability, RedbStore, Store};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The metaservers of both tests have the same addresses.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 struct Mds {
     dir: PathBuf,
@@ -118,6 +122,7 @@ fn damage_store(dir: &Path) {
 
 #[test]
 fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_from_the_others() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir.path(), n)).collect();
     for mds in &mut group {
@@ -141,6 +146,7 @@ fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_f
 
 #[test]
 fn a_metaserver_with_a_damaged_log_fills_itself_from_the_others_as_a_new_member() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir.path(), n)).collect();
     for mds in &mut group {

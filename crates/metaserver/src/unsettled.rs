@@ -78,6 +78,9 @@ pub(crate) fn depend_on_data(attributes: &Bitmap) -> bool {
     !attributes.intersection(&OF_DATA).is_empty()
 }
 
+/// The columns that one target has, as (file, column) among those that are asked for, and the handles of their objects.
+type Columns = (Vec<(usize, usize)>, Vec<Bytes>);
+
 /// A file whose data servers are asked.
 struct Asked {
     inode: InodeId,
@@ -247,7 +250,7 @@ impl Metaserver {
         data: &[FileData],
         sync: bool,
     ) -> Result<Vec<InodeId>, Status> {
-        let mut by_target: BTreeMap<TargetId, (Vec<(usize, usize)>, Vec<Bytes>)> = BTreeMap::new();
+        let mut by_target: BTreeMap<TargetId, Columns> = BTreeMap::new();
         for (file, data) in data.iter().enumerate() {
             for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {
                 let (places, handles) = by_target.entry(target).or_default();

@@ -20,6 +20,7 @@ pub const CLIENTS: Address = 100;
 
 /// What is carried out at the other end.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "few of them live at a time, in a simulation")]
 pub enum Call {
     /// A member's, for a member's [`replica::Replica::serve`].
     Member(Bytes),
@@ -39,6 +40,7 @@ pub enum Carried {
 type Outcome = Result<Carried, Unreachable>;
 
 /// What arrives.
+#[expect(clippy::large_enum_variant, reason = "few of them live at a time, in a simulation")]
 pub enum Arrival {
     /// A call, for this address.
     Call {

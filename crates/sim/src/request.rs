@@ -10,6 +10,7 @@ use crate::bug::Bug;
 
 /// A request.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "few of them live at a time, in a simulation")]
 pub enum Request {
     /// A change, under the slot and sequence by which it is known again.
     Change(Option<Origin>, Command),

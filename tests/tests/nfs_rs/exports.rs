@@ -25,7 +25,7 @@ async fn made_folder(server: &Server, version: Version, mode: u32) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_is_writable_again() {
-    let server = Server::exporting(LOCAL);
+    let mut server = Server::exporting(LOCAL);
     for version in ALL {
         println!("--- version {}", version.option());
         let folder = made_folder(&server, version, 0o755).await;
@@ -35,7 +35,7 @@ async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_i
         let open = OpenFile::open(&ash, "file").await;
         open.write(4, b" and more").await;
 
-        server.export("set / --ro");
+        server.export_and_recall("set / --ro");
         let file = || open.handle.clone();
         let dir = ash.lookup_path("dir").await.expect("look up").fh;
         let answers = [

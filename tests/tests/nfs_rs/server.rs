@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tests::{FileBytes, Metrics, Traffic, free_ports};
 
+const RECALLED: &str = "layouts to write were asked back";
 pub const DATA_SERVERS: usize = 4;
 
 const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -101,6 +102,14 @@ impl Server {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "heorot export {words}: {error}");
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The same; returns when layouts to write, which clients still have under the exports of before, have come back.
+    #[track_caller]
+    pub fn export_and_recall(&mut self, words: &str) {
+        let before = self.log().matches(RECALLED).count();
+        self.export(words);
+        self.wait_for_log(RECALLED, before + 1);
     }
 
     #[track_caller]

@@ -78,7 +78,7 @@ async fn a_metaserver_writes_reads_truncates_lists_and_removes() {
             .await;
     assert_eq!(removed, Ok(()));
     assert_eq!(put(&peer, &handle, 0, false, b"late").await, Err(Status::Stale));
-    assert_eq!(make(&peer, &[handle.clone()]).await, Err(Status::Stale));
+    assert_eq!(make(&peer, std::slice::from_ref(&handle)).await, Err(Status::Stale));
 
     let status: status::Res = call(&peer, Procedure::Status, &status::Args {}).await;
     let targets = status.unwrap().targets;
@@ -152,7 +152,8 @@ async fn garbage_is_answered_and_the_connection_lives_on() {
         let rejected = raw.exchange(to, procedure, &0xffff_fffe_u32).await.unwrap_err();
         assert_eq!(rejected, wire::rpc::Rejection::GarbageArguments, "procedure {procedure}");
     }
-    let rejected = raw.exchange(to, 16, &()).await.unwrap_err();
+    let beyond = Procedure::ALL.len() as u32;
+    let rejected = raw.exchange(to, beyond, &()).await.unwrap_err();
     assert_eq!(rejected, wire::rpc::Rejection::ProcedureUnavailable);
     raw.exchange(to, 0, &()).await.unwrap();
 }

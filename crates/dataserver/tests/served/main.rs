@@ -135,7 +135,7 @@ impl Served {
     async fn made(&self, inode: u64) -> Bytes {
         let handle = self.handle(inode);
         let peer = data::peer(self, peer_key());
-        assert_eq!(data::make(&peer, &[handle.clone()]).await, Ok(()));
+        assert_eq!(data::make(&peer, std::slice::from_ref(&handle)).await, Ok(()));
         handle
     }
 }

@@ -129,7 +129,7 @@ async fn offsets_are_in_the_file_and_only_those_of_the_column_are_here() {
     let object = ObjectHandle { unit: 10, columns: 3, column: 1, ..served.object(1) };
     let handle = object.seal(&crate::key());
     let peer = crate::data::peer(&served, crate::peer_key());
-    assert_eq!(crate::data::make(&peer, &[handle.clone()]).await, Ok(()));
+    assert_eq!(crate::data::make(&peer, std::slice::from_ref(&handle)).await, Ok(()));
     put(&mut client, &handle, 10, "0123456789").await;
     put(&mut client, &handle, 42, "ab").await;
     served.told.set(Some(14));

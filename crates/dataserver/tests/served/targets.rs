@@ -86,7 +86,7 @@ async fn one_incarnation_is_obeyed_until_the_operator_adopts_another() {
     assert_eq!(served.ds.belong_to(NAME_SPACE, restored).unwrap(), Obeyed::Not);
     assert_eq!(served.ds.belong_to(NAME_SPACE, INCARNATION).unwrap(), Obeyed::AsBefore);
     assert_eq!(get(&peer, &other, 0, 9).await, Err(Status::OtherIncarnation));
-    assert_eq!(crate::data::remove(&peer, &[other.clone()]).await, Err(Status::OtherIncarnation));
+    assert_eq!(crate::data::remove(&peer, std::slice::from_ref(&other)).await, Err(Status::OtherIncarnation));
     assert_eq!(get(&peer, &handle, 0, 9).await, Ok((Bytes::from_static(b"kept"), true)));
 
     // Also after a restart: it is noted with the target.

@@ -51,7 +51,7 @@ async fn trying_out_a_backup_beside_the_living_cluster_touches_no_object() {
     let ip = own_ip();
     let config = cluster.file("restored.toml");
     let text = format!(
-        "listen = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nname = \"trial\"\nsecret_file = {secret:?}\n\
+        "listen = \"{ip}:{PORT}\"\nadmin = \"{ip}:{ADMIN_PORT}\"\nsecret_file = {secret:?}\n\
          data_dir = {dir:?}\n"
     );
     std::fs::write(&config, text).unwrap();

@@ -101,7 +101,9 @@ pub fn run(args: &[&str]) -> Result<String, String> {
     let Output { status, stdout, stderr } =
         Command::new(env!("CARGO_BIN_EXE_heorot")).args(args).env("HEOROT_LOG", "off").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
-    if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
+    // The exit status of `heorot status` is the cluster's verdict.
+    let is_answer = status.success() || args.first() == Some(&"status") && !stdout.is_empty();
+    if is_answer { Ok(text(stdout)) } else { Err(text(stderr)) }
 }
 
 /// The same, of the server whose admin interface is at `ip`.

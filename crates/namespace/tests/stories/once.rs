@@ -49,9 +49,9 @@ fn a_call_of_nfsv3_that_comes_again_is_answered_and_not_done() {
     assert!(removed.is_ok());
     assert_eq!(w.apply_from(of_call(3, 0), rmdir("d")), removed, "and not NoEntry");
     assert_eq!(w.apply_from(of_call(2, 0), mkdir("d")), Err(Error::Exists), "a refusal is remembered, too");
-    let beside = Some(Origin::Call(CallId { port: 701, ..call(1) }, 0));
+    let beside = Origin::Call(CallId { port: 701, ..call(1) }, 0);
     assert_ne!(read::recorded(&*w.view(), &Origin::Call(call(1), 0)).unwrap(), None);
-    assert_eq!(read::recorded(&*w.view(), &beside.unwrap()).unwrap(), None, "another port is another client");
+    assert_eq!(read::recorded(&*w.view(), &beside).unwrap(), None, "another port is another client");
     let other = Some(Origin::Call(CallId { client: [8; 16], ..call(1) }, 0));
     w.apply_from(other, mkdir("d")).unwrap();
 }

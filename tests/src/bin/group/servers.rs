@@ -59,8 +59,7 @@ impl Group {
             folder.path().join("ds0"),
         );
         let data_server = started("ds", 0, folder.path(), &text);
-        let group =
-            Group { metaservers, serving: serving.to_vec(), _data_server: data_server, folder: folder };
+        let group = Group { metaservers, serving: serving.to_vec(), _data_server: data_server, folder };
         let asked = Instant::now();
         while !(0..count).all(|n| is_ready(&group.folder.path().join(format!("mds{n}")))) {
             assert!(
