@@ -18,7 +18,7 @@ pub(crate) enum ExportCommand {
         json: bool,
     },
     #[command(group = clap::ArgGroup::new("rules").multiple(true))]
-    /// Export a directory to networks: read and write, root squashed, from ports below 1024, unless options say otherwise
+    /// Export the volume, `/`, to networks: read and write, root squashed, from ports below 1024, unless options say otherwise
     Add {
         /// Directory in the volume, whose root is "/"
         path: String,
@@ -30,7 +30,7 @@ pub(crate) enum ExportCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Change the rules of a directory's exports, at once and for clients that have it mounted, too
+    /// Change the rules of exports, at once and for clients that have it mounted, too
     #[command(group = clap::ArgGroup::new("rules").required(true).multiple(true))]
     Set {
         /// Directory in the volume
@@ -43,7 +43,7 @@ pub(crate) enum ExportCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// End exports of a directory, also for clients that have it mounted
+    /// End exports, also for clients that have it mounted
     Remove {
         /// Directory in the volume
         path: String,
