@@ -16,6 +16,7 @@ mod client;
 mod cluster;
 mod cpu;
 mod dice;
+pub mod documents;
 mod ganesha;
 mod lab;
 mod load;

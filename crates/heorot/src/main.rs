@@ -25,6 +25,8 @@ mod cli;
 mod cli_settings;
 mod config;
 mod data_dir;
+#[cfg(test)]
+mod documented;
 mod ds;
 mod export;
 mod failure;
