@@ -55,7 +55,11 @@ fn network_of(address: IpAddr) -> IpAddr {
 struct Client {
     owner: OwnerName,
     /// Where EXCHANGE_ID came from.
+    address: IpAddr,
+    /// What that counts for.
     network: IpAddr,
+    /// Since when nothing is exported to its address any more.
+    not_admitted_since: Option<Duration>,
     verifier: Verifier,
     principal: Principal,
     confirmed: bool,
@@ -163,7 +167,9 @@ impl Clients {
         let id = u64::from(self.start) << 32 | u64::from(records.next);
         let client = Client {
             owner,
+            address,
             network,
+            not_admitted_since: None,
             verifier,
             principal,
             confirmed: false,
@@ -292,6 +298,20 @@ impl Clients {
 
     fn is_alive(&self, client: &Client) -> bool {
         !client.sessions.is_empty() && self.idle(client) <= LEASE
+    }
+
+    /// Forgets the clients that have not been admitted for a lease.
+    pub(crate) fn end_not_admitted(&self, admits: impl Fn(IpAddr) -> bool) {
+        let mut records = self.records();
+        let now = self.clock.monotonic();
+        for client in records.by_id.values_mut() {
+            client.not_admitted_since = match client.not_admitted_since {
+                _ if admits(client.address) => None,
+                since => since.or(Some(now)),
+            };
+        }
+        let is_over = |client: &Client| client.not_admitted_since.is_some_and(|since| now - since >= LEASE);
+        self.forget(&mut records, |_, client| is_over(client));
     }
 
     /// Forgets who has been silent: at most once in a lease, or when there is no room.

@@ -186,10 +186,12 @@ impl DataServer {
         let targets =
             Arc::new(Targets { key, all: open_targets(&targets, &data_dir, cluster, &*entropy, trash)? });
         let clients = Clients::new(id, clock, Arc::clone(&entropy));
-        let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths));
+        let client_networks = Arc::new(ClientNetworks::open(&data_dir));
+        let networks = Arc::clone(&client_networks);
+        let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths, networks));
         let others = Others::new(peer_key.clone(), Arc::clone(&entropy));
         let data = DataProgram::new(Arc::clone(&targets), Gatekeeper::new(peer_key, entropy), others);
-        let (client_networks, offered) = (Arc::default(), Mutex::default());
+        let offered = Mutex::default();
         Ok(Self { id, name, targets, nfs, data: Arc::new(data), offered, client_networks, _lock: lock })
     }
 
@@ -212,7 +214,7 @@ impl DataServer {
         Programs::new(vec![nfs, Arc::clone(&self.data) as Arc<dyn nfs::Program>])
     }
 
-    /// The networks that clients come from.
+    /// The networks that clients come from: to be told what metaservers tell, and to be written down.
     #[must_use]
     pub fn client_networks(&self) -> &Arc<ClientNetworks> {
         &self.client_networks
@@ -222,6 +224,12 @@ impl DataServer {
     #[must_use]
     pub fn space(&self) -> Vec<TargetSpace> {
         self.targets.space()
+    }
+
+    /// Ends the sessions of clients whose addresses have not been admitted for a lease. Until then such a client is answered,
+    /// so that what it waits for ends with an error: Linux repeats for ever what meets the end of its session.
+    pub fn end_sessions_not_admitted(&self) {
+        self.nfs.clients().end_not_admitted(|address| self.client_networks.admit(address));
     }
 
     /// Removes for good what has been in the trash of its targets for long enough. Blocks.

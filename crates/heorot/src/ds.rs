@@ -15,7 +15,7 @@ use crate::admin_server::{AdminPlace, AdminServer};
 use crate::cli::ConfigArgs;
 use crate::config::ds::DsConfig;
 use crate::failure::Failure;
-use crate::heartbeat::{MetaserverLengths, beat};
+use crate::heartbeat::{MetaserverLengths, beat, write_networks};
 use crate::known_metaservers::KnownMetaservers;
 use crate::secret::{Secret, SecretError};
 use crate::signals::{Hangups, Signals};
@@ -47,16 +47,21 @@ pub(crate) struct RunningDs {
     sweeper: JoinHandle<()>,
 }
 
-/// How often the trash of the targets is swept.
+/// How often the trash of the targets is swept, and the sessions of clients that are not admitted any more.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// Empties the trash of what has been in it for long enough, for ever.
+/// Ends what is over, for ever.
 async fn sweep(server: Arc<DataServer>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         let swept = Arc::clone(&server);
         // One at a time: a disk that hangs holds one thread.
-        let _ = tokio::task::spawn_blocking(move || swept.sweep_trash()).await;
+        let work = move || {
+            swept.end_sessions_not_admitted();
+            write_networks(&swept);
+            swept.sweep_trash();
+        };
+        let _ = tokio::task::spawn_blocking(work).await;
     }
 }
 

@@ -61,7 +61,11 @@ pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaser
     loop {
         let known = Arc::clone(&metaservers);
         // Nobody waits for it: a disk that hangs is not to end the heartbeat.
-        tokio::task::spawn_blocking(move || known.write_down());
+        let told = Arc::clone(&server);
+        tokio::task::spawn_blocking(move || {
+            known.write_down();
+            write_networks(&told);
+        });
         let peers = metaservers.peers();
         handles.retain(|address, beat| {
             let stays = peers.contains_key(address);
@@ -76,6 +80,17 @@ pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaser
             });
         }
         metaservers.changed.notified().await;
+    }
+}
+
+/// Writes down the networks of clients, unless they are. Waits for the disk.
+pub(crate) fn write_networks(server: &DataServer) {
+    if let Err(error) = server.client_networks().write_down() {
+        tracing::warn!(
+            name = server.name(), %error,
+            "the exported networks cannot be written to the data server's directory: it would admit those of before after a \
+             restart; they are written again every minute"
+        );
     }
 }
 
@@ -126,13 +141,14 @@ async fn register(
     // statvfs of a hung disk hangs, and must not hang the others' thread.
     let asked = Arc::clone(server);
     let targets = tokio::task::spawn_blocking(move || asked.space()).await.map_err(|e| e.to_string())?;
+    let obeyed = targets.first().map_or(0, |target| target.incarnation);
     let args = register::Args {
         server: server.id(),
         name: Bytes::copy_from_slice(server.name().as_bytes()),
         addresses: vec![Bytes::from(advertise.to_string())],
         targets,
         version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
-        map_version: metaservers.map_version(),
+        map_version: metaservers.map_version(obeyed),
     };
     let answer: Result<register::Res, CallFailure> =
         peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
@@ -141,7 +157,14 @@ async fn register(
             let told = Arc::clone(server);
             let incarnation = Incarnation { id: done.incarnation, epoch: done.epoch };
             let noted = tokio::task::spawn_blocking(move || told.belong_to(done.name_space, incarnation)).await;
-            match noted.map_err(|e| e.to_string())?.map_err(|e| e.to_string())? {
+            let obeyed = noted.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+            let text = |network: &Bytes| String::from_utf8_lossy(network).parse().ok();
+            // Before it is taken in: clients may come from then on.
+            if obeyed != Obeyed::Not && done.map_version != args.map_version {
+                let networks = done.networks.iter().filter_map(text).collect();
+                server.client_networks().tell(done.incarnation, done.map_version, networks);
+            }
+            match obeyed {
                 Obeyed::AsBefore => {}
                 // It is not taken in before it says so: that is asked again at once, and is then as before.
                 Obeyed::FromNowOn => return Box::pin(register(server, advertise, peer, metaservers)).await,
@@ -154,11 +177,7 @@ async fn register(
                     ));
                 }
             }
-            if done.map_version != args.map_version {
-                let text = |network: &Bytes| String::from_utf8_lossy(network).parse().ok();
-                server.client_networks().set(done.networks.iter().filter_map(text).collect());
-            }
-            metaservers.learn(done.map_version, &done.metaservers);
+            metaservers.learn(done.incarnation, done.map_version, &done.metaservers);
             Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
         }
         Ok(Err(wire::cluster::Status::NotFound)) => Err(format!(

@@ -1,8 +1,8 @@
 //! The metaservers that a data server knows: those of its configuration, and those that the cluster map names.
 //!
 //! The latter are written down, a line for each, so that a data server finds its cluster at its next start when none of
-//! its configuration's is there any more. The map's version is not: a start is when a data server follows a map that was
-//! restored, and so is older.
+//! its configuration's is there any more. The map's version is not: versions count within one incarnation of the metaservers,
+//! and a map that was restored is followed whatever its version.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,6 +39,7 @@ pub(crate) struct KnownMetaservers {
 
 #[derive(Default)]
 struct Known {
+    incarnation: u64,
     map_version: u64,
     peers: BTreeMap<SocketAddr, Arc<Peer>>,
 }
@@ -52,7 +53,7 @@ impl KnownMetaservers {
         });
         let (known, changed) = (RwLock::default(), Notify::new());
         let this = Self { key, configured, known, file, written: Mutex::new(remembered.clone()), changed };
-        this.replace(0, &remembered);
+        this.replace((0, 0), &remembered);
         this
     }
 
@@ -61,14 +62,18 @@ impl KnownMetaservers {
         self.known.read().unwrap_or_else(PoisonError::into_inner).peers.clone()
     }
 
-    /// The version of the map that they are from.
-    pub(crate) fn map_version(&self) -> u64 {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).map_version
+    /// The version of this incarnation's map that they are from; 0: they are not.
+    pub(crate) fn map_version(&self, incarnation: u64) -> u64 {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.incarnation == incarnation { known.map_version } else { 0 }
     }
 
-    /// A metaserver says that these are all, as of that version of the map.
-    pub(crate) fn learn(&self, version: u64, addresses: &[Bytes]) {
-        if addresses.is_empty() || addresses.len() > METASERVERS_MAX || version <= self.map_version() {
+    /// A metaserver of this incarnation, which is obeyed, says that these are all, as of that version of the map.
+    pub(crate) fn learn(&self, incarnation: u64, version: u64, addresses: &[Bytes]) {
+        if addresses.is_empty()
+            || addresses.len() > METASERVERS_MAX
+            || version <= self.map_version(incarnation)
+        {
             return;
         }
         let parse = |bytes: &Bytes| {
@@ -77,7 +82,7 @@ impl KnownMetaservers {
             (!address.ip().is_unspecified()).then_some(address)
         };
         let addresses: Vec<SocketAddr> = addresses.iter().filter_map(parse).collect();
-        self.replace(version, &addresses);
+        self.replace((incarnation, version), &addresses);
         self.changed.notify_one();
     }
 
@@ -107,8 +112,9 @@ impl KnownMetaservers {
     pub(crate) fn write_down(&self) {
         let now: Vec<SocketAddr> = self.peers().into_keys().collect();
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        // Version 0 is what the file and the configuration say: no news.
-        if self.map_version() == 0 || *written == now {
+        let told = self.known.read().unwrap_or_else(PoisonError::into_inner).map_version > 0;
+        // Else it is what the file and the configuration say: no news.
+        if !told || *written == now {
             return;
         }
         match write(&self.file, &now) {
@@ -120,7 +126,7 @@ impl KnownMetaservers {
         }
     }
 
-    fn replace(&self, map_version: u64, addresses: &[SocketAddr]) {
+    fn replace(&self, (incarnation, map_version): (u64, u64), addresses: &[SocketAddr]) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let peer = |address: SocketAddr| {
             let program = (wire::cluster::PROGRAM, wire::cluster::VERSION);
@@ -128,7 +134,7 @@ impl KnownMetaservers {
         };
         let all = self.configured.iter().chain(addresses);
         let peers = all.map(|a| (*a, known.peers.get(a).cloned().unwrap_or_else(|| peer(*a)))).collect();
-        *known = Known { map_version, peers };
+        *known = Known { incarnation, map_version, peers };
     }
 }
 
@@ -171,11 +177,11 @@ mod tests {
         let known = started(&file);
         known.write_down();
         assert!(!file.exists(), "nothing that the configuration does not say");
-        known.learn(9, &bytes(&["10.0.0.2:2049", "[fd00::3]:2049"]));
+        known.learn(1, 9, &bytes(&["10.0.0.2:2049", "[fd00::3]:2049"]));
         known.write_down();
         let next = started(&file);
         assert_eq!(all(&next), "10.0.0.1:2049 10.0.0.2:2049 [fd00::3]:2049");
-        next.learn(2, &bytes(&["10.0.0.4:2049"]));
+        next.learn(1, 2, &bytes(&["10.0.0.4:2049"]));
         next.write_down();
         assert_eq!(all(&started(&file)), "10.0.0.1:2049 10.0.0.4:2049");
         std::fs::write(&file, "half a l").unwrap();
@@ -187,13 +193,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let known = started(&dir.path().join("server.metaservers"));
         let first = known.peers();
-        known.learn(4, &bytes(&["10.0.0.1:2049", "10.0.0.2:2049", "nonsense", "0.0.0.0:2049"]));
-        assert_eq!((all(&known).as_str(), known.map_version()), ("10.0.0.1:2049 10.0.0.2:2049", 4));
+        known.learn(1, 4, &bytes(&["10.0.0.1:2049", "10.0.0.2:2049", "nonsense", "0.0.0.0:2049"]));
+        assert_eq!((all(&known).as_str(), known.map_version(1)), ("10.0.0.1:2049 10.0.0.2:2049", 4));
         assert!(Arc::ptr_eq(first.values().next().unwrap(), &known.peers().into_values().next().unwrap()));
-        known.learn(3, &bytes(&["10.0.0.9:2049"]));
-        known.learn(5, &[]);
-        assert_eq!(known.map_version(), 4);
-        known.learn(5, &bytes(&["10.0.0.3:2049"]));
+        known.learn(1, 3, &bytes(&["10.0.0.9:2049"]));
+        known.learn(1, 5, &[]);
+        assert_eq!(known.map_version(1), 4);
+        known.learn(1, 5, &bytes(&["10.0.0.3:2049"]));
         assert_eq!(all(&known), "10.0.0.1:2049 10.0.0.3:2049");
+        // Of a group that was restored, and has come less far.
+        assert_eq!(known.map_version(2), 0);
+        known.learn(2, 1, &bytes(&["10.0.0.4:2049"]));
+        assert_eq!(all(&known), "10.0.0.1:2049 10.0.0.4:2049");
     }
 }

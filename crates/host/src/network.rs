@@ -23,6 +23,21 @@ impl Network {
         self.prefix
     }
 
+    /// The network with this prefix that holds `address`; none: the address has fewer bits.
+    #[must_use]
+    pub fn around(address: IpAddr, prefix: u8) -> Option<Self> {
+        let address = address.to_canonical();
+        if prefix > Self::bits(address).1 {
+            return None;
+        }
+        let masked = Self::masked(address, prefix);
+        let address = match address {
+            IpAddr::V4(_) => Ipv4Addr::from_bits((masked >> 96) as u32).into(),
+            IpAddr::V6(_) => Ipv6Addr::from_bits(masked).into(),
+        };
+        Some(Self { address, prefix })
+    }
+
     fn bits(address: IpAddr) -> (u128, u8) {
         match address {
             IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32),
@@ -63,11 +78,9 @@ impl FromStr for Network {
         };
         let masked = Self::masked(address, prefix);
         if masked != Self::bits(address).0 {
-            let network: IpAddr = match address {
-                IpAddr::V4(_) => Ipv4Addr::from_bits((masked >> 96) as u32).into(),
-                IpAddr::V6(_) => Ipv6Addr::from_bits(masked).into(),
-            };
-            return Err(format!("{text:?} has bits beyond its prefix; that network is {network}/{prefix}"));
+            let network =
+                Self::around(address, prefix).map_or_else(String::new, |network| network.to_string());
+            return Err(format!("{text:?} has bits beyond its prefix; that network is {network}"));
         }
         Ok(Self { address, prefix })
     }

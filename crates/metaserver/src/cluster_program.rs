@@ -124,7 +124,8 @@ impl Metaserver {
             networks: vec![],
         };
         if args.targets.iter().any(|target| target.incarnation != incarnation) {
-            // A new one is told, and registers again at once. Another one has to hear from its operator which it is to obey.
+            // A new one is told, and registers again at once; clients can come as soon as that is taken in. Another one has to
+            // hear from its operator which it is to obey.
             let other = args.targets.iter().any(|target| ![0, incarnation].contains(&target.incarnation));
             if other && self.data.refuse(server.id, Some(Status::OtherIncarnation)) {
                 tracing::error!(
@@ -133,7 +134,8 @@ impl Metaserver {
                      restored from a backup. If it is to serve the restored group from now on, run heorot ds adopt there"
                 );
             }
-            return Ok(answer);
+            let map_version = self.map().head.version;
+            return Ok(register::ResOk { map_version, networks: self.exported_networks(), ..answer });
         }
         if self.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
             return Err(Status::NotFound);
@@ -160,11 +162,16 @@ impl Metaserver {
                 false => vec![],
             },
             networks: match changed {
-                true => self.exports.get().networks().iter().map(|n| Bytes::from(n.to_string())).collect(),
+                true => self.exported_networks(),
                 false => vec![],
             },
             ..answer
         })
+    }
+
+    /// The networks of all exports, as they are told.
+    fn exported_networks(&self) -> Vec<Bytes> {
+        self.exports.get().networks().iter().map(|network| Bytes::from(network.to_string())).collect()
     }
 
     /// The status of the cluster, for a data server's admin interface.

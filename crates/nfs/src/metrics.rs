@@ -59,6 +59,8 @@ pub struct Metrics {
     pub file_bytes_read: Counter,
     /// File bytes that clients wrote to this server.
     pub file_bytes_written: Counter,
+    /// Calls from addresses that nothing is exported to.
+    pub refused_clients: Counter,
 }
 
 impl Default for Metrics {
@@ -75,6 +77,7 @@ impl Default for Metrics {
             latency: Histograms::new_with_constructor(buckets),
             file_bytes_read: Counter::default(),
             file_bytes_written: Counter::default(),
+            refused_clients: Counter::default(),
         }
     }
 }
@@ -112,6 +115,8 @@ impl Metrics {
             Unit::Bytes,
             self.file_bytes_written.clone(),
         );
+        let refused = self.refused_clients.clone();
+        r.register("refused_clients", "Calls from addresses that nothing is exported to", refused);
     }
 
     pub(crate) fn received(&self, bytes: usize) {

@@ -12,12 +12,11 @@ use std::sync::Arc;
 
 use nfs::{CompoundContext, Metrics, Nfs4, Session};
 use wire::nfs4::{ArgOp, ResOp, SessionId, Status, secinfo, test_stateid};
-use wire::rpc::Credential;
 
-use crate::ObjectLengths;
-use crate::clients::{Clients, Principal};
+use crate::clients::Clients;
 use crate::objects::ObjectError;
 use crate::server::{Found, Targets};
+use crate::{ClientNetworks, ObjectLengths};
 
 /// What the operations of one compound share.
 #[derive(Default)]
@@ -36,12 +35,22 @@ pub(crate) struct NfsServer {
     targets: Arc<Targets>,
     clients: Clients,
     lengths: Arc<dyn ObjectLengths>,
+    networks: Arc<ClientNetworks>,
     metrics: Arc<Metrics>,
 }
 
 impl NfsServer {
-    pub(crate) fn new(targets: Arc<Targets>, clients: Clients, lengths: Arc<dyn ObjectLengths>) -> Self {
-        Self { targets, clients, lengths, metrics: Arc::default() }
+    pub(crate) fn new(
+        targets: Arc<Targets>,
+        clients: Clients,
+        lengths: Arc<dyn ObjectLengths>,
+        networks: Arc<ClientNetworks>,
+    ) -> Self {
+        Self { targets, clients, lengths, networks, metrics: Arc::default() }
+    }
+
+    pub(crate) fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     pub(crate) fn counters(&self) -> &Arc<Metrics> {
@@ -66,18 +75,13 @@ impl Nfs4 for NfsServer {
 
     async fn operation(&self, context: &mut CompoundContext<State>, op: ArgOp) -> ResOp {
         match op {
-            ArgOp::PutFh(args) => ResOp::PutFh(self.putfh(&mut context.state, &args)),
+            ArgOp::PutFh(args) => ResOp::PutFh(self.putfh(context, &args)),
             ArgOp::Read(args) => ResOp::Read(self.read(context, args).await),
             ArgOp::Write(args) => ResOp::Write(self.write(&context.state, args).await),
             ArgOp::Commit(_) => ResOp::Commit(self.commit(&context.state).await),
             ArgOp::GetAttr(args) => ResOp::GetAttr(self.getattr(&context.state, &args)),
-            ArgOp::ExchangeId(args) => {
-                let address = context.connection.peer().ip();
-                ResOp::ExchangeId(self.clients.exchange_id(args, principal(&context.credential), address))
-            }
-            ArgOp::CreateSession(args) => {
-                ResOp::CreateSession(self.clients.create_session(&args, principal(&context.credential)))
-            }
+            ArgOp::ExchangeId(args) => ResOp::ExchangeId(self.exchange_id(context, args).await),
+            ArgOp::CreateSession(args) => ResOp::CreateSession(self.create_session(context, &args)),
             ArgOp::DestroySession(args) => {
                 ResOp::DestroySession(self.clients.destroy_session(args.sessionid))
             }
@@ -103,13 +107,6 @@ impl Nfs4 for NfsServer {
 
     fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-}
-
-fn principal(credential: &Credential) -> Principal {
-    match credential {
-        Credential::Sys(sys) => Some(sys.uid),
-        Credential::None | Credential::Unknown(_) => None,
     }
 }
 

@@ -1,18 +1,28 @@
-//! PUTFH: only handles of objects, minted by a metaserver of this cluster.
+//! PUTFH: only handles of objects, minted by a metaserver of this cluster, and only for clients that anything is exported to.
 
+use nfs::CompoundContext;
 use wire::nfs4::{Status, putfh};
 
 use super::{NfsServer, State};
 use crate::server::BadHandle;
 
 impl NfsServer {
-    /// Linux gives up the layout on both errors and gets a new one: right when a column has moved.
-    pub(super) fn putfh(&self, state: &mut State, args: &putfh::Args) -> Result<(), Status> {
+    /// Linux gives up the layout on both errors and asks the metaserver for a new one: right when a column has moved, and when
+    /// nothing is exported to the client any more, which the metaserver then tells it.
+    pub(super) fn putfh(
+        &self,
+        context: &mut CompoundContext<State>,
+        args: &putfh::Args,
+    ) -> Result<(), Status> {
+        if !self.networks.admit(context.connection.peer().ip()) {
+            self.note_refusal(context);
+            return Err(Status::Stale);
+        }
         let found = self.targets.find(&args.object).map_err(|e| match e {
             BadHandle::Forged => Status::BadHandle,
             BadHandle::Elsewhere | BadHandle::OtherIncarnation => Status::Stale,
         })?;
-        state.current = Some(found);
+        context.state.current = Some(found);
         Ok(())
     }
 }

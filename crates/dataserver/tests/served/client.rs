@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use wire::nfs4::compound::{CompoundCall, CompoundReply};
 use wire::nfs4::{ArgOp, ClientId, OwnerName, ResOp, SessionId, Status};
 use wire::nfs4::{create_session, exchange_id, putfh, sequence};
@@ -23,27 +23,44 @@ impl Raw {
         Self { stream: TcpStream::connect(served.server.address()).await.unwrap(), xid: 0, uid: 0 }
     }
 
+    /// From another address of this machine.
+    pub async fn connect_from(served: &Served, from: [u8; 4]) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        Self { stream: socket.connect(served.server.address()).await.unwrap(), xid: 0, uid: 0 }
+    }
+
     /// A decoder at the results.
     pub async fn exchange(
         &mut self,
-        (program, version): (u32, u32),
+        to: (u32, u32),
         procedure: u32,
         args: &dyn Encode,
     ) -> Result<Decoder, Rejection> {
+        self.send(to, procedure, args).await;
+        let (xid, outcome) = self.receive().await;
+        assert_eq!(xid, self.xid);
+        outcome
+    }
+
+    async fn send(&mut self, (program, version): (u32, u32), procedure: u32, args: &dyn Encode) {
         self.xid += 1;
         let credential = Credential::Sys(AuthSys { uid: self.uid, ..AuthSys::default() });
         let mut e = Encoder::new();
         CallHeader { xid: self.xid, program, version, procedure, credential }.encode(&mut e);
         args.encode(&mut e);
         self.stream.write_all(&frame(e.finish()).concat()).await.unwrap();
+    }
+
+    /// The xid of the next reply, and a decoder at its results.
+    async fn receive(&mut self) -> (u32, Result<Decoder, Rejection>) {
         let mut header = [0; 4];
         self.stream.read_exact(&mut header).await.unwrap();
         let mut record = vec![0; FragmentHeader::from_bytes(header).len as usize];
         self.stream.read_exact(&mut record).await.unwrap();
         let mut d = Decoder::new(record.into());
         let reply = ReplyHeader::decode(&mut d).unwrap();
-        assert_eq!(reply.xid, self.xid);
-        reply.outcome.map(|()| d)
+        (reply.xid, reply.outcome.map(|()| d))
     }
 
     pub async fn call<R: Decode>(&mut self, to: (u32, u32), procedure: u32, args: &dyn Encode) -> R {
@@ -52,6 +69,17 @@ impl Raw {
 
     pub async fn compound(&mut self, ops: Vec<ArgOp>) -> CompoundReply {
         self.call((100_003, 4), 1, &CompoundCall { tag: OwnerName::default(), minor_version: 1, ops }).await
+    }
+
+    /// Sends EXCHANGE_ID and does not wait for the answer.
+    pub async fn send_exchange_id(&mut self, owner: &'static str) {
+        let ops = vec![exchange_id_op(owner, 1, 0)];
+        self.send((100_003, 4), 1, &CompoundCall { tag: OwnerName::default(), minor_version: 1, ops }).await;
+    }
+
+    /// The status of the next compound that is answered.
+    pub async fn next_status(&mut self) -> Status {
+        CompoundReply::decode(&mut self.receive().await.1.unwrap()).unwrap().status
     }
 
     /// The one result of a compound of one operation.
@@ -65,14 +93,7 @@ impl Raw {
         verifier: u8,
         flags: u32,
     ) -> Result<exchange_id::ResOk, Status> {
-        let ownerid = Bytes::from_static(owner.as_bytes()).into();
-        let args = exchange_id::Args {
-            clientowner: exchange_id::ClientOwner { verifier: [verifier; 8], ownerid },
-            flags,
-            state_protect: exchange_id::StateProtectArgs::None,
-            client_impl_id: None,
-        };
-        match self.alone(ArgOp::ExchangeId(args)).await {
+        match self.alone(exchange_id_op(owner, verifier, flags)).await {
             ResOp::ExchangeId(res) => res,
             other => panic!("{other:?}"),
         }
@@ -105,6 +126,18 @@ impl Raw {
             other => panic!("{other:?}"),
         }
     }
+}
+
+fn exchange_id_op(owner: &'static str, verifier: u8, flags: u32) -> ArgOp {
+    ArgOp::ExchangeId(exchange_id::Args {
+        clientowner: exchange_id::ClientOwner {
+            verifier: [verifier; 8],
+            ownerid: Bytes::from_static(owner.as_bytes()).into(),
+        },
+        flags,
+        state_protect: exchange_id::StateProtectArgs::None,
+        client_impl_id: None,
+    })
 }
 
 /// A client with a session, which uses its slot 0 unless told otherwise.

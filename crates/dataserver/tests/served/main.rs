@@ -1,5 +1,6 @@
 //! A data server on a loopback port, with both of its programs.
 
+mod admission;
 mod client;
 mod data;
 mod ops;
@@ -92,6 +93,8 @@ impl Served {
         let (dir, told, clock) = (tempfile::tempdir().unwrap(), Arc::default(), Arc::default());
         let ds = open(dir.path(), &told, &clock, seed).unwrap();
         ds.belong_to(NAME_SPACE, INCARNATION).unwrap();
+        export_to(&ds, 1, &["127.0.0.0/8"]);
+        ds.client_networks().write_down().unwrap();
         let server = listen(&ds).await;
         Self { server, ds, told, clock, dir }
     }
@@ -138,6 +141,12 @@ impl Served {
         assert_eq!(data::make(&peer, std::slice::from_ref(&handle)).await, Ok(()));
         handle
     }
+}
+
+/// A metaserver tells the exported networks.
+fn export_to(ds: &DataServer, version: u64, networks: &[&str]) {
+    let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
+    ds.client_networks().tell(INCARNATION.id, version, networks);
 }
 
 async fn listen(ds: &DataServer) -> Server {

@@ -1,5 +1,6 @@
 //! Clusters of real processes on this machine's loopback: servers that come and go, and metadata that are brought back.
 
+mod admission;
 mod backup;
 mod incarnations;
 mod lost_targets;

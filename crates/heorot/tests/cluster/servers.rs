@@ -3,7 +3,8 @@
 #[path = "../process/places.rs"]
 pub mod places;
 
-use std::net::Ipv4Addr;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -71,9 +72,13 @@ impl Process {
         ended.unwrap()
     }
 
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     /// SIGTERM.
     pub fn stop(mut self) -> ExitStatus {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         self.ends()
     }
 }
@@ -109,6 +114,19 @@ pub fn run(args: &[&str]) -> Result<String, String> {
 /// The same, of the server whose admin interface is at `ip`.
 pub fn ask(ip: Ipv4Addr, args: &[&str]) -> Result<String, String> {
     run(&[args, &["--admin", &places::of(ip)]].concat())
+}
+
+/// The value of a metric of the server at `ip`, the sum of all its lines; 0: there is none.
+pub fn metric(ip: Ipv4Addr, name: &str) -> f64 {
+    let mut stream = TcpStream::connect((ip, ADMIN_PORT)).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {ip}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    let values = page.lines().filter_map(|line| line.strip_prefix(name)).filter_map(|line| {
+        (line.starts_with(['{', ' '])).then(|| line.rsplit(' ').next()?.parse::<f64>().ok())?
+    });
+    values.sum()
 }
 
 /// Mounts the root by v4.2.
@@ -180,7 +198,7 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
-    fn process(&self, role: &str, name: &str) -> Process {
+    pub fn process(&self, role: &str, name: &str) -> Process {
         let config = self.file(&format!("{name}.toml"));
         Process::start(&[role, "--config", config.to_str().unwrap()], &self.file(&format!("{name}.log")))
     }

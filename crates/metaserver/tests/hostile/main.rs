@@ -104,6 +104,8 @@ impl Scene {
             let told = told.unwrap();
             let incarnation = Incarnation { id: told.incarnation, epoch: told.epoch };
             dataserver.belong_to(told.name_space, incarnation).unwrap();
+            let networks = told.networks.iter().map(|n| std::str::from_utf8(n).unwrap().parse().unwrap());
+            dataserver.client_networks().tell(told.incarnation, told.map_version, networks.collect());
         }
         Self { server, metaserver, replica, data, dataserver, _dir: dir }
     }

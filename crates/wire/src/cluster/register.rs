@@ -39,7 +39,7 @@ xdr_struct! {
         /// The incarnation's number, for people: 1, and one more with each restore.
         pub epoch: u64,
         /// If the version is another one than the caller has: the networks that anything is exported to, as text such as
-        /// `10.0.0.0/8`. Clients come from nowhere else.
+        /// `10.0.0.0/8`. A data server that obeys the incarnation serves NFS to no other address.
         pub networks: Vec<Bytes>,
     }
 }
