@@ -134,7 +134,14 @@ impl Metaserver {
                 stable: how == How::Clone,
             };
             let call = self.call_target::<_, data::copy::ResOk>(target, Procedure::Copy, args);
-            calls.spawn(async move { (target, call.await) });
+            let source_lost = self.data.until_lost(from_target);
+            calls.spawn(async move {
+                let result = tokio::select! {
+                    result = call => result,
+                    () = source_lost => Err(Status::Io),
+                };
+                (target, result)
+            });
         }
         while let Some(done) = calls.join_next().await {
             let (target, result) = done.map_err(|_| Status::ServerFault)?;
@@ -144,8 +151,7 @@ impl Metaserver {
     }
 
     fn address(&self, target: TargetId) -> Result<Bytes, Status> {
-        let peer = self.data.peer(target).ok_or(Status::Delay)?;
-        Ok(Bytes::from(peer.address().to_string()))
+        Ok(Bytes::from(self.data.reach(target)?.peer.address().to_string()))
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use host::{Clock, Entropy};
 use namespace::{ClusterMap, DataServer, DataServerId, TargetId};
 use nfs::{CallFailure, Peer, PeerKey};
+use tokio::sync::watch;
 use wire::cluster;
 use wire::data::{self, TargetCondition, TargetSpace};
 use wire::nfs4::Status;
@@ -100,8 +101,8 @@ pub(crate) struct DataServers {
     targets: RwLock<BTreeMap<TargetId, Target>>,
     /// Data servers that take no new files.
     closed: RwLock<BTreeSet<DataServerId>>,
-    /// Targets that nothing waits for: declared lost, or of data servers that were removed.
-    lost: RwLock<Arc<BTreeSet<TargetId>>>,
+    /// Targets that nothing waits for: declared lost, or of data servers that were removed. Calls that wait follow it.
+    lost: watch::Sender<Arc<BTreeSet<TargetId>>>,
     /// Those that may not register, and why, as was said in the log.
     refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
     key: PeerKey,
@@ -114,7 +115,7 @@ impl DataServers {
         Self {
             targets: RwLock::default(),
             closed: RwLock::default(),
-            lost: RwLock::default(),
+            lost: watch::Sender::default(),
             refused: Mutex::default(),
             key,
             clock,
@@ -131,10 +132,17 @@ impl DataServers {
         lost.extend(&map.lost_targets);
         let held: BTreeSet<TargetId> =
             map.present_data_servers().flat_map(|server| &server.targets).copied().collect();
+        let lost = Arc::new(lost);
+        let is_news = |known: &mut Arc<BTreeSet<TargetId>>| {
+            let news = *known != lost;
+            *known = Arc::clone(&lost);
+            news
+        };
+        // First: a call to a target that is forgotten is then told that it is lost.
+        self.lost.send_if_modified(is_news);
         if let Ok(mut targets) = self.targets.write() {
             targets.retain(|id, _| held.contains(id) && !lost.contains(id));
         }
-        *self.lost.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lost);
         map.present_data_servers().for_each(|server| self.learn(server));
     }
 
@@ -145,7 +153,17 @@ impl DataServers {
 
     /// The targets that nothing waits for.
     pub(crate) fn lost_targets(&self) -> Arc<BTreeSet<TargetId>> {
-        Arc::clone(&self.lost.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.lost.borrow())
+    }
+
+    /// Returns when nothing waits for the target any more.
+    pub(crate) fn until_lost(&self, target: TargetId) -> impl Future<Output = ()> + Send + 'static {
+        let mut lost = self.lost.subscribe();
+        async move {
+            if lost.wait_for(|lost| lost.contains(&target)).await.is_err() {
+                std::future::pending().await // this metaserver ends
+            }
+        }
     }
 
     /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a second.

@@ -173,7 +173,12 @@ impl Metaserver {
         let data = Arc::clone(&self.data);
         async move {
             let reach = reach?;
-            let answer = reach.peer.call(procedure as u32, &arguments, limit).await;
+            let answer = tokio::select! {
+                biased;
+                answer = reach.peer.call(procedure as u32, &arguments, limit) => answer,
+                // A server that hangs is not waited for any longer.
+                () = data.until_lost(target) => return Err(Status::Io),
+            };
             let result: Result<R, data::Status> = answer.map_err(|error| {
                 reach.failed(procedure.name(), &error);
                 // Nobody has the data but this server: the client waits for it to come back, until it is declared lost.

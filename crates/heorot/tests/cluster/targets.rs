@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::servers::{Client, Cluster, PORT, until};
+use crate::servers::{Client, Cluster, PORT, metric, until};
 
 /// EIO comes at once; a machine that is busy with other tests may take seconds.
 const AT_ONCE: Duration = Duration::from_secs(20);
@@ -189,6 +190,35 @@ async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_fo
     until("the cut is done", || json(&cluster, &["status", "--json"])["work"] == 0);
     read(&client, "f", 2 * MIB).await.unwrap();
     read(&client, "cut", 1).await.unwrap();
+}
+
+/// A process that is stopped answers nothing, and its kernel acknowledges what is sent to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_waits_for_a_data_server_that_hangs_ends_when_nothing_waits_for_it_any_more() {
+    let cluster = Cluster::start(1, 3);
+    let client = mount3(&cluster).await;
+    let mds = cluster.metaservers[0].0;
+    let path = format!("ds1:{}", cluster.file("target1").display());
+    for (hangs, verb) in
+        [(1, ["target", "lost", path.as_str()].as_slice()), (2, &["node", "remove", "ds2", "--force"])]
+    {
+        // On all that are there: one declared lost before gets nothing of it.
+        let name = format!("on-ds{hangs}");
+        write(&client, &name, 3 * MIB).await.unwrap();
+        let server = cluster.data_servers[hangs].as_ref().unwrap();
+        server.signal(Signal::STOP);
+        let reading = tokio::spawn({
+            let client = Arc::clone(&client);
+            async move { read(&client, &name, 3 * MIB).await }
+        });
+        until("a call waits", || metric(mds, "heorot_calls_in_flight") > 0.0);
+        cluster.ask(0, verb).unwrap();
+        let error = reading.await.unwrap().unwrap_err();
+        assert!(format!("{error:?}").contains("ERR_IO"), "{error:?}");
+    }
+    // It did not end by its own limit, 20 s: that would have been logged.
+    let log = cluster.metaservers[0].1.as_ref().unwrap().log();
+    assert!(!log.contains("READ"), "{log}");
 }
 
 /// A small file system, in memory or in a file; gone when dropped.
