@@ -3,11 +3,13 @@
 HEOROT := $(CURDIR)/target/release/heorot
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup setup-demo build man test lint alerts demo clients soak sim failover bench compare-fio lab directory size group fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost soak sim failover bench compare-fio lab directory size group fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
 	@echo 'make clients  the stories of clients on each kernel that docs/clients.md names; KERNELS="uml-sid" STORIES="everyday:: fsx::"'
+	@echo 'make postgres  PostgreSQL on a machine that dies, and on one that takes over, on each kernel; KERNELS="uml uml-sid"'
+	@echo 'make stat-cost  what a look at a file costs while another client holds it to write'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make sim     simulated clusters of metaservers, SEEDS=20000 of them from FIRST=501 on; see docs/simulation.md'
 	@echo 'make failover  how long clients wait when metaservers are killed; KILLS=20 MIB=1024 ROUNDS=10000'
@@ -74,6 +76,19 @@ clients: setup
 	done; \
 	cargo test -p tests --test e2e -- --ignored --nocapture mixed_kernels:: || status=$$?; \
 	exit $$status
+
+# Not in QEMU without KVM, where a database takes an hour.
+postgres: export HEOROT_BIN = $(HEOROT)
+postgres: setup build
+	@scripts/setup-postgres.sh
+	@$(if $(filter-out uml qemu-trixie,$(KERNELS)),scripts/setup-kernels.sh $(filter-out uml qemu-trixie,$(KERNELS)))
+	for kernel in $(filter-out qemu-trixie,$(KERNELS)); do \
+		echo "postgres: $$kernel"; \
+		HEOROT_KERNEL=$$kernel cargo test -p tests --test e2e -- --ignored --nocapture postgres:: || exit; \
+	done
+
+stat-cost: setup build
+	HEOROT_BIN=$(HEOROT) cargo test -p tests --test e2e -- --ignored --nocapture sizes::
 
 soak: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_SOAK_HOURS=$(or $(HOURS),8) cargo test -p tests --test e2e crash_rounds:: -- --ignored --nocapture

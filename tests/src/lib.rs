@@ -23,8 +23,10 @@ mod load;
 mod metaservers;
 mod metrics;
 mod ports;
+pub mod postgres;
 pub mod scripts;
 pub mod stalls;
+pub mod stat_cost;
 
 pub use ::lab::Kernel;
 pub use client::{Client, Output, Running};

@@ -510,6 +510,6 @@ print("all", 2 * {rows}, "rows")
     ))
 }
 
-fn python(program: &str) -> String {
+pub(crate) fn python(program: &str) -> String {
     format!("cat >/tmp/program.py <<'END'\n{program}END\npython3 /tmp/program.py")
 }

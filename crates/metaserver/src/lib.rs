@@ -23,6 +23,7 @@ mod delegations;
 mod door;
 mod errors;
 mod exports;
+mod idle_layouts;
 mod lease;
 mod locations;
 mod lock_waiters;

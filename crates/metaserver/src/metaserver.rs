@@ -23,6 +23,7 @@ use crate::consistency::Asked;
 use crate::data_servers::DataServers;
 use crate::delegations::{Delegations, may_be_in_the_way};
 use crate::errors::{refused, replica_failed, store_failed};
+use crate::idle_layouts::IdleLayouts;
 use crate::lease::Leases;
 use crate::lock_waiters::LockWaiters;
 use crate::owners::Owners;
@@ -80,6 +81,7 @@ pub struct Metaserver {
     /// Of files whose columns get other targets: no layout is granted meanwhile.
     pub(crate) relocations: Turns,
     pub(crate) rounds: Rounds,
+    pub(crate) idle_layouts: IdleLayouts,
     /// For NFSv3; sessions have their own.
     pub(crate) replies3: ReplyCache,
     pub(crate) granted: Granted,
@@ -141,6 +143,7 @@ impl Metaserver {
             turns: Turns::default(),
             relocations: Turns::default(),
             rounds: Rounds::default(),
+            idle_layouts: IdleLayouts::default(),
             replies3: ReplyCache::default(),
             granted: Granted::default(),
             delegations,
@@ -189,6 +192,7 @@ impl Metaserver {
         if let Ok(mut background) = self.background.lock() {
             background.push(tokio::spawn(Arc::clone(self).work_off()));
             background.push(tokio::spawn(Arc::clone(self).settle_files()));
+            background.push(tokio::spawn(Arc::clone(self).recall_idle_layouts()));
             background.push(tokio::spawn(Arc::clone(self).watch_leases()));
             background.push(tokio::spawn(Arc::clone(self).clean_regularly()));
             background.push(tokio::spawn(Arc::clone(self).watch_servers()));

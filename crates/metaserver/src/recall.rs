@@ -19,6 +19,25 @@ use crate::{Metaserver, spill};
 /// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot is held.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// Whose layouts of a file are called back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Holders {
+    All,
+    AllBut(ClientId),
+    /// Those that may write.
+    Writers,
+}
+
+impl Holders {
+    fn have(self, client: ClientId, mode: IoMode) -> bool {
+        match self {
+            Holders::All => true,
+            Holders::AllBut(other) => client != other,
+            Holders::Writers => mode == IoMode::ReadWrite,
+        }
+    }
+}
+
 /// Files whose layouts are asked back at the same time, when those of all files are.
 const FILES_AT_ONCE: usize = 32;
 
@@ -87,18 +106,18 @@ pub(crate) const CUT_TRIES_MAX: usize = 3;
 
 impl Metaserver {
     /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no layout out but
-    /// that of `except`.
+    /// those of other clients than `whose`.
     ///
     /// # Errors
     /// `Delay` as with [`Metaserver::recall_layouts`], or while a data server that is to get the data is away.
-    pub(crate) async fn before_cut(&self, inode: &Inode, except: Option<ClientId>) -> Result<(), Status> {
+    pub(crate) async fn before_cut(&self, inode: &Inode, whose: Holders) -> Result<(), Status> {
         if inode.data() == Some(DataPlace::Spilling) {
             spill::to_columns(self, inode.id).await?;
         }
-        self.recall_layouts(inode.id, inode.generation, except).await
+        self.recall_layouts(inode.id, inode.generation, whose).await
     }
 
-    /// Has every client but `except` return its layout of `inode`.
+    /// Has these clients return their layouts of `inode`.
     ///
     /// # Errors
     /// `Delay` while a client has not returned it yet. One that says that it has
@@ -107,9 +126,9 @@ impl Metaserver {
         &self,
         inode: InodeId,
         generation: u32,
-        except: Option<ClientId>,
+        whose: Holders,
     ) -> Result<(), Status> {
-        let mut to_ask = self.holders(inode, except)?;
+        let mut to_ask = self.holders(inode, whose)?;
         if to_ask.is_empty() {
             return Ok(());
         }
@@ -120,13 +139,13 @@ impl Metaserver {
             let again = self.ask_back(inode, generation, to_ask, deadline).await?;
             let soon = tokio::time::Instant::now() + ASK_AGAIN;
             let until = if again.is_empty() { deadline } else { deadline.min(soon) };
-            while !self.holders(inode, except)?.is_empty() {
+            while !self.holders(inode, whose)?.is_empty() {
                 if tokio::time::timeout_at(until, &mut returned).await.is_err() {
                     break;
                 }
                 returned.set(self.layouts_returned.notified());
             }
-            let left = self.holders(inode, except)?;
+            let left = self.holders(inode, whose)?;
             if left.is_empty() {
                 return Ok(());
             }
@@ -228,7 +247,7 @@ impl Metaserver {
                     let (server, inode) = (Arc::clone(&self), *inode);
                     asked.spawn(async move {
                         let generation = server.inode(&*server.view()?, inode)?.generation;
-                        server.recall_layouts(inode, generation, None).await
+                        server.recall_layouts(inode, generation, Holders::All).await
                     });
                 }
                 while asked.join_next().await.is_some() {}
@@ -271,10 +290,11 @@ impl Metaserver {
         if status != Status::Ok && recalled.is_some_and(is_recent) { Status::Delay } else { status }
     }
 
-    fn holders(&self, inode: InodeId, except: Option<ClientId>) -> Result<Vec<ClientId>, Status> {
+    fn holders(&self, inode: InodeId, whose: Holders) -> Result<Vec<ClientId>, Status> {
         let view = self.view()?;
         let layouts = read::layouts(&*view, inode).map_err(store_failed)?;
-        Ok(layouts.into_iter().map(|(client, ..)| client).filter(|c| Some(*c) != except).collect())
+        let of_these = layouts.into_iter().filter(|(client, _, mode)| whose.have(*client, *mode));
+        Ok(of_these.map(|(client, ..)| client).collect())
     }
 
     pub(crate) async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), Status> {

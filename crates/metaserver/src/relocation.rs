@@ -15,6 +15,7 @@ use wire::nfs4::Status;
 
 use crate::Metaserver;
 use crate::proxy::FileData;
+use crate::recall::Holders;
 
 impl Metaserver {
     /// Gives columns of a file other targets where those that they have are unfit and hold nothing of it. The file with its
@@ -72,7 +73,7 @@ impl Metaserver {
             return Ok(None);
         }
         // Before it is looked whether they are empty: nobody writes to them afterwards.
-        self.recall_layouts(inode.id, inode.generation, None).await?;
+        self.recall_layouts(inode.id, inode.generation, Holders::All).await?;
         let inode = self.inode(&*self.view()?, inode.id)?;
         let mut empty = Vec::new();
         for column in unfit {

@@ -188,11 +188,14 @@ impl Metaserver {
         let mut failed = Vec::new();
         for some in files.chunks(FILES_AT_ONCE) {
             let (known, silent) = self.ask(some, durable).await?;
-            let news = |(file, observation): &(Asked, Observation)| {
-                observation.version != file.mark.version || observation.durable
-            };
-            let files: Vec<Observation> =
-                known.into_iter().filter(news).map(|(_, observation)| observation).collect();
+            let mut files = Vec::new();
+            for (file, observation) in known {
+                if observation.version != file.mark.version || observation.durable {
+                    files.push(observation);
+                } else if !durable {
+                    self.idle_layouts.note_look(file.inode, file.mark);
+                }
+            }
             if !files.is_empty() {
                 self.propose(None, Command::Observe { files }).await?;
             }

@@ -24,6 +24,7 @@ mod lost_target;
 mod metaservers;
 mod mixed_kernels;
 mod pjdfstest;
+mod postgres;
 mod ranges;
 mod real_client;
 mod recall;

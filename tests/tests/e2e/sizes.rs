@@ -1,9 +1,9 @@
 //! What fdatasync acknowledged is there: after the client's death, for other clients, and for a second process of the same
 //! client. Each story runs with the kernel that `HEOROT_KERNEL` chooses.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tests::{Cluster, Lab, scripts};
+use tests::{Cluster, Lab, cpu_seconds, scripts, stat_cost};
 
 /// The default lease and somewhat more.
 const A_LEASE: &str = "sleep 40";
@@ -70,4 +70,51 @@ fn sqlite_in_wal_mode_by_two_processes_loses_no_row() {
         ash.run("rm -f /mnt/h/db*");
     }
     ash.run("umount /mnt/h");
+}
+
+/// Prints what a GETATTR costs: of a settled file, of one whose holder is idle, and of one whose holder writes.
+#[test]
+#[ignore = "a measurement: make stat-cost"]
+fn what_a_look_at_a_file_costs() {
+    const LOOKS: u32 = 4000;
+    let lab = Lab::open();
+    let mut cluster = Cluster::separate(&lab, 4);
+    let (ash, elm) = (lab.client("ash"), lab.client("elm"));
+    cluster.mount(&ash, "vers=4.2");
+    cluster.mount(&elm, "vers=4.2,noac");
+    let pids: Vec<u32> = {
+        let mds = cluster.mds().pid();
+        (0..4).map(|n| cluster.ds(n).pid()).chain([mds]).map(|pid| pid.expect("it runs")).collect()
+    };
+    let cpu = || pids.iter().map(|pid| cpu_seconds(*pid)).sum::<f64>();
+    println!("| file of 8 MiB on 4 data servers | a look, µs | CPU of all servers for a look, µs |");
+    println!("| --- | --- | --- |");
+    for (row, every_ms) in
+        [("closed", None), ("held by an idle client", None), ("held, written each 5 ms", Some(5))]
+    {
+        let holder = ash.spawn(&stat_cost::hold("/mnt/h/f", 8 << 20, every_ms));
+        ash.run("until [ -e /tmp/holds ]; do sleep 0.05; done; rm /tmp/holds");
+        let holder = if row == "closed" {
+            holder.kill();
+            holder.wait(Duration::from_secs(60));
+            elm.run("sleep 2"); // the servers settle it
+            None
+        } else {
+            Some(holder)
+        };
+        // What the holder's own writes cost, in a time as long as that of the looks, is not the looks'.
+        let (before, began) = (cpu(), Instant::now());
+        std::thread::sleep(Duration::from_secs(5));
+        let idle = (cpu() - before) / began.elapsed().as_secs_f64();
+        let (before, began) = (cpu(), Instant::now());
+        let took: f64 = elm.run(&stat_cost::look("/mnt/h/f", LOOKS)).trim().parse().expect("seconds");
+        let used = cpu() - before - idle * began.elapsed().as_secs_f64();
+        let each = |seconds: f64| seconds / f64::from(LOOKS) * 1e6;
+        println!("| {row} | {:.0} | {:.0} |", each(took), each(used));
+        if let Some(holder) = holder {
+            holder.kill();
+            holder.wait(Duration::from_secs(60));
+        }
+        ash.run("rm /mnt/h/f");
+    }
 }

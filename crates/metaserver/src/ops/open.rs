@@ -19,7 +19,7 @@ use crate::errors::store_failed;
 use crate::names;
 use crate::nfs4::{Context, change_info, check_sequence, client, stateid, wire_stateid};
 use crate::owners::Owners;
-use crate::recall::CUT_TRIES_MAX;
+use crate::recall::{CUT_TRIES_MAX, Holders};
 use crate::setattr::{given_to, new_attributes};
 use crate::user::{Permission, User};
 
@@ -301,7 +301,7 @@ impl Opener<'_> {
                     let found = read::lookup(&*view, dir, &name).map_err(store_failed)?;
                     let inode = self.server.inode(&*view, found.ok_or(Status::Delay)?)?;
                     drop(view);
-                    self.server.before_cut(&inode, Some(self.client)).await?;
+                    self.server.before_cut(&inode, Holders::AllBut(self.client)).await?;
                 }
                 outcome => return outcome,
             }

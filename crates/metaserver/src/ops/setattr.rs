@@ -7,7 +7,7 @@ use wire::nfs4::{Bitmap, Status};
 use crate::Metaserver;
 use crate::attributes::{self, Wanted};
 use crate::nfs4::{Context, client};
-use crate::recall::CUT_TRIES_MAX;
+use crate::recall::{CUT_TRIES_MAX, Holders};
 use crate::setattr::check;
 
 pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Args) -> Res {
@@ -56,7 +56,7 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
             // Whoever else holds a layout finishes what it writes before the file is cut.
             Err(Status::Delay) if sizes && server.was_put_off(context)? => {
                 let inode = server.inode(&*server.view()?, inode.id)?;
-                server.before_cut(&inode, Some(client)).await?;
+                server.before_cut(&inode, Holders::AllBut(client)).await?;
             }
             Ok(Reply::Attributes { work, .. }) => return server.finish_work(work).await,
             Ok(_) => return Err(Status::ServerFault),

@@ -8,7 +8,7 @@ use wire::nfs4::Status;
 use super::wcc::Wcc;
 use super::{failure, object};
 use crate::attributes3::time;
-use crate::recall::CUT_TRIES_MAX;
+use crate::recall::{CUT_TRIES_MAX, Holders};
 use crate::user::User;
 use crate::{Metaserver, setattr as rules};
 
@@ -83,7 +83,7 @@ pub(super) async fn set_attributes(
             // Layouts are out.
             Err(Status::Delay) if set.size.is_some() => {
                 let inode = server.inode(&*server.view()?, inode.id)?;
-                server.before_cut(&inode, None).await?;
+                server.before_cut(&inode, Holders::All).await?;
             }
             outcome => return finish(server, outcome?).await,
         }

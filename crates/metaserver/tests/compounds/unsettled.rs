@@ -5,10 +5,12 @@ use bytes::Bytes;
 use namespace::{InodeId, read};
 use wire::handle::{FileHandle as Handle, HandleKey};
 use wire::nfs3::{self, PostOpAttr};
+use wire::nfs4::callback::CbArgOp;
 use wire::nfs4::{ArgOp, Bitmap, Fattr, FileHandle, ResOp, Stateid, Status, attr};
 use wire::nfs4::{close, getattr, nverify, readdir, seek, setattr, write};
 
 use crate::raw::{Client, Raw, layoutget_op, putfh};
+use crate::sessions::says;
 use crate::world::World;
 
 const READ: u32 = 1;
@@ -219,4 +221,44 @@ async fn a_file_without_a_layout_needs_no_question() {
     ash.ok(vec![putfh(&file), ArgOp::Write(write)]).await;
     assert_eq!(size(&mut ash, &file).await, Some(5));
     assert_eq!(world.data.asked(), (0, 0));
+}
+
+/// Ash keeps its layout to write and writes nothing; birch looks again and again, each time with a question.
+#[tokio::test]
+async fn an_idle_layout_of_a_file_that_others_look_at_is_called_back() {
+    let world = World::start().await;
+    let (mut ash, file, _) = laid_out(&world, "f").await;
+    let mut birch = Client::mount(&world, "birch").await;
+    let called = ash.raw.called_back(|call| says(call, Status::NoMatchingLayout));
+    tokio::pin!(called);
+    let mut looks = 0;
+    let (_, compound) = loop {
+        tokio::select! {
+            called = &mut called => break called,
+            _ = size(&mut birch, &file) => looks += 1,
+        }
+        // A holder that writes keeps it: each of these looks brings news.
+        if looks < 100 {
+            world.data.wrote(id(&file), 1000, looks * S);
+        }
+        assert!(looks < 10_000, "nothing is called back");
+    };
+    assert!(matches!(compound.ops[1], CbArgOp::LayoutRecall(_)), "{compound:?}");
+    assert!(looks >= 100 + 31, "called back after {looks} looks");
+}
+
+/// Its lease has run out: it keeps its state by courtesy, which looks do not end.
+#[tokio::test]
+async fn looks_do_not_end_a_client_that_keeps_its_layout_by_courtesy() {
+    let world = World::start().await;
+    let (ash, file, _) = laid_out(&world, "f").await;
+    let id = ash.id;
+    drop(ash);
+    world.a_lease_passes().await;
+    let mut birch = Client::mount(&world, "birch").await;
+    for _ in 0..100 {
+        assert_eq!(size(&mut birch, &file).await, Some(0));
+    }
+    assert!(is_unsettled(&world, &file));
+    assert!(world.client(id).is_some_and(|client| client.lapsed.is_some()));
 }
