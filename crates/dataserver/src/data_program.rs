@@ -283,6 +283,8 @@ impl DataProgram {
             BadHandle::Forged => Status::BadHandle,
             BadHandle::Elsewhere => Status::NotFound,
             BadHandle::OtherIncarnation => Status::OtherIncarnation,
+            // It may come back: its files wait, as when the whole data server is away.
+            BadHandle::Absent => Status::Delay,
         })
     }
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::absent_target::AbsentTarget;
 use crate::target::{Target, TargetError};
 
 const FILE: &str = "server.targets";
@@ -45,10 +47,24 @@ impl KnownTargets {
         }
     }
 
+    /// The target that was at `dir`, which cannot be opened because it or its disk is not there.
+    ///
+    /// # Errors
+    /// `why`, when it is another fault, or no target was known at `dir`.
+    pub(crate) fn absent(&self, dir: &Path, why: TargetError) -> Result<AbsentTarget, TargetError> {
+        match (self.by_path.get(dir), &why) {
+            (Some(id), TargetError::Gone { .. } | TargetError::Io { .. }) => {
+                Ok(AbsentTarget { id: *id, path: dir.to_owned(), why })
+            }
+            _ => Err(why),
+        }
+    }
+
     /// Notes, durably, that these are its targets, and no others.
-    pub(crate) fn note<'a>(self, targets: impl Iterator<Item = &'a Target>) -> Result<(), TargetError> {
-        let by_path: BTreeMap<PathBuf, u64> =
-            targets.map(|target| (target.path().to_owned(), target.id())).collect();
+    pub(crate) fn note(self, present: &[Arc<Target>], absent: &[AbsentTarget]) -> Result<(), TargetError> {
+        let present = present.iter().map(|target| (target.path().to_owned(), target.id()));
+        let absent = absent.iter().map(|target| (target.path.clone(), target.id));
+        let by_path: BTreeMap<PathBuf, u64> = present.chain(absent).collect();
         if by_path == self.by_path {
             return Ok(());
         }

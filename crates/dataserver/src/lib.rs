@@ -4,6 +4,7 @@
 //! metaservers. Out: bytes, and a promise about which of them are on the disk. It never learns a path, nor what a file
 //! is called, nor who may read it: the handle that a client shows was minted by a metaserver, and is the permission.
 
+mod absent_target;
 mod client_networks;
 mod clients;
 mod copy;
@@ -34,4 +35,3 @@ pub use objects::{ObjectError, Objects, ReadOutcome, Space};
 pub use ranges::{Reserve, Run};
 pub use server::{DataServer, DataServerConfig, Incarnation, Obeyed, ObjectLengths};
 pub use target::{OPEN_FILES_MAX, Target, TargetError, TargetOptions};
-pub use trash::TRASH_KEEP;

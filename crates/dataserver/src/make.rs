@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::Ordering;
 
+use std::time::Duration;
+
 use crate::object::ObjectName;
 use crate::objects::{ObjectError, Objects, answer_to, lock};
 
@@ -83,6 +85,11 @@ impl Objects {
                 Err(ObjectError::NoSpace)
             }
         }
+    }
+
+    /// How long removed objects are kept in the trash from now on; zero: not at all.
+    pub fn set_trash_time(&self, time: Duration) {
+        self.trash.set_time(time);
     }
 
     /// Removes for good what has been in the trash for long enough. Blocks.

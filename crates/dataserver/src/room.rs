@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Left alone: twice what a metaserver keeps for itself, since the two may share a disk.
-const RESERVE_BYTES: u64 = 128 << 20;
+pub(crate) const RESERVE_BYTES: u64 = 128 << 20;
 /// The disk is asked again after this many bytes, since others write to it too.
 const LOOK_AGAIN_BYTES: u64 = 32 << 20;
 

@@ -13,6 +13,7 @@ use nfs::{Gatekeeper, Metrics, Nfs4Program, PeerKey, Programs};
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
+use crate::absent_target::AbsentTarget;
 use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
@@ -21,7 +22,7 @@ use crate::known_targets::KnownTargets;
 use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::pull::Others;
-use crate::room::FULL_BYTES;
+use crate::room::{FULL_BYTES, RESERVE_BYTES};
 use crate::target::{CLOSE, Target, TargetError, TargetOptions};
 
 const IDENTITY_FILE: &str = "server.toml";
@@ -40,8 +41,6 @@ pub struct DataServerConfig {
     pub peer_key: PeerKey,
     /// Its name, for people.
     pub name: String,
-    /// How long removed objects are kept in the trash; zero: not at all.
-    pub trash_keep: Duration,
 }
 
 /// How long a metaserver says that an object is.
@@ -60,6 +59,8 @@ pub(crate) enum BadHandle {
     Elsewhere,
     /// Minted by another incarnation of the metaservers than the target obeys.
     OtherIncarnation,
+    /// Of a target that was not there when the data server was started.
+    Absent,
 }
 
 /// An object that a handle names.
@@ -96,6 +97,8 @@ pub enum Obeyed {
 pub(crate) struct Targets {
     key: HandleKey,
     all: Vec<Arc<Target>>,
+    /// Those that it had and that were not there when it was started: they are reported, and nothing is served from them.
+    absent: Vec<AbsentTarget>,
 }
 
 impl Targets {
@@ -108,7 +111,9 @@ impl Targets {
             None if FileHandle::open(handle, &self.key).is_some() => return Err(BadHandle::Elsewhere),
             None => return Err(BadHandle::Forged),
         };
-        let target = self.get(handle.target).ok_or(BadHandle::Elsewhere)?;
+        let is_absent = || self.absent.iter().any(|target| target.id == handle.target);
+        let none = || if is_absent() { BadHandle::Absent } else { BadHandle::Elsewhere };
+        let target = self.get(handle.target).ok_or_else(none)?;
         if target.incarnation() != Some(handle.incarnation) {
             return Err(BadHandle::OtherIncarnation);
         }
@@ -122,7 +127,7 @@ impl Targets {
 
     /// Space and state of all targets. Blocks.
     pub(crate) fn space(&self) -> Vec<TargetSpace> {
-        self.all.iter().map(|t| space(t)).collect()
+        self.all.iter().map(|t| space(t)).chain(self.absent.iter().map(AbsentTarget::space)).collect()
     }
 }
 
@@ -152,6 +157,7 @@ fn space(target: &Target) -> TargetSpace {
         name_space: target.name_space().unwrap_or(0),
         incarnation: target.incarnation().unwrap_or(0),
         trash: space.trash,
+        reserve: RESERVE_BYTES,
     }
 }
 
@@ -179,12 +185,11 @@ impl DataServer {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, TargetError> {
-        let DataServerConfig { data_dir, targets, key, peer_key, name, trash_keep } = config;
+        let DataServerConfig { data_dir, targets, key, peer_key, name } = config;
         let cluster = peer_key.cluster;
         let (id, lock) = own_identity(&data_dir, cluster, &*entropy)?;
-        let trash = (&clock, trash_keep);
-        let targets =
-            Arc::new(Targets { key, all: open_targets(&targets, &data_dir, cluster, &*entropy, trash)? });
+        let (all, absent) = open_targets(&targets, &data_dir, cluster, &*entropy, &clock)?;
+        let targets = Arc::new(Targets { key, all, absent });
         let clients = Clients::new(id, clock, Arc::clone(&entropy));
         let client_networks = Arc::new(ClientNetworks::open(&data_dir));
         let networks = Arc::clone(&client_networks);
@@ -230,6 +235,11 @@ impl DataServer {
     /// so that what it waits for ends with an error: Linux repeats for ever what meets the end of its session.
     pub fn end_sessions_not_admitted(&self) {
         self.nfs.clients().end_not_admitted(|address| self.client_networks.admit(address));
+    }
+
+    /// How long removed objects are kept in the trash of its targets from now on; zero: not at all.
+    pub fn set_trash_time(&self, time: Duration) {
+        self.targets.all.iter().for_each(|target| target.objects().set_trash_time(time));
     }
 
     /// Removes for good what has been in the trash of its targets for long enough. Blocks.
@@ -302,26 +312,40 @@ fn own_identity(dir: &Path, cluster: [u8; 16], entropy: &dyn Entropy) -> Result<
     Ok((identity.id, lock))
 }
 
+/// Those that are there, and those that were there and are not.
 fn open_targets(
     dirs: &[PathBuf],
     data_dir: &Path,
     cluster: [u8; 16],
     entropy: &dyn Entropy,
-    (clock, trash_keep): (&Arc<dyn Clock>, Duration),
-) -> Result<Vec<Arc<Target>>, TargetError> {
+    clock: &Arc<dyn Clock>,
+) -> Result<(Vec<Arc<Target>>, Vec<AbsentTarget>), TargetError> {
     let mut all: Vec<Arc<Target>> = Vec::with_capacity(dirs.len());
+    let mut absent: Vec<AbsentTarget> = Vec::new();
     let known = KnownTargets::read(data_dir)?;
     for dir in dirs {
-        if !Target::is_in(dir) {
-            known.check_new(dir)?;
-        }
-        let options = TargetOptions { clock: Arc::clone(clock), trash_keep, ..TargetOptions::default() };
-        let target = Target::open_with(options, dir, cluster, entropy)?;
+        let options = TargetOptions { clock: Arc::clone(clock), ..TargetOptions::default() };
+        let opened = match Target::is_in(dir) {
+            true => Target::open_with(options, dir, cluster, entropy),
+            false => known.check_new(dir).and_then(|()| Target::open_with(options, dir, cluster, entropy)),
+        };
+        let target = match opened {
+            Ok(target) => target,
+            Err(why) => {
+                absent.push(known.absent(dir, why)?);
+                continue;
+            }
+        };
         if let Some(twin) = all.iter().find(|t| t.id() == target.id()) {
             return Err(TargetError::Twice(dir.clone(), twin.path().into()));
         }
         all.push(target);
     }
-    known.note(all.iter().map(|target| &**target))?;
-    Ok(all)
+    // Nothing could be served: to be started again, when the disks are there, is better than to run.
+    if all.is_empty() && !absent.is_empty() {
+        return Err(absent.remove(0).why);
+    }
+    absent.iter().for_each(AbsentTarget::log);
+    known.note(&all, &absent)?;
+    Ok((all, absent))
 }

@@ -13,7 +13,6 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use host::{Clock, Entropy, SystemClock, private};
 use rustix::fs::{Mode, OFlags};
@@ -23,7 +22,7 @@ use crate::held_dir::HeldDir;
 use crate::identity::{self, Identity, IdentityError};
 use crate::object::{DIRECTORIES, ObjectName};
 use crate::objects::{ObjectError, Objects};
-use crate::trash::{TRASH_KEEP, Trash};
+use crate::trash::Trash;
 
 /// Files kept open for one target. A process may open 1024 files unless it asks for more, and connections need some.
 pub const OPEN_FILES_MAX: usize = 512;
@@ -102,8 +101,6 @@ pub struct TargetOptions {
     pub open_files_max: usize,
     /// The time of removals.
     pub clock: Arc<dyn Clock>,
-    /// How long removed objects are kept in the trash; zero: not at all.
-    pub trash_keep: Duration,
 }
 
 impl Default for TargetOptions {
@@ -112,7 +109,6 @@ impl Default for TargetOptions {
             disk: Arc::new(SystemDisk),
             open_files_max: OPEN_FILES_MAX,
             clock: Arc::new(SystemClock::default()),
-            trash_keep: TRASH_KEEP,
         }
     }
 }
@@ -169,8 +165,8 @@ impl Target {
         // What an earlier process wrote and did not sync is in the page cache, directory entries included. Nobody
         // remembers any more which files those are, so all of it is made durable now.
         rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;
-        let TargetOptions { disk, open_files_max, clock, trash_keep } = options;
-        let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock, trash_keep));
+        let TargetOptions { disk, open_files_max, clock } = options;
+        let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock));
         let trash = trash.map_err(io("read the trash of", dir))?;
         let objects_dir = held.child(OBJECTS_DIR).map_err(io("open", &root))?;
         let count = count(&root)?;

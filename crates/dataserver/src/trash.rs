@@ -21,8 +21,8 @@ use host::Clock;
 use crate::held_dir::{HeldDir, Visit};
 use crate::object::ObjectName;
 
-/// Time that removed objects are kept where the operator says nothing.
-pub const TRASH_KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// Nobody has said yet how long removed objects are kept: until a metaserver has, none is given up for its age.
+const UNTOLD: u64 = u64::MAX;
 /// Length of a period: a day has 144 directories of it.
 const PERIOD_SECONDS: u64 = 600;
 /// Objects in the trash of a target at most, for each takes an inode of its file system; the oldest go first.
@@ -39,7 +39,8 @@ struct Period {
 pub(crate) struct Trash {
     dir: HeldDir,
     clock: Arc<dyn Clock>,
-    keep: Duration,
+    /// Seconds that objects are kept.
+    keep: AtomicU64,
     periods: Mutex<BTreeMap<u64, Period>>,
     /// Bytes in all periods.
     bytes: AtomicU64,
@@ -49,7 +50,7 @@ pub(crate) struct Trash {
 
 impl Trash {
     /// The trash in `dir`. Looks at all that is in it.
-    pub(crate) fn open(dir: HeldDir, clock: Arc<dyn Clock>, keep: Duration) -> io::Result<Self> {
+    pub(crate) fn open(dir: HeldDir, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let mut periods = BTreeMap::new();
         let mut found = Vec::new();
         dir.names(|name, _| {
@@ -67,7 +68,13 @@ impl Trash {
             periods.insert(begin, period);
         }
         let bytes = AtomicU64::new(periods.values().map(|period| period.bytes).sum());
+        let keep = AtomicU64::new(UNTOLD);
         Ok(Self { dir, clock, keep, periods: Mutex::new(periods), bytes, emptying: Mutex::default() })
+    }
+
+    /// Objects are kept for this time from now on; zero: not at all.
+    pub(crate) fn set_time(&self, keep: Duration) {
+        self.keep.store(keep.as_secs(), Ordering::Relaxed);
     }
 
     /// Bytes that emptying it would free.
@@ -81,7 +88,7 @@ impl Trash {
     /// `NotFound` if it is not there, and the kernel's. On a disk without room for the trash's own entry, or where the
     /// operator wants none, it is removed for good.
     pub(crate) fn take(&self, from: &HeldDir, file: &str, name: &ObjectName) -> io::Result<()> {
-        if self.keep.is_zero() {
+        if self.keep.load(Ordering::Relaxed) == 0 {
             return from.remove_file(file);
         }
         let bytes = from.allocated_bytes(file)?;
@@ -122,7 +129,7 @@ impl Trash {
     /// Removes for good what has been here for long enough, and what is too many.
     pub(crate) fn sweep(&self) -> io::Result<()> {
         let _one = lock(&self.emptying);
-        let oldest_kept = self.now().saturating_sub(self.keep.as_secs());
+        let oldest_kept = self.now().saturating_sub(self.keep.load(Ordering::Relaxed));
         loop {
             let oldest = {
                 let periods = self.periods();

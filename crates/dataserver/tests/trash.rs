@@ -17,8 +17,10 @@ fn name(inode: u64) -> ObjectName {
 }
 
 fn open(dir: &Path, clock: &Arc<ManualClock>, trash_keep: Duration) -> Arc<Target> {
-    let options = TargetOptions { clock: clock.clone(), trash_keep, ..TargetOptions::default() };
-    Target::open_with(options, dir, CLUSTER, &SeededEntropy::new(1)).unwrap()
+    let options = TargetOptions { clock: clock.clone(), ..TargetOptions::default() };
+    let target = Target::open_with(options, dir, CLUSTER, &SeededEntropy::new(1)).unwrap();
+    target.objects().set_trash_time(trash_keep);
+    target
 }
 
 fn put(target: &Target, inode: u64) {
@@ -77,6 +79,24 @@ fn an_object_that_is_moved_back_by_hand_is_there_again() {
     let target = open(dir.path(), &clock, KEEP);
     assert_eq!(target.objects().read(name(5), 0, BYTES).unwrap().data, vec![5; BYTES]);
     assert_eq!(target.objects().space().unwrap().trash, 0);
+}
+
+/// What was removed is kept until a metaserver says for how long: after a restart, too.
+#[test]
+fn nothing_is_given_up_for_its_age_before_a_metaserver_has_said_how_long_it_is_kept() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::default()));
+    let target = open(dir.path(), &clock, KEEP);
+    put(&target, 1);
+    target.objects().remove(&[name(1)]).unwrap();
+    drop(target);
+    clock.advance(KEEP * 100);
+    let options = TargetOptions { clock: clock.clone(), ..TargetOptions::default() };
+    let target = Target::open_with(options, dir.path(), CLUSTER, &SeededEntropy::new(1)).unwrap();
+    target.objects().sweep_trash();
+    assert_eq!(in_trash(dir.path()).len(), 1);
+    target.objects().set_trash_time(KEEP);
+    target.objects().sweep_trash();
+    assert_eq!(in_trash(dir.path()).len(), 0);
 }
 
 #[test]

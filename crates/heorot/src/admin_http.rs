@@ -5,7 +5,7 @@
 //! | `GET /metrics` | counters, for Prometheus |
 //! | `GET /status` | [`metaserver::status::Status`] or [`DataServerStatus`] |
 //! | `GET /stripe?path=/dir`, `PUT /stripe` | [`Stripe`]; metaserver only |
-//! | `POST /clean` | [`Clean`]; metaserver only |
+//! | `POST /clean?after_restore=` | [`Clean`]; metaserver only |
 //! | `POST /adopt` | [`Adopted`]; data server only |
 //! | `GET /backup` | all metadata, see [`replica::Backup`]; metaserver only |
 //! | `GET /nodes`, `PUT /node` | see `admin_nodes`; metaserver only |
@@ -170,6 +170,8 @@ fn data_server_status(admin: &Admin, cluster: Option<serde_json::Value>) -> Data
         total_bytes: space.total,
         free_bytes: space.free,
         objects: space.objects,
+        trash_bytes: space.trash,
+        reserve_bytes: space.reserve,
         state: condition_word(space.condition).into(),
     };
     DataServerStatus {
@@ -218,8 +220,26 @@ async fn stripe_put(
     Ok(Json(Stripe { path: report.path, unit_bytes, columns, set_on: report.set_on }))
 }
 
-async fn clean(State(admin): State<Arc<Admin>>) -> Result<Json<Clean>, Refused> {
-    let report = metaserver(&admin)?.clean().await;
+#[derive(Deserialize)]
+struct CleanQuery {
+    #[serde(default)]
+    after_restore: bool,
+}
+
+async fn clean(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<CleanQuery>,
+) -> Result<Json<Clean>, Refused> {
+    let metaserver = metaserver(&admin)?;
+    if let Some(left) = metaserver.held_back_by_restore().filter(|_| !query.after_restore) {
+        return Err(refused(format!(
+            "not cleaned: this group was restored from a backup less than an hour ago, and takes all that was made after that \
+             backup for objects of no file. Look first at what is missing; it is cleaned by itself in {} minutes, and by \
+             heorot clean --after-restore now",
+            left.as_secs().div_ceil(60)
+        )));
+    }
+    let report = metaserver.clean().await;
     let (objects_seen, objects_removed) = (report.objects_seen, report.objects_removed);
     let (targets_cleaned, not_cleaned) = (report.targets_cleaned, report.not_cleaned);
     Ok(Json(Clean { objects_seen, objects_removed, targets_cleaned, not_cleaned }))

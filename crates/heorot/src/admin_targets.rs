@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::routing::{get, put};
 use axum::{Json, Router};
-use metaserver::KnownTarget;
+use metaserver::{KnownTarget, TargetReport};
 use namespace::TargetState;
 use serde::Deserialize;
+use wire::data::TargetCondition;
 
 use crate::admin_http::{Admin, Refused, failed, metaserver, refused};
 use crate::api::{self, Files, NodeDone, TargetRequest};
@@ -24,16 +25,23 @@ async fn targets(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<api::KnownT
 }
 
 fn shown(known: KnownTarget) -> api::KnownTarget {
+    let is_missing = known.report.as_ref().is_some_and(|report| report.condition == TargetCondition::Missing);
+    let bytes = |of: fn(&TargetReport) -> u64| known.report.as_ref().filter(|_| !is_missing).map(of);
     api::KnownTarget {
         id: format!("{:016x}", known.target.0),
-        server: known.server,
-        path: known.path,
+        server: known.server.clone(),
+        path: known.path.clone(),
         state: match (known.state, known.is_alive) {
             (TargetState::Lost, _) => "lost",
+            (TargetState::InUse, true) if is_missing => "missing",
             (TargetState::InUse, true) => "in use",
             (TargetState::InUse, false) => "away",
         }
         .into(),
+        total_bytes: bytes(|report| report.total_bytes),
+        free_bytes: bytes(|report| report.free_bytes),
+        trash_bytes: bytes(|report| report.trash_bytes),
+        reserve_bytes: bytes(|report| report.reserve_bytes),
     }
 }
 

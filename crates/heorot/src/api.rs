@@ -85,8 +85,19 @@ pub(crate) struct KnownTarget {
     /// The data server that has it; none: no data server has it now.
     pub server: Option<String>,
     pub path: String,
-    /// "in use", "away" or "lost".
+    /// "in use", "missing", "away" or "lost".
     pub state: String,
+    /// Bytes; none: its data server has not reported any.
+    #[serde(default)]
+    pub total_bytes: Option<u64>,
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
+    /// Of removed objects that are still kept; they count as free.
+    #[serde(default)]
+    pub trash_bytes: Option<u64>,
+    /// Left alone; they do not count as free.
+    #[serde(default)]
+    pub reserve_bytes: Option<u64>,
 }
 
 /// `PUT /target`.

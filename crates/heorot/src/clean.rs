@@ -7,7 +7,8 @@ use crate::failure::Failure;
 
 /// `heorot clean`.
 pub(crate) fn clean(args: &CleanArgs) -> Result<(), Failure> {
-    let answer: Clean = AdminClient::find(&args.admin)?.post("/clean")?;
+    let path = if args.after_restore { "/clean?after_restore=true" } else { "/clean" };
+    let answer: Clean = AdminClient::find(&args.admin)?.post(path)?;
     if answer.targets_cleaned == 0 && !answer.not_cleaned.is_empty() {
         return Err(Failure::new(format!("not cleaned: {}", answer.not_cleaned.join(", "))));
     }

@@ -402,6 +402,9 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
+    /// Also within an hour after this group was restored from a backup: what was made after the backup goes to the trash
+    #[arg(long)]
+    pub after_restore: bool,
     #[command(flatten)]
     pub admin: AdminArgs,
 }

@@ -35,7 +35,6 @@ pub(crate) struct DsSettings {
     pub metaservers: Vec<SocketAddr>,
     pub data_dir: PathBuf,
     pub targets: Vec<PathBuf>,
-    pub trash_keep: Duration,
 }
 
 /// A data server that runs.
@@ -79,7 +78,6 @@ impl RunningDs {
             key: secret.handle_key(),
             peer_key: secret.peer_key(),
             name: settings.name,
-            trash_keep: settings.trash_keep,
         };
         let opened = tokio::task::spawn_blocking(move || {
             DataServer::open(config, lengths, Arc::new(SystemClock::default()), entropy)
@@ -124,7 +122,6 @@ pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
         metaservers,
         data_dir: config.data_dir.clone(),
         targets: config.targets.clone(),
-        trash_keep: config.trash_keep,
     };
     let running = RunningDs::start(settings, &secret).await?;
     let admin = Admin::new(None, &[&running]);

@@ -177,6 +177,7 @@ async fn register(
                     ));
                 }
             }
+            server.set_trash_time(Duration::from_secs(done.trash_seconds));
             metaservers.learn(done.incarnation, done.map_version, &done.metaservers);
             Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
         }

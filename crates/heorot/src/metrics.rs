@@ -141,18 +141,22 @@ fn members(status: &Status, registry: &mut Registry) {
 }
 
 fn targets(status: &Status, registry: &mut Registry) {
-    let [total, free, objects, up] = [(); 4].map(|()| Gauges::default());
+    let [total, free, trash, reserve, objects, up] = [(); 6].map(|()| Gauges::default());
     for server in &status.data_servers {
         for target in &server.targets {
             let labels = vec![("server", server.name.clone()), ("target", target.id.clone())];
             total.get_or_create(&labels).set(number(target.total_bytes));
             free.get_or_create(&labels).set(number(target.free_bytes));
+            trash.get_or_create(&labels).set(number(target.trash_bytes));
+            reserve.get_or_create(&labels).set(number(target.reserve_bytes));
             objects.get_or_create(&labels).set(number(target.objects));
             up.get_or_create(&labels).set((target.state == "ok").into());
         }
     }
     registry.register("target_total_bytes", "Size of a target's file system", total);
     registry.register("target_free_bytes", "Free on a target's file system", free);
+    registry.register("target_trash_bytes", "Removed objects that are still kept on a target", trash);
+    registry.register("target_reserve_bytes", "Left alone on a target's file system", reserve);
     registry.register("target_objects", "Objects on a target", objects);
     registry.register("target_up", "1: the target takes new files", up);
 }
@@ -194,6 +198,8 @@ mod tests {
             total_bytes: 100,
             free_bytes: 60,
             objects: 3,
+            trash_bytes: 5,
+            reserve_bytes: 7,
             state: "ok".into(),
         };
         let server = DataServer {
@@ -221,6 +227,8 @@ mod tests {
         let page = page([&cluster(&status), &build_info("1.2")].into_iter());
         for line in [
             "heorot_target_free_bytes{server=\"ds0\",target=\"01\"} 60",
+            "heorot_target_trash_bytes{server=\"ds0\",target=\"01\"} 5",
+            "heorot_target_reserve_bytes{server=\"ds0\",target=\"01\"} 7",
             "heorot_clients 2",
             "heorot_leader 1",
             "heorot_states{kind=\"layout\"} 4",

@@ -44,13 +44,15 @@ fn alone(here: &DataServerStatus) -> String {
          machine; its log says which it tried.\n\n",
         here.name
     );
-    let headings = ["target", "total", "free", "objects", "state"];
+    let headings = ["target", "total", "free", "trash", "reserve", "objects", "state"];
     let mut rows = vec![headings.map(String::from).to_vec()];
     rows.extend(here.targets.iter().map(|target| {
         let (total, free) = (size::show(target.total_bytes), size::show(target.free_bytes));
-        vec![target.path.clone(), total, free, target.objects.to_string(), target.state.clone()]
+        let (trash, reserve) = (size::show(target.trash_bytes), size::show(target.reserve_bytes));
+        let objects = target.objects.to_string();
+        vec![target.path.clone(), total, free, trash, reserve, objects, target.state.clone()]
     }));
-    out.push_str(&aligned(&rows, 1..=3));
+    out.push_str(&aligned(&rows, 1..=5));
     out
 }
 
@@ -94,7 +96,8 @@ fn table(status: &Status) -> String {
         line(&mut out, format_args!("service address {}: held by {holder}", service.address));
     }
     out.push('\n');
-    let headings = ["data server", "address", "target", "total", "free", "used", "objects", "state"];
+    let headings =
+        ["data server", "address", "target", "total", "free", "used", "trash", "reserve", "objects", "state"];
     let mut rows = vec![headings.map(String::from).to_vec()];
     for server in &status.data_servers {
         let address = server.addresses.first().cloned().unwrap_or_default();
@@ -104,7 +107,7 @@ fn table(status: &Status) -> String {
         out.push_str("no data servers: start one with heorot ds\n");
         return out;
     }
-    out.push_str(&aligned(&rows, 3..=6));
+    out.push_str(&aligned(&rows, 3..=8));
     let objects = || status.data_servers.iter().flat_map(|s| &s.targets).map(|t| t.objects);
     let (least, most) = (objects().min().unwrap_or(0), objects().max().unwrap_or(0));
     line(&mut out, format_args!("\nbalance: {least} to {most} objects on a target"));
@@ -164,6 +167,8 @@ fn row(server: &str, address: &str, target: &Target) -> Vec<String> {
         size::show(target.total_bytes),
         size::show(target.free_bytes),
         percent.map_or("-".into(), |p| format!("{p} %")),
+        size::show(target.trash_bytes),
+        size::show(target.reserve_bytes),
         target.objects.to_string(),
         target.state.clone(),
     ]
@@ -191,6 +196,8 @@ mod tests {
             total_bytes: 100 << 30,
             free_bytes: free,
             objects,
+            trash_bytes: 2 << 30,
+            reserve_bytes: 128 << 20,
             state: state.into(),
         };
         let server = |name: &str, targets| DataServer {
@@ -246,9 +253,9 @@ through the metaserver: 0 B read, 1.5 MiB written
 metaserver  consensus  role    state     seen  lag
 oak         -          leader  serving  0.0 s    0
 
-data server  address        target    total    free   used  objects  state
-ds0          10.0.0.5:2050  /a      100 GiB  75 GiB   25 %       12  ok
-ds1          10.0.0.5:2050  00ff    100 GiB     0 B  100 %        9  silent
+data server  address        target    total    free   used  trash  reserve  objects  state
+ds0          10.0.0.5:2050  /a      100 GiB  75 GiB   25 %  2 GiB  128 MiB       12  ok
+ds1          10.0.0.5:2050  00ff    100 GiB     0 B  100 %  2 GiB  128 MiB        9  silent
 
 balance: 9 to 12 objects on a target
 ";
@@ -269,6 +276,6 @@ balance: 9 to 12 objects on a target
         };
         let text = alone(&here);
         assert!(text.starts_with("failed: no metaserver answers this data server (ds0)\n"), "{text}");
-        assert!(text.ends_with("/a        0 B   0 B        0  ok\n"), "{text}");
+        assert!(text.ends_with("/a        0 B   0 B    0 B      0 B        0  ok\n"), "{text}");
     }
 }

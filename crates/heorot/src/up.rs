@@ -171,7 +171,6 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
         metaservers: vec![mds],
         targets: vec![data_dir.clone()],
         data_dir,
-        trash_keep: dataserver::TRASH_KEEP,
     };
     RunningDs::start(settings, secret).await
 }

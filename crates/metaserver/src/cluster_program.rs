@@ -8,6 +8,7 @@ use bytes::Bytes;
 use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
 use nfs::{Answer, Connection, OperationLabels, Program};
 use wire::cluster::{self, Call, Procedure, Reply, Status, cluster_status, null, register, size};
+use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::ObjectHandle;
 use wire::nfs4;
 use wire::rpc::{CallHeader, Rejection};
@@ -81,12 +82,22 @@ impl Metaserver {
         }
     }
 
-    async fn register_data_server(&self, args: register::Args) -> register::Res {
+    async fn register_data_server(&self, mut args: register::Args) -> register::Res {
+        // A target that is missing where it was, and that another data server has by now, is that one's.
+        let reports = self.data.report();
+        let is_elsewhere = |missing: &TargetSpace| {
+            reports.iter().any(|report| {
+                let serves = report.alive && report.condition != TargetCondition::Missing;
+                report.target.0 == missing.target && report.server.0 != args.server && serves
+            })
+        };
+        args.targets.retain(|space| space.condition != TargetCondition::Missing || !is_elsewhere(space));
         let server = data_server(&args)?;
         // A copy of a target's directory, served beside the original, would split the target's files between the two.
         // One that moved is taken as soon as its former server has been silent for a while.
-        let elsewhere = self.data.report().into_iter().find(|report| {
-            report.alive && report.server != server.id && server.targets.contains(&report.target)
+        let elsewhere = reports.into_iter().find(|report| {
+            let serves = report.alive && report.condition != TargetCondition::Missing;
+            serves && report.server != server.id && server.targets.contains(&report.target)
         });
         if let Some(report) = elsewhere {
             if self.data.refuse(server.id, Some(Status::Invalid)) {
@@ -122,8 +133,11 @@ impl Metaserver {
             map_version: args.map_version,
             metaservers: vec![],
             networks: vec![],
+            trash_seconds: self.settings().trash_time.as_secs(),
         };
-        if args.targets.iter().any(|target| target.incarnation != incarnation) {
+        // One that is missing says nothing of what it obeys.
+        let mut present = args.targets.iter().filter(|space| space.condition != TargetCondition::Missing);
+        if present.any(|target| target.incarnation != incarnation) {
             // A new one is told, and registers again at once; clients can come as soon as that is taken in. Another one has to
             // hear from its operator which it is to obey.
             let other = args.targets.iter().any(|target| ![0, incarnation].contains(&target.incarnation));

@@ -76,7 +76,7 @@ impl Reach {
 }
 
 /// One row of `heorot status`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetReport {
     /// The target.
     pub target: TargetId,
@@ -90,6 +90,10 @@ pub struct TargetReport {
     pub free_bytes: u64,
     /// Objects on it.
     pub objects: u64,
+    /// Bytes of removed objects that are still kept, and count as free.
+    pub trash_bytes: u64,
+    /// Bytes of its file system that are left alone, and do not count as free.
+    pub reserve_bytes: u64,
     /// Whether its server reports.
     pub alive: bool,
     /// Whether it can be read and written, as last reported.
@@ -382,6 +386,8 @@ impl DataServers {
                 total_bytes: space.map_or(0, |s| s.total),
                 free_bytes: space.map_or(0, |s| s.free),
                 objects: space.map_or(0, |s| s.objects),
+                trash_bytes: space.map_or(0, |s| s.trash),
+                reserve_bytes: space.map_or(0, |s| s.reserve),
                 alive: self.is_alive(target),
                 condition: space.map_or(TargetCondition::Ok, |s| s.condition),
             }

@@ -27,7 +27,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often it looks whether the interval between two cleanings was set to another.
 const SETTINGS_EVERY: Duration = Duration::from_secs(10);
 
-/// Time from the start of a restored metaserver to its first cleaning; `heorot clean` does not wait for it.
+/// Time from a restore to the first cleaning. The group does not know what was made after the backup, and takes its objects for
+/// those of no file: an operator gets the time to see what is missing.
 const AFTER_RESTORE: Duration = Duration::from_secs(60 * 60);
 
 /// What a cleaning found.
@@ -54,13 +55,12 @@ impl Metaserver {
                 break;
             }
         }
-        // A restored group does not know what was made after the backup: its operator gets time to see what is missing.
-        let restored = || self.view().and_then(|view| incarnation(&*view)).is_ok_and(|(_, epoch)| epoch > 1);
-        if restored() {
-            tokio::time::sleep(AFTER_RESTORE).await;
-        }
         let mut failed = Vec::new();
         loop {
+            // Another metaserver's wall clock may be some seconds off: it counts once more.
+            while let Some(left) = self.held_back_by_restore() {
+                tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
+            }
             if self.replica.leads() {
                 let report = self.clean().await;
                 // The same targets again are no news.
@@ -82,6 +82,17 @@ impl Metaserver {
                 tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
             }
         }
+    }
+
+    /// How long no object is to be removed for want of a file, since the group was restored from a backup so lately.
+    #[must_use]
+    pub fn held_back_by_restore(&self) -> Option<Duration> {
+        let view = self.view().ok()?;
+        let incarnation = read::incarnation(&*view).ok()?.filter(|incarnation| incarnation.epoch > 1)?;
+        let since = self.now().seconds.saturating_sub(incarnation.began.seconds);
+        // A clock that was ahead at the restore holds it back longer: `heorot clean --after-restore` does not wait.
+        let left = i64::try_from(AFTER_RESTORE.as_secs()).unwrap_or(i64::MAX).saturating_sub(since);
+        u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_secs)
     }
 
     /// Lists the objects of every target that can be reached, and removes those that no file owns.

@@ -63,6 +63,8 @@ settings! {
     stripe_columns: u32 = "4", |text| number_between(text, 0, COLUMNS_MAX);
     /// Time between two searches for objects that no file owns.
     clean_interval: Duration = "1d", |text| time_between(text, 10, 365 * 86_400);
+    /// Time that removed objects are kept in the trash of their targets, 0s for not at all; room that is needed is taken from it.
+    trash_time: Duration = "1d", |text| time_between(text, 0, 365 * 86_400);
     /// Whether metaservers read under a lease of the leader; false where the clock of a paused virtual machine stands still.
     read_leases: bool = "true", boolean;
     /// Domain of owners' names, as user@domain; empty: owners are numbers only.

@@ -36,7 +36,7 @@ use crate::states::{client, delegation, layout_state, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
     ClientId, Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Origin, Proposal,
-    Reply, Stamp, StateCounts, calls, cluster, cluster_map, keys, read, servers, work,
+    Reply, Stamp, StateCounts, Time, calls, cluster, cluster_map, keys, read, servers, work,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -129,7 +129,7 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Resu
         sessions: 0,
     };
     step.put(&keys::counters(), &counters)?;
-    step.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1 })?;
+    step.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1, began: stamp.time })?;
     let directory = Directory { parent: InodeId::ROOT, entries: 0, next_cookie: FIRST_COOKIE, stripe: None };
     step.put_inode(&Inode {
         id: InodeId::ROOT,
@@ -152,13 +152,13 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Resu
 }
 
 /// Begins the next incarnation, with this random id, in a store that was filled from a backup. Not a command: it is done
-/// before the group has a log.
+/// before the group has a log. `began`: a time that no stamp of the group's log will be before.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
-pub fn begin_incarnation(edit: &mut dyn Edit, id: [u8; 16]) -> Result<Incarnation, StoreError> {
+pub fn begin_incarnation(edit: &mut dyn Edit, id: [u8; 16], began: Time) -> Result<Incarnation, StoreError> {
     let before = read::incarnation(&*edit)?.map_or(0, |before| before.epoch);
-    let incarnation = Incarnation { id, epoch: before + 1 };
+    let incarnation = Incarnation { id, epoch: before + 1, began };
     let key = keys::incarnation();
     edit.put(&key, &encode(&key, &incarnation)?)?;
     Ok(incarnation)

@@ -47,7 +47,7 @@
 //! 43  device lists     target:8 target:8 …                   DeviceId (index of 42)
 //! 44  cluster map      ·                                     MapHead { version, service addresses, pools, groups, … }
 //! 45  nodes            kind:8 id:8                           Node; kind 0: metaserver, 1: data server
-//! 46  incarnation      ·                                     Incarnation { id, epoch }
+//! 46  incarnation      ·                                     Incarnation { id, epoch, began }
 //! 47  settings         key:1..                               Setting { key, value }
 //! 48  lost targets     target:8                              Time: when it was declared lost
 //!

@@ -57,6 +57,8 @@ pub struct Incarnation {
     /// 1 for a new name space; a restore has one more than the backup. For people and for order: two restores of one
     /// backup have the same epoch, and different ids.
     pub epoch: u64,
+    /// When it began: when the name space was made, or the backup restored.
+    pub began: Time,
 }
 
 /// A point in time: seconds since 1970 and nanoseconds below 10^9.

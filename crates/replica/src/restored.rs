@@ -42,7 +42,7 @@ pub fn begin_restored(
     let members = StoredMembership::new(Some(last), members.map_err(|e| failed(&e))?);
     let (mut incarnation, time) = (None, (ground.time)());
     let mut begin = |edit: &mut dyn Edit| {
-        incarnation = Some(namespace::begin_incarnation(edit, ground.random_id())?);
+        incarnation = Some(namespace::begin_incarnation(edit, ground.random_id(), time)?);
         let summed = Summed { digest: Digest::of(&*edit)?, time };
         edit.put(SUMMED_KEY, &machine::encode(&summed)?)?;
         put_installed(edit, last)?;

@@ -7,7 +7,7 @@ use super::{NfsServer, State};
 use crate::server::BadHandle;
 
 impl NfsServer {
-    /// Linux gives up the layout on both errors and asks the metaserver for a new one: right when a column has moved, and when
+    /// Linux gives up the layout on each of these errors and asks the metaserver for a new one: right when a column has moved, and when
     /// nothing is exported to the client any more, which the metaserver then tells it.
     pub(super) fn putfh(
         &self,
@@ -21,6 +21,7 @@ impl NfsServer {
         let found = self.targets.find(&args.object).map_err(|e| match e {
             BadHandle::Forged => Status::BadHandle,
             BadHandle::Elsewhere | BadHandle::OtherIncarnation => Status::Stale,
+            BadHandle::Absent => Status::PnfsNoLayout,
         })?;
         context.state.current = Some(found);
         Ok(())

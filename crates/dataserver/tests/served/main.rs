@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, TRASH_KEEP, TargetError};
+use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, TargetError};
 use host::{ManualClock, SeededEntropy};
 use nfs::{Limits, PeerKey, Server};
 use tempfile::TempDir;
@@ -78,7 +78,6 @@ fn open(
         key: key(),
         peer_key: peer_key(),
         name: "ds1".into(),
-        trash_keep: TRASH_KEEP,
     };
     DataServer::open(config, told.clone(), clock.clone(), Arc::new(SeededEntropy::new(seed)))
 }

@@ -2,16 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use dataserver::TRASH_KEEP;
 use toml::de::DeValue;
 
 use super::admin::{self, AdminConfig};
-use super::{ConfigError, Document, LOG, Parsed, address, integer, log, path, paths, string};
+use super::{ConfigError, Document, LOG, Parsed, address, log, path, paths, string};
 use crate::logging;
 
-pub(crate) const KEYS: [&str; 12] = [
+pub(crate) const KEYS: [&str; 11] = [
     "listen",
     "advertise",
     "metaserver",
@@ -23,7 +21,6 @@ pub(crate) const KEYS: [&str; 12] = [
     "admin_token_file",
     "name",
     "log",
-    "trash_seconds",
 ];
 
 /// The admin interface of a data server: beside the metaserver's, so that both can run on one machine.
@@ -42,8 +39,6 @@ pub(crate) struct DsConfig {
     pub admin: AdminConfig,
     pub name: Option<String>,
     pub log: String,
-    /// How long removed objects are kept.
-    pub trash_keep: Duration,
 }
 
 impl DsConfig {
@@ -88,11 +83,6 @@ impl DsConfig {
                 crate::node_name::parse(&string(v)?)
             })?,
             log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
-            trash_keep: r
-                .optional("trash_seconds", "seconds from 0 to 31536000, such as 86400", |v| {
-                    integer(v, 0, 365 * 24 * 3600).map(Duration::from_secs)
-                })?
-                .unwrap_or(TRASH_KEEP),
         })
     }
 }

@@ -59,11 +59,16 @@ async fn trying_out_a_backup_beside_the_living_cluster_touches_no_object() {
         Process::start(&["mds", "--config", config.to_str().unwrap()], &cluster.file("restored.log"));
     trial.wait_for_log("ready");
     let refused = ask(ip, &["clean"]).unwrap_err();
+    assert!(
+        refused.contains("not cleaned: this group was restored from a backup less than an hour ago"),
+        "{refused}"
+    );
+    let refused = ask(ip, &["clean", "--after-restore"]).unwrap_err();
     assert!(refused.contains("not cleaned"), "{refused}");
     let trial_client = mount(ip).await;
     // Its removal of what it has from the backup must not reach the living cluster's object either.
     trial_client.remove_path("kept").await.unwrap();
-    let _ = ask(ip, &["clean"]);
+    let _ = ask(ip, &["clean", "--after-restore"]);
     assert_eq!((objects(&target), in_trash()), (2, 1));
     assert_eq!((read(&client, "later").await, read(&client, "kept").await), (vec![3; 16], vec![2; 16]));
     client.umount().await.unwrap();
@@ -86,6 +91,8 @@ async fn trying_out_a_backup_beside_the_living_cluster_touches_no_object() {
     run(&["ds", "adopt", "--admin", &name("ds0")]).unwrap();
     ds.wait_for_log("registered");
     // What the restored metadata do not know goes now, to the trash: the operator has said so.
-    until("it is cleaned", || ask(ip, &["clean"]).is_ok() && objects(&target) == 0);
+    // The hour counts from the restore, and not from a start of the metaserver.
+    assert!(ask(ip, &["clean"]).unwrap_err().contains("less than an hour ago"));
+    until("it is cleaned", || ask(ip, &["clean", "--after-restore"]).is_ok() && objects(&target) == 0);
     assert_eq!(in_trash(), 3);
 }

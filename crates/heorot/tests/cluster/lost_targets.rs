@@ -1,6 +1,7 @@
 //! A target that is not there any more, or has lost objects: what was on it is an error, and never zeros.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -75,4 +76,79 @@ async fn a_lost_target_and_a_lost_object_are_errors_and_never_zeros() {
     let lost = read(&cluster, "kept").await;
     assert!(lost.is_err(), "{lost:?}");
     cluster.data_servers[0].as_mut().unwrap().wait_for_log("an object is missing from the storage target");
+}
+
+fn files_on(cluster: &Cluster, target: &str) -> Vec<String> {
+    cluster.ask(0, &["files", "--on", target]).unwrap().lines().map(String::from).collect()
+}
+
+/// The id of the target in this directory, and its state.
+fn listed(cluster: &Cluster, path: &Path) -> (String, String) {
+    let list = cluster.ask(0, &["target", "list", "--json"]).unwrap_or_default();
+    let list: Value = serde_json::from_str(&list).unwrap_or_default();
+    let all = list.as_array().cloned().unwrap_or_default();
+    let found = all.into_iter().find(|target| target["path"] == path.to_str().unwrap()).unwrap_or_default();
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    (text("id"), text("state"))
+}
+
+/// ```text
+/// two targets, a file on each
+/// started with one disk that is not mounted  -> the other's file is read, new files go there; status names the missing one
+/// its disk is there, started again           -> both are read
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_that_is_not_there_at_the_start_keeps_no_other_one_out() {
+    let mut cluster = Cluster::start(1, 1);
+    let [first, second, away] = ["target0", "second", "away"].map(|name| cluster.file(name));
+    let toml = cluster.file("ds0.toml");
+    let text = std::fs::read_to_string(&toml).unwrap();
+    std::fs::write(&toml, text.replace(&format!("[{first:?}]"), &format!("[{first:?}, {second:?}]")))
+        .unwrap();
+    let restart = |cluster: &mut Cluster| {
+        assert_eq!(cluster.data_servers[0].take().unwrap().stop().code(), Some(0));
+        let _ = std::fs::remove_file(cluster.file("ds0.log"));
+        cluster.start_data_server(0);
+    };
+    restart(&mut cluster);
+    until("the second one is in service", || listed(&cluster, &second).1 == "in use");
+    cluster.ask(0, &["set", "stripe_columns", "1"]).unwrap();
+    let client = mount(cluster.metaservers[0].0).await;
+    let mut names = Vec::new();
+    let (one, other) = (listed(&cluster, &first).0, listed(&cluster, &second).0);
+    while [&one, &other].iter().any(|target| files_on(&cluster, target).is_empty()) {
+        names.push(format!("f{}", names.len()));
+        assert!(names.len() < 100, "all files go to one target");
+        write(&client, names.last().unwrap(), 7).await;
+    }
+
+    std::fs::rename(&second, &away).unwrap();
+    restart(&mut cluster);
+    let log = cluster.data_servers[0].as_ref().unwrap().log();
+    assert!(
+        log.contains("a storage target is not there: the data server starts with its other targets"),
+        "{log}"
+    );
+    until("it is said to be missing", || listed(&cluster, &second) == (other.clone(), "missing".into()));
+    let status = cluster.ask(0, &["status"]).unwrap();
+    let said = format!("target {} of ds0 is not there", second.display());
+    assert!(status.contains(&said) && status.contains("mount its disk again, and restart"), "{status}");
+    let there = files_on(&cluster, &one);
+    let of_missing = files_on(&cluster, &other);
+    assert_eq!(read(&cluster, &there[0]).await, Ok(vec![7; 16]));
+    write(&client, "new", 8).await;
+    assert_eq!(read(&cluster, "new").await, Ok(vec![8; 16]));
+    assert!(files_on(&cluster, &one).contains(&"/new".to_owned()));
+    // Its own files wait, as when the whole data server is away.
+    let waiting = tokio::time::timeout(Duration::from_secs(2), read(&cluster, &of_missing[0])).await;
+    assert!(!matches!(waiting, Ok(Ok(_))), "{waiting:?}");
+    assert!(!second.exists(), "nothing was made in its place");
+    // The next start still knows it.
+    restart(&mut cluster);
+    assert!(!second.exists());
+
+    std::fs::rename(&away, &second).unwrap();
+    restart(&mut cluster);
+    until("it is in service", || listed(&cluster, &second) == (other.clone(), "in use".into()));
+    assert_eq!(read(&cluster, &of_missing[0]).await, Ok(vec![7; 16]));
 }

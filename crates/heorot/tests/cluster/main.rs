@@ -9,3 +9,4 @@ mod nodes;
 mod servers;
 mod status;
 mod targets;
+mod trash;

@@ -8,7 +8,7 @@ use namespace::{DeviceId, InodeId, MapChange, NodeKey, TargetId, TargetState, re
 
 use super::change::{AGREE_TIME_MAX, id_text};
 use crate::admin::{server_failed, store};
-use crate::{AdminError, Metaserver};
+use crate::{AdminError, Metaserver, TargetReport};
 
 /// Names looked at for one page: some tens of milliseconds, in which no other reader waits.
 const NAMES_MAX: usize = 50_000;
@@ -30,6 +30,8 @@ pub struct KnownTarget {
     pub state: TargetState,
     /// Whether its data server reports.
     pub is_alive: bool,
+    /// Its condition, as its data server reported it last, and its bytes; none: nothing was reported.
+    pub report: Option<TargetReport>,
 }
 
 /// Some of the files that have data on a target.
@@ -66,6 +68,7 @@ impl Metaserver {
                 path: report.map_or_else(String::new, |report| report.path.clone()),
                 state: if lost.contains(&target) { TargetState::Lost } else { TargetState::InUse },
                 is_alive: report.is_some_and(|report| report.alive),
+                report: report.filter(|report| !report.path.is_empty()).cloned(),
             }
         };
         Ok(ids.into_iter().map(known).collect())

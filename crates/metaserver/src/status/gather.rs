@@ -135,6 +135,8 @@ fn target(report: &TargetReport) -> Target {
         total_bytes: report.total_bytes,
         free_bytes: report.free_bytes,
         objects: report.objects,
+        trash_bytes: report.trash_bytes,
+        reserve_bytes: report.reserve_bytes,
         state: if report.alive { condition_word(report.condition) } else { "silent" }.into(),
     }
 }

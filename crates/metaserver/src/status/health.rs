@@ -235,7 +235,10 @@ fn one_target(server: &str, target: &Target, findings: &mut Findings) {
             findings,
             Verdict::Failed,
             "is not there: files that have data there cannot be read or written",
-            "mount its disk again, and start its data server again",
+            &format!(
+                "mount its disk again, and restart its data server; if its data are gone for good: heorot target lost {}",
+                target.id
+            ),
         ),
         state => add(
             findings,
@@ -377,6 +380,11 @@ mod tests {
                 |s| s.data_servers[0].targets[0].state = "failed".into(),
                 Verdict::Failed,
                 "target /data of ds0 is failed",
+            ),
+            (
+                |s| s.data_servers[0].targets[0].state = "missing".into(),
+                Verdict::Failed,
+                "target /data of ds0 is not there",
             ),
             (
                 |s| s.data_servers[0].targets[0].free_bytes = 49,

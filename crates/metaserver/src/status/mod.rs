@@ -149,6 +149,12 @@ pub struct Target {
     pub free_bytes: u64,
     /// Objects on it.
     pub objects: u64,
+    /// Bytes of removed objects that are still kept; they count as free.
+    #[serde(default)]
+    pub trash_bytes: u64,
+    /// Bytes of the file system that are left alone; they do not count as free.
+    #[serde(default)]
+    pub reserve_bytes: u64,
     /// "ok", "full", "read-only", "failed", "missing", or "silent".
     pub state: String,
 }

@@ -78,6 +78,7 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         name_space: 0,
         incarnation: 0,
         trash: 0,
+        reserve: 0,
     };
     let mut args = register::Args {
         server: 1,

@@ -80,7 +80,6 @@ impl Scene {
             key: key(),
             peer_key: peer_key.clone(),
             name: "ds".into(),
-            trash_keep: dataserver::TRASH_KEEP,
         };
         let dataserver =
             DataServer::open(config, Arc::new(Untold), clock, Arc::new(SeededEntropy::new(2))).unwrap();

@@ -23,7 +23,7 @@ fn formatting_twice_changes_nothing() {
         store.batch(Durability::Immediate, &mut |edit| format(edit, &stamp, [random as u8; 16])).unwrap();
     }
     let view = store.snapshot().unwrap();
-    let incarnation = Incarnation { id: [1; 16], epoch: 1 };
+    let incarnation = Incarnation { id: [1; 16], epoch: 1, began: at(0) };
     assert_eq!(read::incarnation(&*view).unwrap(), Some(incarnation));
     assert_eq!(read::inode(&*view, InodeId::ROOT).unwrap().unwrap().generation, 1);
 }

@@ -41,6 +41,8 @@ xdr_struct! {
         /// If the version is another one than the caller has: the networks that anything is exported to, as text such as
         /// `10.0.0.0/8`. A data server that obeys the incarnation serves NFS to no other address.
         pub networks: Vec<Bytes>,
+        /// How long removed objects are kept in the trash, in seconds.
+        pub trash_seconds: u64,
     }
 }
 

@@ -20,7 +20,8 @@ fn calls() -> Vec<Call> {
         reflinks: true,
         name_space: 0,
         incarnation: 0,
-        trash: 0,
+        trash: 1,
+        reserve: 2,
     };
     vec![
         Call::Null(null::Args {}),
@@ -52,6 +53,7 @@ fn replies() -> Vec<Reply> {
             epoch: 2,
             metaservers: vec![Bytes::from_static(b"10.0.0.1:2049")],
             networks: vec![Bytes::from_static(b"10.0.0.0/8")],
+            trash_seconds: 86_400,
         })),
         Reply::Register(Err(Status::Delay)),
         Reply::Size(Ok(size::ResOk { len: 1 << 40 })),

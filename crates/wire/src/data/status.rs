@@ -48,6 +48,8 @@ xdr_struct! {
         pub incarnation: u64,
         /// Bytes of removed objects that are still kept; they are counted in `free`.
         pub trash: u64,
+        /// Bytes of its file system that are left alone; they are not counted in `free`.
+        pub reserve: u64,
     }
 
     /// No arguments.

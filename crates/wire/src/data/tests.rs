@@ -65,7 +65,8 @@ fn replies() -> Vec<Reply> {
         reflinks: true,
         name_space: 0,
         incarnation: 0,
-        trash: 0,
+        trash: 1,
+        reserve: 2,
     };
     vec![
         Reply::Null(null::Res {}),

@@ -1,0 +1,57 @@
+//! The trash of the targets: how long removed objects are kept is a setting of the cluster, and what they take is shown.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::name_space::objects;
+use crate::servers::{Client, Cluster, metric, mount, until};
+
+/// More than a file has with its inode.
+const BYTES: usize = 200 << 10;
+
+async fn write_and_remove(client: &Client, name: &str) {
+    let file = client.create_path(name, Some(0o644)).await.unwrap();
+    nfs_rs::write_all(&**client, file.fh.clone(), 0, Bytes::from(vec![1; BYTES])).await.unwrap();
+    client.close(file.fh).await.unwrap();
+    client.remove_path(name).await.unwrap();
+}
+
+/// What `heorot target list --json` says of the one target there is.
+fn shown(cluster: &Cluster) -> Value {
+    let list: Value = serde_json::from_str(&cluster.ask(0, &["target", "list", "--json"]).unwrap()).unwrap();
+    list[0].clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removed_objects_are_shown_and_kept_for_as_long_as_the_cluster_is_set_to() {
+    let cluster = Cluster::start(1, 1);
+    let mds = cluster.metaservers[0].0;
+    let target = cluster.file("target0");
+    let in_trash = || {
+        let periods = std::fs::read_dir(target.join("trash")).unwrap();
+        periods.map(|period| std::fs::read_dir(period.unwrap().path()).unwrap().count()).sum::<usize>()
+    };
+    let client = mount(mds).await;
+    write_and_remove(&client, "kept").await;
+    until("its objects are in the trash", || objects(&target) == 0 && in_trash() > 0);
+    until("that is shown", || shown(&cluster)["trash_bytes"].as_u64().unwrap() >= BYTES as u64);
+    assert_eq!(shown(&cluster)["reserve_bytes"], 128 << 20);
+    assert!(metric(mds, "heorot_target_trash_bytes") >= BYTES as f64);
+    assert_eq!(metric(mds, "heorot_target_reserve_bytes"), f64::from(128 << 20));
+
+    let refused = cluster.ask(0, &["set", "trash_time", "2w"]).unwrap_err();
+    assert!(refused.contains("trash_time"), "{refused}");
+    cluster.ask(0, &["set", "trash_time", "0s"]).unwrap();
+    // Data servers hear of it with the answer to their next heartbeat.
+    let mut before = in_trash();
+    for n in 0.. {
+        assert!(n < 1000, "objects go to the trash after all");
+        write_and_remove(&client, "not-kept").await;
+        until("its objects are gone", || objects(&target) == 0);
+        if in_trash() == before {
+            break;
+        }
+        before = in_trash();
+    }
+    client.umount().await.unwrap();
+}
