@@ -52,7 +52,8 @@ async fn exports(State(admin): State<Arc<Admin>>) -> Answer<Vec<Export>> {
         path: export.path,
         network: export.network.to_string(),
         rules: export.rules,
-        moved: export.moved,
+        exported_as: export.exported_as,
+        gone: export.gone,
     };
     Ok(Json(exports.into_iter().map(shown).collect()))
 }

@@ -189,8 +189,10 @@ pub(crate) struct Export {
     pub network: String,
     /// Words, such as "rw,squash=root".
     pub rules: String,
-    /// The directory was removed or has another path.
-    pub moved: bool,
+    /// The path that it was exported by, if it has another one now.
+    pub exported_as: Option<String>,
+    /// The directory was removed: the export serves nobody.
+    pub gone: bool,
 }
 
 /// `PUT /exports`.

@@ -41,8 +41,12 @@ fn table(exports: &[Export]) -> String {
     }
     let mut rows = vec![["path".to_owned(), "network".to_owned(), "rules".to_owned()]];
     let row = |export: &Export| {
-        let moved = if export.moved { " (removed, or renamed: heorot export remove ends it)" } else { "" };
-        [format!("{}{moved}", export.path), export.network.clone(), export.rules.clone()]
+        let note = match &export.exported_as {
+            _ if export.gone => " (the directory was removed: heorot export remove ends the export)".into(),
+            Some(path) => format!(" (exported as {path}, renamed since)"),
+            None => String::new(),
+        };
+        [format!("{}{note}", export.path), export.network.clone(), export.rules.clone()]
     };
     rows.extend(exports.iter().map(row));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -56,17 +60,19 @@ mod tests {
 
     #[test]
     fn the_table_has_a_row_for_each_network_of_a_directory() {
-        let export = |path: &str, network: &str, moved| Export {
+        let export = |path: &str, exported_as: Option<&str>, gone| Export {
             path: path.into(),
-            network: network.into(),
+            network: "10.0.0.0/8".into(),
             rules: "rw,squash=root".into(),
-            moved,
+            exported_as: exported_as.map(Into::into),
+            gone,
         };
-        let exports = [export("/", "10.0.0.0/8", false), export("/old", "::/0", true)];
+        let exports = [export("/", None, false), export("/a", Some("/b"), false), export("/old", None, true)];
         let expected = "\
-path                                                      network     rules
-/                                                         10.0.0.0/8  rw,squash=root
-/old (removed, or renamed: heorot export remove ends it)  ::/0        rw,squash=root
+path                                                                    network     rules
+/                                                                       10.0.0.0/8  rw,squash=root
+/a (exported as /b, renamed since)                                      10.0.0.0/8  rw,squash=root
+/old (the directory was removed: heorot export remove ends the export)  10.0.0.0/8  rw,squash=root
 ";
         assert_eq!(table(&exports), expected);
         assert!(table(&[]).starts_with("nothing is exported"));

@@ -9,6 +9,7 @@ use wire::nfs4::Status;
 
 use crate::admin::{AdminError, server_failed, walk, written_out};
 use crate::exports::{Export, Exports};
+use crate::pseudo::path_of;
 use crate::{Metaserver, Rules, SETTINGS, Settings, setting};
 
 /// For a majority to agree: an election takes a second, or a few.
@@ -38,8 +39,10 @@ pub struct ExportReport {
     pub network: Network,
     /// What holds for them, in words.
     pub rules: String,
-    /// The directory is gone, or has another path now.
-    pub moved: bool,
+    /// The path that it was exported by, if it has another one now.
+    pub exported_as: Option<String>,
+    /// The directory was removed: the export serves nobody.
+    pub gone: bool,
 }
 
 /// A change of exports of one directory.
@@ -101,13 +104,15 @@ impl Metaserver {
         let (exports, view) = (self.exports.get(), self.view().map_err(server_failed)?);
         let mut all = Vec::new();
         for export in exports.iter() {
-            let is_there =
-                walk(&*view, &export.path).is_ok_and(|way| way.last().is_some_and(|d| d.0 == export.root));
+            let way = self.way_to(&*view, export).map_err(server_failed)?;
+            let gone = way.is_none();
+            let path = way.map_or_else(|| export.path.clone(), |way| path_of(&way));
             all.push(ExportReport {
-                path: export.path.clone(),
+                exported_as: (path != export.path).then(|| export.path.clone()),
+                path,
                 network: export.network,
                 rules: export.rules.to_string(),
-                moved: !is_there,
+                gone,
             });
         }
         all.sort_by(|a, b| (&a.path, a.network).cmp(&(&b.path, b.network)));
@@ -167,11 +172,6 @@ impl Metaserver {
             return Err(AdminError::Invalid("an export is for a network: name one with --network".into()));
         }
         let (root, path) = self.exported_directory(path)?;
-        if root != InodeId::ROOT {
-            return Err(AdminError::Invalid(format!(
-                "{path} is a directory of the volume, and those cannot be exported by themselves yet; export /"
-            )));
-        }
         let rules = Rules::SAFE.with(rules).map_err(AdminError::Invalid)?;
         let mut added = Vec::new();
         for network in networks {

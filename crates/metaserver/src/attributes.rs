@@ -1,11 +1,12 @@
 //! An inode's attributes in NFSv4's words (RFC 8881, section 5), and what a client wants them to be.
 
-use namespace::{DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, Kind, SetAttributes, Time, read};
+use namespace::{DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, SetAttributes, Time, read};
 use store::View;
 use wire::nfs4::fattr::{ChangeAttrType, SetTime, ThresholdItem};
 use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr};
 
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::nfs4::Context;
 use crate::owners::Owners;
@@ -263,12 +264,13 @@ fn file_type(kind: &Kind) -> FileType {
 }
 
 impl Metaserver {
-    /// The attributes of `inode`, for a compound; those that cost something only when they are among `wanted`.
+    /// The attributes of `inode`, as a compound came to it; those that cost something only when they are among `wanted`.
     pub(crate) fn attributes(
         &self,
         context: &Context,
         view: &dyn View,
         inode: &Inode,
+        via: Via,
         wanted: &Bitmap,
     ) -> Result<Fattr, Status> {
         let mut attrs = of_inode(inode);
@@ -277,10 +279,11 @@ impl Metaserver {
             attrs.owner = Some(owners.user_name(inode.uid));
             attrs.owner_group = Some(owners.group_name(inode.gid));
         }
-        attrs.fsid = Some(FsId { major: u64::from(self.config.volume), minor: 0 });
+        attrs.fsid = Some(FsId { major: u64::from(self.config.volume), minor: minor_fsid(via) });
+        attrs.xattr_support = Some(via != Via::Pseudo);
         attrs.lease_time = Some(self.lease().as_secs() as u32);
         if wanted.contains(attr::FILEHANDLE) {
-            attrs.filehandle = Some(FileHandle::from(self.handle(inode.id, inode.generation)));
+            attrs.filehandle = Some(FileHandle::from(self.handle(via, inode.id, inode.generation)));
         }
         let space = [attr::SPACE_AVAIL, attr::SPACE_FREE, attr::SPACE_TOTAL];
         if space.iter().any(|number| wanted.contains(*number)) {
@@ -312,6 +315,15 @@ impl Metaserver {
             attrs.layout_blksize = Some(unit.bytes());
         }
         Ok(attrs)
+    }
+}
+
+/// Each export is a file system to its clients, as rules and handles of another one do not hold there.
+fn minor_fsid(via: Via) -> u64 {
+    match via {
+        Via::Export(InodeId::ROOT) => 0,
+        Via::Export(export) => export.0,
+        Via::Pseudo => u64::MAX,
     }
 }
 
@@ -373,7 +385,6 @@ fn of_inode(inode: &Inode) -> Fattr {
         suppattr_exclcreat: Some(SETTABLE_NEW),
         clone_blksize: Some(CLONE_BLOCK_BYTES),
         change_attr_type: Some(ChangeAttrType::MonotonicIncr),
-        xattr_support: Some(true),
         ..Fattr::default()
     }
 }

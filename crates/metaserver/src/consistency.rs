@@ -78,7 +78,7 @@ impl Metaserver {
     }
 
     fn may_read_lazily(&self, connection: &Connection, session: SessionId) -> bool {
-        self.rules(connection).is_ok_and(|rules| rules.consistency == Consistency::Lazy)
+        self.is_lazy_client(connection)
             // What the client did at another metaserver, before it came to this one, is its own.
             && connection.is_associated(session)
             && self.asked.is_recent(self.clock.monotonic())

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use namespace::{ClientId, Command, InodeId, StateId, Stateid, read};
+use namespace::{ClientId, Command, InodeId, State, StateId, Stateid, read};
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, RecallArgs};
 
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::nfs4::wire_stateid;
 
@@ -186,7 +187,9 @@ impl Metaserver {
         match self.delegations.next(delegation.id, self.clock.monotonic(), self.lease()) {
             Next::Wait => {}
             Next::Call => {
-                let fh = self.handle(inode, file.generation).into();
+                let held = read::state(&*self.view()?, delegation.id).map_err(store_failed)?;
+                let Some(State::Delegation(held)) = held else { return Ok(()) }; // returned since
+                let fh = self.handle(Via::Export(held.export), inode, file.generation).into();
                 let args = RecallArgs { stateid: wire_stateid(delegation), truncate: false, fh };
                 // What counts is the return, not what the client says to the call.
                 tokio::spawn(self.call_back(client, CbArgOp::Recall(args)));

@@ -179,8 +179,10 @@ impl Export {
 /// All exports of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exports {
-    narrowest_first: Vec<Export>,
-    roots: BTreeSet<InodeId>,
+    /// By directory; those of one directory have the narrowest network first.
+    by_directory: BTreeMap<InodeId, Vec<Export>>,
+    /// Whether any export is lazy.
+    any_lazy: bool,
 }
 
 impl Exports {
@@ -188,8 +190,12 @@ impl Exports {
     #[must_use]
     pub fn new(mut exports: Vec<Export>) -> Self {
         exports.sort_by_key(|export| std::cmp::Reverse(export.network.prefix()));
-        let roots = exports.iter().map(|export| export.root).collect();
-        Self { narrowest_first: exports, roots }
+        let mut all = Self::default();
+        for export in exports {
+            all.any_lazy |= export.rules.consistency == Consistency::Lazy;
+            all.by_directory.entry(export.root).or_default().push(export);
+        }
+        all
     }
 
     /// The exports among the settings of a cluster map. A row that cannot be read is logged and serves nobody.
@@ -215,22 +221,29 @@ impl Exports {
     /// The export of a directory for an address.
     #[must_use]
     pub fn find(&self, root: InodeId, address: IpAddr) -> Option<&Export> {
-        self.narrowest_first.iter().find(|export| export.root == root && export.network.contains(address))
+        self.by_directory.get(&root)?.iter().find(|export| export.network.contains(address))
     }
 
     /// The exports for an address, one for each directory.
     pub fn of_address(&self, address: IpAddr) -> impl Iterator<Item = &Export> {
-        self.roots.iter().filter_map(move |root| self.find(*root, address))
+        let narrowest =
+            move |all: &'_ Vec<Export>| all.iter().position(|export| export.network.contains(address));
+        self.by_directory.values().filter_map(move |all| all.get(narrowest(all)?))
     }
 
     /// Whether nobody is served.
     pub(crate) fn is_empty(&self) -> bool {
-        self.narrowest_first.is_empty()
+        self.by_directory.is_empty()
     }
 
-    /// All of them, the narrowest network first.
+    /// All of them, by directory, the narrowest network first.
     pub fn iter(&self) -> impl Iterator<Item = &Export> {
-        self.narrowest_first.iter()
+        self.by_directory.values().flatten()
+    }
+
+    /// Whether any export is lazy.
+    pub(crate) fn any_lazy(&self) -> bool {
+        self.any_lazy
     }
 
     /// The networks that anything is exported to, each once: whom data servers serve.

@@ -40,6 +40,7 @@ mod orphans;
 mod owners;
 mod placement;
 mod proxy;
+mod pseudo;
 mod ranges;
 mod recall;
 mod relocation;

@@ -48,6 +48,7 @@ use wire::nfs4::callback::{CbArgOp, NotifyLockArgs};
 use wire::nfs4::{StateOwner, Status};
 
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::errors::store_failed;
 
 /// Waiters of all files together. More are not told and ask again by themselves; so many are about a megabyte.
@@ -93,6 +94,8 @@ pub(crate) struct Waiter {
     pub owner: Vec<u8>,
     pub kind: LockKind,
     pub range: ByteRange,
+    /// The exported directory that it named the file through: its handles name it, so CB_NOTIFY_LOCK does.
+    pub export: InodeId,
     /// When it asked last, and when it was told, on the monotonic clock.
     asked: Duration,
     told: Option<Duration>,
@@ -108,9 +111,10 @@ impl Waiter {
         owner: Vec<u8>,
         kind: LockKind,
         range: ByteRange,
+        export: InodeId,
         now: Duration,
     ) -> Self {
-        Self { client, owner, kind, range, asked: now, told: None, missed: false, delays: 0 }
+        Self { client, owner, kind, range, export, asked: now, told: None, missed: false, delays: 0 }
     }
 
     fn is(&self, client: ClientId, owner: &[u8]) -> bool {
@@ -274,7 +278,7 @@ impl Metaserver {
         let file = read::inode(view, inode).ok()??;
         let owner = bytes::Bytes::copy_from_slice(&waiter.owner).into();
         let lock_owner = StateOwner { clientid: wire::nfs4::ClientId(waiter.client.0), owner };
-        let fh = self.handle(inode, file.generation).into();
+        let fh = self.handle(Via::Export(waiter.export), inode, file.generation).into();
         Some(CbArgOp::NotifyLock(NotifyLockArgs { fh, lock_owner }))
     }
 
@@ -346,7 +350,7 @@ mod tests {
 
     fn waiter(client: u64, owner: &str, kind: LockKind, range: std::ops::Range<u64>, at: u64) -> Waiter {
         let range = ByteRange { start: range.start, end: range.end };
-        Waiter::new(ClientId(client), owner.into(), kind, range, s(at))
+        Waiter::new(ClientId(client), owner.into(), kind, range, InodeId::ROOT, s(at))
     }
 
     fn waits(waiters: &LockWaiters, waiter: Waiter) -> Answer {

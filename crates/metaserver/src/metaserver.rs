@@ -13,10 +13,10 @@ use replica::{Replica, ReplicaError};
 use store::View;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use wire::handle::{FileHandle, HandleKey};
+use wire::handle::{ClientHandle, FileHandle, HandleKey};
 use wire::nfs4::Status;
 
-use crate::admission::CurrentExports;
+use crate::admission::{CurrentExports, Via};
 use crate::begin::Begin;
 use crate::cluster_map::CurrentMap;
 use crate::consistency::Asked;
@@ -29,6 +29,7 @@ use crate::lock_waiters::LockWaiters;
 use crate::owners::Owners;
 use crate::placement::{Choice, DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
+use crate::pseudo::DirectoryNames;
 use crate::recall::{Granted, Recalls};
 use crate::reports::Reports;
 use crate::service_addresses::Addressing;
@@ -69,6 +70,7 @@ pub struct Metaserver {
     settings: RwLock<Arc<Settings>>,
     owners: RwLock<Arc<Owners>>,
     pub(crate) exports: CurrentExports,
+    pub(crate) directory_names: DirectoryNames,
     /// Exports have changed: layouts to write are to be asked back.
     pub(crate) exports_changed: Notify,
     pub(crate) asked: Asked,
@@ -129,6 +131,7 @@ impl Metaserver {
             owners: RwLock::default(),
             config,
             exports: CurrentExports::default(),
+            directory_names: DirectoryNames::default(),
             exports_changed: Notify::new(),
             replica,
             key,
@@ -319,12 +322,26 @@ impl Metaserver {
 
     /// What a handle names, looked up.
     pub(crate) fn inode_of(&self, view: &dyn View, handle: &[u8]) -> Result<Inode, Status> {
-        let handle = FileHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
-        if handle.volume != self.config.volume {
+        self.inode_and_via(view, handle).map(|(inode, _)| inode)
+    }
+
+    /// What a handle names, looked up, and what its client came to it through.
+    pub(crate) fn inode_and_via(&self, view: &dyn View, handle: &[u8]) -> Result<(Inode, Via), Status> {
+        let ClientHandle { file, via } = ClientHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+        if file.volume != self.config.volume {
             return Err(Status::Stale);
         }
-        let inode = self.inode(view, InodeId(handle.inode))?;
-        if inode.generation == handle.generation { Ok(inode) } else { Err(Status::Stale) }
+        let inode = self.inode(view, InodeId(file.inode))?;
+        if inode.generation == file.generation { Ok((inode, via.into())) } else { Err(Status::Stale) }
+    }
+
+    /// The export that a handle names.
+    pub(crate) fn export_of(&self, handle: &[u8]) -> Result<InodeId, Status> {
+        let handle = ClientHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+        match handle.via.into() {
+            Via::Export(export) => Ok(export),
+            Via::Pseudo => Err(Status::Stale),
+        }
     }
 
     /// An inode that was there a moment ago.
@@ -332,9 +349,10 @@ impl Metaserver {
         read::inode(view, id).map_err(store_failed)?.ok_or(Status::Stale)
     }
 
-    /// The sealed handle of an inode.
-    pub(crate) fn handle(&self, inode: InodeId, generation: u32) -> bytes::Bytes {
-        FileHandle { volume: self.config.volume, inode: inode.0, generation }.seal(&self.key)
+    /// The sealed handle of an inode, for a client that came to it through `via`.
+    pub(crate) fn handle(&self, via: Via, inode: InodeId, generation: u32) -> bytes::Bytes {
+        let file = FileHandle { volume: self.config.volume, inode: inode.0, generation };
+        ClientHandle { file, via: via.into() }.seal(&self.key)
     }
 
     /// A new regular file in `dir`: where its data go.

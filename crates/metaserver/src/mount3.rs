@@ -15,7 +15,9 @@ use wire::nfs4::Status;
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
+use crate::admission::Via;
 use crate::errors::store_failed;
+use crate::pseudo::Way;
 use crate::{Export, Exports, Metaserver};
 
 /// MOUNT over a metaserver. It remembers nobody: a list of mounts would be as good as the clients' UMNT.
@@ -48,19 +50,14 @@ impl Program for MountProgram {
             let reply = match arguments {
                 Call::Null(_) => Reply::Null(null::Res {}),
                 Call::Mnt(args) => {
-                    let user = self.0.user(&call.connection, &call.header.credential);
-                    let found = user.and_then(|_| self.0.directory_at(&args.path));
-                    Reply::Mnt(found.map(|dir| self.mounted(&dir)).map_err(mount_status))
+                    let found = self.0.mount3(&call.connection, &args.path);
+                    Reply::Mnt(found.map(|(dir, export)| self.mounted(&dir, export)).map_err(mount_status))
                 }
                 Call::Dump(_) => Reply::Dump(dump::Res::default()),
                 Call::Umnt(_) => Reply::Umnt(umnt::Res {}),
                 Call::UmntAll(_) => Reply::UmntAll(umntall::Res {}),
                 Call::Export(_) => {
-                    let exports = self.0.exports.get();
-                    let listed: Vec<_> = exports
-                        .of_address(call.connection.peer().ip())
-                        .map(|one| listed(&exports, one))
-                        .collect();
+                    let listed = self.0.listed(&call.connection).map_err(|_| Rejection::SystemError)?;
                     Reply::Export(export::Res { exports: listed.into() })
                 }
             };
@@ -72,39 +69,67 @@ impl Program for MountProgram {
 }
 
 impl MountProgram {
-    fn mounted(&self, dir: &Inode) -> mnt::ResOk {
-        let handle = self.0.handle(dir.id, dir.generation).into();
+    fn mounted(&self, dir: &Inode, export: InodeId) -> mnt::ResOk {
+        let handle = self.0.handle(Via::Export(export), dir.id, dir.generation).into();
         mnt::ResOk { handle, auth_flavors: vec![mnt::AUTH_SYS, mnt::AUTH_NONE] }
     }
 }
 
 impl Metaserver {
-    /// The directory at the end of a path from the root. Symbolic links are not followed: they mean something on the
-    /// client only.
-    fn directory_at(&self, path: &[u8]) -> Result<Inode, Status> {
+    /// The directory at the end of a path from the volume's root, and the innermost export on the way that admits the client.
+    /// Symbolic links are not followed: they mean something on the client only.
+    ///
+    /// # Errors
+    /// `Access` for a path that is in none of the client's exports, whether it is there or not.
+    fn mount3(&self, connection: &Connection, path: &[u8]) -> Result<(Inode, InodeId), Status> {
+        let mut names = Vec::new();
+        for name in path.split(|b| *b == b'/') {
+            match name {
+                b"" | b"." => {}
+                b".." => drop(names.pop()),
+                name => names.push(name),
+            }
+        }
         let view = self.view()?;
         let mut at = self.inode(&*view, InodeId::ROOT)?;
-        for name in path.split(|b| *b == b'/') {
-            let id = match name {
-                b"" | b"." => continue,
-                b".." => at.directory().ok_or(Status::NotDir)?.parent,
-                name => read::lookup(&*view, at.id, name).map_err(store_failed)?.ok_or(Status::NoEnt)?,
+        let mut export = self.rules(connection, at.id).is_ok().then_some(at.id);
+        for name in names {
+            let found = read::lookup(&*view, at.id, name).map_err(store_failed)?;
+            let dir = found.map(|id| self.inode(&*view, id)).transpose()?;
+            at = match (dir, export) {
+                (Some(dir), _) if dir.directory().is_some() => dir,
+                (_, None) => return Err(Status::Access),
+                (Some(_), Some(_)) => return Err(Status::NotDir),
+                (None, Some(_)) => return Err(Status::NoEnt),
             };
-            at = self.inode(&*view, id)?;
-            at.directory().ok_or(Status::NotDir)?;
+            export = self.rules(connection, at.id).is_ok().then_some(at.id).or(export);
         }
-        Ok(at)
+        Ok((at, export.ok_or(Status::Access)?))
+    }
+
+    /// What a client is told of the directories that it can mount, by their paths of now.
+    fn listed(&self, connection: &Connection) -> Result<Vec<export::Export>, Status> {
+        let (exports, view) = (self.exports.get(), self.view()?);
+        let mut all = Vec::new();
+        for one in exports.of_address(connection.peer().ip()) {
+            if let Some(way) = self.way_to(&*view, one)? {
+                all.push(listed(&exports, one, &way));
+            }
+        }
+        Ok(all)
     }
 }
 
 /// What a client is told of a directory that it can mount, with the networks of its own rules: others are not its business.
-fn listed(exports: &Exports, one: &Export) -> export::Export {
+fn listed(exports: &Exports, one: &Export, way: &Way) -> export::Export {
     let same = exports.iter().filter(|other| other.root == one.root && other.rules == one.rules);
     let networks: BTreeSet<Network> = same.map(|export| export.network).collect();
     let everybody = [Network::ALL_V4, Network::ALL_V6].iter().all(|all| networks.contains(all));
     let networks = if everybody { BTreeSet::new() } else { networks };
     let groups: Vec<_> = networks.iter().map(|network| Name(Bytes::from(network.to_string()))).collect();
-    export::Export { path: DirPath(Bytes::from(one.path.clone())), groups: groups.into() }
+    let names = way.iter().flat_map(|(_, name)| [&b"/"[..], name]);
+    let path: Vec<u8> = if way.is_empty() { b"/".to_vec() } else { names.flatten().copied().collect() };
+    export::Export { path: DirPath(Bytes::from(path)), groups: groups.into() }
 }
 
 /// MOUNT's numbers are those of NFS, where it has any.

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{Command, Origin, Reply, read};
+use namespace::{Command, InodeId, Origin, Reply, read};
 use nfs::{Answer, CallId, Connection, Keep, OperationLabels, Program};
 use wire::nfs3::{Call, Failure, PROGRAM, Procedure, Status, VERSION};
 use wire::nfs4::Status as WireStatus;
@@ -33,7 +33,7 @@ impl Program for Nfs3Program {
     }
 
     fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
-        self.0.rules(connection).is_ok()
+        self.0.check_admitted(connection).is_ok()
     }
 
     fn serves_not(&self) -> bool {
@@ -52,8 +52,16 @@ impl Program for Nfs3Program {
             if let Call::Null(_) = arguments {
                 return Ok(Message::default()); // anybody may ask whether the server lives
             }
-            let user = server.user(&call.connection, &call.header.credential);
-            let user = user.map_err(|_| Rejection::Auth(AuthStat::TooWeak))?;
+            let too_weak = |_| Rejection::Auth(AuthStat::TooWeak);
+            server.check_admitted(&call.connection).map_err(too_weak)?;
+            let export = arguments.object().map_or(Ok(InodeId::ROOT), |handle| server.export_of(handle));
+            let user = |export| server.user(&call.connection, &call.header.credential, export);
+            let user = match export.and_then(user) {
+                Ok(user) => user,
+                Err(status @ WireStatus::Access) => return Err(too_weak(status)),
+                // A handle of no export of this client's.
+                Err(status) => return Ok(ops3::refused::refused(procedure, status)),
+            };
             let start = server.clock.monotonic();
             // A client that gets no room has gone: nobody reads the answer.
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;

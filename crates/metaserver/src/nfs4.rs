@@ -1,5 +1,6 @@
 //! NFSv4.1 and 4.2: what the operations of one compound share, and which file answers which operation.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use namespace::{
@@ -9,6 +10,7 @@ use nfs::{CompoundContext, Metrics, Nfs4, Position, Session};
 use store::View;
 use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
 
+use crate::admission::{Via, is_for_everybody};
 use crate::consistency::may_be_lazy;
 use crate::errors::{refused, store_failed};
 use crate::user::User;
@@ -19,6 +21,8 @@ use crate::{Metaserver, ops};
 pub struct Current {
     pub(crate) inode: InodeId,
     pub(crate) generation: u32,
+    /// What the client came to it through.
+    pub(crate) via: Via,
     /// The current stateid that goes with it (RFC 8881, section 16.2.3.1.2).
     pub(crate) stateid: Option<nfs4::Stateid>,
 }
@@ -82,13 +86,28 @@ impl Compound {
     }
 
     /// An inode becomes the current filehandle; the current stateid goes.
-    pub(crate) fn set_current(&mut self, inode: &Inode) {
-        self.current = Some(Current { inode: inode.id, generation: inode.generation, stateid: None });
+    pub(crate) fn set_current(&mut self, inode: &Inode, via: Via) {
+        self.current = Some(Current { inode: inode.id, generation: inode.generation, via, stateid: None });
     }
 
     /// The current filehandle.
     pub(crate) fn current(&self) -> Result<Current, Status> {
         self.current.ok_or(Status::NoFileHandle)
+    }
+
+    /// The directory of the export that the current filehandle is of.
+    pub(crate) fn export(&self) -> Result<InodeId, Status> {
+        match self.current()?.via {
+            Via::Export(export) => Ok(export),
+            Via::Pseudo => Err(Status::RoFs),
+        }
+    }
+
+    /// The saved filehandle, which must be of the same export as the current one: each export has rules of its own, and
+    /// shows as a file system of its own.
+    pub(crate) fn saved_in_same_export(&self) -> Result<Current, Status> {
+        let saved = self.saved.ok_or(Status::NoFileHandle)?;
+        if saved.via == self.current()?.via { Ok(saved) } else { Err(Status::XDev) }
     }
 
     /// A state was made or changed: later operations may name it as the current one.
@@ -117,7 +136,13 @@ impl Metaserver {
     pub(crate) fn current(&self, view: &dyn View, context: &Context) -> Result<Inode, Status> {
         let current = context.state.current()?;
         let inode = self.inode(view, current.inode)?;
-        if inode.generation == current.generation { Ok(inode) } else { Err(Status::Stale) }
+        if inode.generation != current.generation {
+            return Err(Status::Stale);
+        }
+        match current.via {
+            Via::Export(_) => Ok(inode),
+            Via::Pseudo => self.pseudo_tree(view, &context.connection)?.directory(self, &inode),
+        }
     }
 
     /// The inode of the current filehandle, which must be a directory.
@@ -143,7 +168,25 @@ impl Metaserver {
 
     /// The caller.
     pub(crate) fn caller(&self, context: &Context) -> Result<User, Status> {
-        self.user(&context.connection, &context.credential)
+        match context.state.current()?.via {
+            Via::Export(export) => self.user(&context.connection, &context.credential, export),
+            Via::Pseudo => Ok(User::of_pseudo()),
+        }
+    }
+
+    /// Whether the current directory is in its export: see [`Metaserver::check_inside`].
+    fn check_current_inside(&self, context: &Context, op: &ArgOp) -> Result<(), Status> {
+        let Some(Current { inode, via: Via::Export(export), .. }) = context.state.current else {
+            return Ok(());
+        };
+        if export == InodeId::ROOT || is_for_everybody(op) {
+            return Ok(()); // nearly always
+        }
+        let view = self.view()?;
+        match read::inode(&*view, inode).map_err(store_failed)? {
+            Some(dir) if dir.directory().is_some() => self.check_inside(&*view, export, &dir),
+            _ => Ok(()),
+        }
     }
 
     /// One change: what was answered before if this is a repetition; else checked, proposed and carried out.
@@ -188,7 +231,7 @@ impl Metaserver {
         wanted: Share,
     ) -> Result<(), Status> {
         if wanted.contains(Share::WRITE) {
-            self.check_writable(&context.connection)?;
+            self.check_writable(context)?;
         }
         let given = context.state.resolve(given)?;
         if given == nfs4::Stateid::ANONYMOUS || given == nfs4::Stateid::BYPASS {
@@ -294,7 +337,7 @@ impl Nfs4 for Metaserver {
 
     async fn operation(&self, context: &mut Context, op: ArgOp) -> ResOp {
         let cx = context;
-        if let Err(status) = self.admit(&cx.connection, &op) {
+        if let Err(status) = self.admit(cx, &op) {
             return op.refused(status);
         }
         if cx.session.is_some() && !cx.state.sees_all && !may_be_lazy(&op) {
@@ -302,6 +345,13 @@ impl Nfs4 for Metaserver {
                 return op.refused(status);
             }
             cx.state.sees_all = true;
+        }
+        let op = match self.in_pseudo_file_system(cx, op).await {
+            ControlFlow::Continue(op) => op,
+            ControlFlow::Break(answer) => return answer,
+        };
+        if let Err(status) = self.check_current_inside(cx, &op) {
+            return op.refused(status);
         }
         match op {
             ArgOp::Access(args) => ResOp::Access(ops::access::access(self, cx, args)),

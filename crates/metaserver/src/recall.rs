@@ -12,6 +12,7 @@ use wire::handle::FileHandle;
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, LayoutRecall};
 
+use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::nfs4::wire_stateid;
 use crate::{Metaserver, spill};
@@ -178,7 +179,12 @@ impl Metaserver {
                 self.revoke(client, stateid.id).await?;
                 continue;
             }
-            let handle = self.handle(inode, generation);
+            let Some(State::Layout(layout)) =
+                read::state(&*self.view()?, stateid.id).map_err(store_failed)?
+            else {
+                continue; // returned since
+            };
+            let handle = self.handle(Via::Export(layout.export), inode, generation);
             let op = CbArgOp::LayoutRecall(LayoutRecall::whole_file(handle.into(), wire_stateid(stateid)));
             let call = self.call_back(client, op);
             asked.spawn(async move { (client, stateid.id, call.await) });

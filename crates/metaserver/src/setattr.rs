@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn user(uid: u32, gid: u32, gids: &[u32]) -> User {
-        User { uid, gid, gids: gids.to_vec(), read_only: false }
+        User { uid, gid, gids: gids.to_vec(), read_only: false, export: InodeId::ROOT }
     }
 
     fn set(change: impl FnOnce(&mut SetAttributes)) -> SetAttributes {

@@ -1,6 +1,6 @@
 //! Who calls, and what that user may do: POSIX permission checks on mode bits.
 
-use namespace::{Inode, Kind};
+use namespace::{Inode, InodeId, Kind};
 use wire::nfs4::Status;
 use wire::rpc::Credential;
 
@@ -14,6 +14,8 @@ pub(crate) struct User {
     pub gids: Vec<u32>,
     /// Calls over an export that is read-only: nothing may be changed, by root neither.
     pub read_only: bool,
+    /// The directory of the export that the call comes through.
+    pub export: InodeId,
 }
 
 /// What is asked for: the bits of one `rwx` triple.
@@ -33,15 +35,16 @@ impl Permission {
 
 impl User {
     /// The caller that a credential names, as the rules of its export have it.
-    pub(crate) fn new(credential: &Credential, rules: &Rules) -> Self {
+    pub(crate) fn new(credential: &Credential, rules: &Rules, export: InodeId) -> Self {
         let read_only = rules.access == Access::ReadOnly;
-        let nobody = || Self { uid: rules.anonymous_uid, gid: rules.anonymous_gid, gids: vec![], read_only };
+        let (uid, gid) = (rules.anonymous_uid, rules.anonymous_gid);
+        let nobody = || Self { uid, gid, gids: vec![], read_only, export };
         let sys = match credential {
             Credential::Sys(sys) if rules.squash != Squash::All => sys,
             Credential::Sys(_) | Credential::None | Credential::Unknown(_) => return nobody(),
         };
         if rules.squash == Squash::None {
-            return Self { uid: sys.uid, gid: sys.gid, gids: sys.gids.clone(), read_only };
+            return Self { uid: sys.uid, gid: sys.gid, gids: sys.gids.clone(), read_only, export };
         }
         if sys.uid == 0 {
             return nobody();
@@ -49,7 +52,13 @@ impl User {
         // Group 0 of another user goes, too: what root's group may write is as good as root's.
         let squashed = |gid: u32| if gid == 0 { rules.anonymous_gid } else { gid };
         let gids = sys.gids.iter().copied().map(squashed).collect();
-        Self { uid: sys.uid, gid: squashed(sys.gid), gids, read_only }
+        Self { uid: sys.uid, gid: squashed(sys.gid), gids, read_only, export }
+    }
+
+    /// The caller in the pseudo file system, where all are alike.
+    pub(crate) fn of_pseudo() -> Self {
+        let (uid, gid) = (crate::exports::NOBODY, crate::exports::NOBODY);
+        Self { uid, gid, gids: vec![], read_only: true, export: InodeId::ROOT }
     }
 
     pub(crate) fn is_root(&self) -> bool {
@@ -127,7 +136,7 @@ impl User {
 
 #[cfg(test)]
 mod tests {
-    use namespace::{InodeId, Time};
+    use namespace::Time;
 
     use super::*;
 
@@ -154,7 +163,7 @@ mod tests {
     }
 
     fn user(uid: u32, gid: u32, gids: &[u32]) -> User {
-        User { uid, gid, gids: gids.to_vec(), read_only: false }
+        User { uid, gid, gids: gids.to_vec(), read_only: false, export: InodeId::ROOT }
     }
 
     #[test]
@@ -234,7 +243,7 @@ mod tests {
         ];
         for (squash, credential, expected) in table {
             let rules = Rules { squash, anonymous_uid: 99, anonymous_gid: 98, ..Rules::SAFE };
-            assert_eq!(User::new(&credential, &rules), expected, "{squash:?} {credential:?}");
+            assert_eq!(User::new(&credential, &rules, InodeId::ROOT), expected, "{squash:?} {credential:?}");
         }
     }
 

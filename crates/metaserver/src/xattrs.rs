@@ -78,7 +78,7 @@ mod tests {
         let dir = |mode| {
             inode(Kind::Directory(Directory { parent, entries: 0, next_cookie: 3, stripe: None }), mode)
         };
-        let user = |uid| User { uid, gid: uid, gids: vec![], read_only: false };
+        let user = |uid| User { uid, gid: uid, gids: vec![], read_only: false, export: InodeId::ROOT };
         let (ok, access, perm) = (Ok(()), Err(Status::Access), Err(Status::Perm));
         for (uid, of, read, write) in [
             (7, file(0o600), ok, ok),

@@ -32,7 +32,8 @@ use store::{Edit, StoreError};
 use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Recalled};
-use crate::states::{client, delegation, layout_state, lock, open, session};
+use crate::states::layout_state::{self, Asking};
+use crate::states::{client, delegation, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
     ClientId, Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Origin, Proposal,
@@ -227,8 +228,10 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::DelegationReturn { client, stateid } => delegation::give_back(step, *client, *stateid),
         Command::DelegationRevoke { client, delegation } => delegation::revoke(step, *client, *delegation),
 
-        Command::LayoutGet { client, inode, stateid, mode, made, version } => {
-            layout_state::get_layout(step, *client, *inode, *stateid, *mode, *made, *version)
+        Command::LayoutGet { client, inode, stateid, mode, made, version, export } => {
+            let (client, inode, stateid, mode, export) = (*client, *inode, *stateid, *mode, *export);
+            let asking = Asking { client, inode, stateid, mode, export };
+            layout_state::get_layout(step, &asking, *made, *version)
         }
         Command::LayoutCommit { client, inode, stateid, last_write, modified, observed } => {
             layout_state::commit(step, *client, *inode, *stateid, *last_write, *modified, observed.as_ref())

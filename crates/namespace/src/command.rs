@@ -181,6 +181,8 @@ pub enum Command {
         mode: IoMode,
         made: Option<FileLayout>,
         version: u64,
+        /// The exported directory that the file was named through.
+        export: InodeId,
     },
     /// LAYOUTCOMMIT.
     LayoutCommit {
@@ -394,6 +396,8 @@ pub struct Open {
     pub deny: Share,
     /// Whether the client wants a read delegation and can be called back; it gets one if nobody writes.
     pub delegate: bool,
+    /// The exported directory that the file is named through.
+    pub export: InodeId,
 }
 
 /// What an OPEN opens.

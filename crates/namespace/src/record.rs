@@ -369,6 +369,8 @@ pub struct LayoutState {
     /// it sends the SETATTR, but commits the layout only afterwards, and does not say when it wrote (Linux never
     /// sends `loca_time_modify`): the time that was set, by `cp -p` or `tar x`, then stands.
     pub times_set: bool,
+    /// The exported directory that the client named the file through first: its handles name it, so a recall does.
+    pub export: InodeId,
 }
 
 /// The mark on a file that a client has, or had, a layout to write of: size, times and change attribute of its inode may
@@ -400,6 +402,8 @@ pub struct DelegationState {
     pub inode: InodeId,
     /// Whether it was taken away, which its client has yet to acknowledge with FREE_STATEID.
     pub revoked: bool,
+    /// The exported directory that the client named the file through: its handles name it, so a recall does.
+    pub export: InodeId,
 }
 
 /// One locked range; where it starts and whose it is are in its key.

@@ -73,6 +73,7 @@ pub(crate) fn request(client: ClientId, slot: u32, known: &Known, dice: &mut Dic
                     access: Share::BOTH,
                     deny: Share::NONE,
                     delegate: false,
+                    export: InodeId::ROOT,
                 })
             }
         },

@@ -2,10 +2,14 @@
 //! is refused before anything is looked up.
 //!
 //! ```text
-//! at a metaserver   │kind 1│vol 4│inode 8│gen 4│               tag 16│   33 bytes
+//! at a metaserver   │kind 1│vol 4│inode 8│gen 4│               tag 16│   33 bytes  export of the volume; pseudo file system
+//!                   │kind 1│vol 4│inode 8│gen 4│export 8│      tag 16│   41 bytes  export of a directory
 //! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│incarnation 8│tag 16│   61 bytes
 //!                   the kind says whether it is one to write with, too
 //! ```
+//!
+//! A metaserver's handle names the export that its client came through, so that a handle of one export gives no access
+//! through another.
 //!
 //! The tag is the first 16 bytes of BLAKE3, keyed with the cluster's handle key, over the bytes before it. Whoever
 //! holds the key can mint; metaservers mint both kinds, data servers only open theirs. All numbers are big-endian.
@@ -15,8 +19,11 @@ use bytes::Bytes;
 const KIND_FILE: u8 = 1;
 const KIND_OBJECT: u8 = 2;
 const KIND_OBJECT_TO_READ: u8 = 3;
+const KIND_EXPORTED_FILE: u8 = 4;
+const KIND_PSEUDO: u8 = 5;
 const TAG_BYTES: usize = 16;
 const FILE_BYTES: usize = 17;
+const EXPORTED_FILE_BYTES: usize = 25;
 const OBJECT_BYTES: usize = 45;
 
 /// The key that seals handles. Every server of a cluster holds it; nobody else may.
@@ -69,7 +76,7 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// The sealed handle.
+    /// The sealed handle in the export of the whole volume.
     #[must_use]
     pub fn seal(&self, key: &HandleKey) -> Bytes {
         key.seal(&self.body(KIND_FILE))
@@ -92,10 +99,61 @@ impl FileHandle {
         })
     }
 
-    /// What a handle names, or nothing when we did not mint it.
+    /// The file that a handle of any export names, or nothing when the handle was not minted with this key.
     #[must_use]
     pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
-        Self::from_body(key.open(handle, KIND_FILE, FILE_BYTES)?)
+        ClientHandle::open(handle, key).map(|handle| handle.file)
+    }
+}
+
+/// The part of the name space that a client came to a file through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Via {
+    /// The export of the whole volume.
+    Volume,
+    /// The export of the directory with this inode.
+    Directory(u64),
+    /// The pseudo file system above the exports (RFC 8881, section 7.3).
+    Pseudo,
+}
+
+/// Names an inode at a metaserver, together with the export that the client came through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientHandle {
+    /// The inode.
+    pub file: FileHandle,
+    /// The export.
+    pub via: Via,
+}
+
+impl ClientHandle {
+    /// The sealed handle.
+    #[must_use]
+    pub fn seal(&self, key: &HandleKey) -> Bytes {
+        match self.via {
+            Via::Volume => self.file.seal(key),
+            Via::Pseudo => key.seal(&self.file.body(KIND_PSEUDO)),
+            Via::Directory(export) => {
+                let mut body = self.file.body(KIND_EXPORTED_FILE);
+                body.extend_from_slice(&export.to_be_bytes());
+                key.seal(&body)
+            }
+        }
+    }
+
+    /// What a handle names, or nothing when it was not minted with this key.
+    #[must_use]
+    pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
+        let (body, via) = match *handle.first()? {
+            KIND_FILE => (key.open(handle, KIND_FILE, FILE_BYTES)?, Via::Volume),
+            KIND_PSEUDO => (key.open(handle, KIND_PSEUDO, FILE_BYTES)?, Via::Pseudo),
+            _ => {
+                let body = key.open(handle, KIND_EXPORTED_FILE, EXPORTED_FILE_BYTES)?;
+                let export = u64::from_be_bytes(body.get(FILE_BYTES..)?.try_into().ok()?);
+                (body, Via::Directory(export))
+            }
+        };
+        Some(Self { file: FileHandle::from_body(body)?, via })
     }
 }
 
@@ -201,6 +259,20 @@ mod tests {
         let r = object.seal_to_read(&key);
         assert_eq!(ObjectHandle::open(&r, &key), Some(object));
         assert!(ObjectHandle::is_to_write(&o) && !ObjectHandle::is_to_write(&r));
+        let client = |via| ClientHandle { file, via };
+        assert_eq!(ClientHandle::open(&f, &key), Some(client(Via::Volume)));
+        let (e, p) = (client(Via::Directory(42)).seal(&key), client(Via::Pseudo).seal(&key));
+        assert_eq!((f.len(), p.len(), e.len()), (33, 33, 41));
+        assert_eq!(ClientHandle::open(&e, &key), Some(client(Via::Directory(42))));
+        assert_eq!(ClientHandle::open(&p, &key), Some(client(Via::Pseudo)));
+        assert_eq!(FileHandle::open(&e, &key), Some(file));
+        for handle in [e, p, f.clone()] {
+            for bit in 0..handle.len() * 8 {
+                let mut altered = handle.to_vec();
+                altered[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(ClientHandle::open(&altered, &key), None, "bit {bit}");
+            }
+        }
         for handle in [o, r] {
             for bit in 0..handle.len() * 8 {
                 let mut altered = handle.to_vec();

@@ -105,7 +105,7 @@ pub(super) fn readable_source(
     stateid: Stateid,
 ) -> Result<Inode, Status> {
     let view = server.view()?;
-    let saved = context.state.saved.ok_or(Status::NoFileHandle)?;
+    let saved = context.state.saved_in_same_export()?;
     let inode = server.inode(&*view, saved.inode)?;
     if inode.generation != saved.generation {
         return Err(Status::Stale);

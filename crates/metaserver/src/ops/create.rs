@@ -56,6 +56,7 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
     let Reply::Created { inode, dir, .. } = server.change(context, prepare).await? else {
         return Err(Status::ServerFault);
     };
-    context.state.set_current(&inode);
+    let via = context.state.current()?.via;
+    context.state.set_current(&inode, via);
     Ok(ResOk { cinfo: change_info(dir), attrset })
 }

@@ -4,25 +4,33 @@ use namespace::InodeId;
 use wire::nfs4::{FileHandle, Status, getfh, putfh};
 
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::nfs4::Context;
 
 pub(crate) fn putfh(server: &Metaserver, context: &mut Context, args: &putfh::Args) -> Result<(), Status> {
     let view = server.view()?;
-    let inode = server.inode_of(&*view, &args.object.0)?;
-    context.state.set_current(&inode);
+    let (inode, via) = server.inode_and_via(&*view, &args.object.0)?;
+    context.state.set_current(&inode, via);
     Ok(())
 }
 
+/// The root of the volume for a client that it is exported to; for the clients of directories the root of the pseudo file
+/// system (RFC 8881, section 7.3).
 pub(crate) fn putrootfh(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
     let view = server.view()?;
     let root = server.inode(&*view, InodeId::ROOT)?;
-    context.state.set_current(&root);
+    let of_volume = server.rules(&context.connection, InodeId::ROOT);
+    // Without any export the next operation is refused.
+    let via = if of_volume == Err(Status::Stale) { Via::Pseudo } else { Via::Export(InodeId::ROOT) };
+    context.state.set_current(&root, via);
     Ok(())
 }
 
 pub(crate) fn getfh(server: &Metaserver, context: &Context) -> Result<getfh::ResOk, Status> {
     let current = context.state.current()?;
-    Ok(getfh::ResOk { object: FileHandle::from(server.handle(current.inode, current.generation)) })
+    Ok(getfh::ResOk {
+        object: FileHandle::from(server.handle(current.via, current.inode, current.generation)),
+    })
 }
 
 pub(crate) fn savefh(context: &mut Context) -> Result<(), Status> {

@@ -18,7 +18,13 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
         inode = server.true_inode(inode).await?;
     }
     let view = server.view()?;
-    let attrs = Box::new(server.attributes(context, &*view, &inode, &args.attr_request)?);
+    let attrs = Box::new(server.attributes(
+        context,
+        &*view,
+        &inode,
+        context.state.current()?.via,
+        &args.attr_request,
+    )?);
     if let Some(returned) = context.returns_next
         && !holds(server, context, returned)?
     {

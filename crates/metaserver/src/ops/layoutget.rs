@@ -43,12 +43,13 @@ pub(crate) async fn layoutget(
     }
     let client = client(context)?;
     let inode = context.state.current()?.inode;
+    let export = context.state.export()?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     // The mode says what the client intends (section 12.2.9). Who may write gets a layout to write through: it needs no
     // second one for its first WRITE, and nfs-rs, which writes through the layout that it has read with, can commit.
     // A set-id file is written through here only, so that the bits go before the first byte.
     let has_set_id = server.inode(&*server.view()?, inode)?.mode & SET_ID_BITS != 0;
-    let mode = match server.check_writable(&context.connection) {
+    let mode = match server.check_writable(context) {
         Ok(()) if has_set_id && mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
         Ok(()) if !has_set_id && may_write(&*server.view()?, inode, client)? => IoMode::ReadWrite,
         // What was opened for writing while that was permitted: the WRITE through here tells why not.
@@ -73,7 +74,10 @@ pub(crate) async fn layoutget(
         if read::pending_cut(view, inode).map_err(store_failed)? {
             return Err(Status::LayoutTryLater);
         }
-        Ok(Command::LayoutGet { client, inode, stateid: given, mode, made, version })
+        if has_layout_of_another_export(view, inode, client, export)? {
+            return Err(Status::LayoutUnavailable);
+        }
+        Ok(Command::LayoutGet { client, inode, stateid: given, mode, made, version, export })
     };
     // Before and after: a recall that sees the grant has to see this too, however long the change takes.
     server.granted.note(inode, client, server.clock.monotonic());
@@ -148,6 +152,21 @@ fn may_write(view: &dyn View, inode: InodeId, client: ClientId) -> Result<bool, 
         }
     }
     Ok(false)
+}
+
+/// A client has one layout of a file, which is called back by one handle: through a second export it reads and writes here.
+fn has_layout_of_another_export(
+    view: &dyn View,
+    inode: InodeId,
+    client: ClientId,
+    export: InodeId,
+) -> Result<bool, Status> {
+    let layouts = read::layouts(view, inode).map_err(store_failed)?;
+    let Some((_, own, _)) = layouts.into_iter().find(|(holder, ..)| *holder == client) else {
+        return Ok(false);
+    };
+    let state = read::state(view, own.id).map_err(store_failed)?;
+    Ok(matches!(state, Some(State::Layout(layout)) if layout.export != export))
 }
 
 fn is_too_long(body: &[u8], maxcount: u32) -> bool {

@@ -12,7 +12,7 @@ use crate::user::Permission;
 pub(crate) async fn link(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let user = server.caller(context)?;
     let name = names::checked(&args.newname)?;
-    let source = context.state.saved.ok_or(Status::NoFileHandle)?;
+    let source = context.state.saved_in_same_export()?;
     let target = context.state.current()?;
     let prepare = move |view: &dyn store::View| {
         let inode = server.inode(view, source.inode)?;

@@ -30,7 +30,7 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
     let kind = kind(args.locktype);
     let owner_name = owner_name(server, &owner)?;
     let now = server.clock.monotonic();
-    let waiter = Waiter::new(client, owner_name, kind, range, now);
+    let waiter = Waiter::new(client, owner_name, kind, range, context.state.export()?, now);
     let waits = matches!(args.locktype, LockType::ReadWait | LockType::WriteWait);
     // One that asks again is not worth an entry of the log while it cannot have its lock.
     let asks_again = waits && server.lock_waiters.knows(inode, client, &waiter.owner);

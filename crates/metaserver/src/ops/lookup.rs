@@ -1,10 +1,11 @@
 //! LOOKUP and LOOKUPP (RFC 8881, sections 18.13 and 18.14).
 
-use namespace::{InodeId, Kind, read};
+use namespace::{Kind, read};
 use wire::nfs4::Status;
 use wire::nfs4::lookup::Args;
 
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::names;
 use crate::nfs4::Context;
@@ -17,7 +18,8 @@ pub(crate) fn lookup(server: &Metaserver, context: &mut Context, args: &Args) ->
     server.caller(context)?.check(&dir, Permission::EXECUTE)?;
     let found = read::lookup(&*view, dir.id, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
     let inode = server.inode(&*view, found)?;
-    context.state.set_current(&inode);
+    let via = context.state.current()?.via;
+    context.state.set_current(&inode, via);
     Ok(())
 }
 
@@ -26,10 +28,11 @@ pub(crate) fn lookupp(server: &Metaserver, context: &mut Context) -> Result<(), 
     let dir = server.current_dir(&*view, context)?;
     server.caller(context)?.check(&dir, Permission::EXECUTE)?;
     let Kind::Directory(directory) = &dir.kind else { return Err(Status::NotDir) };
-    if dir.id == InodeId::ROOT {
+    let export = context.state.export()?;
+    if dir.id == export {
         return Err(Status::NoEnt);
     }
     let parent = server.inode(&*view, directory.parent)?;
-    context.state.set_current(&parent);
+    context.state.set_current(&parent, Via::Export(export));
     Ok(())
 }

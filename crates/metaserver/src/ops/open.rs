@@ -104,7 +104,8 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     if let Err(status) = server.finish_work(work).await {
         tracing::debug!(?status, "a file that was opened is cut later");
     }
-    context.state.set_current(&inode);
+    let via = context.state.current()?.via;
+    context.state.set_current(&inode, via);
     let stateid = wire_stateid(stateid);
     context.state.set_stateid(stateid);
     Ok(ResOk {
@@ -205,7 +206,7 @@ impl Opener<'_> {
         let now = self.server.clock.monotonic();
         let contended = |inode| self.server.delegations.is_contended(inode, now);
         let delegate = self.delegate && !file.is_some_and(contended);
-        Command::Open(Open { client, owner, target, access, deny, delegate })
+        Command::Open(Open { client, owner, target, access, deny, delegate, export: self.user.export })
     }
 
     /// That the delegation that the open was done by is one of this file.

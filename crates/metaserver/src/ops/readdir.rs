@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use namespace::{Inode, InodeId, read};
+use namespace::{Entry, Inode, InodeId, read};
 use store::View;
 use wire::nfs4::readdir::{Args, OVERHEAD_BYTES, Page, ResOk};
 use wire::nfs4::{Fattr, Status, attr};
 
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::attributes::check_readable;
 use crate::errors::store_failed;
 use crate::nfs4::Context;
@@ -59,14 +60,33 @@ fn look(
     let room = (args.maxcount as usize).min(context.room_bytes.saturating_sub(8));
     let room = room.checked_sub(OVERHEAD_BYTES).ok_or(Status::TooSmall)?;
     let mut listing = Listing {
+        server,
+        context,
+        view: &*view,
+        args,
         page: Page::new(room),
         names_room: if args.dircount == 0 { usize::MAX } else { args.dircount as usize },
         eof: true,
         failed: None,
         unsettled,
     };
-    let add = |entry| listing.add(server, context, &*view, &entry, args);
-    read::list(&*view, dir.id, args.cookie, add).map_err(store_failed)?;
+    let via = context.state.current()?.via;
+    match via {
+        Via::Export(_) => {
+            let add = |entry: Entry| {
+                let inode = server.inode(&*view, entry.inode);
+                listing.add(&entry, inode, via)
+            };
+            read::list(&*view, dir.id, args.cookie, add).map_err(store_failed)?;
+        }
+        Via::Pseudo => {
+            for (entry, inode, via) in server.pseudo_entries(&*view, context, dir.id, args.cookie)? {
+                if listing.add(&entry, inode, via).is_break() {
+                    break;
+                }
+            }
+        }
+    }
     match listing {
         Listing { failed: Some(status), .. } => Err(status),
         Listing { page, eof: false, .. } if page.is_empty() => Err(Status::TooSmall),
@@ -75,6 +95,10 @@ fn look(
 }
 
 struct Listing<'a> {
+    server: &'a Metaserver,
+    context: &'a Context,
+    view: &'a dyn View,
+    args: &'a Args,
     page: Page,
     names_room: usize,
     eof: bool,
@@ -83,27 +107,18 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    fn add(
-        &mut self,
-        server: &Metaserver,
-        context: &Context,
-        view: &dyn View,
-        entry: &namespace::Entry,
-        args: &Args,
-    ) -> ControlFlow<()> {
+    fn add(&mut self, entry: &Entry, inode: Result<Inode, Status>, via: Via) -> ControlFlow<()> {
         // `dircount` is a hint; the first entry is always given.
         let name_bytes = entry.name.len() + NAME_OVERHEAD_BYTES;
         if name_bytes > self.names_room && !self.page.is_empty() {
             self.eof = false;
             return ControlFlow::Break(());
         }
-        let attrs = server
-            .inode(view, entry.inode)
-            .and_then(|inode| self.attributes(server, context, view, &inode, args));
-        let attrs = match attrs {
+        let asked = &self.args.attr_request;
+        let attrs = match inode.and_then(|inode| self.attributes(&inode, via)) {
             Ok(attrs) => attrs,
             // Who asks for it wants the other entries all the same (RFC 8881, section 5.8.1.12).
-            Err(status) if args.attr_request.contains(attr::RDATTR_ERROR) => {
+            Err(status) if asked.contains(attr::RDATTR_ERROR) => {
                 Fattr { rdattr_error: Some(status), ..Fattr::default() }
             }
             Err(status) => {
@@ -111,7 +126,7 @@ impl Listing<'_> {
                 return ControlFlow::Break(());
             }
         };
-        if !self.page.push(entry.cookie, &entry.name, &args.attr_request, &attrs) {
+        if !self.page.push(entry.cookie, &entry.name, asked, &attrs) {
             self.eof = false;
             return ControlFlow::Break(());
         }
@@ -120,21 +135,15 @@ impl Listing<'_> {
     }
 
     /// At the second look, `Delay` for a file whose data servers were not asked, or did not answer.
-    fn attributes(
-        &mut self,
-        server: &Metaserver,
-        context: &Context,
-        view: &dyn View,
-        inode: &Inode,
-        args: &Args,
-    ) -> Result<Fattr, Status> {
-        if depend_on_data(&args.attr_request) && server.is_unsettled(view, inode)? {
+    fn attributes(&mut self, inode: &Inode, via: Via) -> Result<Fattr, Status> {
+        let asked = &self.args.attr_request;
+        if depend_on_data(asked) && self.server.is_unsettled(self.view, inode)? {
             match &mut self.unsettled {
                 Unsettled::Found(files) => files.push(inode.id),
                 Unsettled::Asked(files) if files.contains(&inode.id) => {}
                 Unsettled::Asked(_) => return Err(Status::Delay),
             }
         }
-        server.attributes(context, view, inode, &args.attr_request)
+        self.server.attributes(self.context, self.view, inode, via, asked)
     }
 }

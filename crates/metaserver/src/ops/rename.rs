@@ -13,7 +13,7 @@ use crate::user::Permission;
 pub(crate) async fn rename(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     let user = server.caller(context)?;
     let (from, to) = (names::checked(&args.oldname)?, names::checked(&args.newname)?);
-    let source = context.state.saved.ok_or(Status::NoFileHandle)?;
+    let source = context.state.saved_in_same_export()?;
     let target = context.state.current()?;
     let prepare = move |view: &dyn store::View| {
         let from_dir = server.inode(view, source.inode)?;
@@ -22,6 +22,7 @@ pub(crate) async fn rename(server: &Metaserver, context: &mut Context, args: Arg
             if !matches!(dir.kind, Kind::Directory(_)) {
                 return Err(Status::NotDir);
             }
+            server.check_inside(view, user.export, dir)?;
         }
         let moved = read::lookup(view, from_dir.id, &from).map_err(store_failed)?.ok_or(Status::NoEnt)?;
         let moved = server.inode(view, moved)?;

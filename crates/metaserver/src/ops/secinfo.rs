@@ -5,6 +5,7 @@ use wire::nfs4::secinfo::{AUTH_NONE, AUTH_SYS, ResOk, SecInfo};
 use wire::nfs4::{Status, secinfo, secinfo_no_name};
 
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::names;
 use crate::nfs4::Context;
@@ -24,9 +25,13 @@ pub(crate) fn secinfo(
     let name = names::checked(&args.name)?;
     server.caller(context)?.check(&dir, Permission::EXECUTE)?;
     read::lookup(&*view, dir.id, &name).map_err(store_failed)?.ok_or(Status::NoEnt)?;
-    // The current filehandle is used up (RFC 8881, section 2.6.3.1.1.8).
+    Ok(used_up(context))
+}
+
+/// The answer, after which the current filehandle is used up (RFC 8881, section 2.6.3.1.1.8).
+pub(crate) fn used_up(context: &mut Context) -> ResOk {
     context.state.current = None;
-    Ok(flavors())
+    flavors()
 }
 
 pub(crate) fn secinfo_no_name(
@@ -38,10 +43,11 @@ pub(crate) fn secinfo_no_name(
     let inode = server.current(&*view, context)?;
     if args.style == secinfo_no_name::Style::Parent {
         server.current_dir(&*view, context)?;
-        if inode.id == InodeId::ROOT {
+        if matches!(context.state.current()?.via, Via::Export(export) if export == inode.id)
+            || inode.id == InodeId::ROOT
+        {
             return Err(Status::NoEnt);
         }
     }
-    context.state.current = None;
-    Ok(flavors())
+    Ok(used_up(context))
 }

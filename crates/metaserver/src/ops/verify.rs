@@ -30,7 +30,7 @@ async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<b
     }
     let view = server.view()?;
     let mut ours = wire::xdr::Encoder::new();
-    server.attributes(context, &*view, &inode, &mask)?.encode(&mask, &mut ours);
+    server.attributes(context, &*view, &inode, context.state.current()?.via, &mask)?.encode(&mask, &mut ours);
     let theirs = match with_our_names(server, given) {
         Err(Status::BadOwner) => return Ok(false), // an owner that we do not know is nobody's here
         theirs => theirs?,

@@ -18,7 +18,7 @@ pub(crate) async fn create(server: &Metaserver, user: &User, call: &CallId, args
     let mut wcc = Wcc::default();
     match created(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
-            obj: make::handle(server, &inode),
+            obj: make::handle(server, user, &inode),
             obj_attributes: server.told3(&inode),
             dir_wcc: change.map_or_else(|| wcc.unchanged(server), |change| wcc.after(server, change)),
         }),

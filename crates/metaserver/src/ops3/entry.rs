@@ -4,6 +4,7 @@ use namespace::{Inode, read};
 use wire::nfs3::DirOpArgs;
 use wire::nfs4::Status;
 
+use super::directory_in_export;
 use super::wcc::Wcc;
 use crate::errors::store_failed;
 use crate::user::{Permission, User};
@@ -26,9 +27,8 @@ impl Entry {
 /// Looks up an entry that an operation is to change. `BadName` for `.` and `..`.
 pub(crate) fn find(server: &Metaserver, user: &User, at: &DirOpArgs, wcc: &mut Wcc) -> Result<Entry, Status> {
     let view = server.view()?;
-    let dir = server.inode_of(&*view, &at.dir)?;
-    wcc.before(&dir);
-    dir.directory().ok_or(Status::NotDir)?;
+    wcc.before(&server.inode_of(&*view, &at.dir)?);
+    let dir = directory_in_export(server, &*view, user, &at.dir)?;
     user.check(&dir, Permission::EXECUTE)?;
     let name = name(&at.name)?;
     let found = read::lookup(&*view, dir.id, &name).map_err(store_failed)?;

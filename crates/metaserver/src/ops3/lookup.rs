@@ -5,8 +5,10 @@ use wire::nfs3::PostOpAttr;
 use wire::nfs3::lookup::{Args, Res, ResFail, ResOk};
 use wire::nfs4::Status;
 
-use super::{entry, failure};
+use super::readdir::parent_in_export;
+use super::{directory_in_export, entry, failure};
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::user::{Permission, User};
 
@@ -15,7 +17,7 @@ pub(crate) async fn lookup(server: &Metaserver, user: &User, args: Args) -> Res 
     let mut dir_attributes = None;
     match find(server, user, &args, &mut dir_attributes) {
         Ok(inode) => Ok(ResOk {
-            object: server.handle(inode.id, inode.generation).into(),
+            object: server.handle(Via::Export(user.export), inode.id, inode.generation).into(),
             // Without them, the client asks by GETATTR.
             obj_attributes: server.true_inode(inode).await.ok().map(|inode| server.fattr3(&inode)),
             dir_attributes,
@@ -33,7 +35,8 @@ fn find(
     let view = server.view()?;
     let dir = server.inode_of(&*view, &args.what.dir)?;
     *dir_attributes = Some(server.fattr3(&dir));
-    let parent = dir.directory().ok_or(Status::NotDir)?.parent;
+    directory_in_export(server, &*view, user, &args.what.dir)?;
+    let parent = parent_in_export(&dir, user.export)?;
     user.check(&dir, Permission::EXECUTE)?;
     let found = match &args.what.name[..] {
         b"." => Some(dir.id),

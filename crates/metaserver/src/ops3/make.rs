@@ -7,6 +7,7 @@ use wire::nfs4::Status;
 use super::entry::{self, Entry};
 use super::wcc::Wcc;
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::user::{Permission, User};
 
 /// Looks up where something is to be made. What is there already is the caller's to refuse, before permissions are:
@@ -67,6 +68,6 @@ pub(crate) async fn make_new(
 }
 
 /// The handle of what was made.
-pub(crate) fn handle(server: &Metaserver, inode: &Inode) -> PostOpFh {
-    Some(server.handle(inode.id, inode.generation).into())
+pub(crate) fn handle(server: &Metaserver, user: &User, inode: &Inode) -> PostOpFh {
+    Some(server.handle(Via::Export(user.export), inode.id, inode.generation).into())
 }

@@ -14,7 +14,7 @@ pub(crate) async fn mknod(server: &Metaserver, user: &User, call: &CallId, args:
     let mut wcc = Wcc::default();
     match made(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
-            obj: make::handle(server, &inode),
+            obj: make::handle(server, user, &inode),
             obj_attributes: Some(server.fattr3(&inode)),
             dir_wcc: wcc.after(server, change),
         }),

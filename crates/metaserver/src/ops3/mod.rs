@@ -20,6 +20,7 @@ pub(crate) mod read;
 pub(crate) mod readdir;
 pub(crate) mod readdirplus;
 pub(crate) mod readlink;
+pub(crate) mod refused;
 pub(crate) mod remove;
 pub(crate) mod rename;
 pub(crate) mod rmdir;
@@ -35,6 +36,7 @@ use wire::nfs4::Status;
 
 use crate::Metaserver;
 use crate::errors;
+use crate::user::User;
 
 /// Bytes of one READ or WRITE, and of one READDIR's results, at most.
 pub(crate) const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;
@@ -48,6 +50,25 @@ fn failure<F>(status: Status, body: F) -> Failure<F> {
 fn object(server: &Metaserver, handle: &[u8]) -> Result<Inode, Status> {
     let view = server.view()?;
     server.inode_of(&*view, handle)
+}
+
+/// The directory that a handle of the caller's export names.
+///
+/// # Errors
+/// `XDev` for a handle of another export, `Stale` for a directory that is no longer in the export, `NotDir`.
+fn directory_in_export(
+    server: &Metaserver,
+    view: &dyn View,
+    user: &User,
+    handle: &[u8],
+) -> Result<Inode, Status> {
+    if server.export_of(handle)? != user.export {
+        return Err(Status::XDev);
+    }
+    let dir = server.inode_of(view, handle)?;
+    dir.directory().ok_or(Status::NotDir)?;
+    server.check_inside(view, user.export, &dir)?;
+    Ok(dir)
 }
 
 /// Whether the data of `inode` can be used: only a file's; not while objects of it are still being cut, and not what an

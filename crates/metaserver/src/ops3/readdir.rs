@@ -8,7 +8,7 @@ use wire::nfs3::PostOpAttr;
 use wire::nfs3::readdir::{Args, Entry, RES_OK_BYTES_EMPTY, Res, ResFail, ResOk};
 use wire::nfs4::Status;
 
-use super::{TRANSFER_BYTES_MAX, failure};
+use super::{TRANSFER_BYTES_MAX, directory_in_export, failure};
 use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::user::{Permission, User};
@@ -36,7 +36,7 @@ fn entries(
     let dir = directory(server, user, &*view, &args.dir, attributes)?;
     let mut left = (args.count.min(TRANSFER_BYTES_MAX) as usize).saturating_sub(RES_OK_BYTES_EMPTY);
     let mut entries = Vec::new();
-    let eof = list(&*view, &dir, args.cookie, |id, name, cookie| {
+    let eof = list(&*view, &dir, user.export, args.cookie, |id, name, cookie| {
         let entry = Entry { fileid: id.0, name: name.into(), cookie };
         let Some(rest) = left.checked_sub(entry.encoded_bytes()) else { return ControlFlow::Break(()) };
         left = rest;
@@ -57,21 +57,27 @@ pub(super) fn directory(
     handle: &[u8],
     attributes: &mut PostOpAttr,
 ) -> Result<Inode, Status> {
-    let dir = server.inode_of(view, handle)?;
-    *attributes = Some(server.fattr3(&dir));
-    dir.directory().ok_or(Status::NotDir)?;
+    *attributes = Some(server.fattr3(&server.inode_of(view, handle)?));
+    let dir = directory_in_export(server, view, user, handle)?;
     user.check(&dir, Permission::READ)?;
     Ok(dir)
+}
+
+/// What `..` names: the root of an export is its own parent, as the volume's is.
+pub(super) fn parent_in_export(dir: &Inode, export: InodeId) -> Result<InodeId, Status> {
+    let parent = dir.directory().ok_or(Status::NotDir)?.parent;
+    Ok(if dir.id == export { export } else { parent })
 }
 
 /// Visits `.`, `..` and the entries whose cookie is above `after`, until `visit` breaks; whether it never did.
 pub(super) fn list(
     view: &dyn View,
     dir: &Inode,
+    export: InodeId,
     after: u64,
     mut visit: impl FnMut(InodeId, Vec<u8>, u64) -> ControlFlow<()>,
 ) -> Result<bool, Status> {
-    let parent = dir.directory().ok_or(Status::NotDir)?.parent;
+    let parent = parent_in_export(dir, export)?;
     let dots = [(dir.id, &b"."[..], COOKIE_SELF), (parent, &b".."[..], COOKIE_PARENT)];
     for (id, name, cookie) in dots.into_iter().filter(|(.., cookie)| *cookie > after) {
         if visit(id, name.to_vec(), cookie).is_break() {

@@ -10,6 +10,7 @@ use wire::nfs4::Status;
 use super::readdir::{directory, list};
 use super::{TRANSFER_BYTES_MAX, failure};
 use crate::Metaserver;
+use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::user::User;
 
@@ -30,11 +31,12 @@ fn entries(
 ) -> Result<(Vec<Entry>, bool), Status> {
     let view = server.view()?;
     let dir = directory(server, user, &*view, &args.dir, attributes)?;
-    let (dir_attributes, dir_handle) = (*attributes, server.handle(dir.id, dir.generation));
+    let via = Via::Export(user.export);
+    let (dir_attributes, dir_handle) = (*attributes, server.handle(via, dir.id, dir.generation));
     let mut left = (args.maxcount.min(TRANSFER_BYTES_MAX) as usize).saturating_sub(RES_OK_BYTES_EMPTY);
     let mut dir_left = args.dircount as usize;
     let mut listed = Vec::new();
-    let eof = list(&*view, &dir, args.cookie, |id, name, cookie| {
+    let eof = list(&*view, &dir, user.export, args.cookie, |id, name, cookie| {
         // All attributes and all handles are of one size: the directory's own stand in until the scan is over.
         let (name_attributes, name_handle) = (dir_attributes, Some(dir_handle.clone().into()));
         let entry = Entry { fileid: id.0, name: name.into(), cookie, name_attributes, name_handle };
@@ -54,7 +56,7 @@ fn entries(
     for entry in &mut listed {
         let inode = read::inode(&*view, InodeId(entry.fileid)).map_err(store_failed)?;
         entry.name_attributes = inode.as_ref().and_then(|inode| server.told3(inode));
-        entry.name_handle = inode.map(|inode| server.handle(inode.id, inode.generation).into());
+        entry.name_handle = inode.map(|inode| server.handle(via, inode.id, inode.generation).into());
     }
     Ok((listed, eof))
 }

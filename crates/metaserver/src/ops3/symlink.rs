@@ -16,7 +16,7 @@ pub(crate) async fn symlink(server: &Metaserver, user: &User, call: &CallId, arg
     let mut wcc = Wcc::default();
     match made(server, user, call, args, &mut wcc).await {
         Ok((inode, change)) => Ok(ResOk {
-            obj: make::handle(server, &inode),
+            obj: make::handle(server, user, &inode),
             obj_attributes: Some(server.fattr3(&inode)),
             dir_wcc: wcc.after(server, change),
         }),

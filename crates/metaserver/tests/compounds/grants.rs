@@ -39,7 +39,15 @@ async fn who_has_no_such_layout_is_asked_again_when_another_metaserver_has_just_
     let view = world.replica.view().expect("a view");
     let made = read::inode(&*view, inode).expect("reads").expect("is there").layout();
     drop(view);
-    let command = Command::LayoutGet { client, inode, stateid, mode: IoMode::ReadWrite, made, version: 0 };
+    let command = Command::LayoutGet {
+        client,
+        inode,
+        stateid,
+        mode: IoMode::ReadWrite,
+        made,
+        version: 0,
+        export: InodeId::ROOT,
+    };
     let granted =
         world.replica.propose(Proposal { stamp, origin: None, command }).await.expect("it is ordered");
     assert!(matches!(granted, Reply::Layout { .. }), "{granted:?}");

@@ -6,6 +6,7 @@ mod consistency;
 mod courtesy;
 mod cuts;
 mod elsewhere;
+mod exports;
 mod fake_data;
 mod grants;
 mod lock_waiters;

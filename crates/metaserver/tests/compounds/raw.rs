@@ -223,7 +223,11 @@ pub struct Client {
 impl Client {
     /// A client that has nothing to reclaim.
     pub async fn mount(world: &World, owner: &'static str) -> Self {
-        let mut raw = Raw::connect(world).await;
+        Self::mount_over(Raw::connect(world).await, owner).await
+    }
+
+    /// The same, over a connection from an address of its own.
+    pub async fn mount_over(mut raw: Raw, owner: &'static str) -> Self {
         let known = raw.exchange_id(owner, 1, 0).await.expect("exchanges ids");
         let made = raw.create_session(known.clientid, known.sequenceid).await.expect("makes a session");
         let mut client = Self { raw, id: known.clientid, session: made.sessionid, sequence: 0 };

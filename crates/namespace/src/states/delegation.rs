@@ -63,7 +63,9 @@ pub(super) fn grant(step: &mut Step<'_>, file: &Inode, open: &Open) -> Result<Op
         return Ok(None);
     }
     let stateid = table::new_stateid(step)?;
-    table::insert(step, &State::Delegation(DelegationState { stateid, client, inode, revoked: false }))?;
+    let export = open.export;
+    let state = DelegationState { stateid, client, inode, revoked: false, export };
+    table::insert(step, &State::Delegation(state))?;
     Ok(Some(stateid))
 }
 

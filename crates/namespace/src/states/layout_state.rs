@@ -13,15 +13,23 @@ use crate::{
     ReturnScope, SET_ID_BITS, SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
 };
 
+/// A client that asks for a layout of a file.
+pub(crate) struct Asking {
+    pub client: ClientId,
+    pub inode: InodeId,
+    pub stateid: Stateid,
+    pub mode: IoMode,
+    /// See [`LayoutState::export`].
+    pub export: InodeId,
+}
+
 pub(crate) fn get_layout(
     step: &mut Step<'_>,
-    client: ClientId,
-    inode: InodeId,
-    stateid: Stateid,
-    mode: IoMode,
+    asking: &Asking,
     made: Option<FileLayout>,
     version: u64,
 ) -> Result<Reply, Stop> {
+    let Asking { client, inode, stateid, mode, export } = *asking;
     let mut file = step.inode(inode)?;
     let File { layout, data } = file.file().ok_or(Error::WrongType)?;
     let presented = table::find(step, client, stateid.id)?;
@@ -82,6 +90,7 @@ pub(crate) fn get_layout(
                     mode,
                     recalled: false,
                     times_set: false,
+                    export,
                 }),
             )?;
             stateid

@@ -261,7 +261,15 @@ mod tests {
         };
         let target = OpenTarget::Create { create, truncate: true };
         let (access, deny, delegate) = (Share::BOTH, Share::NONE, true);
-        Command::Open(Open { client, owner: owner.into(), target, access, deny, delegate })
+        Command::Open(Open {
+            client,
+            owner: owner.into(),
+            target,
+            access,
+            deny,
+            delegate,
+            export: InodeId::ROOT,
+        })
     }
 
     /// A refusal after a put would end every replica, and each of them again as often as it reads its log.
@@ -307,8 +315,16 @@ mod tests {
         let range = crate::ByteRange { start: 0, end: 9 };
         let kind = LockKind::Write;
         for command in [
-            Command::LayoutGet { client, inode, stateid, mode, made, version: 0 },
-            Command::LayoutGet { client, inode: striped, stateid: striped_stateid, mode, made, version: 0 },
+            Command::LayoutGet { client, inode, stateid, mode, made, version: 0, export: InodeId::ROOT },
+            Command::LayoutGet {
+                client,
+                inode: striped,
+                stateid: striped_stateid,
+                mode,
+                made,
+                version: 0,
+                export: InodeId::ROOT,
+            },
             Command::Lock { client, inode, owner: owner(stateid), kind, range },
             opening(client, "o", "empty", Exists::Take),
             opening(client, "p", "striped", Exists::Take),

@@ -360,14 +360,14 @@ impl<'a> Chooser<'a> {
                 let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
                 let made = self.made(inode);
                 let version = self.one([1, 2, 3]);
-                Command::LayoutGet { client, inode, stateid, mode, made, version }
+                Command::LayoutGet { client, inode, stateid, mode, made, version, export: InodeId::ROOT }
             }
             91 => {
                 let (stateid, client, inode) = self.any_state()?;
                 let mode = self.one([IoMode::Read, IoMode::ReadWrite]);
                 let made = self.made(inode);
                 let version = self.one([1, 2, 3]);
-                Command::LayoutGet { client, inode, stateid, mode, made, version }
+                Command::LayoutGet { client, inode, stateid, mode, made, version, export: InodeId::ROOT }
             }
             92 => Command::Observe { files: vec![self.observation()?; self.one([1, 1, 2])] },
             93..96 => {
@@ -538,7 +538,7 @@ impl<'a> Chooser<'a> {
                 };
                 let owner = self.one(OPEN_OWNERS).as_bytes().to_vec();
                 let delegate = self.pick(3) < 2;
-                Command::Open(Open { client, owner, target, access, deny, delegate })
+                Command::Open(Open { client, owner, target, access, deny, delegate, export: InodeId::ROOT })
             }
             _ if kind == 99 || kind == 8 => self.command_of_cluster(),
             9 => Command::WorkDone { ids: self.work_ids() },
@@ -583,7 +583,15 @@ impl<'a> Chooser<'a> {
             3 => Command::FreeState { client, stateid },
             _ => {
                 let made = self.made(inode);
-                Command::LayoutGet { client, inode, stateid, mode: IoMode::Read, made, version: 0 }
+                Command::LayoutGet {
+                    client,
+                    inode,
+                    stateid,
+                    mode: IoMode::Read,
+                    made,
+                    version: 0,
+                    export: InodeId::ROOT,
+                }
             }
         })
     }

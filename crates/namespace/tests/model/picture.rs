@@ -232,7 +232,8 @@ impl Picture {
         for (id, PlainDelegation { client, inode, revoked }) in &plain.delegations {
             let (client, inode, revoked) = (*client, *inode, *revoked);
             let stateid = Stateid { sequence: 1, id: *id };
-            let seen = Seen::Delegation(DelegationState { stateid, client, inode, revoked });
+            let seen =
+                Seen::Delegation(DelegationState { stateid, client, inode, revoked, export: InodeId::ROOT });
             picture.states.insert(*id, seen);
             if revoked {
                 picture.revoked.push(client);
@@ -355,7 +356,7 @@ fn see(state: State) -> Seen {
             Seen::Lock { stateid, client, inode, owner, open }
         }
         State::Delegation(delegation) => Seen::Delegation(delegation),
-        State::Layout(LayoutState { stateid, client, inode, mode, recalled, times_set }) => {
+        State::Layout(LayoutState { stateid, client, inode, mode, recalled, times_set, export: _ }) => {
             Seen::Layout { stateid, client, inode, mode, recalled, times_set }
         }
     }

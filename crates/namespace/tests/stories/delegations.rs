@@ -50,7 +50,15 @@ fn no_delegation_of_a_file_that_somebody_writes_or_keeps_from_readers() {
 
     let (dir, name) = w.split("/asked for both");
     let target = OpenTarget::Name { dir, name };
-    let open = Open { client: a, owner: b"o".to_vec(), target, access: BOTH, deny: NONE, delegate: true };
+    let open = Open {
+        client: a,
+        owner: b"o".to_vec(),
+        target,
+        access: BOTH,
+        deny: NONE,
+        delegate: true,
+        export: InodeId::ROOT,
+    };
     let Ok(Reply::Opened { delegation: None, .. }) = w.apply(Command::Open(open)) else { panic!() };
 }
 
@@ -69,7 +77,15 @@ fn what_others_change_waits_until_the_delegation_is_back() {
         truncate: true,
     };
     let open = |target, access, deny| {
-        Command::Open(Open { client: b, owner: owner(), target, access, deny, delegate: false })
+        Command::Open(Open {
+            client: b,
+            owner: owner(),
+            target,
+            access,
+            deny,
+            delegate: false,
+            export: InodeId::ROOT,
+        })
     };
     let from = (dir, name.clone());
     for command in [
@@ -141,7 +157,8 @@ fn a_delegation_outlives_the_open_that_it_came_with_and_its_layout_too() {
             stateid: delegation,
             mode: IoMode::ReadWrite,
             made: None,
-            version: 0
+            version: 0,
+            export: InodeId::ROOT
         }),
         Err(Error::OpenMode)
     );
@@ -195,4 +212,25 @@ fn delegations_go_with_their_client() {
     assert_eq!(read::delegations(&*w.view(), inode).unwrap(), []);
     assert_eq!(read::revoked(&*w.view()).unwrap(), []);
     w.open(b, "/f", WRITE).unwrap();
+}
+
+/// ```text
+/// A opens /f to read through the export of /d, and gets a layout through it    both note /d
+/// A asks again for a layout, through the whole volume                          it still notes /d
+/// ```
+#[test]
+fn a_delegation_and_a_layout_note_the_export_that_they_came_through() {
+    let mut w = World::new();
+    let a = w.client("a");
+    let (dir, file) = (w.dir("/d"), w.file("/f"));
+    let (target, owner) = (OpenTarget::Inode(file), b"o".to_vec());
+    let open = Open { client: a, owner, target, access: READ, deny: NONE, delegate: true, export: dir };
+    let Reply::Opened { stateid, delegation, .. } = w.apply(Command::Open(open)).unwrap() else { panic!() };
+    let (mode, made) = (IoMode::Read, None);
+    let get = |export| Command::LayoutGet { client: a, inode: file, stateid, mode, made, version: 0, export };
+    let Reply::Layout { stateid: layout, .. } = w.apply(get(dir)).unwrap() else { panic!() };
+    w.apply(get(InodeId::ROOT)).unwrap();
+    let Some(State::Delegation(delegation)) = w.state(delegation.unwrap()) else { panic!() };
+    let Some(State::Layout(layout)) = w.state(layout) else { panic!() };
+    assert_eq!((delegation.export, layout.export), (dir, dir));
 }

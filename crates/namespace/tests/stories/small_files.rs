@@ -143,8 +143,15 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
     let open = w.open(a, "/f", BOTH).unwrap();
     let other = FileLayout { first: LAYOUT.first + 1, ..LAYOUT };
     for made in [None, Some(other)] {
-        let get =
-            Command::LayoutGet { client: a, inode, stateid: open, mode: IoMode::ReadWrite, made, version: 0 };
+        let get = Command::LayoutGet {
+            client: a,
+            inode,
+            stateid: open,
+            mode: IoMode::ReadWrite,
+            made,
+            version: 0,
+            export: InodeId::ROOT,
+        };
         assert_eq!(w.apply(get), Err(Error::Delay), "{made:?}");
         assert_eq!(place(&w, "/f"), DataPlace::Inline);
     }

@@ -351,7 +351,15 @@ impl World {
         deny: Share,
     ) -> Outcome {
         let owner = owner.as_bytes().to_vec();
-        self.apply(Command::Open(Open { client, owner, target, access, deny, delegate: false }))
+        self.apply(Command::Open(Open {
+            client,
+            owner,
+            target,
+            access,
+            deny,
+            delegate: false,
+            export: InodeId::ROOT,
+        }))
     }
 
     /// OPEN with creation, with access to both.
@@ -370,7 +378,8 @@ impl World {
         let (dir, name) = self.split(path);
         let target = OpenTarget::Name { dir, name };
         let owner = b"owner".to_vec();
-        let open = Open { client, owner, target, access: READ, deny: NONE, delegate: true };
+        let open =
+            Open { client, owner, target, access: READ, deny: NONE, delegate: true, export: InodeId::ROOT };
         match self.apply(Command::Open(open))? {
             Reply::Opened { stateid, delegation, .. } => Ok((stateid, delegation)),
             reply => panic!("{reply:?}"),
@@ -461,7 +470,15 @@ impl World {
         mode: IoMode,
     ) -> Result<Stateid, Error> {
         let (inode, made) = (self.id(path), Some(LAYOUT));
-        match self.apply(Command::LayoutGet { client, inode, stateid, mode, made, version: 0 })? {
+        match self.apply(Command::LayoutGet {
+            client,
+            inode,
+            stateid,
+            mode,
+            made,
+            version: 0,
+            export: InodeId::ROOT,
+        })? {
             Reply::Layout { stateid, inode, layout, generation } => {
                 let file = self.stat(path);
                 assert_eq!((inode, layout, generation), (file.id, LAYOUT, file.generation));

@@ -1,8 +1,8 @@
 //! The 22 procedures (RFC 1813, section 3.3).
 
 use super::{
-    access, commit, create, fsinfo, fsstat, getattr, link, lookup, mkdir, mknod, null, pathconf, read,
-    readdir, readdirplus, readlink, remove, rename, rmdir, setattr, symlink, write,
+    FileHandle, access, commit, create, fsinfo, fsstat, getattr, link, lookup, mkdir, mknod, null, pathconf,
+    read, readdir, readdirplus, readlink, remove, rename, rmdir, setattr, symlink, write,
 };
 
 crate::rpc::program! {
@@ -50,4 +50,35 @@ crate::rpc::program! {
     20 PathConf pathconf "PATHCONF";
     /// Makes unstable writes durable.
     21 Commit commit "COMMIT";
+}
+
+impl Call {
+    /// The handle of the object that the call is about, the first one if there are two.
+    #[must_use]
+    pub fn object(&self) -> Option<&FileHandle> {
+        Some(match self {
+            Self::Null(_) => return None,
+            Self::GetAttr(args) => &args.object,
+            Self::SetAttr(args) => &args.object,
+            Self::Lookup(args) => &args.what.dir,
+            Self::Access(args) => &args.object,
+            Self::ReadLink(args) => &args.symlink,
+            Self::Read(args) => &args.file,
+            Self::Write(args) => &args.file,
+            Self::Create(args) => &args.at.dir,
+            Self::MkDir(args) => &args.at.dir,
+            Self::SymLink(args) => &args.at.dir,
+            Self::MkNod(args) => &args.at.dir,
+            Self::Remove(args) => &args.object.dir,
+            Self::RmDir(args) => &args.object.dir,
+            Self::Rename(args) => &args.from.dir,
+            Self::Link(args) => &args.file,
+            Self::ReadDir(args) => &args.dir,
+            Self::ReadDirPlus(args) => &args.dir,
+            Self::FsStat(args) => &args.fsroot,
+            Self::FsInfo(args) => &args.fsroot,
+            Self::PathConf(args) => &args.object,
+            Self::Commit(args) => &args.file,
+        })
+    }
 }

@@ -238,7 +238,7 @@ impl Plain {
             Command::DelegationReturn { client, stateid } => self.delegation_return(client, stateid),
             Command::DelegationRevoke { client, delegation } => self.delegation_revoke(client, delegation),
 
-            Command::LayoutGet { client, inode, stateid, mode, made, version } => {
+            Command::LayoutGet { client, inode, stateid, mode, made, version, export: _ } => {
                 self.layout_get(client, inode, stateid, mode, made, version)
             }
             Command::LayoutCommit { client, inode, stateid, last_write, modified, observed } => {
