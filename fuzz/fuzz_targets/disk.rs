@@ -148,7 +148,7 @@ fn whole_store() -> &'static Vec<(Vec<u8>, Vec<u8>)> {
         store.batch(Durability::Deferred, &mut |edit| format(edit, &stamp(0), [7; 16])).expect("formats");
         let client = ClientId((stamp(0).random >> 32 << 32) + 1);
         for (n, command) in (1..).zip(before(client)) {
-            let proposal = Proposal { stamp: stamp(n), origin: None, command };
+            let proposal = Proposal::new(stamp(n), None, command);
             let mut reply = None;
             let done = store.batch(Durability::Deferred, &mut |edit| {
                 reply = Some(apply(edit, &proposal)?);
@@ -308,5 +308,5 @@ fn afterwards() -> Vec<Proposal> {
         Command::DefineDevice { targets: vec![TargetId(2)] },
         Command::WorkDone { ids: vec![1, 2, 3] },
     ];
-    (100..).zip(commands).map(|(n, command)| Proposal { stamp: stamp(n), origin: None, command }).collect()
+    (100..).zip(commands).map(|(n, command)| Proposal::new(stamp(n), None, command)).collect()
 }

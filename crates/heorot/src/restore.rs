@@ -103,7 +103,7 @@ async fn end_clients(replica: &Replica) -> Result<usize, Failure> {
     for client in clients.iter().copied() {
         // One that had nothing is forgotten with the first.
         for command in [Command::LapseLease { client }, Command::ExpireClient { client }] {
-            let reply = replica.propose(Proposal { stamp: stamp(), origin: None, command }).await?;
+            let reply = replica.propose(Proposal::new(stamp(), None, command)).await?;
             tracing::debug!(?client, ?reply, "a client of the time of the backup");
         }
     }

@@ -186,7 +186,7 @@ mod tests {
             namespace::format(edit, &Stamp::default(), [7; 16])?;
             for command in &commands {
                 let command = command.clone();
-                apply(edit, &Proposal { stamp: Stamp::default(), origin: None, command })?;
+                apply(edit, &Proposal::new(Stamp::default(), None, command))?;
             }
             Ok(())
         };

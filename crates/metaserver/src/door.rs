@@ -200,7 +200,7 @@ impl DoorProgram {
         let time = Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds };
         let stamp = Stamp { time, random: self.entropy.u64() };
         let used = TokenChange::Use { id: token.id, name: name.to_owned(), ticket };
-        let proposal = Proposal { stamp, origin: None, command: Command::JoinToken(used) };
+        let proposal = Proposal::new(stamp, None, Command::JoinToken(used));
         let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.replica.propose(proposal)).await;
         let agreed = agreed.map_err(|_| {
             "too few metaservers with a vote can be reached to note that the token is used: try again with another token when \

@@ -313,7 +313,7 @@ impl Metaserver {
         command: Command,
     ) -> Result<Reply, Status> {
         let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
-        match self.replica.propose(Proposal { stamp, origin, command }).await {
+        match self.replica.propose(Proposal::new(stamp, origin, command)).await {
             Ok(Reply::Refused(error)) => Err(refused(error)),
             Ok(reply) => Ok(reply),
             Err(error) => Err(replica_failed(error)),

@@ -23,7 +23,11 @@
 //! The memory is bounded, and goes with its session: see `slot.rs`. NFSv3 has no sessions: its calls are known by client,
 //! xid and arguments (`calls.rs`). What a metaserver does by itself has a session of the process (`servers.rs`).
 //!
-//! **Cost.** A create is six gets (session before and after, slot, directory, name, counters) and six puts (inode, name,
+//! **Never another file.** A command names inodes by number, and carries the generation that the metaserver that was asked
+//! knows of each. Where a replica has another one the two differ in what the number means, and the answer is `Stale`
+//! (`generations.rs`).
+//!
+//! **Cost.** A create is seven gets (session before and after, slot, directory twice, name, counters) and six puts (inode, name,
 //! cookie, directory, counters, slot). No operation's cost grows with a directory; that of an OPEN does not grow with the
 //! opens of the file unless one of them denies something (see `Use`); that of a LOCK grows with the locks on its file.
 
@@ -166,6 +170,9 @@ pub fn begin_incarnation(edit: &mut dyn Edit, id: [u8; 16], began: Time) -> Resu
 }
 
 fn run(edit: &mut dyn Edit, proposal: &Proposal, caller: Option<ClientId>) -> Result<Reply, StoreError> {
+    if !proposal.generations.agree(&*edit, &proposal.command)? {
+        return Ok(Reply::Refused(Error::Stale));
+    }
     let mut step = Step::new(edit, proposal.stamp).of(caller);
     match dispatch(&mut step, &proposal.command) {
         Ok(reply) => {

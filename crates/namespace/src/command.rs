@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ByteRange, ClientId, DataServerId, DeviceId, FileLayout, InodeId, IoMode, LockKind, MapChange, Principal,
-    SessionId, Share, StateId, Stateid, StripePolicy, TargetId, Time, TokenChange,
+    ByteRange, ClientId, DataServerId, DeviceId, FileLayout, Generations, InodeId, IoMode, LockKind,
+    MapChange, Principal, SessionId, Share, StateId, Stateid, StripePolicy, TargetId, Time, TokenChange,
 };
 
 /// A command as it stands in the log.
@@ -22,6 +22,17 @@ pub struct Proposal {
     pub origin: Option<Origin>,
     /// What to do.
     pub command: Command,
+    /// Of the inodes that the command names. The replica that is asked fills them in; without them nothing is
+    /// checked.
+    pub generations: Generations,
+}
+
+impl Proposal {
+    /// A proposal whose generations are not filled in yet.
+    #[must_use]
+    pub fn new(stamp: Stamp, origin: Option<Origin>, command: Command) -> Self {
+        Self { stamp, origin, command, generations: Generations::default() }
+    }
 }
 
 /// What differs between replicas, chosen once.

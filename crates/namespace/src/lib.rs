@@ -16,6 +16,7 @@ mod cluster;
 mod cluster_map;
 mod command;
 mod files;
+mod generations;
 mod keys;
 mod layout;
 pub mod read;
@@ -37,6 +38,7 @@ pub use cluster_map::{
     SETTINGS_MAX, TargetState,
 };
 pub use command::*;
+pub use generations::Generations;
 pub use layout::*;
 pub use record::{
     ClientRecord, DelegationState, Held, LayoutState, LockState, OpenState, SessionRecord, State,

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use store::{StoreError, View};
 
 use crate::record::{
-    CookieEntry, Counters, HeldLock, Name, Use, Xattr, XattrHead, decode, decode_data, decode_head, get,
+    CookieEntry, Counters, HeldLock, InodeHead, Name, Use, Xattr, XattrHead, decode, decode_data,
+    decode_head, get,
 };
 use crate::{
     ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, Device, DeviceId,
@@ -27,6 +28,16 @@ const DEPTH_MAX: usize = 1 << 20;
 /// [`StoreError`] when the store fails; so with every read here.
 pub fn inode(view: &dyn View, inode: InodeId) -> Result<Option<Inode>, StoreError> {
     get(view, &keys::inode(inode))
+}
+
+/// The generation of the inode with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn generation(view: &dyn View, inode: InodeId) -> Result<Option<u32>, StoreError> {
+    let key = keys::inode(inode);
+    let head = view.get(&key)?.map(|bytes| decode_head::<InodeHead>(&key, &bytes)).transpose()?;
+    Ok(head.map(|head| head.generation))
 }
 
 /// Random bits that tell this name space from any other one, also of the same cluster; never 0. A backup has the same.

@@ -118,6 +118,14 @@ pub(crate) struct Counters {
     pub sessions: u32,
 }
 
+/// The first fields of an inode.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct InodeHead {
+    #[expect(dead_code, reason = "it stands before the generation")]
+    id: InodeId,
+    pub generation: u32,
+}
+
 /// What the clients of one address have, or of one network of IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct AddressUse {

@@ -169,7 +169,7 @@ async fn begin(parts: Parts) -> Result<Raft<Types, Machine>, String> {
 async fn settle(raft: &Raft<Types, Machine>, stamp: Stamp, incarnation: [u8; 16]) -> Result<(), String> {
     let leads = |metrics: &openraft::RaftMetrics<Types>| metrics.state.is_leader();
     raft.wait(None).metrics(leads, "the only voter leads").await.map_err(|e| e.to_string())?;
-    let proposal = Proposal { stamp, origin: None, command: Command::Format { incarnation } };
+    let proposal = Proposal::new(stamp, None, Command::Format { incarnation });
     raft.client_write(Change(Arc::new(proposal))).await.map(drop).map_err(|e| e.to_string())
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, Error, Incarnation, Origin, Proposal, Reply, Stamp, Time};
+use namespace::{Command, Error, Generations, Incarnation, Origin, Proposal, Reply, Stamp, Time};
 use openraft::type_config::async_runtime::WatchReceiver;
 use store::{Store, StoreError, View};
 use tokio::runtime::Handle;
@@ -186,11 +186,16 @@ impl Replica {
     }
 
     /// Has the command ordered, made durable and applied, by whoever leads; what it did is seen here when this returns. One
-    /// without an origin gets one of this process's, so that it is done once, whatever becomes of its leader.
+    /// without an origin gets one of this process's, so that it is done once, whatever becomes of its leader. It carries the
+    /// generations of the inodes that it names as this member has them: where the leader has others it is refused as stale.
     ///
     /// # Errors
     /// [`ReplicaError`]. A command whose caller went away may still be carried out.
     pub async fn propose(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
+        let view = self.view().map_err(|e| self.failed_by(e.to_string()))?;
+        let generations = Generations::of(&*view, &proposal.command);
+        proposal.generations = generations.map_err(|e| self.failed_by(e.to_string()))?;
+        drop(view);
         if proposal.origin.is_some() || is_idempotent(&proposal.command) {
             return self.order(proposal).await;
         }
@@ -212,7 +217,7 @@ impl Replica {
     async fn start(&self, time: Time) -> Result<u64, ReplicaError> {
         let stamp = Stamp { time, random: self.nonce };
         let command = Command::ServerStarts { member: self.id };
-        match self.order(Proposal { stamp, origin: None, command }).await? {
+        match self.order(Proposal::new(stamp, None, command)).await? {
             Reply::Started { life } => Ok(life),
             other => Err(self.failed_by(format!("a metaserver's session begins with {other:?}"))),
         }

@@ -212,7 +212,7 @@ fn mkdir(name: &str) -> Proposal {
         attributes,
         exists: Exists::Refuse,
     });
-    Proposal { stamp: Stamp::default(), origin: None, command }
+    Proposal::new(Stamp::default(), None, command)
 }
 
 async fn made(replica: &Replica, name: &str) {
@@ -319,7 +319,7 @@ async fn a_member_that_missed_many_large_commands_gets_them_in_calls_that_are_no
             value: vec![n; 60 << 10],
             exists: XattrExists::Either,
         };
-        leader.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await.unwrap();
+        leader.propose(Proposal::new(Stamp::default(), None, command)).await.unwrap();
     }
     drop(leader);
     let back = group.start(away, false).await;
@@ -371,7 +371,7 @@ async fn a_member_whose_entries_are_gone_from_the_log_is_sent_a_snapshot_while_c
             }
             let Ok(Reply::Created { inode, .. }) = replica.propose(proposal).await else { panic!("f{n}") };
             let command = Command::WriteInline { inode: inode.id, offset: 0, data };
-            replica.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await.unwrap();
+            replica.propose(Proposal::new(Stamp::default(), None, command)).await.unwrap();
         }
     });
     for write in writes {

@@ -21,7 +21,7 @@ fn mkdir(name: &str) -> Proposal {
         attributes,
         exists: Exists::Refuse,
     });
-    Proposal { stamp: Stamp::default(), origin: None, command }
+    Proposal::new(Stamp::default(), None, command)
 }
 
 fn has(replica: &Replica, name: &str) -> bool {
@@ -58,7 +58,7 @@ async fn a_process_whose_session_was_forgotten_for_others_begins_another() {
     replica.propose(mkdir("before")).await.unwrap();
     for member in 100..100 + namespace::SERVERS_MAX as u64 {
         let command = Command::ServerStarts { member };
-        replica.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await.unwrap();
+        replica.propose(Proposal::new(Stamp::default(), None, command)).await.unwrap();
     }
     assert_eq!(replica.propose(mkdir("d")).await, Err(ReplicaError::Unknown));
     assert!(matches!(replica.propose(mkdir("d")).await, Ok(Reply::Created { existed: false, .. })));
@@ -77,7 +77,7 @@ async fn a_nearly_full_disk_refuses_what_makes_something_and_lets_the_rest_pass(
     assert_eq!(replica.propose(mkdir("e")).await, Err(ReplicaError::NoSpace));
     let expect = namespace::Expect::Directory;
     let command = Command::Remove { dir: InodeId::ROOT, name: "d".into(), expect };
-    let reply = replica.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await.unwrap();
+    let reply = replica.propose(Proposal::new(Stamp::default(), None, command)).await.unwrap();
     assert!(matches!(reply, Reply::Removed { .. }));
     assert!(!has(&replica, "d") && !has(&replica, "e"));
     replica.stop();

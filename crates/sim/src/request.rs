@@ -83,7 +83,7 @@ impl Look {
 pub(crate) async fn carry_out(replica: &Replica, request: Request, stamp: Stamp, bug: Option<Bug>) -> Answer {
     match request {
         Request::Change(origin, command) => {
-            let proposal = Proposal { stamp, origin, command };
+            let proposal = Proposal::new(stamp, origin, command);
             if bug == Some(Bug::AnsweredTooSoon) && matches!(proposal.command, Command::Remove { .. }) {
                 let replica = replica.clone();
                 tokio::spawn(async move { replica.propose(proposal).await });

@@ -48,8 +48,7 @@ async fn who_has_no_such_layout_is_asked_again_when_another_metaserver_has_just_
         version: 0,
         export: InodeId::ROOT,
     };
-    let granted =
-        world.replica.propose(Proposal { stamp, origin: None, command }).await.expect("it is ordered");
+    let granted = world.replica.propose(Proposal::new(stamp, None, command)).await.expect("it is ordered");
     assert!(matches!(granted, Reply::Layout { .. }), "{granted:?}");
 
     let mut raw = Raw::connect(&world).await;

@@ -18,7 +18,7 @@ async fn after_a_snapshot_what_ended_elsewhere_is_known_here() {
     // As commands do that this member was not told of one by one.
     let session = SessionId(client.session.0);
     let command = Command::DestroySession { session };
-    world.replica.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await.unwrap();
+    world.replica.propose(Proposal::new(Stamp::default(), None, command)).await.unwrap();
     assert_eq!(client.status(vec![ArgOp::PutRootFh]).await, Status::Ok, "it is still served here");
     observer.replaced();
     let asked = std::time::Instant::now();

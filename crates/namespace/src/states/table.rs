@@ -227,8 +227,7 @@ mod tests {
     }
 
     fn run(store: &MemoryStore, command: Command) -> Reply {
-        let proposal =
-            Proposal { stamp: Stamp { random: 7 << 32, ..Stamp::default() }, origin: None, command };
+        let proposal = Proposal::new(Stamp { random: 7 << 32, ..Stamp::default() }, None, command);
         let mut reply = Reply::Done;
         store
             .batch(Durability::Immediate, &mut |edit| {

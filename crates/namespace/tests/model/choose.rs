@@ -52,7 +52,7 @@ pub fn beginning() -> Vec<Proposal> {
     // One whose data are in objects; the other is small.
     commands.push(Command::Spill { inode: InodeId(3), made: None });
     let stamped = commands.into_iter().enumerate();
-    stamped.map(|(step, command)| Proposal { stamp: stamp(step as u32), origin: None, command }).collect()
+    stamped.map(|(step, command)| Proposal::new(stamp(step as u32), None, command)).collect()
 }
 
 fn stamp(step: u32) -> Stamp {
@@ -109,7 +109,7 @@ impl<'a> Chooser<'a> {
             return Proposal { stamp, ..past.clone() };
         }
         let origin = self.origin();
-        Proposal { stamp, origin, command: self.command() }
+        Proposal::new(stamp, origin, self.command())
     }
 
     // Small picks.

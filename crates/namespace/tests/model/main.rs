@@ -16,7 +16,7 @@ mod rows;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use choose::Chooser;
-use namespace::{Proposal, Reply, Stamp, Time, apply, check, format};
+use namespace::{Generations, Proposal, Reply, Stamp, Time, apply, check, format};
 use picture::Picture;
 use plain::{Coverage, Plain};
 use rows::Picks;
@@ -90,7 +90,9 @@ fn step(store: &MemoryStore, plain: &mut Plain, proposal: &Proposal) -> Result<R
     let mut reply = None;
     store
         .batch(Durability::Deferred, &mut |edit| {
-            reply = Some(apply(edit, proposal)?);
+            // Of a metaserver that has the same state: they change nothing.
+            let generations = Generations::of(edit, &proposal.command)?;
+            reply = Some(apply(edit, &Proposal { generations, ..proposal.clone() })?);
             Ok(())
         })
         .map_err(|error| error.to_string())?;
@@ -111,7 +113,7 @@ fn step(store: &MemoryStore, plain: &mut Plain, proposal: &Proposal) -> Result<R
 /// The commands so far, to be read.
 fn tell(past: &[Proposal], last: &Proposal) -> String {
     let mut story = String::from("after:\n");
-    for Proposal { stamp, origin, command } in past.iter().chain([last]) {
+    for Proposal { stamp, origin, command, .. } in past.iter().chain([last]) {
         story += &format!("  {:3} {command:?}", stamp.time.seconds);
         if let Some(origin) = origin {
             story += &format!("  [{origin:?}]");

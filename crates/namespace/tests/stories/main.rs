@@ -6,6 +6,7 @@ mod clients;
 mod cluster;
 mod delegations;
 mod disk_format;
+mod generations;
 mod layouts;
 mod locks;
 mod names;

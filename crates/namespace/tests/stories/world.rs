@@ -65,7 +65,7 @@ impl World {
             .batch(Durability::Deferred, &mut |edit| {
                 (0..count).try_for_each(|random| {
                     let (origin, command) = command(random);
-                    apply(edit, &Proposal { stamp: Stamp { time, random }, origin, command }).map(drop)
+                    apply(edit, &Proposal::new(Stamp { time, random }, origin, command)).map(drop)
                 })
             })
             .expect("applies");
@@ -78,8 +78,17 @@ impl World {
         origin: Option<Origin>,
         command: Command,
     ) -> Outcome {
-        let stamp = Stamp { time: at(seconds), random };
-        let proposal = Proposal { stamp, origin, command };
+        // As of a metaserver with the same state.
+        let generations = Generations::of(&*self.view(), &command).expect("reads");
+        self.apply_knowing(Proposal {
+            generations,
+            ..Proposal::new(Stamp { time: at(seconds), random }, origin, command)
+        })
+    }
+
+    /// A proposal of a metaserver that knows these generations.
+    pub fn apply_knowing(&mut self, proposal: Proposal) -> Outcome {
+        let origin = proposal.origin;
         let before = self.dump();
         let mut reply = None;
         self.store
@@ -265,7 +274,7 @@ impl World {
         let (owner, verifier, principal) = (owner.as_bytes().to_vec(), [1; 8], root());
         let address = address.into();
         let command = Command::ExchangeId { owner, verifier, principal, update: false, address };
-        let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+        let proposal = Proposal::new(Stamp::default(), None, command);
         let mut reply = Err(Error::Delay);
         self.store
             .batch(Durability::Deferred, &mut |edit| {

@@ -49,7 +49,7 @@ async fn device(replica: &Replica) -> Result<DeviceId, Failure> {
         addresses: vec!["127.0.0.1:2050".into()],
         targets: targets.clone(),
     };
-    let proposal = |command| Proposal { stamp: Stamp::default(), origin: None, command };
+    let proposal = |command| Proposal::new(Stamp::default(), None, command);
     replica.propose(proposal(Command::PutDataServer(server))).await?;
     match replica.propose(proposal(Command::DefineDevice { targets })).await? {
         Reply::Device { id } => Ok(id),

@@ -74,7 +74,7 @@ pub fn create(dir: InodeId, name: Vec<u8>, node: NewNode, number: u64) -> Propos
     let attributes = NewAttributes { mode: 0o644, uid: 1000, gid: 1000, accessed: None, modified: None };
     let command = Command::Create(Create { dir, name, node, attributes, exists: Exists::Refuse });
     let time = Time { seconds: 1_700_000_000 + (number / 1000) as i64, nanoseconds: (number % 1000) as u32 };
-    Proposal { stamp: Stamp { time, random: number }, origin: None, command }
+    Proposal::new(Stamp { time, random: number }, None, command)
 }
 
 /// The layout of a file with four columns.

@@ -111,7 +111,7 @@ fn removes(plan: &Plan, replica: &Replica) -> Result<(), Failure> {
                 for file in (caller..count).step_by(CALLERS as usize) {
                     let (dir, name) = (plan.directory(plan.directory_of(file)), file_name(file));
                     let command = Command::Remove { dir, name, expect: Expect::NotDirectory };
-                    replica.propose(Proposal { stamp: Stamp::default(), origin: None, command }).await?;
+                    replica.propose(Proposal::new(Stamp::default(), None, command)).await?;
                 }
                 Ok::<_, Failure>(())
             });

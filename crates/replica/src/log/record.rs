@@ -153,7 +153,7 @@ mod tests {
 
     fn record() -> Vec<u8> {
         let command = Command::Link { inode: InodeId(7), dir: InodeId::ROOT, name: b"name".to_vec() };
-        let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+        let proposal = Proposal::new(Stamp::default(), None, command);
         let log_id = LogId { leader_id: LeaderId { term: 5, node_id: 2 }, index: 3 };
         let entry = Entry { log_id, payload: Payload::Normal(Change(Arc::new(proposal))) };
         let mut bytes = Vec::new();

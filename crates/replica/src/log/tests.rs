@@ -98,7 +98,7 @@ fn what_a_member_that_lags_lacks_is_kept_for_longer() {
 fn large(index: u64) -> Entry {
     let (inode, data) = (InodeId(3), vec![7; 60 << 10].into());
     let command = Command::WriteInline { inode, offset: 0, data };
-    let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+    let proposal = Proposal::new(Stamp::default(), None, command);
     Entry { log_id: id(1, index), payload: Payload::Normal(Change(Arc::new(proposal))) }
 }
 

@@ -246,7 +246,7 @@ mod tests {
     fn entry(index: u64, name_bytes: usize) -> Entry {
         let (dir, to) = (InodeId::ROOT, vec![b'n'; name_bytes]);
         let command = Command::Rename { from_dir: dir, from: vec![], to_dir: dir, to };
-        let change = Change(Arc::new(Proposal { stamp: Stamp::default(), origin: None, command }));
+        let change = Change(Arc::new(Proposal::new(Stamp::default(), None, command)));
         let log_id = LogId { leader_id: LeaderId { term: 1, node_id: 1 }, index };
         Entry { log_id, payload: Payload::Normal(change) }
     }

@@ -28,7 +28,7 @@ fn mkdir(name: &str) -> Proposal {
     let attributes = NewAttributes { mode: 0o755, uid: 0, gid: 0, accessed: None, modified: None };
     let (dir, node) = (InodeId::ROOT, NewNode::Directory);
     let create = Create { dir, name: name.into(), node, attributes, exists: Exists::Refuse };
-    Proposal { stamp: Stamp::default(), origin: None, command: Command::Create(create) }
+    Proposal::new(Stamp::default(), None, Command::Create(create))
 }
 
 /// Bytes of the segments in a log.

@@ -1,6 +1,9 @@
 //! Members whose state is not that of the others find out, and stop.
 
-use namespace::{Command, Expect, InodeId, Proposal, Reply, Stamp};
+use namespace::{
+    Command, Create, DeviceId, Error, Exists, Expect, FileLayout, InodeId, NewAttributes, NewNode, Proposal,
+    Reply, Stamp, StripeUnit, read,
+};
 use replica::{Replica, ReplicaConfig, ReplicaError};
 use store::{Durability, Edit, Store};
 
@@ -25,7 +28,7 @@ fn spoil(group: &Group, id: u64, mut how: impl FnMut(&mut dyn Edit)) {
 
 async fn remove(replica: &Replica, name: &str) {
     let command = Command::Remove { dir: InodeId::ROOT, name: name.into(), expect: Expect::Anything };
-    let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+    let proposal = Proposal::new(Stamp::default(), None, command);
     assert!(matches!(replica.propose(proposal).await, Ok(Reply::Removed { .. })));
 }
 
@@ -70,6 +73,69 @@ async fn one_of_three_whose_state_differs_stops_and_is_to_fill_itself_again() {
     let ReplicaError::Damaged { why, others } = reopened(&group, 3).await else { panic!("it starts") };
     assert!(why.contains("differs from that of mds"), "{why}");
     assert_eq!(others.len(), 2);
+}
+
+/// Opens a file as a client does that makes it if it is not there. `random`: of the metaserver that is asked.
+async fn create(replica: &Replica, name: &str, random: u64) -> Result<Reply, ReplicaError> {
+    let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 1 };
+    let attributes = NewAttributes { mode: 0o644, uid: 0, gid: 0, accessed: None, modified: None };
+    let (dir, name, node) = (InodeId::ROOT, name.into(), NewNode::File(layout));
+    let command = Command::Create(Create { dir, name, node, attributes, exists: Exists::Take });
+    let stamp = Stamp { random, ..Stamp::default() };
+    replica.propose(Proposal::new(stamp, None, command)).await
+}
+
+/// Writes what a client writes that looks the name up at this member.
+async fn write(replica: &Replica, name: &str, data: &'static str) -> Result<Reply, ReplicaError> {
+    let inode = named(replica, name).expect("it is there");
+    let command = Command::WriteInline { inode, offset: 0, data: data.into() };
+    replica.propose(Proposal::new(Stamp::default(), None, command)).await
+}
+
+fn named(replica: &Replica, name: &str) -> Option<InodeId> {
+    read::lookup(&*replica.view().unwrap(), InodeId::ROOT, name.as_bytes()).unwrap()
+}
+
+/// A member loses a name, and a client makes files and writes through it; what the write was answered. None: the member
+/// found out before, as it does within a second.
+async fn written_through_an_odd_member() -> Option<Reply> {
+    let group = Group::of(3).await;
+    let leader = group.leader().await;
+    let (sound, odd) = (group.member(leader), group.member(1 + leader % 3));
+    create(&sound, "f", 11).await.unwrap();
+    odd.barrier().await.unwrap();
+    // One bit of a key: 'f' is 'g' now.
+    spoil(&group, 1 + leader % 3, |edit| {
+        let value = edit.get(&name_key("f")).unwrap().unwrap();
+        edit.delete(&name_key("f")).unwrap();
+        edit.put(&name_key("g"), &value).unwrap();
+    });
+    // The others have 'f', this one makes it: from here on its inodes have other numbers.
+    create(&odd, "f", 12).await.ok()?;
+    create(&odd, "mine", 13).await.ok()?;
+    create(&sound, "other", 14).await.unwrap();
+    write(&sound, "other", "sound").await.unwrap();
+    odd.barrier().await.ok()?;
+    assert_eq!(named(&odd, "mine"), named(&sound, "other"), "one number, two files");
+
+    let answered = write(&odd, "mine", "wrong").await;
+    let other = named(&sound, "other").unwrap();
+    let data = read::inline_data(&*sound.view().unwrap(), other).unwrap();
+    assert_eq!(&data[..], b"sound", "what another client wrote is there");
+    assert!(why(&odd).await.contains("differs from that of mds"), "the odd one finds out");
+    answered.ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_through_a_member_that_lost_a_name_does_not_land_in_another_file() {
+    const TRIES_MAX: usize = 10; // members compare digests once a second, which takes a few of the tries at most
+    for _ in 0..TRIES_MAX {
+        if let Some(reply) = written_through_an_odd_member().await {
+            assert_eq!(reply, Reply::Refused(Error::Stale));
+            return;
+        }
+    }
+    panic!("the odd member always found out first");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

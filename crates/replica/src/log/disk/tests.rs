@@ -186,7 +186,7 @@ fn forging(index: u64) -> Entry {
     let forged = Entry { log_id: id(u64::MAX, u64::MAX), payload: Payload::Blank };
     record::encode(&forged, u64::MAX, &mut data).unwrap();
     let command = Command::WriteInline { inode: InodeId(3), offset: 0, data: data.into() };
-    let proposal = Proposal { stamp: Stamp::default(), origin: None, command };
+    let proposal = Proposal::new(Stamp::default(), None, command);
     Entry { log_id: id(1, index), payload: Payload::Normal(Change(Arc::new(proposal))) }
 }
 

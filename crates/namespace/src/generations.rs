@@ -1,0 +1,130 @@
+//! Generations of the inodes that a command names, as the metaserver that was asked knows them.
+//!
+//! A member whose disk changed a key of its store may give the next file another inode number than the others do, until its
+//! digest is compared. A client that asks this member names a number that is another file's at the majority. The generation
+//! is random and drawn for each file, so it tells the two apart: apply refuses the command with `Stale`.
+//!
+//! A command names inodes by number, by the state of a client (CLOSE, LOCKU) or by deferred work; the exported directory that
+//! a file is opened through is only noted, and not looked at. The cost is one byte, and
+//! four for each name, and one read for each name where it is proposed and where it is applied.
+
+use serde::{Deserialize, Serialize};
+use store::{StoreError, View};
+
+use crate::record::get;
+use crate::{Command, InodeId, OpenTarget, ReturnScope, State, StateId, Work, keys, read};
+
+/// Generation of an inode that the metaserver that was asked does not have. Generations are never 0: see
+/// `Step::generation`.
+const NONE: [u8; 4] = [0; 4];
+
+/// One for each name of a command, in the order of [`Named::all`], little-endian; or none at all, and nothing is checked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Generations(Vec<[u8; 4]>);
+
+impl Generations {
+    /// Those of the inodes that `command` names, as `view` has them.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store fails.
+    pub fn of(view: &dyn View, command: &Command) -> Result<Self, StoreError> {
+        let generation = |name: Named| Ok(name.generation(view)?.map_or(NONE, u32::to_le_bytes));
+        Named::all(command).into_iter().map(generation).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether the inodes that `command` names have these generations in `view`. An inode that one side does not have was
+    /// removed meanwhile: the operation itself answers for that.
+    pub(crate) fn agree(&self, view: &dyn View, command: &Command) -> Result<bool, StoreError> {
+        if self.0.is_empty() {
+            return Ok(true);
+        }
+        for (name, expected) in Named::all(command).into_iter().zip(&self.0) {
+            let found = if *expected == NONE { None } else { name.generation(view)? };
+            if found.is_some_and(|found| found.to_le_bytes() != *expected) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What a command names an inode by.
+#[derive(Debug, Clone, Copy)]
+enum Named {
+    Inode(InodeId),
+    /// The file of a state.
+    State(StateId),
+    /// The file of deferred work.
+    Work(u64),
+}
+
+impl Named {
+    /// All names in a command.
+    fn all(command: &Command) -> Vec<Named> {
+        use Named::{Inode, State};
+        match command {
+            Command::Create(create) => vec![Inode(create.dir)],
+            Command::Link { inode, dir, name: _ } => vec![Inode(*inode), Inode(*dir)],
+            Command::Rename { from_dir, from: _, to_dir, to: _ } => vec![Inode(*from_dir), Inode(*to_dir)],
+            Command::Remove { dir, .. } | Command::SetStripe { dir, .. } => vec![Inode(*dir)],
+            Command::Open(open) => match &open.target {
+                OpenTarget::Inode(inode) => vec![Inode(*inode)],
+                OpenTarget::Name { dir, name: _ } => vec![Inode(*dir)],
+                OpenTarget::Create { create, truncate: _ } => vec![Inode(create.dir)],
+            },
+            Command::SetAttributes { inode, .. }
+            | Command::Wrote { inode, .. }
+            | Command::WriteInline { inode, .. }
+            | Command::Spill { inode, .. }
+            | Command::Spilled { inode, .. }
+            | Command::PlaceAs { inode, .. }
+            | Command::SetXattr { inode, .. }
+            | Command::RemoveXattr { inode, .. }
+            | Command::Relocate { inode, .. }
+            | Command::Lock { inode, .. }
+            | Command::LayoutGet { inode, .. }
+            | Command::LayoutCommit { inode, .. }
+            | Command::LayoutRecall { inode, .. } => vec![Inode(*inode)],
+            Command::LayoutReturn { client: _, scope } => match scope {
+                ReturnScope::File { inode, stateid: _ } => vec![Inode(*inode)],
+                ReturnScope::Revoke { layout } => vec![State(*layout)],
+                ReturnScope::All => vec![],
+            },
+            Command::Close { stateid, .. }
+            | Command::OpenDowngrade { stateid, .. }
+            | Command::Unlock { stateid, .. }
+            | Command::FreeState { stateid, .. }
+            | Command::DelegationReturn { stateid, .. } => vec![State(stateid.id)],
+            Command::DelegationRevoke { delegation, .. } => vec![State(*delegation)],
+            Command::WorkDone { ids } => ids.iter().copied().map(Named::Work).collect(),
+            Command::Observe { files } => files.iter().map(|file| Inode(file.inode)).collect(),
+            Command::ExchangeId { .. }
+            | Command::CreateSession { .. }
+            | Command::DestroySession { .. }
+            | Command::DestroyClient { .. }
+            | Command::ReclaimComplete { .. }
+            | Command::ExpireClient { .. }
+            | Command::LapseLease { .. }
+            | Command::RenewLease { .. }
+            | Command::BackchannelCtl { .. }
+            | Command::PutDataServer(_)
+            | Command::DefineDevice { .. }
+            | Command::ServerStarts { .. }
+            | Command::Format { .. }
+            | Command::Map(_)
+            | Command::JoinToken(_) => vec![],
+        }
+    }
+
+    /// The generation of the inode in `view`.
+    fn generation(self, view: &dyn View) -> Result<Option<u32>, StoreError> {
+        match self {
+            Named::Inode(inode) => read::generation(view, inode),
+            Named::State(state) => match get::<State>(view, &keys::state(state))? {
+                Some(state) => read::generation(view, state.inode()),
+                None => Ok(None),
+            },
+            Named::Work(work) => Ok(get::<Work>(view, &keys::work(work))?.map(|work| work.generation)),
+        }
+    }
+}
