@@ -249,7 +249,7 @@ fn write_identity(dir: &Path, identity: &Identity) -> io::Result<()> {
 
 /// What a first start that was cut short may leave, and nothing else.
 fn check_empty(dir: &Path) -> Result<(), DataDirError> {
-    const LEFT_OVER: [&str; 8] = [
+    const LEFT_OVER: [&str; 10] = [
         LOCK_FILE,
         IDENTITY_NEW,
         "lost+found",
@@ -258,6 +258,8 @@ fn check_empty(dir: &Path) -> Result<(), DataDirError> {
         "secret.founded",
         "log",
         "namespace.redb",
+        "members",
+        "members.new",
     ];
     for entry in std::fs::read_dir(dir).map_err(io_error("read", dir))? {
         let name = entry.map_err(io_error("read", dir))?.file_name().to_string_lossy().into_owned();

@@ -12,7 +12,7 @@ use namespace::{NodeKey, Stamp, Time};
 use nfs::Server;
 use prometheus_client::registry::Registry;
 use replica::{Member, Part, Replica, ReplicaConfig, ReplicaError, Transport};
-use store::RedbStore;
+use store::{OpenError, RedbStore};
 
 use crate::admin_http::Admin;
 use crate::admin_server::{AdminPlace, AdminServer};
@@ -300,8 +300,13 @@ fn open_replica(
             _ => ReplicaError::Failed(error),
         };
     let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
-    let store =
-        RedbStore::open(dir.join("namespace.redb"), memory_bytes).map_err(|e| explain(e.to_string()))?;
+    let store = RedbStore::open(dir.join("namespace.redb"), memory_bytes).map_err(|e| match e {
+        OpenError::Damaged(why) => {
+            let others = replica::noted_voters(&dir, config.id);
+            ReplicaError::Damaged { why: format!("{why}: the file is damaged"), others }
+        }
+        OpenError::Failed(why) => explain(why.to_string()),
+    })?;
     let opened = Replica::open(config, Arc::new(store), stamp, members, observer);
     opened.map_err(|e| match e {
         ReplicaError::Failed(why) => explain(why),

@@ -27,8 +27,14 @@ const REPLACED: &str = ".replaced";
 const OTHERS: &str = "others";
 /// What moves out of the way.
 const SET_ASIDE: [&str; 2] = ["log", "namespace.redb"];
+/// Goes with it: the voters of the group that the old member belonged to (`replica::members_file`).
+const VOTERS: &str = "members";
 /// Who can agree on anything without the third.
 const OTHERS_MIN: usize = 2;
+/// For one of two.
+const OF_TWO: &str = ", which cannot go on without it: restore the metadata from a backup (heorot restore)";
+/// For the only one.
+const ALONE: &str = ": restore the metadata from a backup (heorot restore)";
 /// An election, and a change of members.
 const REMOVE_TIME_MAX: Duration = Duration::from_secs(60);
 
@@ -53,8 +59,9 @@ pub(crate) fn open(
         Err(ReplicaError::Damaged { why, others }) => {
             if others.len() < OTHERS_MIN {
                 return Err(Failure::new(format!(
-                    "{why}; it cannot fill itself from others: that takes two that have a vote, and it knows of {}",
-                    others.len()
+                    "{why}; it cannot fill itself from others: that takes two that have a vote, and it knows of {}{}",
+                    others.len(),
+                    if others.len() == 1 { OF_TWO } else { ALONE }
                 )));
             }
             tracing::error!(%why, "log or store is damaged: this metaserver fills itself from the others, as a new member");
@@ -162,7 +169,7 @@ fn finish(dir: &Path, member: Option<NodeId>) -> io::Result<()> {
             fs::remove_dir_all(&folder)?;
             continue;
         }
-        for name in SET_ASIDE {
+        for name in SET_ASIDE.into_iter().chain([VOTERS]) {
             let from = dir.join(name);
             if from.exists() {
                 fs::rename(from, folder.join(name))?;

@@ -120,6 +120,70 @@ fn damage_store(dir: &Path) {
     store.batch(Durability::Immediate, &mut |edit| edit.put(MAP_HEAD, &value)).unwrap();
 }
 
+/// Waits until member `n` is one of three voters again, for itself and for member `by`.
+fn wait_for_three(group: &[Mds], n: usize, by: usize) -> Vec<(String, String)> {
+    let asked = Instant::now();
+    loop {
+        let voters = group[by].voters();
+        if voters.len() == 3 && group[n].voters() == voters {
+            return voters;
+        }
+        assert!(asked.elapsed() < PATIENCE, "{:?}", group[by].status());
+    }
+}
+
+#[test]
+fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_again() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir.path(), n)).collect();
+    for mds in &mut group {
+        mds.start();
+    }
+    let before = wait_for_three(&group, 2, 0);
+    let store = |mds: &Mds| mds.dir.join("namespace.redb");
+    let file = |path: &Path| std::fs::OpenOptions::new().write(true).open(path).unwrap();
+
+    // The header: redb does not know the file.
+    group[2].stop();
+    file(&store(&group[2])).write_all_at(&[0; 512], 0).unwrap();
+    let said = group[2].start();
+    assert!(said.contains("namespace.redb") && said.contains("log or store is damaged"), "{said}");
+    let after = wait_for_three(&group, 2, 1);
+    assert_eq!(after[..2], before[..2]);
+    assert_ne!(after[2], before[2], "under another id");
+
+    // Gone, or empty: the log has everything still, and is applied again.
+    for empties in [false, true] {
+        group[1].stop();
+        match empties {
+            true => file(&store(&group[1])).set_len(0).unwrap(),
+            false => std::fs::remove_file(store(&group[1])).unwrap(),
+        }
+        let said = group[1].start();
+        assert!(!said.contains("damaged"), "{said}");
+        assert_eq!(wait_for_three(&group, 1, 0), after, "the same member");
+    }
+
+    // And where the log does not have it any more.
+    group[1].stop();
+    std::fs::remove_file(store(&group[1])).unwrap();
+    for entry in std::fs::read_dir(group[1].dir.join("log")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "log") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let said = group[1].start();
+    assert!(
+        said.contains("log and store are empty") && said.contains("fills itself from the others"),
+        "{said}"
+    );
+    let again = wait_for_three(&group, 1, 0);
+    assert_eq!((&again[0], &again[2]), (&after[0], &after[2]));
+    assert_ne!(again[1], after[1], "under another id");
+}
+
 #[test]
 fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_from_the_others() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

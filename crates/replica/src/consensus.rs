@@ -16,6 +16,7 @@ use crate::heard::Heard;
 use crate::lease::Grants;
 use crate::log::Log;
 use crate::machine::Machine;
+use crate::members_file::MembersFile;
 use crate::membership::{leads_now, living};
 use crate::network::Network;
 use crate::removed::removed;
@@ -36,6 +37,9 @@ pub(crate) const ELECTION_AFTER: (Duration, Duration) =
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether who leads still does.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Until an entry that changes the voters is applied and on disk here.
+const NOTE_AGAIN: Duration = Duration::from_millis(100);
 
 /// What the thread works with.
 pub(crate) struct Parts {
@@ -59,6 +63,7 @@ pub(crate) struct Parts {
     pub book: AddressBook,
     pub work: Work,
     pub trust: Arc<Trust>,
+    pub members_file: MembersFile,
 }
 
 /// The thread or task, started.
@@ -105,6 +110,7 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
     let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
     let (heard, book) = (Arc::clone(&parts.heard), parts.book.clone());
     let (space, trust) = (Arc::clone(&parts.space), Arc::clone(&parts.trust));
+    let (members_file, noting, applied) = (parts.members_file.clone(), work.clone(), progress.clone());
     let raft = match begin(parts).await {
         Ok(raft) => raft,
         Err(why) => return tell(Err(why)),
@@ -115,6 +121,7 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
         _ = stopped => Ok(()),
         why = upkeep(&raft, &log, &store, progress, &work, (kept, &space)) => Err(why),
         why = ended(&raft, (&book, &trust), &heard) => Err(why),
+        why = note_voters((&raft, &log), &members_file, applied, &noting) => Err(why),
         why = removed(id, &raft, &transport, &told) => Err(why),
         () = watch_leader(id, &raft, &transport, &heard) => Err("consensus ended".into()),
     };
@@ -241,6 +248,40 @@ async fn purge(raft: &Raft<Types, Machine>, upto: u64) -> Result<(), String> {
 
 fn flush(store: &dyn Store) -> Result<(), String> {
     store.batch(Durability::Immediate, &mut |_| Ok(())).map_err(|e| e.to_string())
+}
+
+/// Keeps the voters written down; returns when openraft has stopped. Only what is applied and in this member's log on disk: one
+/// that has the file had a log.
+async fn note_voters(
+    (raft, log): (&Raft<Types, Machine>, &Log),
+    file: &MembersFile,
+    progress: watch::Receiver<u64>,
+    work: &Work,
+) -> String {
+    // Those that do not change with each entry.
+    let mut metrics = raft.server_metrics();
+    let mut noted = None;
+    loop {
+        let now = metrics.borrow_and_update().membership_config.clone();
+        let next = now.log_id().map_or(0, |at| at.index + 1);
+        if *progress.get() < next || log.durable() < next {
+            tokio::time::sleep(NOTE_AGAIN).await;
+            continue;
+        }
+        if noted.as_ref() != Some(now.log_id()) && now.membership().voter_ids().next().is_some() {
+            noted = Some(*now.log_id());
+            let (file, members) = (file.clone(), now.membership().clone());
+            if let Ok(Err(error)) = work.run(move || file.write(&members)).await {
+                tracing::warn!(
+                    %error,
+                    "the other metaservers cannot be written down: if the store of this one is lost it has to be told to join"
+                );
+            }
+        }
+        if metrics.changed().await.is_err() {
+            return "consensus ended".into();
+        }
+    }
 }
 
 /// Says who leads, notes where members are, and returns when openraft has stopped, with the reason.

@@ -28,6 +28,17 @@ pub struct StoreError {
     pub cause: String,
 }
 
+/// Why a store cannot be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// What the file holds is not a store, or no longer.
+    #[error("{0}")]
+    Damaged(StoreError),
+    /// Anything else: it is in use, may not be opened, or the disk failed.
+    #[error("{0}")]
+    Failed(StoreError),
+}
+
 /// Called with each key and value of a scan, in order, until it breaks.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 

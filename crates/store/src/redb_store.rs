@@ -10,17 +10,18 @@
 //! cost, not a copied path of pages for each; a key that changes a thousand times in a second is written once; and no
 //! batch waits for the disk. After a crash the store is as the last flush left it.
 
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{
-    AccessGuard, Builder, Database, Range, ReadOnlyTable, ReadableDatabase as _, StorageBackend,
-    TableDefinition,
+    AccessGuard, Builder, Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase as _,
+    StorageBackend, StorageError, TableDefinition,
 };
 
 use crate::layer::Layer;
-use crate::{Durability, Edit, Store, StoreError, View, Visitor};
+use crate::{Durability, Edit, OpenError, Store, StoreError, View, Visitor};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("heorot");
 
@@ -68,13 +69,19 @@ impl RedbStore {
     /// wait for the disk, together.
     ///
     /// # Errors
-    /// [`StoreError`] when the file cannot be opened, is in use, or is not a store.
-    pub fn open(path: impl AsRef<Path>, memory_bytes: usize) -> Result<Self, StoreError> {
-        let database = Builder::new()
-            .set_cache_size(cache_bytes(memory_bytes))
-            .create(path.as_ref())
-            .map_err(|cause| failed("open", format!("{}: {cause}", path.as_ref().display())))?;
-        Self::prepare(database, memory_bytes)
+    /// [`OpenError`] when the file cannot be opened, is in use, or is not a store.
+    pub fn open(path: impl AsRef<Path>, memory_bytes: usize) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let database = Builder::new().set_cache_size(cache_bytes(memory_bytes)).create(path);
+        let error = match database {
+            Ok(database) => {
+                let prepared = Self::prepare(database, memory_bytes);
+                return prepared.map_err(OpenError::Damaged);
+            }
+            Err(error) => error,
+        };
+        let because = failed("open", format!("{}: {error}", path.display()));
+        Err(if is_damage(&error) { OpenError::Damaged(because) } else { OpenError::Failed(because) })
     }
 
     /// Opens the store in `backend`, which simulation puts in a file's place.
@@ -121,6 +128,18 @@ impl RedbStore {
         current.base = base;
         current.frozen = Layer::default();
         Ok(())
+    }
+}
+
+/// Whether it says that the bytes of the file are not those of a store. A version that this program does not know may be a
+/// later one's, and an error of the disk may pass.
+fn is_damage(error: &DatabaseError) -> bool {
+    match error {
+        DatabaseError::RepairAborted | DatabaseError::Storage(StorageError::Corrupted(_)) => true,
+        DatabaseError::Storage(StorageError::Io(error)) => {
+            matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+        }
+        _ => false,
     }
 }
 

@@ -300,6 +300,12 @@ impl Log {
         self.memory().written
     }
 
+    /// Entries below this index are on disk, or were given up since the store is.
+    pub(crate) fn durable(&self) -> u64 {
+        let memory = self.memory();
+        memory.written.max(memory.purged.map_or(0, |purged| purged.index + 1))
+    }
+
     /// The index after the last entry.
     pub(crate) fn next(&self) -> u64 {
         self.memory().last.map_or(0, |last| last.index + 1)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use namespace::Stamp;
-use store::Store;
+use store::{Store, StoreError};
 use tokio::sync::Mutex;
 
 use super::{Replica, ReplicaError};
@@ -17,6 +17,7 @@ use crate::heard::Heard;
 use crate::lease::Grants;
 use crate::log::{self, Held, Log, LogError};
 use crate::machine::{Around, Machine, Observer};
+use crate::members_file::MembersFile;
 use crate::own::OwnSession;
 use crate::reconfiguration::settle_changes;
 use crate::room::keep_room;
@@ -86,16 +87,23 @@ impl Opening {
         observer: Arc<dyn Observer>,
     ) -> Result<(Parts, Self), ReplicaError> {
         let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
+        let members_file = MembersFile::new(Arc::clone(&ground.files), config.dir.clone());
+        let noted = members_file.others(config.id);
         let damaged = |why: String, members: &Membership| {
             let others = members.voter_ids().filter(|id| *id != config.id);
-            let others = others.filter_map(|id| members.get_node(&id).cloned()).collect();
+            let mut others: Vec<Member> = others.filter_map(|id| members.get_node(&id).cloned()).collect();
+            if members.voter_ids().next().is_none() {
+                others = noted.clone().unwrap_or_default();
+            }
             ReplicaError::Damaged { why, others }
         };
         let view = store.snapshot().map_err(|e| fail(&e))?;
-        let (applied, members) = crate::machine::applied(&*view).map_err(|e| fail(&e))?;
-        let installed = crate::machine::installed(&*view).map_err(|e| fail(&e))?;
-        let written = crate::machine::written(&*view).map_err(|e| fail(&e))?;
-        let incarnation = namespace::read::incarnation(&*view).map_err(|e| fail(&e))?;
+        // What the store says of itself cannot be read: nor is anything else to be believed.
+        let unreadable = |e: StoreError| damaged(e.to_string(), &Membership::default());
+        let (applied, members) = crate::machine::applied(&*view).map_err(unreadable)?;
+        let installed = crate::machine::installed(&*view).map_err(unreadable)?;
+        let written = crate::machine::written(&*view).map_err(unreadable)?;
+        let incarnation = namespace::read::incarnation(&*view).map_err(unreadable)?;
         drop(view);
         if let Some(why) = Trust::noted(&*ground.files, &config.dir).map_err(|e| fail(&e))? {
             return Err(damaged(why, members.membership()));
@@ -116,6 +124,11 @@ impl Opening {
             }
             e => fail(&e),
         })?;
+        if applied.is_none() && log.next() == 0 && noted.is_some() {
+            // It belonged to a group, so it had at least the entry that says so.
+            let why = format!("{}: the metadata are gone: log and store are empty", config.dir.display());
+            return Err(damaged(why, members.membership()));
+        }
         if log.lost_its_vote(applied) {
             let path = config.dir.join(log::DIR);
             let why = format!(
@@ -172,6 +185,7 @@ impl Opening {
             book: AddressBook::default(),
             work,
             trust: Arc::clone(&trust),
+            members_file,
         };
         let opening = Self {
             ground,
