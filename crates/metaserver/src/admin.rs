@@ -47,14 +47,9 @@ impl Metaserver {
     /// [`AdminError::Failed`].
     pub async fn backup(&self, version: &str) -> Result<replica::Backup, AdminError> {
         self.see_all().await.map_err(server_failed)?;
-        let applied = self.replica.standing().applied;
-        let head = replica::BackupHead {
-            cluster: self.config.cluster,
-            seconds: self.now().seconds,
-            applied,
-            version: version.into(),
-        };
-        Ok(replica::Backup::new(self.view().map_err(server_failed)?.into(), head))
+        let view = self.view().map_err(server_failed)?.into();
+        let backup = replica::Backup::taken(view, self.config.cluster, self.now().seconds, version);
+        backup.map_err(|error| AdminError::Failed(error.to_string()))
     }
 
     /// How new files in the directory `path` are striped. Paths begin at the volume's root, "/".

@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
+use crate::machine;
 use crate::snapshot::{Chunks, spread};
 
 const FIRST_LINE: &[u8; 16] = b"heorot backup 1\n";
@@ -71,6 +72,21 @@ impl Backup {
     #[must_use]
     pub fn new(view: std::sync::Arc<dyn View + Send + Sync>, head: BackupHead) -> Self {
         Self { head: Some(head), chunks: Some(Chunks::below(view, OWN_TAGS)), hash: blake3::Hasher::new() }
+    }
+
+    /// Of a view of a replica, whose cluster has that id, at a moment in seconds since 1970. The head says what the view has.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the view cannot be read.
+    pub fn taken(
+        view: std::sync::Arc<dyn View + Send + Sync>,
+        cluster: [u8; 16],
+        seconds: i64,
+        version: &str,
+    ) -> Result<Self, StoreError> {
+        let head =
+            BackupHead { cluster, seconds, applied: machine::applied_next(&*view)?, version: version.into() };
+        Ok(Self::new(view, head))
     }
 
     /// The next piece; none after the end.

@@ -15,4 +15,6 @@ pub enum Bug {
     MemberDiffers,
     /// An answer is given before the change was ordered.
     AnsweredTooSoon,
+    /// The log of a restored group begins at nothing, so that who joins is not sent what was restored.
+    RestoredStoreNotCovered,
 }

@@ -20,10 +20,13 @@ use crate::member::{Member, named};
 use crate::membership::Changes;
 use crate::net::{Arrival, CLIENTS, Net, Weather};
 use crate::oracles;
+use crate::restore::LeftOver;
 use crate::shared::Shared;
 
 /// Clients get their sessions, and a few files, before anything goes wrong.
 const QUIET_MS: u64 = 300;
+/// A member that can answers with a backup before.
+const BACKUP_MS_MAX: u64 = 500;
 /// A member that joins has time for that.
 const JOIN_MS_MAX: u64 = 20_000;
 /// After all faults are mended, all must be as if there had been none, within this time.
@@ -75,6 +78,13 @@ pub fn run(scenario: &Scenario) -> Outcome {
         Ok(()) => {
             cluster.until(QUIET_MS, |_| false);
             cluster.plague(scenario.faults_ms, &mut dice);
+            if cluster.shared.restores {
+                match cluster.restore(&mut dice) {
+                    Ok(found) => findings.extend(found),
+                    Err(why) => findings.push(format!("restored: {why}")),
+                }
+                cluster.plague(scenario.faults_ms, &mut dice);
+            }
             findings.extend(cluster.recover().err().map(|why| format!("recovers: {why}")));
         }
     }
@@ -97,6 +107,8 @@ pub struct Cluster {
     clients: Runtime,
     working: Vec<JoinHandle<()>>,
     client_count: u64,
+    /// A machine of the group before the restore.
+    left_over: Option<LeftOver>,
     dice: Dice,
 }
 
@@ -107,10 +119,9 @@ impl Cluster {
         let count = *dice.of(&[1, 3, 3, 3, 3, 3, 5]).unwrap_or(&3);
         let count = count.max(shared.membership.members_min());
         let members = (1..=count).map(|at| Member::new(at, count, &shared, dice.fork())).collect();
-        let clients = Builder::new_current_thread().enable_time().start_paused(true).build();
-        let clients = clients.expect("a runtime without threads and sockets");
+        let clients = clients_runtime();
         let client_count = dice.within(2..=4);
-        Self { members, shared, clients, working: vec![], client_count, dice: dice.fork() }
+        Self { members, shared, clients, working: vec![], client_count, left_over: None, dice: dice.fork() }
     }
 
     /// One millisecond.
@@ -150,10 +161,13 @@ impl Cluster {
                 member.start();
             }
         }
+        if let Some(left_over) = &mut self.left_over {
+            left_over.step(now_ms);
+        }
         self.clients.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
     }
 
-    fn until(&mut self, limit_ms: u64, done: impl Fn(&Self) -> bool) -> bool {
+    pub(crate) fn until(&mut self, limit_ms: u64, done: impl Fn(&Self) -> bool) -> bool {
         let end_ms = self.shared.now_ms() + limit_ms;
         while !done(self) {
             if self.shared.now_ms() >= end_ms {
@@ -186,12 +200,63 @@ impl Cluster {
                 return Err(format!("member {id} is not taken in"));
             }
         }
+        self.begin_clients();
+        Ok(())
+    }
+
+    fn begin_clients(&mut self) {
         let members = self.members.len() as u64;
         for number in 0..self.client_count {
             let client = Client::new(CLIENTS + number, members, &self.shared);
             self.working.push(self.clients.spawn(client.run(self.dice.fork())));
         }
-        Ok(())
+    }
+
+    /// A backup is taken, all machines lose their disks, and the group is begun again from the backup. Returns what the
+    /// oracles say of the time before.
+    fn restore(&mut self, dice: &mut Dice) -> Result<Vec<String>, String> {
+        let asked_ms = self.shared.now_ms();
+        let has_backup = |cluster: &Self| cluster.shared.backup().is_some();
+        while !has_backup(self) {
+            if self.shared.now_ms() > asked_ms + RECOVERY_MS_MAX {
+                return Err("there is no backup".into());
+            }
+            let at = dice.below(self.members.len());
+            self.members[at].back_up();
+            if !self.until(BACKUP_MS_MAX, has_backup) {
+                // Without a majority there is none.
+                self.shared.net().mend();
+            }
+        }
+        // Some more is done, which will be lost.
+        self.until(dice.within(0..=1000), |_| false);
+        // With all that they have under way.
+        self.working.clear();
+        self.clients = clients_runtime();
+        self.shared.net().forget_clients();
+        let Some(backup) = self.shared.backup().take() else { return Err("there is no backup".into()) };
+        // A member may be on its way in, with nothing in its store yet.
+        let mut findings = oracles::judge(&self.shared, &[]);
+        findings.extend(oracles::judge_backup(&self.shared.history(), &backup));
+        self.shared.note(|| format!("all disks are lost; a backup has what is below {}", backup.applied));
+        let expected = self.shared.history().sums.get(&backup.applied).map(|(_, sum)| *sum);
+        self.shared.begin_incarnation();
+        self.shared.history().goes_on_from(backup.applied);
+        let (one, old) = (dice.below(self.members.len()), dice.below(self.members.len()));
+        self.left_over = Some(LeftOver::new(&mut self.members[old], &self.shared, dice.fork()));
+        let now_ms = self.shared.now_ms();
+        for (at, member) in self.members.iter_mut().enumerate() {
+            member.begin_anew(false);
+            member.held_until_ms = 0;
+            member.starts_at_ms = now_ms + dice.within(1..=1500);
+            self.shared.net().reset(member.address);
+            if at == one {
+                member.restore(&backup, expected)?;
+                member.starts_at_ms = now_ms + 1;
+            }
+        }
+        self.begin_clients();
+        Ok(findings)
     }
 
     fn plague(&mut self, faults_ms: u64, dice: &mut Dice) {
@@ -267,4 +332,9 @@ impl Cluster {
     fn applied(&self) -> Vec<Option<u64>> {
         self.members.iter().map(|m| m.replica().map(|replica| replica.standing().applied)).collect()
     }
+}
+
+fn clients_runtime() -> Runtime {
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without threads and sockets")
 }

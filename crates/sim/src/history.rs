@@ -60,7 +60,8 @@ impl History {
         Self { told: tells.then(Vec::new), ..Self::default() }
     }
 
-    fn moment(&mut self) -> u64 {
+    /// The next moment.
+    pub fn moment(&mut self) -> u64 {
         self.moments += 1;
         self.moments
     }
@@ -94,6 +95,14 @@ impl History {
         let moment = self.moment();
         self.note(now_ms, || format!("answer to {number}: {answer:?}"));
         self.operations[number].answered = Some((moment, answer));
+    }
+
+    /// The group goes on from a backup that has what is below `applied`. What was asked and answered before is judged already.
+    pub fn goes_on_from(&mut self, applied: u64) {
+        self.operations.clear();
+        self.log.split_off(&applied);
+        self.sums.clear();
+        self.disagreements.clear();
     }
 
     /// A member applied what stands at `index`.

@@ -28,7 +28,7 @@ pub struct Joining {
     pub machines: u64,
     /// For what it is told.
     pub shared: Arc<Shared>,
-    /// Whom it asks.
+    /// Whom it asks first.
     pub dice: Dice,
     /// Set once it has a vote.
     pub done: Arc<AtomicBool>,
@@ -37,8 +37,10 @@ pub struct Joining {
 impl Joining {
     /// Asks one machine after the other, until it belongs.
     pub async fn run(mut self, replica: Replica) {
+        // In turn: one that was removed and does not know it yet says for as long as it is asked that nobody leads.
+        let mut other = self.dice.within(1..=self.machines);
         while !self.belongs(&replica) {
-            let other = self.dice.within(1..=self.machines);
+            other = other % self.machines + 1;
             if other != self.address {
                 self.ask(&replica, &other.to_string()).await;
             }

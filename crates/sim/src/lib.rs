@@ -19,6 +19,7 @@ mod net;
 mod oracles;
 mod reference;
 mod request;
+mod restore;
 mod shared;
 mod store;
 

@@ -46,6 +46,8 @@ pub struct Member {
     pub address: Address,
     /// Which member it is: at first as its address, another one whenever it begins anew.
     pub id: NodeId,
+    /// Which incarnation of the group it is of.
+    pub incarnation: u64,
     /// Its disk.
     pub disk: SimDisk,
     /// Its store.
@@ -95,13 +97,15 @@ pub fn named(address: Address) -> Named {
 
 /// An empty disk, and a store on it.
 fn empty(id: NodeId, shared: &Arc<Shared>, dice: &mut Dice) -> (SimDisk, Arc<SimStore>) {
-    let bug = shared.bug;
+    let (bug, incarnation) = (shared.bug, shared.incarnation());
     let disk = SimDisk::new(dice.fork(), bug == Some(crate::Bug::NothingSynced));
     let told = {
         let shared = Arc::clone(shared);
         Box::new(move |held: &crate::store::Pictured| {
             let next = replica::applied_next(held).unwrap_or(0);
-            shared.history().holds(shared.now_ms(), id, next, held.sum());
+            if shared.incarnation() == incarnation {
+                shared.history().holds(shared.now_ms(), id, next, held.sum());
+            }
         })
     };
     let loses = (bug == Some(crate::Bug::MemberDiffers) && id == 2).then_some(5);
@@ -117,6 +121,7 @@ impl Member {
         Self {
             address,
             id: address,
+            incarnation: shared.incarnation(),
             disk,
             store,
             pace: Arc::new(Mutex::new((50, 500))),
@@ -131,6 +136,11 @@ impl Member {
             dice,
             process: None,
         }
+    }
+
+    /// What it has in common with all.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Whether its process runs.
@@ -153,25 +163,10 @@ impl Member {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without threads and sockets");
         let slot = Arc::new(Mutex::new(None));
-        let config = ReplicaConfig {
-            dir: PathBuf::from("/"),
-            reserve_bytes: 0,
-            id: self.id,
-            member: named(self.address),
-            founds: self.id == 1,
-            read_leases: self.shared.leases,
-        };
-        let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
-        let (segment_bytes, log_kept) = log_sizes(self.shared.short_logs);
+        let config = self.config();
         let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
         let (id, from, stamp, its_slot) = (self.id, self.address, self.stamp(), Arc::clone(&slot));
-        let entropy = Arc::new(SeededEntropy::new(stamp.random));
-        let time = {
-            let (shared, ahead_ms) = (Arc::clone(&self.shared), Arc::clone(&self.ahead_ms));
-            Arc::new(move || time_of_day(&shared, ahead_ms.load(Ordering::Relaxed)))
-        };
-        let (pace, apply) = (Some(pace), namespace::apply);
-        let ground = Ground { apply, time, files, entropy, segment_bytes, log_kept, pace };
+        let (incarnation, ground) = (self.incarnation, self.ground(stamp.random));
         let stopping = Arc::new(AtomicBool::new(false));
         let is_stopping = Arc::clone(&stopping);
         let removed = Arc::new(AtomicBool::new(false));
@@ -180,7 +175,7 @@ impl Member {
         let joining = self.joins.then(|| self.joining(&joined));
         runtime.spawn(async move {
             let wire = Arc::new(Wire { from, shared: Arc::clone(&shared) });
-            let watcher = Arc::new(Watcher { id, shared: Arc::clone(&shared) });
+            let watcher = Arc::new(Watcher { id, incarnation, shared: Arc::clone(&shared) });
             let why = match Replica::open_on(ground, config, store, stamp, wire, watcher).await {
                 Ok(replica) => {
                     *lock(&its_slot) = Some(replica.clone());
@@ -190,17 +185,69 @@ impl Member {
                     let why = replica.failed().await;
                     if replica.is_removed() {
                         is_removed.store(true, Ordering::Relaxed);
-                        return shared.says_removed(id);
+                        return shared.says_removed(incarnation, id);
                     }
                     why
                 }
                 Err(why) => why.to_string(),
             };
             if !disk.is_dead() && !is_stopping.load(Ordering::Relaxed) {
-                shared.broken(format!("member {id}: {why}"));
+                shared.broken(incarnation, format!("member {id}: {why}"));
             }
         });
         self.process = Some(Process { runtime, replica: slot, stopping, removed, joined });
+    }
+
+    /// What its replica is opened with.
+    pub(crate) fn config(&self) -> ReplicaConfig {
+        ReplicaConfig {
+            dir: PathBuf::from("/"),
+            reserve_bytes: 0,
+            id: self.id,
+            member: named(self.address),
+            founds: self.id == 1,
+            read_leases: self.shared.leases,
+        }
+    }
+
+    /// What its replica runs on. `random`: of which the log's secrets are made.
+    pub(crate) fn ground(&mut self, random: u64) -> Ground {
+        let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
+        let (segment_bytes, log_kept) = log_sizes(self.shared.short_logs);
+        let entropy = Arc::new(SeededEntropy::new(random));
+        let time = {
+            let (shared, ahead_ms) = (Arc::clone(&self.shared), Arc::clone(&self.ahead_ms));
+            Arc::new(move || time_of_day(&shared, ahead_ms.load(Ordering::Relaxed)))
+        };
+        let (pace, apply) = (Some(pace), namespace::apply);
+        Ground { apply, time, files, entropy, segment_bytes, log_kept, pace }
+    }
+
+    /// Who writes down what its replica applies.
+    pub(crate) fn watcher(&self) -> Arc<Watcher> {
+        Arc::new(Watcher { id: self.id, incarnation: self.incarnation, shared: Arc::clone(&self.shared) })
+    }
+
+    /// The same machine, with the disk that it has now, at another address.
+    pub(crate) fn moved(&mut self, address: Address) -> Self {
+        Self {
+            address,
+            id: self.id,
+            incarnation: self.incarnation,
+            disk: self.disk.clone(),
+            store: Arc::clone(&self.store),
+            pace: Arc::clone(&self.pace),
+            ahead_ms: Arc::clone(&self.ahead_ms),
+            held_until_ms: 0,
+            missed_ms: 0,
+            starts_at_ms: 0,
+            machines: self.machines,
+            joins: self.joins,
+            lost: Arc::default(),
+            shared: Arc::clone(&self.shared),
+            dice: self.dice.fork(),
+            process: None,
+        }
     }
 
     fn joining(&mut self, done: &Arc<AtomicBool>) -> Joining {
@@ -229,8 +276,14 @@ impl Member {
             *lock(&self.lost) = Some(self.id);
         }
         self.id += NEXT_ID;
+        self.incarnation = self.shared.incarnation();
         self.joins = true;
         (self.disk, self.store) = empty(self.id, &self.shared, &mut self.dice);
+    }
+
+    /// It has what it needs, and waits for nobody.
+    pub(crate) fn belongs(&mut self) {
+        self.joins = false;
     }
 
     /// Ends the process at once. `power`: and what the disk was not made to keep.
@@ -319,7 +372,7 @@ impl Member {
     }
 
     /// Its time of day, and some random bits.
-    fn stamp(&mut self) -> Stamp {
+    pub(crate) fn stamp(&mut self) -> Stamp {
         let time = time_of_day(&self.shared, self.ahead_ms.load(Ordering::Relaxed));
         Stamp { time, random: self.dice.number() }
     }
@@ -363,13 +416,17 @@ impl Transport for Wire {
 }
 
 /// Writes down what a member applies.
-struct Watcher {
+pub(crate) struct Watcher {
     id: Address,
+    incarnation: u64,
     shared: Arc<Shared>,
 }
 
 impl Observer for Watcher {
     fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply) {
+        if self.incarnation != self.shared.incarnation() {
+            return;
+        }
         self.shared.history().applied(self.shared.now_ms(), self.id, index, proposal, reply);
     }
 

@@ -184,6 +184,13 @@ impl Net {
         at.into_iter().for_each(|number| self.broken(number));
     }
 
+    /// No client waits for anything any more, and none of their calls arrives. Those of members do, however late.
+    pub fn forget_clients(&mut self) {
+        self.waiting.retain(|_, waiting| waiting.from < CLIENTS);
+        self.under_way
+            .retain(|_, (_, _, arrival)| !matches!(arrival, Arrival::Call { call: Call::Client(_), .. }));
+    }
+
     /// Cuts the link from one to another.
     pub fn cut(&mut self, from: Address, to: Address) {
         self.cut.insert((from, to));

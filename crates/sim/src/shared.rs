@@ -10,6 +10,7 @@ use crate::bug::Bug;
 use crate::history::History;
 use crate::membership::Membership;
 use crate::net::Net;
+use crate::restore::Backup;
 
 /// Of one cluster. All of it runs on one thread; the locks are for the compiler.
 pub struct Shared {
@@ -19,6 +20,10 @@ pub struct Shared {
     history: Mutex<History>,
     broken: Mutex<Vec<String>>,
     to_go: Mutex<BTreeSet<NodeId>>,
+    incarnation: AtomicU64,
+    backup: Mutex<Option<Backup>>,
+    /// Whether a backup is taken, and the group restored from it.
+    pub restores: bool,
     /// What is wrong on purpose.
     pub bug: Option<Bug>,
     /// Whether members read by leases. Without, a member that is held up is a machine whose clock stands still meanwhile.
@@ -40,6 +45,9 @@ impl Shared {
             history: Mutex::new(history),
             broken: Mutex::default(),
             to_go: Mutex::default(),
+            incarnation: AtomicU64::new(1),
+            backup: Mutex::default(),
+            restores: seed % 10 == 7,
             bug,
             leases: !seed.is_multiple_of(4),
             short_logs: seed % 7 == 4,
@@ -71,8 +79,11 @@ impl Shared {
         self.history().note(self.now_ms(), what);
     }
 
-    /// A member ended, or did not begin, although nothing was done to it.
-    pub fn broken(&self, what: String) {
+    /// A member of this incarnation ended, or did not begin, although nothing was done to it.
+    pub fn broken(&self, incarnation: u64, what: String) {
+        if incarnation != self.incarnation() {
+            return;
+        }
         self.note(|| what.clone());
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
@@ -88,11 +99,29 @@ impl Shared {
     }
 
     /// A member says that it was removed.
-    pub fn says_removed(&self, id: NodeId) {
+    pub fn says_removed(&self, incarnation: u64, id: NodeId) {
         self.note(|| format!("member {id} was removed"));
         if !self.to_go.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
-            self.broken(format!("member {id} stopped as one that was removed, and nobody asked for that"));
+            self.broken(
+                incarnation,
+                format!("member {id} stopped as one that was removed, and nobody asked for that"),
+            );
         }
+    }
+
+    /// How often the group was begun: with the name space, and with each restore.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation.load(Ordering::Relaxed)
+    }
+
+    /// The group is begun again.
+    pub fn begin_incarnation(&self) {
+        self.incarnation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The last backup.
+    pub fn backup(&self) -> MutexGuard<'_, Option<Backup>> {
+        self.backup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Clients finish what they are at, and begin nothing more.

@@ -52,6 +52,11 @@ fn a_member_that_differs_is_found_by_the_members_themselves() {
 }
 
 #[test]
+fn a_restored_store_that_is_not_in_the_log_is_missed_by_those_who_join() {
+    found(Bug::RestoredStoreNotCovered, &["replicas"]);
+}
+
+#[test]
 fn an_answer_before_the_change_was_ordered_is_an_acknowledgement_of_nothing() {
     found(Bug::AnsweredTooSoon, &["acknowledged"]);
 }

@@ -7,8 +7,11 @@ mod exactly_once;
 mod linearizable;
 mod locks;
 mod replicas;
+mod restored;
 
+use crate::history::History;
 use crate::member::Member;
+use crate::restore::Backup;
 use crate::shared::Shared;
 
 /// What is wrong; nothing, it is to be hoped.
@@ -20,10 +23,16 @@ pub fn judge(shared: &Shared, members: &[Member]) -> Vec<String> {
         ("locks", locks::judge(&history)),
         ("acknowledged", acknowledged::judge(&history)),
         ("replicas", replicas::judge(&history, members)),
+        ("restored", restored::judge(&history)),
         ("members work", shared.all_broken()),
     ];
     let named = |(name, found): (&str, Vec<String>)| -> Vec<String> {
         found.into_iter().map(|what| format!("{name}: {what}")).collect()
     };
     all.into_iter().flat_map(named).collect()
+}
+
+/// What is wrong with a backup, by the history of the group that it was taken of.
+pub fn judge_backup(history: &History, backup: &Backup) -> Vec<String> {
+    restored::judge_backup(history, backup).into_iter().map(|what| format!("restored: {what}")).collect()
 }

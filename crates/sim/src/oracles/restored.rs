@@ -1,0 +1,43 @@
+//! A restored group has all that was acknowledged before its backup was asked for, and obeys no member of the old group.
+
+use std::collections::BTreeMap;
+
+use crate::history::{History, key};
+use crate::request::{Answer, Request};
+use crate::restore::{Backup, OF_LEFT_OVER};
+
+/// What was acknowledged before the backup was asked for is in it.
+pub(super) fn judge_backup(history: &History, backup: &Backup) -> Vec<String> {
+    let mut places = BTreeMap::new();
+    for (index, (proposal, _)) in &history.log {
+        if let Some(origin) = &proposal.origin {
+            places.entry(key(origin)).or_insert(*index);
+        }
+    }
+    let mut findings = vec![];
+    for (number, operation) in history.operations.iter().enumerate() {
+        let (Request::Change(Some(origin), command), Some((answered, Answer::Reply(reply)))) =
+            (&operation.request, &operation.answered)
+        else {
+            continue;
+        };
+        let is_in_it = places.get(&key(origin)).is_some_and(|index| *index < backup.applied);
+        if *answered < backup.asked && !is_in_it {
+            findings.push(format!(
+                "operation {number}, {command:?} -> {reply:?}, was acknowledged before the backup, which has what is below {}",
+                backup.applied
+            ));
+        }
+    }
+    findings
+}
+
+/// Nothing that a machine of the old group proposed is in the log.
+pub(super) fn judge(history: &History) -> Vec<String> {
+    let by_left_over = history.log.iter().filter(|(_, (proposal, _))| proposal.stamp.random == OF_LEFT_OVER);
+    by_left_over
+        .map(|(index, (proposal, _))| {
+            format!("at {index} stands what a member of the old group proposed: {proposal:?}")
+        })
+        .collect()
+}

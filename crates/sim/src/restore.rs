@@ -1,0 +1,149 @@
+//! A backup, the loss of all machines, and a group that begins again from the backup, as `heorot backup` and
+//! `heorot restore` do. A machine of the old group, believed lost, runs on beside it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use namespace::{Command, InodeId, Proposal, SetAttributes, Stamp, read};
+use replica::{BackupReader, Replica};
+use store::{Store, View};
+use tokio::runtime::Builder;
+
+use crate::bug::Bug;
+use crate::dice::Dice;
+use crate::member::{Member, named};
+use crate::net::{Address, CLIENTS};
+use crate::shared::Shared;
+
+/// Where the machine of the old group is: the group never had a member there.
+const LEFT_OVER: Address = CLIENTS - 1;
+/// The random bits of all that it proposes: no dice show them.
+pub const OF_LEFT_OVER: u64 = 0x01d_c1a0_0000_0001;
+/// It proposes something so often.
+const PROPOSES_EVERY_MS: u64 = 100;
+
+/// A backup.
+pub struct Backup {
+    /// The moment at which it was asked for.
+    pub asked: u64,
+    /// The index after the last command that it has.
+    pub applied: u64,
+    /// The file.
+    bytes: Vec<u8>,
+}
+
+/// Takes one, as a metaserver does.
+async fn back_up(replica: &Replica, shared: &Shared) -> Result<Backup, String> {
+    let asked = shared.history().moment();
+    replica.barrier().await.map_err(|e| e.to_string())?;
+    let view: Arc<dyn View + Send + Sync> = replica.view().map_err(|e| e.to_string())?.into();
+    let mut backup = replica::Backup::taken(view, [7; 16], 0, "sim").map_err(|e| e.to_string())?;
+    let mut bytes = vec![];
+    while let Some(piece) = backup.next_piece().map_err(|e| e.to_string())? {
+        bytes.extend(piece);
+    }
+    let (_, head) = BackupReader::open(&bytes[..]).map_err(|e| e.to_string())?;
+    Ok(Backup { asked, applied: head.applied, bytes })
+}
+
+impl Member {
+    /// Is asked for a backup.
+    pub(crate) fn back_up(&self) {
+        let (shared, id) = (Arc::clone(self.shared()), self.id);
+        self.spawn(move |replica| async move {
+            match back_up(&replica, &shared).await {
+                Ok(backup) => {
+                    shared.note(|| format!("member {id} gives a backup of what is below {}", backup.applied));
+                    *shared.backup() = Some(backup);
+                }
+                Err(why) => shared.note(|| format!("member {id} gives no backup: {why}")),
+            }
+        });
+    }
+
+    /// Makes of this machine, whose disk is empty, the first one of a group from a backup. `expected`: the sum of what a store
+    /// holds that has all that the backup has.
+    pub(crate) fn restore(&mut self, backup: &Backup, expected: Option<u64>) -> Result<(), String> {
+        let (reader, _) = BackupReader::open(&backup.bytes[..]).map_err(|e| e.to_string())?;
+        self.store.replace(&mut reader.pairs()).map_err(|e| e.to_string())?;
+        if expected.is_some_and(|expected| expected != self.store.now().sum()) {
+            return Err("the backup holds other things than the member did that it was taken of".into());
+        }
+        let stamp = self.stamp();
+        let (ground, mut config, watcher) = (self.ground(stamp.random), self.config(), self.watcher());
+        let store: Arc<dyn Store> = self.store.clone();
+        let founder = (self.id, named(self.address));
+        if self.shared().bug == Some(Bug::RestoredStoreNotCovered) {
+            config.founds = true;
+        } else {
+            let begun = replica::begin_restored(&ground, &config.dir, &*store, founder, backup.applied);
+            begun.map_err(|e| e.to_string())?;
+        }
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.map_err(|e| e.to_string())?;
+        runtime.block_on(async {
+            let alone = Replica::open_on(ground, config, store, stamp, Arc::new(()), watcher).await;
+            let alone = alone.map_err(|e| e.to_string())?;
+            let ended = end_clients(&alone, stamp).await;
+            alone.stop_tasks().await;
+            ended
+        })?;
+        self.belongs();
+        Ok(())
+    }
+}
+
+/// What clients had is closed before anybody is served.
+async fn end_clients(replica: &Replica, stamp: Stamp) -> Result<(), String> {
+    let view = replica.view().map_err(|e| e.to_string())?;
+    for client in read::clients(&*view).map_err(|e| e.to_string())? {
+        for command in [Command::LapseLease { client }, Command::ExpireClient { client }] {
+            replica.propose(Proposal::new(stamp, None, command)).await.map_err(|e| e.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// A machine of the old group.
+pub struct LeftOver {
+    member: Member,
+    shared: Arc<Shared>,
+    dice: Dice,
+    next_ms: u64,
+}
+
+impl LeftOver {
+    /// With the disk that `member` has now, at another address.
+    pub(crate) fn new(member: &mut Member, shared: &Arc<Shared>, dice: Dice) -> Self {
+        member.kill(true);
+        let mut member = member.moved(LEFT_OVER);
+        member.start();
+        Self { member, shared: Arc::clone(shared), dice, next_ms: 0 }
+    }
+
+    /// One millisecond: now and then it is asked for something, which it passes on to the member that it takes for the leader.
+    pub(crate) fn step(&mut self, now_ms: u64) {
+        self.member.pass(1);
+        if now_ms < self.next_ms {
+            return;
+        }
+        self.next_ms = now_ms + self.dice.within(1..=PROPOSES_EVERY_MS);
+        let stamp = Stamp { random: OF_LEFT_OVER, ..self.member.stamp() };
+        let set = SetAttributes { mode: Some(0o700), ..SetAttributes::default() };
+        let command = Command::SetAttributes { inode: InodeId::ROOT, set };
+        let shared = Arc::clone(&self.shared);
+        self.member.spawn(move |replica| async move {
+            let was_alone = replica.is_alone();
+            let limit = Duration::from_secs(1);
+            let proposed = replica.propose(Proposal::new(stamp, None, command));
+            if let Ok(Ok(reply)) = tokio::time::timeout(limit, proposed).await
+                && !was_alone
+            {
+                shared.broken(
+                    shared.incarnation(),
+                    format!("a member of the old group was answered {reply:?}"),
+                );
+            }
+        });
+    }
+}
