@@ -3,7 +3,7 @@
 HEOROT := $(CURDIR)/target/release/heorot
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost soak sim failover bench compare-fio lab directory size group fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost soak sim failover bench compare-fio lab directory size group mount-storm fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
@@ -18,6 +18,7 @@ help:
 	@echo 'make lab     clusters on links of 100 Mbit/s: what they reach of what the links carry; an hour, or LABS="lab/synchronous.toml"'
 	@echo 'make directory  ENTRIES=1000000 in one directory, made, looked up, listed and removed by a real client'
 	@echo 'make group   what several metaservers cost and bring beside one: PARTS="changes misses reads"'
+	@echo 'make mount-storm  CLIENTS=2000 clients that mount at once: how long each waits'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
 	@echo 'make size    5 million files through the state machine, twice: FILES=5000000 DIRS=50000 LIMIT_MIB=512'
 	@echo 'make build   target/release/heorot; its debug symbols are beside it, in heorot.debug'
@@ -130,6 +131,9 @@ directory: setup build
 group: setup build
 	cargo build --release --quiet -p tests --bin group
 	HEOROT_BIN=$(HEOROT) target/release/group $(PARTS)
+
+mount-storm: build
+	HEOROT_BIN=$(HEOROT) HEOROT_STORM_CLIENTS=$(or $(CLIENTS),2000) cargo test -p tests --test mount_storm -- --nocapture
 
 fuzz:
 	scripts/fuzz.sh $(or $(MINUTES),10)

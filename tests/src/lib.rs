@@ -27,6 +27,7 @@ pub mod postgres;
 pub mod scripts;
 pub mod stalls;
 pub mod stat_cost;
+mod up;
 
 pub use ::lab::Kernel;
 pub use client::{Client, Output, Running};
@@ -39,6 +40,7 @@ pub use load::Load;
 pub use metaservers::Metaservers;
 pub use metrics::{FileBytes, Metrics, Traffic};
 pub use ports::free_ports;
+pub use up::Up;
 
 /// What a lab could not do fails the test.
 #[track_caller]

@@ -2,12 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use tempfile::TempDir;
+use tests::Up;
 use wire::nfs3::{self, Call, FileHandle, Procedure, Reply};
 use wire::rpc::{AuthSys, CallHeader, Credential, FragmentHeader, ReplyHeader, frame};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
@@ -18,46 +16,16 @@ const CONNECTIONS: u64 = 10_000;
 /// A machine under load answers late; a server that is stuck never does.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// `heorot up` with one data server. Dropping it kills it.
-struct Heorot {
-    process: Child,
-    nfs: SocketAddr,
-    folder: TempDir,
-}
+/// A server, and how its crowd connects to it.
+struct Heorot(Up);
 
 impl Heorot {
     fn start() -> Heorot {
-        let folder = tempfile::Builder::new().prefix("heorot-crowd.").tempdir().unwrap();
-        let ports = tests::free_ports(3);
-        let [nfs, admin] = [ports.start, ports.end - 1].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        let binary = std::env::var_os("HEOROT_BIN").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/heorot"),
-            PathBuf::from,
-        );
-        let log = std::fs::File::create(folder.path().join("log")).unwrap();
-        let process = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL"])
-            .arg(binary)
-            .args(["up", "--data-servers", "1", "--data"])
-            .arg(folder.path().join("data"))
-            .args(["--listen", &nfs.to_string(), "--admin", &admin.to_string()])
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let heorot = Heorot { process, nfs, folder };
-        let began = Instant::now();
-        let ready = || std::fs::read_to_string(heorot.folder.path().join("log")).unwrap();
-        while !ready().lines().any(|line| line == "ready") {
-            assert!(began.elapsed() < PATIENCE, "heorot up is not ready:\n{}", ready());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        heorot
+        Heorot(Up::start())
     }
 
     fn connect(&self) -> Peer {
-        let stream = TcpStream::connect(self.nfs).unwrap();
+        let stream = TcpStream::connect(self.0.nfs).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Peer { stream, xid: 0 }
     }
@@ -67,24 +35,14 @@ impl Heorot {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&socket, &SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
-        connect(&socket, &self.nfs).unwrap();
+        connect(&socket, &self.0.nfs).unwrap();
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Peer { stream, xid: 0 }
     }
 
-    /// The most memory that it ever had, in bytes.
     fn most_memory(&self) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
-    }
-}
-
-impl Drop for Heorot {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.0.most_memory()
     }
 }
 

@@ -5,6 +5,8 @@
 //! EXCHANGE_ID ─▶ client, unconfirmed ─CREATE_SESSION─▶ confirmed, with sessions ─idle too long─▶ forgotten
 //! ```
 
+mod records;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +21,14 @@ use wire::nfs4::exchange_id::{self, ServerOwner, StateProtectArgs, StateProtectR
 use wire::nfs4::{ClientId, OwnerName, SessionId, Status, Verifier};
 use wire::rpc::Credential;
 
+use self::records::{Records, Use};
+
 /// A client that is silent for so long may be forgotten when its place is needed. Told to clients as lease_time.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// A client that is silent for so long is forgotten anyway. Coming back costs it two round trips.
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
+/// Clients that are forgotten with one that begins, of each kind: more than begin, so that it does not take long after many.
+const SWEPT_MAX: usize = 4;
 /// Clients at one time: the design's "thousands of nodes" with room for their restarts.
 const CLIENTS_MAX: usize = 16_384;
 /// Clients from one address at one time, so that one machine cannot push out the others: containers and mounts with names
@@ -75,13 +81,6 @@ struct Client {
 struct Held {
     session: Arc<Session>,
     heard_ms: Arc<AtomicU64>,
-}
-
-#[derive(Default)]
-struct Records {
-    by_id: HashMap<u64, Client>,
-    next: u32,
-    swept: Duration,
 }
 
 /// The clients of one data server.
@@ -139,8 +138,9 @@ impl Clients {
         let verifier = args.clientowner.verifier;
         let mut records = self.records();
         self.sweep(&mut records);
-        let confirmed = records.by_id.iter().find(|(_, c)| c.owner == owner && c.confirmed);
-        match confirmed.map(|(id, client)| (*id, client)) {
+        let of_owner = records.of_owner(&owner.0);
+        let known = |id: &u64| Some((*id, records.get(*id).filter(|client| client.confirmed)?));
+        match of_owner.iter().find_map(known) {
             // Section 18.35.4: cases 6 to 9, an update of the record.
             Some((_, client)) if update && client.verifier != verifier => return Err(Status::NotSame),
             Some((_, client)) if update && client.principal != principal => return Err(Status::Perm),
@@ -161,7 +161,11 @@ impl Clients {
             _ => {}
         }
         // Of another client that claims the same name, from elsewhere, nothing is known yet: both may confirm.
-        records.by_id.retain(|_, c| c.confirmed || c.owner != owner || c.network != network);
+        for id in of_owner {
+            if records.get(id).is_some_and(|client| !client.confirmed && client.network == network) {
+                records.remove(id);
+            }
+        }
         self.make_room(&mut records, network);
         records.next = records.next.wrapping_add(1);
         let id = u64::from(self.start) << 32 | u64::from(records.next);
@@ -179,7 +183,7 @@ impl Clients {
             heard_ms: Arc::new(AtomicU64::new(self.now_ms())),
         };
         let answer = self.known(id, &client);
-        records.by_id.insert(id, client);
+        records.insert(id, client);
         Ok(answer)
     }
 
@@ -204,7 +208,7 @@ impl Clients {
     ) -> Result<create_session::ResOk, Status> {
         let mut records = self.records();
         let id = args.clientid.0;
-        let client = records.by_id.get_mut(&id).ok_or(Status::StaleClientid)?;
+        let client = records.get(id).ok_or(Status::StaleClientid)?;
         if args.sequence == client.sequence
             && let Some(created) = client.created
         {
@@ -217,11 +221,8 @@ impl Clients {
             return Err(Status::ClidInUse);
         }
         let fore = fore_channel(&args.fore_chan_attrs)?;
-        if client.sessions.len() >= SESSIONS_MAX {
-            // Never NFS4ERR_DELAY: Linux would ask again for ever. A session that is in use is made again.
-            let oldest = client.sessions.remove(0);
-            self.sessions_mut().remove(&oldest);
-        }
+        // Never NFS4ERR_DELAY: Linux would ask again for ever. A session that is in use is made again.
+        let oldest = (client.sessions.len() >= SESSIONS_MAX).then(|| client.sessions[0]);
         let session = self.new_session(id, &fore);
         let created = create_session::ResOk {
             sessionid: session.id(),
@@ -231,16 +232,23 @@ impl Clients {
             fore_chan_attrs: fore,
             back_chan_attrs: back_channel(&args.back_chan_attrs),
         };
-        client.confirmed = true;
-        client.sequence = args.sequence;
-        client.created = Some(created);
-        client.sessions.push(session.id());
-        client.heard_ms.store(self.now_ms(), Ordering::Relaxed);
-        let heard_ms = Arc::clone(&client.heard_ms);
-        let owner = client.owner.clone();
-        self.sessions_mut().insert(session.id(), Held { session, heard_ms });
+        let (heard_ms, owner, now_ms) = (Arc::clone(&client.heard_ms), client.owner.clone(), self.now_ms());
+        records.change(id, |client| {
+            client.confirmed = true;
+            client.sequence = args.sequence;
+            client.created = Some(created);
+            client.sessions.retain(|session| Some(*session) != oldest);
+            client.sessions.push(session.id());
+            client.heard_ms.store(now_ms, Ordering::Relaxed);
+        });
+        {
+            let mut sessions = self.sessions_mut();
+            oldest.map(|oldest| sessions.remove(&oldest));
+            sessions.insert(session.id(), Held { session, heard_ms });
+        }
         // The client's earlier life is over.
-        self.forget(&mut records, |other, c| other != id && c.owner == owner);
+        let earlier: Vec<u64> = records.of_owner(&owner.0).into_iter().filter(|other| *other != id).collect();
+        self.forget(&mut records, &earlier);
         Ok(created)
     }
 
@@ -271,20 +279,18 @@ impl Clients {
     pub(crate) fn destroy_session(&self, id: SessionId) -> Result<(), Status> {
         let mut records = self.records();
         let held = self.sessions_mut().remove(&id).ok_or(Status::BadSession)?;
-        if let Some(client) = records.by_id.get_mut(&held.session.client()) {
-            client.sessions.retain(|s| *s != id);
-        }
+        records.change(held.session.client(), |client| client.sessions.retain(|session| *session != id));
         Ok(())
     }
 
     /// DESTROY_CLIENTID (RFC 8881, section 18.50).
     pub(crate) fn destroy_client(&self, id: ClientId) -> Result<(), Status> {
         let mut records = self.records();
-        let client = records.by_id.get(&id.0).ok_or(Status::StaleClientid)?;
+        let client = records.get(id.0).ok_or(Status::StaleClientid)?;
         if !client.sessions.is_empty() {
             return Err(Status::ClientidBusy);
         }
-        records.by_id.remove(&id.0);
+        records.remove(id.0);
         Ok(())
     }
 
@@ -300,28 +306,33 @@ impl Clients {
         !client.sessions.is_empty() && self.idle(client) <= LEASE
     }
 
-    /// Forgets the clients that have not been admitted for a lease.
+    /// Forgets the clients that have not been admitted for a lease. Looks at all of them.
     pub(crate) fn end_not_admitted(&self, admits: impl Fn(IpAddr) -> bool) {
         let mut records = self.records();
         let now = self.clock.monotonic();
-        for client in records.by_id.values_mut() {
+        let mut over = Vec::new();
+        for (id, client) in records.all_mut() {
             client.not_admitted_since = match client.not_admitted_since {
                 _ if admits(client.address) => None,
                 since => since.or(Some(now)),
             };
+            if client.not_admitted_since.is_some_and(|since| now.saturating_sub(since) >= LEASE) {
+                over.push(id);
+            }
         }
-        let is_over = |client: &Client| client.not_admitted_since.is_some_and(|since| now - since >= LEASE);
-        self.forget(&mut records, |_, client| is_over(client));
+        self.forget(&mut records, &over);
     }
 
-    /// Forgets who has been silent: at most once in a lease, or when there is no room.
+    /// Forgets clients that have been silent for long: some, with each client that begins.
     fn sweep(&self, records: &mut Records) {
-        let now = self.clock.monotonic();
-        let full = records.by_id.len() >= self.clients_max;
-        if full || now.saturating_sub(records.swept) > LEASE {
-            records.swept = now;
-            let limit = if full { LEASE } else { IDLE_MAX };
-            self.forget(records, |_, client| self.idle(client) > limit);
+        for used in [Use::Unconfirmed, Use::NoSession, Use::Session] {
+            for _ in 0..SWEPT_MAX {
+                let Some(id) = records.idlest(used, None) else { break };
+                if records.get(id).is_none_or(|client| self.idle(client) <= IDLE_MAX) {
+                    break;
+                }
+                self.forget(records, &[id]);
+            }
         }
     }
 
@@ -329,51 +340,38 @@ impl Clients {
     /// NFS4ERR_DELAY for ever: where all are in use, the idlest client of the network that has most is forgotten, and comes
     /// back with two round trips if it lives.
     fn make_room(&self, records: &mut Records, network: IpAddr) {
-        let mut of_network: HashMap<IpAddr, usize> = HashMap::new();
-        let full = records.by_id.len() >= self.clients_max;
-        if !full && records.by_id.len() < self.clients_of_address_max {
-            return;
-        }
-        for client in records.by_id.values() {
-            *of_network.entry(client.network).or_default() += 1;
-        }
-        let own_share = of_network.get(&network).is_some_and(|count| *count >= self.clients_of_address_max);
-        let place = match (own_share, full) {
-            (false, false) => None,
-            (true, _) => self.least_needed(records, |client| (client.network != network, 0)),
-            (false, true) => self.least_needed(records, |client| {
-                (false, usize::MAX - of_network.get(&client.network).copied().unwrap_or(0))
-            }),
+        let place = if records.len_of(network) >= self.clients_of_address_max {
+            let own = Some(network);
+            [Use::Unconfirmed, Use::NoSession, Use::Session]
+                .into_iter()
+                .find_map(|used| records.idlest(used, own))
+        } else if records.len() >= self.clients_max {
+            let unused =
+                [Use::Unconfirmed, Use::NoSession].into_iter().find_map(|used| records.idlest(used, None));
+            let is_over = |id: &u64, records: &Records| {
+                records.get(*id).is_some_and(|client| self.idle(client) > LEASE)
+            };
+            let over =
+                unused.or_else(|| records.idlest(Use::Session, None).filter(|id| is_over(id, records)));
+            over.or_else(|| {
+                let largest = records.largest_network();
+                records.idlest(Use::Session, largest)
+            })
+        } else {
+            None
         };
         if let Some(place) = place {
-            self.forget(records, |id, _| id == place);
+            self.forget(records, &[place]);
         }
     }
 
-    /// The client whose place is taken: of those that `order` puts first by its flag, one that never confirmed, else one
-    /// without a session, else one whose lease has run out, else one of the network that `order` puts first; of equal ones
-    /// the idlest.
-    fn least_needed(&self, records: &Records, order: impl Fn(&Client) -> (bool, usize)) -> Option<u64> {
-        let rank = |client: &Client| {
-            let (last, of_network) = order(client);
-            let heard = client.heard_ms.load(Ordering::Relaxed);
-            match (client.confirmed, client.sessions.is_empty()) {
-                (false, _) => (last, 0, 0, heard),
-                (true, true) => (last, 1, 0, heard),
-                (true, false) if self.idle(client) > LEASE => (last, 2, 0, heard),
-                (true, false) => (last, 3, of_network, heard),
-            }
-        };
-        records.by_id.iter().min_by_key(|(id, client)| (rank(client), **id)).map(|(id, _)| *id)
-    }
-
-    fn forget(&self, records: &mut Records, which: impl Fn(u64, &Client) -> bool) {
-        let gone: Vec<_> = records.by_id.extract_if(|id, client| which(*id, client)).collect();
+    fn forget(&self, records: &mut Records, ids: &[u64]) {
+        let gone: Vec<_> = ids.iter().filter_map(|id| records.remove(*id)).collect();
         if gone.is_empty() {
             return;
         }
         let mut sessions = self.sessions_mut();
-        for session in gone.iter().flat_map(|(_, client)| &client.sessions) {
+        for session in gone.iter().flat_map(|client| &client.sessions) {
             sessions.remove(session);
         }
     }

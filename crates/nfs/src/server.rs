@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use host::{BufferPool, Locked};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -13,6 +13,9 @@ use crate::connection::Surroundings;
 use crate::limits::Budgets;
 use crate::{Connection, Limits, Metrics, Programs};
 
+/// Connections that the kernel keeps until they are accepted: clients of a whole cluster that come back at once. One for which there
+/// is no room is tried again by its client after 1 s, then 3 s and 7 s. The kernel takes no more than net.core.somaxconn, 4096.
+const BACKLOG: u32 = 4096;
 /// After an accept failed for want of file descriptors there is nothing to do but wait for some to be closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -57,7 +60,11 @@ impl Server {
         limits: Limits,
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A port is free again as soon as its server has ended, also where connections of it are still being closed.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?;
         let connections: Arc<Mutex<Vec<Weak<Connection>>>> = Arc::default();
         let around = Surroundings {

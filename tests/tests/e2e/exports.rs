@@ -67,6 +67,38 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
     }
 }
 
+/// A client that writes straight to the data servers when its network is taken out of the exports: its writes end with an error and
+/// do not hang, no data server takes another byte of it, and all is as before when its network is back.
+#[test]
+fn a_client_that_is_not_exported_to_any_more_writes_to_no_data_server_and_hangs_at_none() {
+    let lab = Lab::open();
+    let mut cluster = Cluster::separate(&lab, 2);
+    let ash = lab.client("ash");
+    cluster.mount(&ash, "vers=4.2");
+    let write = "dd if=/dev/zero of=/mnt/h/big bs=1M count=8 conv=notrunc,fsync 2>&1";
+    ash.run(write);
+    let writer = ash.spawn(&format!("while {write}; do touch /tmp/writes; done"));
+    ash.run("until [ -e /tmp/writes ]; do sleep 0.05; done");
+    cluster.set_exports(&["add / --network 127.0.0.1", "remove / --network *"]);
+    let said = writer.wait(MINUTE).must_succeed("the writer");
+    assert!(said.contains("Permission denied") || said.contains("Input/output error"), "{said}");
+    let before = cluster.traffic();
+    let output = ash.try_run(write);
+    assert!(output.status != 0, "{output:?}");
+    assert_eq!(cluster.traffic().since(&before).straight().written, 0);
+
+    cluster.set_exports(&["add / --network * --squash none", "remove / --network 127.0.0.1"]);
+    // Data servers hear of it with their next heartbeat; what the client writes before that goes through the metaserver.
+    let goes_straight = || {
+        let before = cluster.traffic();
+        ash.run(&format!("{write}; cmp -n 8388608 /mnt/h/big /dev/zero"));
+        let moved = cluster.traffic().since(&before);
+        (moved.straight().written, moved.metaserver.written) == (8 << 20, 0)
+    };
+    assert!((0..30).any(|_| goes_straight()), "all goes through the metaserver");
+    ash.run("rm /mnt/h/big; umount /mnt/h");
+}
+
 /// Over v3, which has no OPEN, the client itself asks with ACCESS what it may, and says EACCES.
 #[track_caller]
 fn refused(client: &Client, version: &str, command: &str) {

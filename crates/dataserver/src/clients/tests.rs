@@ -146,3 +146,52 @@ fn a_client_with_too_many_sessions_loses_the_oldest() {
     let live: Vec<_> = sessions.iter().map(|id| clients.session(*id).is_some()).collect();
     assert_eq!(live, [false, true, true, true, true]);
 }
+
+/// ```text
+/// many clients of some networks begin, confirm, end sessions, are heard of, are silent, in any order
+/// -> the bounds hold, and what is kept twice agrees
+/// ```
+#[test]
+fn whatever_clients_do_the_records_agree_and_the_bounds_hold() {
+    let clock = Arc::new(ManualClock::default());
+    let mut clients = Clients::new(1, clock.clone(), Arc::new(SeededEntropy::new(1)));
+    (clients.clients_max, clients.clients_of_address_max) = (40, 12);
+    let dice = SeededEntropy::new(7);
+    let mut sessions = Vec::new();
+    for _ in 0..5000 {
+        let roll = dice.u64();
+        let (owner, network) = (roll >> 8 & 0x7f, (roll >> 16 & 7) as u8);
+        match roll & 7 {
+            0..=2 => {
+                // Refused where another address has the name of one that is alive.
+                let args = exchange_id::Args {
+                    clientowner: exchange_id::ClientOwner {
+                        verifier: [(roll >> 32 & 3) as u8; 8],
+                        ownerid: Bytes::from(format!("{owner}")).into(),
+                    },
+                    flags: 0,
+                    state_protect: StateProtectArgs::None,
+                    client_impl_id: None,
+                };
+                if let Ok(known) = clients.exchange_id(args, None, [10, 0, network, 1].into())
+                    && roll >> 40 & 1 == 0
+                    && let Ok(session) = confirm(&clients, known.clientid)
+                {
+                    sessions.push(session);
+                }
+            }
+            3..=5 => {
+                sessions.iter().skip(network.into()).step_by(3).for_each(|id| drop(clients.session(*id)))
+            }
+            6 => {
+                // One that has ended already is refused.
+                let _ = sessions.get(owner as usize).map(|id| clients.destroy_session(*id));
+            }
+            _ => clock.advance(Duration::from_secs(roll >> 48 & 0x3f)),
+        }
+        let records = clients.records();
+        records.check();
+        assert!(records.len() <= 40 && (0..8).all(|n| records.len_of([10, 0, n, 1].into()) <= 12));
+    }
+    assert!(sessions.iter().any(|id| clients.session(*id).is_some()));
+}
