@@ -145,7 +145,7 @@ impl File for std::fs::File {
     }
 
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
-        self.read_exact_at(bytes, at)
+        patiently("read", || self.read_exact_at(bytes, at))
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
@@ -171,7 +171,7 @@ impl File for Durable {
     }
 
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
-        self.file.read_exact_at(bytes, at)
+        File::read_at(&self.file, bytes, at)
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What the system has too little of for a moment is waited for: descriptors of files, memory.
 //!
-//! To the metadata log such an error would be one of the disk, which it does not survive, although nothing is wrong with the
-//! disk.
+//! To the metadata's log and store such an error would be one of the disk, which they do not survive, although nothing is wrong
+//! with the disk.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +12,10 @@ use rustix::io::Errno;
 const WAIT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Does `work`, again while the system has no descriptor or no memory for it, or a signal came. That is logged once.
-pub(crate) fn patiently<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+///
+/// # Errors
+/// Any other error of `work`.
+pub fn patiently<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut wait = WAIT.0;
     loop {
         let error = match work() {
@@ -20,7 +23,7 @@ pub(crate) fn patiently<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>)
             outcome => return outcome,
         };
         if wait == WAIT.0 && error.kind() != io::ErrorKind::Interrupted {
-            tracing::error!(doing, %error, "the system has too little for the metadata log: it waits; free some");
+            tracing::error!(doing, %error, "the system has too few descriptors or too little memory for the metadata: they wait; free some");
         }
         std::thread::sleep(wait);
         wait = (wait * 2).min(WAIT.1);

@@ -9,6 +9,7 @@
 
 mod layer;
 mod memory;
+mod patient;
 mod redb_store;
 
 pub use memory::MemoryStore;

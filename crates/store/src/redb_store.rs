@@ -10,17 +10,21 @@
 //! cost, not a copied path of pages for each; a key that changes a thousand times in a second is written once; and no
 //! batch waits for the disk. After a crash the store is as the last flush left it.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use host::patiently;
+use redb::backends::FileBackend;
 use redb::{
     AccessGuard, Builder, Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase as _,
     StorageBackend, StorageError, TableDefinition,
 };
 
 use crate::layer::Layer;
+use crate::patient::Patient;
 use crate::{Durability, Edit, OpenError, Store, StoreError, View, Visitor};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("heorot");
@@ -72,7 +76,10 @@ impl RedbStore {
     /// [`OpenError`] when the file cannot be opened, is in use, or is not a store.
     pub fn open(path: impl AsRef<Path>, memory_bytes: usize) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let database = Builder::new().set_cache_size(cache_bytes(memory_bytes)).create(path);
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = patiently("open the store", || options.open(path)).map_err(DatabaseError::from);
+        let database = file.and_then(FileBackend::new).and_then(|file| Self::database(file, memory_bytes));
         let error = match database {
             Ok(database) => {
                 let prepared = Self::prepare(database, memory_bytes);
@@ -89,11 +96,12 @@ impl RedbStore {
     /// # Errors
     /// [`StoreError`] when what the backend holds is not a store.
     pub fn open_backend(backend: impl StorageBackend, memory_bytes: usize) -> Result<Self, StoreError> {
-        let database = Builder::new()
-            .set_cache_size(cache_bytes(memory_bytes))
-            .create_with_backend(backend)
-            .map_err(|cause| failed("open", cause))?;
+        let database = Self::database(backend, memory_bytes).map_err(|cause| failed("open", cause))?;
         Self::prepare(database, memory_bytes)
+    }
+
+    fn database(backend: impl StorageBackend, memory_bytes: usize) -> Result<Database, DatabaseError> {
+        Builder::new().set_cache_size(cache_bytes(memory_bytes)).create_with_backend(Patient(backend))
     }
 
     fn prepare(database: Database, memory_bytes: usize) -> Result<Self, StoreError> {

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
+use wire::cluster::{self, hello, prove};
 use wire::nfs4::compound::{CompoundCall, CompoundReply};
 use wire::nfs4::{ArgOp, OwnerName, Status, exchange_id};
 use wire::rpc::{CallHeader, Credential, FragmentHeader, ReplyHeader, frame};
@@ -16,11 +17,33 @@ use crate::servers::{Cluster, PORT, metric, until};
 const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
-/// What EXCHANGE_ID at the data server is answered to a client of this address.
-async fn exchange_id(server: Ipv4Addr, from: Ipv4Addr) -> Status {
+async fn connect(server: Ipv4Addr, from: Ipv4Addr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((from, 0).into()).unwrap();
-    let mut stream = socket.connect((IpAddr::from(server), PORT).into()).await.unwrap();
+    socket.connect((IpAddr::from(server), PORT).into()).await.unwrap()
+}
+
+/// Calls a procedure; a decoder at its results.
+async fn call(
+    stream: &mut TcpStream,
+    (program, version, procedure): (u32, u32, u32),
+    arguments: &dyn Encode,
+) -> Decoder {
+    let mut e = Encoder::new();
+    CallHeader { xid: 1, program, version, procedure, credential: Credential::None }.encode(&mut e);
+    arguments.encode(&mut e);
+    stream.write_all(&frame(e.finish()).concat()).await.unwrap();
+    let mut header = [0; 4];
+    stream.read_exact(&mut header).await.unwrap();
+    let mut record = vec![0; FragmentHeader::from_bytes(header).len as usize];
+    stream.read_exact(&mut record).await.unwrap();
+    let mut d = Decoder::new(record.into());
+    ReplyHeader::decode(&mut d).unwrap().outcome.unwrap();
+    d
+}
+
+/// What EXCHANGE_ID at the data server is answered to a client of this address.
+async fn exchange_id(server: Ipv4Addr, from: Ipv4Addr) -> Status {
     let ownerid = Bytes::from(format!("a client at {from}")).into();
     let args = exchange_id::Args {
         clientowner: exchange_id::ClientOwner { verifier: [1; 8], ownerid },
@@ -29,17 +52,8 @@ async fn exchange_id(server: Ipv4Addr, from: Ipv4Addr) -> Status {
         client_impl_id: None,
     };
     let ops = vec![ArgOp::ExchangeId(args)];
-    let mut e = Encoder::new();
-    CallHeader { xid: 1, program: 100_003, version: 4, procedure: 1, credential: Credential::None }
-        .encode(&mut e);
-    CompoundCall { tag: OwnerName::default(), minor_version: 1, ops }.encode(&mut e);
-    stream.write_all(&frame(e.finish()).concat()).await.unwrap();
-    let mut header = [0; 4];
-    stream.read_exact(&mut header).await.unwrap();
-    let mut record = vec![0; FragmentHeader::from_bytes(header).len as usize];
-    stream.read_exact(&mut record).await.unwrap();
-    let mut d = Decoder::new(record.into());
-    ReplyHeader::decode(&mut d).unwrap().outcome.unwrap();
+    let compound = CompoundCall { tag: OwnerName::default(), minor_version: 1, ops };
+    let mut d = call(&mut connect(server, from).await, (100_003, 4, 1), &compound).await;
     CompoundReply::decode(&mut d).unwrap().ops[0].status()
 }
 
@@ -77,4 +91,33 @@ async fn a_change_of_exports_reaches_data_servers_and_outlives_their_restart() {
     assert_eq!(exchange_id(ds, CLIENT).await, Status::Ok);
     assert_eq!(exchange_id(ds, STRANGER).await, Status::Perm);
     assert!(!again.log().contains("registered"));
+}
+
+/// A stranger that knows the cluster's id and tries secrets fills no log: a line for the first wrong proof, and for each doubling.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_proofs_are_logged_at_each_doubling_of_their_number() {
+    let cluster = Cluster::start(1, 1);
+    let status: serde_json::Value =
+        serde_json::from_str(&cluster.ask(0, &["status", "--json"]).unwrap()).unwrap();
+    let digits = status["cluster"].as_str().unwrap();
+    let id = std::array::from_fn(|n| u8::from_str_radix(&digits[2 * n..2 * n + 2], 16).unwrap());
+    let (mds, ds) = (cluster.metaservers[0].0, cluster.data_server_ips[0]);
+    for (server, (program, version)) in
+        [(mds, (cluster::PROGRAM, cluster::VERSION)), (ds, (wire::data::PROGRAM, wire::data::VERSION))]
+    {
+        let mut stream = connect(server, STRANGER).await;
+        for _ in 0..20 {
+            let args = hello::Args { cluster: id, nonce: [1; 32] };
+            let mut greeted = call(&mut stream, (program, version, hello::HELLO), &args).await;
+            hello::Res::decode(&mut greeted).unwrap().unwrap();
+            let args = prove::Args { proof: [2; 32] };
+            let mut refused = call(&mut stream, (program, version, hello::PROVE), &args).await;
+            assert_eq!(prove::Res::decode(&mut refused).unwrap(), Err(cluster::Status::NotProven));
+        }
+    }
+    for log in
+        [cluster.metaservers[0].1.as_ref().unwrap().log(), cluster.data_servers[0].as_ref().unwrap().log()]
+    {
+        assert_eq!(log.matches("wrong proof of the cluster's secret").count(), 5, "1, 2, 4, 8, 16: {log}");
+    }
 }

@@ -323,3 +323,28 @@ async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_t
     assert_eq!(files_on(&cluster, "ds7"), ["/f0", "/f1", "/f2", "/f3", "/f4", "/f5"]);
     assert!(files_on(&cluster, "ds0").contains(&"/full".to_owned()));
 }
+
+/// A disk that fails below what was written and not synced yet: the sync fails, the data server's log says what to do, and
+/// `heorot status` names the target.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_that_fails_is_an_error_in_the_log_and_status_names_the_target() {
+    let mut cluster = Cluster::start(1, 0);
+    let disk = SmallDisk::ext4(&cluster.file("target0"), 230);
+    cluster.add_data_server(0);
+    until("it is there", || servers(&cluster) == ["ds0"]);
+    let client = mount3(&cluster).await;
+    let file = client.create_path("f", Some(0o644)).await.unwrap().fh;
+    fill(&client, &file, 200 << 10).await.unwrap();
+    // Not committed: `write_all` would.
+    client.write(file.clone(), 200 << 10, Bytes::from(vec![7; MIB])).await.unwrap();
+    disk.read_only();
+    client.commit(file, 0, 0).await.unwrap_err();
+
+    let log = cluster.data_servers[0].as_ref().unwrap().log();
+    let line = log.lines().find(|line| line.contains("sync of an object failed"));
+    let line = line.unwrap_or_else(|| panic!("no line of the sync: {log}"));
+    assert!(line.contains(" ERROR ") && line.contains("Check its disk (dmesg, smartctl)"), "{line}");
+    assert!(line.contains(disk.0.to_str().unwrap()), "{line}");
+    let finding = format!("target {} of ds0 is failed", disk.0.display());
+    until("status names it", || cluster.ask(0, &["status"]).unwrap().contains(&finding));
+}

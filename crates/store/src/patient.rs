@@ -1,0 +1,66 @@
+//! The file below redb, which waits where the system has no memory for a read or a write. redb takes no further change after an
+//! error of its file, and the metaserver would end, although nothing is wrong with the disk.
+//!
+//! A sync is not tried again: after one that failed nobody knows which pages the kernel still has. No descriptor is opened after
+//! the start, so that none can be missing.
+
+use std::io;
+use std::ops::Bound;
+
+use host::patiently;
+use redb::{BackendError, StorageBackend};
+
+/// The file, or what simulation puts in its place.
+#[derive(Debug)]
+pub(crate) struct Patient<B>(pub B);
+
+impl<B: StorageBackend> StorageBackend for Patient<B> {
+    fn len(&self) -> io::Result<u64> {
+        patiently("look at the store", || self.0.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        patiently("read the store", || self.0.read(offset, out))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        patiently("grow the store", || self.0.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        // All of it again: what was written of it before is the same.
+        patiently("write the store", || self.0.write(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.query_lock_range(start, end)
+    }
+}
