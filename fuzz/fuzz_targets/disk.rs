@@ -195,6 +195,7 @@ fn open(client: ClientId, name: &str) -> Command {
         access: Share::BOTH,
         deny: Share::NONE,
         delegate: false,
+        export: InodeId::ROOT,
     })
 }
 
@@ -251,6 +252,7 @@ fn before(client: ClientId) -> Vec<Command> {
             mode: IoMode::ReadWrite,
             made: Some(layout),
             version: 0,
+            export: InodeId::ROOT,
         },
         Command::SetAttributes { inode: InodeId(3), set: size },
     ]

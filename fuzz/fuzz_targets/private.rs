@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use fuzz::{kind, there_and_back};
 use libfuzzer_sys::fuzz_target;
-use wire::handle::{FileHandle, HandleKey, ObjectHandle};
+use wire::handle::{ClientHandle, FileHandle, HandleKey, ObjectHandle, Via};
 use wire::{cluster, consensus, data, join};
 
 fuzz_target!(|data: &[u8]| {
@@ -52,9 +52,9 @@ fuzz_target!(|data: &[u8]| {
 /// What opens is what was sealed, bit for bit; with another key nothing opens.
 fn handle(bytes: &Bytes) {
     let (key, other) = (HandleKey::new([7; 32]), HandleKey::new([8; 32]));
-    if let Some(file) = FileHandle::open(bytes, &key) {
+    if let Some(file) = ClientHandle::open(bytes, &key) {
         assert_eq!(file.seal(&key), *bytes);
-        assert_eq!(FileHandle::open(bytes, &other), None);
+        assert_eq!(ClientHandle::open(bytes, &other), None);
         assert_eq!(ObjectHandle::open(bytes, &key), None);
     }
     if let Some(object) = ObjectHandle::open(bytes, &key) {
@@ -72,7 +72,10 @@ fn handle(bytes: &Bytes) {
     let object = ObjectHandle { file, column, target, unit, columns: volume, incarnation };
     let sealed = object.seal(&key);
     assert_eq!(ObjectHandle::open(&sealed, &key), Some(object));
-    assert_eq!(FileHandle::open(&file.seal(&key), &key), Some(file));
+    for via in [Via::Volume, Via::Directory(target), Via::Pseudo] {
+        let client = ClientHandle { file, via };
+        assert_eq!(ClientHandle::open(&client.seal(&key), &key), Some(client));
+    }
     let mut altered = sealed.to_vec();
     let bit = (target % (altered.len() as u64 * 8)) as usize;
     altered[bit / 8] ^= 1 << (bit % 8);

@@ -56,6 +56,7 @@ impl Admin {
             let labels = [("role", "metaserver"), ("server", "mds"), ("caller", "client")];
             let mut registry = metrics::registry(&metaserver.metrics(), &labels);
             metaserver.reports().register(&mut registry);
+            metaserver.refusals().register(&mut registry);
             registries.push(registry);
         }
         for ds in &data_servers {

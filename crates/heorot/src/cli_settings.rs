@@ -18,7 +18,7 @@ pub(crate) enum ExportCommand {
         json: bool,
     },
     #[command(group = clap::ArgGroup::new("rules").multiple(true))]
-    /// Export the volume, `/`, to networks: read and write, root squashed, from ports below 1024, unless options say otherwise
+    /// Export a directory, `/` for all, to networks: read and write, root squashed, ports below 1024, unless options say otherwise
     Add {
         /// Directory in the volume, whose root is "/"
         path: String,

@@ -89,6 +89,16 @@ fn table(status: &Status) -> String {
             format_args!("{} files wait for their objects to be truncated or removed", status.work),
         );
     }
+    let refused = &status.refused;
+    if let (Some(address), Some(reason)) = (&refused.last_address, &refused.last_reason) {
+        line(
+            &mut out,
+            format_args!(
+                "{} calls of clients refused by this metaserver, the last from {address} ({reason}): its log says why",
+                refused.count
+            ),
+        );
+    }
     out.push('\n');
     out.push_str(&metaservers(status));
     for service in status.service_addresses.iter().flatten() {

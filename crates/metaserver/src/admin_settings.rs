@@ -8,7 +8,7 @@ use namespace::{InodeId, MapChange, SERVICE_ADDRESSES_MAX};
 use wire::nfs4::Status;
 
 use crate::admin::{AdminError, server_failed, walk, written_out};
-use crate::exports::{Export, Exports};
+use crate::exports::{Export, Exports, changed_row};
 use crate::pseudo::path_of;
 use crate::{Metaserver, Rules, SETTINGS, Settings, setting};
 
@@ -151,7 +151,9 @@ impl Metaserver {
             }
         };
         let count = changes.len();
-        self.change_settings(changes).await?;
+        let (key, value) = changed_row(self.entropy.u64());
+        let changed = std::iter::once((key, Some(value)));
+        self.change_settings(changes.into_iter().chain(changed).collect()).await?;
         let did = match change {
             ExportChange::Add => "exported",
             ExportChange::Set => "changed",

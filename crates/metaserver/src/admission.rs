@@ -4,8 +4,9 @@
 //! exports holds for mounted clients, and a handle that was learnt from a client of another export is refused.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
-use namespace::{Inode, InodeId};
+use namespace::{Inode, InodeId, MapChange};
 use nfs::Connection;
 use store::View;
 use wire::handle;
@@ -14,7 +15,7 @@ use wire::rpc::Credential;
 
 use crate::Metaserver;
 use crate::consistency::Consistency;
-use crate::exports::{Access, Export, Exports, Rules};
+use crate::exports::{Access, Export, Exports, Rules, changes_pending};
 use crate::nfs4::Context;
 use crate::user::User;
 
@@ -23,6 +24,9 @@ const RESERVED_PORTS_END: u16 = 1024;
 /// Directories between an export and a directory in it: the components of the longest path that a program can name, 4096
 /// bytes. What is deeper is not served through the export of a directory.
 pub(crate) const DEPTH_MAX: usize = 2048;
+
+/// How often the leader looks for changes of exports that an earlier leader did not finish.
+const PENDING_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a client came to a file through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +76,27 @@ impl CurrentExports {
 }
 
 impl Metaserver {
-    /// Asks layouts to write back whenever exports have changed: data servers know no exports, so a client that may no longer
-    /// write must not keep one.
+    /// Asks layouts to write back whenever exports have changed: data servers know no directories, so a client that may no
+    /// longer write must not keep one. The leader does it, once for all metaservers. The state machine knows of the change until
+    /// that is done, so that the next leader goes on.
     pub(crate) async fn recall_when_exports_change(self: Arc<Self>) {
         loop {
-            self.exports_changed.notified().await;
-            // Once for all metaservers.
-            if self.replica.leads() {
-                Arc::clone(&self).recall_layouts_to_write().await;
+            // The first answer of a leader that was just elected may be late.
+            let _ = tokio::time::timeout(PENDING_LOOK_EVERY, self.exports_changed.notified()).await;
+            let pending = changes_pending(&self.map().settings);
+            if pending.is_empty() || !self.replica.leads() {
+                continue;
+            }
+            if !Arc::clone(&self).recall_layouts_to_write().await {
+                continue;
+            }
+            // Those that were seen before: one that came meanwhile has its own turn.
+            let done = pending.into_iter().map(|key| (key, None)).collect();
+            if let Err(status) = self.change_map(MapChange::Set(done)).await {
+                tracing::info!(
+                    ?status,
+                    "layouts to write are called back once more: the cluster map could not be changed"
+                );
             }
         }
     }

@@ -52,10 +52,11 @@ impl Metaserver {
         self.data.follow(&map, closed.collect());
         let settings = self.settings_of(&map);
         self.put_settings(Settings::of(settings));
-        if self.exports.replace(Exports::of(settings)) {
+        let exports = Exports::of(settings);
+        *self.current_map.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+        if self.exports.replace(exports) {
             self.exports_changed.notify_one();
         }
-        *self.current_map.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
         Ok(())
     }
 

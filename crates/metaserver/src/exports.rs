@@ -25,6 +25,8 @@ use crate::consistency::Consistency;
 pub const NOBODY: u32 = 65534;
 /// What an export's key begins with.
 const KEY: &str = "export";
+/// What the key of a change of exports begins with: see [`changed_row`].
+const CHANGED_KEY: &str = "exports_changed";
 
 /// What may be done through an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +176,18 @@ impl Export {
         };
         Some({ export }())
     }
+}
+
+/// A row that is put into the settings together with a change of exports. It stays until the leader, or the next one, has
+/// called back the layouts to write.
+pub(crate) fn changed_row(random: u64) -> (String, String) {
+    (format!("{CHANGED_KEY} {random:016x}"), "recall".into())
+}
+
+/// The changes of exports after which layouts to write are yet to be called back.
+pub(crate) fn changes_pending(settings: &BTreeMap<String, String>) -> Vec<String> {
+    let is_change = |key: &&String| key.split(' ').next() == Some(CHANGED_KEY);
+    settings.keys().filter(is_change).cloned().collect()
 }
 
 /// All exports of a cluster.

@@ -31,6 +31,7 @@ use crate::placement::{Choice, DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::pseudo::DirectoryNames;
 use crate::recall::{Granted, Recalls};
+use crate::refusals::Refusals;
 use crate::reports::Reports;
 use crate::service_addresses::Addressing;
 use crate::sessions::Sessions;
@@ -71,6 +72,7 @@ pub struct Metaserver {
     owners: RwLock<Arc<Owners>>,
     pub(crate) exports: CurrentExports,
     pub(crate) directory_names: DirectoryNames,
+    pub(crate) refusals: Refusals,
     /// Exports have changed: layouts to write are to be asked back.
     pub(crate) exports_changed: Notify,
     pub(crate) asked: Asked,
@@ -132,6 +134,7 @@ impl Metaserver {
             config,
             exports: CurrentExports::default(),
             directory_names: DirectoryNames::default(),
+            refusals: Refusals::default(),
             exports_changed: Notify::new(),
             replica,
             key,

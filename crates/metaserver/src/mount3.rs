@@ -18,6 +18,7 @@ use wire::xdr::{Decoder, Encode, Encoder};
 use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::pseudo::Way;
+use crate::refusals::Reason;
 use crate::{Export, Exports, Metaserver};
 
 /// MOUNT over a metaserver. It remembers nobody: a list of mounts would be as good as the clients' UMNT.
@@ -51,6 +52,12 @@ impl Program for MountProgram {
                 Call::Null(_) => Reply::Null(null::Res {}),
                 Call::Mnt(args) => {
                     let found = self.0.mount3(&call.connection, &args.path);
+                    if found == Err(Status::Access) {
+                        match self.0.check_admitted(&call.connection) {
+                            Ok(()) => self.0.note_refusal(&call.connection, Reason::Path, &args.path),
+                            Err(status) => self.0.note_refused(&call.connection, status, &args.path),
+                        }
+                    }
                     Reply::Mnt(found.map(|(dir, export)| self.mounted(&dir, export)).map_err(mount_status))
                 }
                 Call::Dump(_) => Reply::Dump(dump::Res::default()),

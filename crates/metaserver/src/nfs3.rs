@@ -52,15 +52,23 @@ impl Program for Nfs3Program {
             if let Call::Null(_) = arguments {
                 return Ok(Message::default()); // anybody may ask whether the server lives
             }
-            let too_weak = |_| Rejection::Auth(AuthStat::TooWeak);
+            let refused = |status| server.note_refused(&call.connection, status, procedure.name().as_bytes());
+            let too_weak = |status| {
+                refused(status);
+                Rejection::Auth(AuthStat::TooWeak)
+            };
             server.check_admitted(&call.connection).map_err(too_weak)?;
             let export = arguments.object().map_or(Ok(InodeId::ROOT), |handle| server.export_of(handle));
             let user = |export| server.user(&call.connection, &call.header.credential, export);
             let user = match export.and_then(user) {
                 Ok(user) => user,
                 Err(status @ WireStatus::Access) => return Err(too_weak(status)),
-                // A handle of no export of this client's.
-                Err(status) => return Ok(ops3::refused::refused(procedure, status)),
+                Err(status) => {
+                    if status == WireStatus::Stale {
+                        refused(status); // a handle of no export of this client's
+                    }
+                    return Ok(ops3::refused::refused(procedure, status));
+                }
             };
             let start = server.clock.monotonic();
             // A client that gets no room has gone: nobody reads the answer.

@@ -338,6 +338,7 @@ impl Nfs4 for Metaserver {
     async fn operation(&self, context: &mut Context, op: ArgOp) -> ResOp {
         let cx = context;
         if let Err(status) = self.admit(cx, &op) {
+            self.note_refused(&cx.connection, status, op.name().as_bytes());
             return op.refused(status);
         }
         if cx.session.is_some() && !cx.state.sees_all && !may_be_lazy(&op) {

@@ -28,6 +28,7 @@ use crate::admission::{DEPTH_MAX, Via, is_for_everybody};
 use crate::errors::store_failed;
 use crate::exports::Export;
 use crate::nfs4::Context;
+use crate::refusals::Reason;
 use crate::{Metaserver, names, ops};
 
 /// Names of exported directories, and of those above them, that are remembered: a few hundred bytes each.
@@ -119,7 +120,17 @@ impl PseudoTree {
 impl Metaserver {
     /// The way from the root to an exported directory as it is now; none: it was removed.
     pub(crate) fn way_to(&self, view: &dyn View, export: &Export) -> Result<Option<Way>, Status> {
-        let (mut dirs, mut at) = (Vec::new(), export.root);
+        self.way_with_hint(view, export.root, &export.path)
+    }
+
+    /// The path of a directory, for people; empty: it was removed.
+    fn path_of_directory(&self, view: &dyn View, dir: InodeId) -> Result<String, Status> {
+        Ok(self.way_with_hint(view, dir, "")?.map_or_else(String::new, |way| path_of(&way)))
+    }
+
+    /// The way to a directory that had this path once.
+    fn way_with_hint(&self, view: &dyn View, dir: InodeId, path: &str) -> Result<Option<Way>, Status> {
+        let (mut dirs, mut at) = (Vec::new(), dir);
         while at != InodeId::ROOT {
             let Some(inode) = read::inode(view, at).map_err(store_failed)? else { return Ok(None) };
             let Kind::Directory(directory) = &inode.kind else { return Ok(None) };
@@ -130,7 +141,7 @@ impl Metaserver {
             at = directory.parent;
         }
         dirs.reverse();
-        let mut components = export.path.split('/').filter(|name| !name.is_empty());
+        let mut components = path.split('/').filter(|name| !name.is_empty());
         let mut way = Way::new();
         for (dir, parent) in dirs {
             let component = components.next().map(|name| name.as_bytes().to_vec());
@@ -230,8 +241,16 @@ fn find(server: &Metaserver, context: &Context, name: &[u8]) -> Result<Child, St
     let dir = server.current_dir(&*view, context)?;
     let name = names::checked(name)?;
     let tree = server.pseudo_tree(&*view, &context.connection)?;
-    let child = tree.children(dir.id).into_iter().find(|child| child.name == name);
-    child.ok_or(Status::NoEnt)
+    if let Some(child) = tree.children(dir.id).into_iter().find(|child| child.name == name) {
+        return Ok(child);
+    }
+    // What is there, and not for this client, is worth a line of the log.
+    if read::lookup(&*view, dir.id, &name).map_err(store_failed)?.is_some() {
+        let above = server.path_of_directory(&*view, dir.id)?;
+        let path = [above.trim_end_matches('/').as_bytes(), &name].join(&b'/');
+        server.note_refusal(&context.connection, Reason::Path, &path);
+    }
+    Err(Status::NoEnt)
 }
 
 fn lookup(server: &Metaserver, context: &mut Context, name: &[u8]) -> Result<(), Status> {

@@ -219,10 +219,17 @@ impl Metaserver {
     }
 
     /// Has every client return its layouts to write through, of all files; one that may write gets others.
-    pub(crate) async fn recall_layouts_to_write(self: Arc<Self>) {
+    /// Whether none of them is out any more.
+    pub(crate) async fn recall_layouts_to_write(self: Arc<Self>) -> bool {
         let to_write = |_: &Metaserver, layout: &LayoutState| Ok(layout.mode == IoMode::ReadWrite);
-        let files = self.recall_all(to_write).await;
+        let Some(files) = self.recall_all(to_write).await else {
+            tracing::warn!(
+                "layouts to write are still out after the exports changed; they are called back again"
+            );
+            return false;
+        };
         tracing::info!(files, "layouts to write were asked back, for the new exports");
+        true
     }
 
     /// Has every client return its layouts of files with a column on a target that is lost: it gets no others, and is told
@@ -231,7 +238,7 @@ impl Metaserver {
         let is_lost = |server: &Metaserver, layout: &LayoutState| {
             server.has_lost_column(&server.inode(&*server.view()?, layout.inode)?)
         };
-        let files = self.recall_all(is_lost).await;
+        let files = self.recall_all(is_lost).await.unwrap_or_default();
         tracing::info!(files, "layouts of files on lost targets were asked back");
     }
 
@@ -239,11 +246,11 @@ impl Metaserver {
     async fn recall_all(
         self: Arc<Self>,
         wanted: impl Fn(&Metaserver, &LayoutState) -> Result<bool, Status> + Send + 'static,
-    ) -> usize {
+    ) -> Option<usize> {
         let server = Arc::clone(&self);
         // Looks at all state that there is.
         let found = tokio::task::spawn_blocking(move || server.layouts(wanted)).await;
-        let Ok(Ok(mut out)) = found else { return 0 };
+        let Ok(Ok(mut out)) = found else { return None };
         let files = out.len();
         let deadline = tokio::time::Instant::now() + self.lease() * 3;
         while !out.is_empty() && tokio::time::Instant::now() < deadline {
@@ -258,10 +265,10 @@ impl Metaserver {
                 }
                 while asked.join_next().await.is_some() {}
             }
-            let Ok(view) = self.view() else { return files };
+            let view = self.view().ok()?;
             out.retain(|(_, state)| matches!(read::state(&*view, *state), Ok(Some(_))));
         }
-        files
+        out.is_empty().then_some(files)
     }
 
     fn layouts(

@@ -9,7 +9,7 @@ use namespace::{NodeKey, NodeState, read};
 use replica::NodeId;
 use wire::data::TargetCondition;
 
-use super::{DataServer, Metaserver as Member, ServiceAddress, States, Status, Target, health};
+use super::{DataServer, Metaserver as Member, Refused, ServiceAddress, States, Status, Target, health};
 use crate::admin::{server_failed, store};
 use crate::{AdminError, Metaserver, NodeReport, TargetReport};
 
@@ -83,10 +83,20 @@ impl Metaserver {
                     NodeKey::Metaserver(_) => None,
                 })
                 .collect(),
+            refused: self.refused_clients(),
             ..Status::default()
         };
         status.health = health::assess(&status);
         Ok(status)
+    }
+
+    fn refused_clients(&self) -> Refused {
+        let (count, last) = self.refusals().seen();
+        Refused {
+            count,
+            last_address: last.map(|last| last.address.to_string()),
+            last_reason: last.map(|last| last.reason.word().into()),
+        }
     }
 
     /// Version of this metaserver's program, as it told the cluster map.

@@ -55,6 +55,20 @@ pub struct Status {
     pub service_addresses: Option<Vec<ServiceAddress>>,
     /// The data servers, removed ones left out.
     pub data_servers: Vec<DataServer>,
+    /// The clients that the metaserver that answers has refused since it was started.
+    #[serde(default)]
+    pub refused: Refused,
+}
+
+/// Refused clients.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Mounts and calls that were refused.
+    pub count: u64,
+    /// The address that was refused last.
+    pub last_address: Option<String>,
+    /// Why: "address", "port", "path" or "handle".
+    pub last_reason: Option<String>,
 }
 
 /// Numbers of states of NFSv4 clients, by kind.

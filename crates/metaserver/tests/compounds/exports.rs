@@ -19,8 +19,8 @@ use wire::nfs3::{self, DirOpArgs, Procedure};
 use wire::nfs4::callback::{CbArgOp, CbCompound, CbReply, CbResOp};
 use wire::nfs4::open::{CreateHow, Delegation, OpenHow};
 use wire::nfs4::{
-    ArgOp, Bitmap, Fattr, FileHandle, ResOp, Status, access, attr, create, getattr, link, lookup, readdir,
-    remove, rename, setattr,
+    ArgOp, Bitmap, Fattr, FileHandle, ResOp, Status, access, attr, create, getattr, layoutreturn, link,
+    lookup, readdir, remove, rename, setattr,
 };
 use wire::xdr::Decode;
 
@@ -100,6 +100,16 @@ async fn names(client: &mut Client, of: &'static str) -> Vec<String> {
         }
         other => panic!("{other:?}"),
     }
+}
+
+fn layoutreturn_op(stateid: wire::nfs4::Stateid) -> ArgOp {
+    let file = layoutreturn::ReturnFile { offset: 0, length: u64::MAX, stateid, body: Bytes::new() };
+    ArgOp::LayoutReturn(layoutreturn::Args {
+        reclaim: false,
+        layout_type: wire::nfs4::LayoutType::FILES,
+        iomode: wire::nfs4::LayoutIoMode::Any,
+        what: layoutreturn::Return::File(file),
+    })
 }
 
 /// The tree, and its clients.
@@ -335,18 +345,7 @@ async fn call_backs_name_a_file_by_the_handle_of_the_clients_export() {
     let recalled = async {
         let (_, call) = elm.raw.called_back(answered).await;
         assert_eq!(named(&call), of_export);
-        let args = wire::nfs4::layoutreturn::Args {
-            reclaim: false,
-            layout_type: wire::nfs4::LayoutType::FILES,
-            iomode: wire::nfs4::LayoutIoMode::Any,
-            what: wire::nfs4::layoutreturn::Return::File(wire::nfs4::layoutreturn::ReturnFile {
-                offset: 0,
-                length: u64::MAX,
-                stateid: layout.stateid,
-                body: Bytes::new(),
-            }),
-        };
-        elm.run(vec![putfh(&of_export), ArgOp::LayoutReturn(args)]).await.expect("SEQUENCE succeeds");
+        elm.run(vec![putfh(&of_export), layoutreturn_op(layout.stateid)]).await.expect("SEQUENCE succeeds");
     };
     let (_, ()) = tokio::join!(truncates, recalled);
 }
@@ -422,4 +421,69 @@ async fn version_3_mounts_an_exported_directory_and_does_not_leave_it() {
     let args = rename::Args { oldname: name("sub"), newname: name("sub") };
     ash.ok(and(and(path("/projects/a"), [ArgOp::SaveFh]), and(path("/other"), [ArgOp::Rename(args)]))).await;
     assert_eq!(lookup3(&mut elm, at(&sub, "..")).await, Err(nfs3::Status::Stale));
+}
+
+/// ```text
+/// ash layoutget, to write                                     -> ok
+/// exports change; ash is called back, and its metaserver dies
+/// another life of the metaserver, once ash is there           ash is called back again
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn layouts_are_called_back_after_exports_changed_also_by_the_next_leader() {
+    let mut world = World::start().await;
+    let mut ash = Client::mount(&world, "ash").await;
+    let (file, open) = ash.open("f", BOTH, 0).await.expect("opens");
+    crate::ranges::grow(&mut ash, &file, open, 100_000).await;
+    let results = ash.ok(vec![putfh(&file), layoutget_op(open)]).await;
+    let Some(ResOp::LayoutGet(Ok(layout))) = results.last() else { panic!("{results:?}") };
+    world.metaserver.change_exports(ExportChange::Set, "/", &[], "squash=root").await.expect("it is changed");
+    world.restart().await;
+    ash.reconnect(&world).await;
+    ash.bind().await;
+    let answer = |call: &CbCompound| {
+        let mut reply = says(call, Status::Ok);
+        reply.ops[1] = CbResOp::LayoutRecall(Ok(()));
+        reply
+    };
+    let (_, call) = ash.raw.called_back(answer).await;
+    assert!(matches!(call.ops[1], CbArgOp::LayoutRecall(_)), "{call:?}");
+    let give_back = layoutreturn_op(layout.stateid);
+    ash.ok(vec![putfh(&file), give_back]).await;
+    world
+        .until("the change of exports is done with", || {
+            let view = world.replica.view().expect("a view");
+            let settings = namespace::read::cluster_map(&*view).expect("reads").settings;
+            settings.keys().all(|key| !key.starts_with("exports_changed"))
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_clients_are_counted_with_the_reason() {
+    let (world, mut ash, mut elm, _) = furnished().await;
+    let refused = async |count: u64, address: &str, reason: &str| {
+        let refused = world.metaserver.status().await.expect("a status").refused;
+        assert_eq!(refused.count, count);
+        assert_eq!(
+            (refused.last_address.as_deref(), refused.last_reason.as_deref()),
+            (Some(address), Some(reason))
+        );
+    };
+    let mut stranger = connect(&world, "127.0.0.9").await;
+    assert_eq!(stranger.exchange_id("stranger", 1, 0).await.err(), Some(Status::Access));
+    refused(1, "127.0.0.9", "address").await;
+    mount3(&mut stranger, "/").await.expect_err("no export");
+    refused(2, "127.0.0.9", "address").await;
+    mount3(&mut connect(&world, ELM).await, "/other").await.expect_err("another export");
+    refused(3, ELM, "path").await;
+    assert_eq!(elm.status(path("/projects/secret")).await, Status::NoEnt);
+    refused(4, ELM, "path").await;
+    assert_eq!(elm.status(path("/projects/nothing")).await, Status::NoEnt);
+    refused(4, ELM, "path").await;
+    let of_volume = handle(&mut ash, "/file").await;
+    assert_eq!(elm.status(vec![putfh(&of_volume), ArgOp::LookupP]).await, Status::Stale);
+    refused(5, ELM, "handle").await;
+    change(&world, ExportChange::Set, "/projects/a", ELM, "secure").await;
+    assert_eq!(elm.status(path("/projects")).await, Status::Access);
+    refused(6, ELM, "port").await;
 }
