@@ -99,7 +99,13 @@ impl Service {
     /// Carries out a call of another member; the error is for its log.
     pub(crate) async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
         let body = group_transport::opened(body, &self.trust)?;
-        Ok(match transport::decode(body)? {
+        let request = transport::decode(body).inspect_err(|why| {
+            // Of the members that agree it would be the one that does not follow: it is not to vote on as if all were well.
+            if transport::has_entries(body, self.id) {
+                self.trust.cannot_follow(why);
+            }
+        })?;
+        Ok(match request {
             Request::Consensus(to, message) if to == self.id => self.consensus(message).await?,
             Request::Consensus(to, _) => {
                 return Err(format!("this is member {:016x}, not {to:016x}", self.id));

@@ -120,7 +120,9 @@ pub(crate) enum Request {
     DigestAt(u64),
 }
 
-/// The version of these messages; a member that speaks another is told so.
+/// The version of these messages, and of the commands in them; a member that speaks another is told so, and nothing that it says
+/// is carried out. It is raised when a message, a command or a reply that there is already is written in another way. A new one at
+/// the end of its enumeration is not read by older members, which stop and say so: see [`has_entries`].
 pub(crate) const VERSION: u8 = 5;
 
 /// As it goes over the network: the version, then postcard.
@@ -135,8 +137,24 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {
 /// What [`encode`] made, at the other end.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     match bytes.split_first() {
-        Some((&VERSION, body)) => postcard::from_bytes(body).map_err(|e| format!("a malformed message: {e}")),
-        Some((version, _)) => Err(format!("messages of version {version}; this heorot speaks {VERSION}")),
+        Some((&VERSION, body)) => match postcard::take_from_bytes(body) {
+            Ok((message, [])) => Ok(message),
+            Ok(_) => Err("a malformed message, or one of a newer version: there is more in it".into()),
+            Err(e) => Err(format!("a malformed message, or one of a newer version: {e}")),
+        },
+        Some((version, _)) => Err(format!(
+            "messages of version {version}, where this heorot speaks {VERSION}: install the same version on all metaservers"
+        )),
         None => Err("an empty message".into()),
     }
+}
+
+/// Whether a message that cannot be read is one for member `id` with entries for its log.
+pub(crate) fn has_entries(bytes: &[u8], id: NodeId) -> bool {
+    // As postcard writes `Request::Consensus(id, Consensus::Append(..))`: the numbers of both variants are 0.
+    let head = bytes.split_first().and_then(|(version, body)| {
+        let (head, _) = postcard::take_from_bytes::<(u32, NodeId, u32)>(body).ok()?;
+        Some((*version, head))
+    });
+    head == Some((VERSION, (0, id, 0)))
 }

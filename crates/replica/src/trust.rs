@@ -122,6 +122,17 @@ impl Trust {
         }
     }
 
+    /// The leader sends entries that this version of the program cannot read: this member stops. Its state is right, and is kept.
+    pub(crate) fn cannot_follow(&self, why: &str) {
+        self.serves_not.store(true, Ordering::Release);
+        if self.failed.get().is_none() {
+            self.failed.set(Some(format!(
+                "the leader has sent a change that this version of heorot does not understand ({why}): install the version of the \
+                 others"
+            )));
+        }
+    }
+
     /// Nobody can say whether this member's state is right.
     pub(crate) fn doubt(&self, why: &str) {
         self.serves_not.store(true, Ordering::Release);

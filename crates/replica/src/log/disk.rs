@@ -256,6 +256,10 @@ fn scan(
     // Where one that is not the last ended, the next one's header says.
     let is_cut_here = cut == Some(segment.next());
     let rest = &bytes[segment.end as usize..];
+    // Cut off as if it were torn, an entry that was acknowledged would be lost.
+    if !is_cut_here && record::unknown(rest, segment.salt) == Some(segment.next()) {
+        return Err(LogError::Newer { path, index: segment.next() });
+    }
     if is_last && !is_cut_here && settled_after(rest, segment.salt, segment.next()) {
         return Err(LogError::Damaged { path, index: segment.next() });
     }

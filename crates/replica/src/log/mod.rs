@@ -81,6 +81,17 @@ pub enum LogError {
     /// The vote is damaged.
     #[error("{0}: damaged: restore the metadata from a backup, or have it join others as a new member")]
     DamagedVote(PathBuf),
+    /// It has an entry of a newer version. Nothing of the log was changed.
+    #[error(
+        "{path}: entry {index} was written by a newer version of heorot, which this one does not understand: install the version \
+         of the others"
+    )]
+    Newer {
+        /// The segment.
+        path: PathBuf,
+        /// The entry's index.
+        index: u64,
+    },
     /// Written in a form that is no longer read.
     #[error("{0}: written by an earlier version of heorot, which this one cannot read")]
     Older(PathBuf),

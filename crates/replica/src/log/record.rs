@@ -18,6 +18,8 @@
 
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
+
 use crate::types::{Change, Entry, LeaderId, LogId, Members, Membership, Payload};
 
 /// Before each payload.
@@ -94,6 +96,21 @@ pub(crate) fn encode(entry: &Entry, settled: u64, out: &mut Vec<u8>) -> Result<(
 /// The record at the start of `bytes`, if a whole and sound one of the segment with this salt is there.
 #[must_use]
 pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Option<Record> {
+    let (log_id, settled, body) = whole(bytes, salt)?;
+    let payload = payload(body)?;
+    Some(Record { entry: Entry { log_id, payload }, settled, len: HEADER_BYTES + body.len() })
+}
+
+/// The index of the record at the start of `bytes`, if it is as it was written, and says what only another version of this
+/// program knows: a command, or a field of one, that was added later. Such a record is neither damaged nor torn.
+#[must_use]
+pub(crate) fn unknown(bytes: &[u8], salt: Salt) -> Option<u64> {
+    let (log_id, _, body) = whole(bytes, salt)?;
+    payload(body).is_none().then_some(log_id.index)
+}
+
+/// The head and the payload of a record whose checksum is right.
+fn whole(bytes: &[u8], salt: Salt) -> Option<(LogId, u64, &[u8])> {
     let header = bytes.get(..HEADER_BYTES)?;
     let len = u32::from_le_bytes(header[8..12].try_into().ok()?) as usize;
     let crc = u32::from_le_bytes(header[12..16].try_into().ok()?);
@@ -106,18 +123,23 @@ pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Option<Record> {
     }
     let number = |n: usize| summed[8 * n..8 * n + 8].try_into().ok().map(u64::from_le_bytes);
     let (index, term, node_id, settled) = (number(0)?, number(1)?, number(2)?, number(3)?);
-    let (kind, body) = bytes[HEADER_BYTES..HEADER_BYTES + len].split_first()?;
-    let payload = match *kind {
-        BLANK if body.is_empty() => Payload::Blank,
-        PROPOSAL => Payload::Normal(Change(Arc::new(postcard::from_bytes(body).ok()?))),
-        MEMBERS => {
-            let members: Members = postcard::from_bytes(body).ok()?;
-            Payload::Membership(Membership::try_from(members).ok()?)
-        }
-        _ => return None,
-    };
     let log_id = LogId { leader_id: LeaderId { term, node_id }, index };
-    Some(Record { entry: Entry { log_id, payload }, settled, len: HEADER_BYTES + len })
+    Some((log_id, settled, &bytes[HEADER_BYTES..HEADER_BYTES + len]))
+}
+
+fn payload(bytes: &[u8]) -> Option<Payload> {
+    let (kind, body) = bytes.split_first()?;
+    match *kind {
+        BLANK if body.is_empty() => Some(Payload::Blank),
+        PROPOSAL => Some(Payload::Normal(Change(Arc::new(all_of(body)?)))),
+        MEMBERS => Some(Payload::Membership(Membership::try_from(all_of::<Members>(body)?).ok()?)),
+        _ => None,
+    }
+}
+
+/// What postcard has read, if that was all: a field that another version has added at the end is not left out.
+fn all_of<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    postcard::take_from_bytes(body).ok().filter(|(_, rest)| rest.is_empty()).map(|(read, _)| read)
 }
 
 /// Reads the record at the start of `bytes`, if a sound one is there, and writes it again: what a fuzzer holds against

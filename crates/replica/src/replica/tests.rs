@@ -159,6 +159,52 @@ async fn a_message_of_another_incarnation_is_refused() {
     replica.stop_tasks().await;
 }
 
+/// ```text
+/// leader: Append, with a command that this version does not know -> the member fails, says what to install, changes nothing
+/// another: a question that this version does not know            -> refused; the member goes on
+/// ```
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_sent_a_command_of_a_newer_version_stops_and_says_what_to_install() {
+    let dir = tempfile::tempdir().unwrap();
+    let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
+    let replica =
+        Replica::open_on(ground, config, store, Stamp::default(), Arc::new(()), Arc::new(())).await.unwrap();
+    let own = replica.incarnation().expect("it has one from its first command on");
+    let message = |body: &[u8]| [&[1][..], &own.id, &[transport::VERSION], body].concat();
+    let question = postcard::to_stdvec(&(99_u32, "what a later version asks")).unwrap();
+    let refused = replica.serve(&message(&question)).await.unwrap_err();
+    assert!(refused.contains("of a newer version"), "{refused}");
+    // For a member that was at this address before.
+    let other = postcard::to_stdvec(&(0_u32, 7_u64, 0_u32)).unwrap();
+    assert!(replica.serve(&message(&other)).await.is_err());
+    replica.propose(mkdir("goes-on")).await.unwrap();
+    let before = replica.service.log.next();
+
+    let entries = vec![openraft::entry::RaftEntry::new_blank(crate::types::LogId {
+        leader_id: LeaderId { term: 9, node_id: 2 },
+        index: before,
+    })];
+    let append = AppendEntriesRequest::<crate::types::Types> {
+        vote: Vote::new_committed(9, 2),
+        prev_log_id: None,
+        entries,
+        leader_commit: None,
+    };
+    let append = Request::Consensus(replica.service.id, crate::transport::Consensus::Append(append));
+    let mut append = transport::encode(&append)[1..].to_vec();
+    // The payload of the last entry is the byte before `leader_commit`, none: another kind than there is.
+    let payload = append.len() - 2;
+    append[payload] = 99;
+    let refused = replica.serve(&message(&append)).await.unwrap_err();
+    assert!(refused.contains("of a newer version"), "{refused}");
+    let why = replica.failed().await;
+    assert!(why.contains("a change that this version of heorot does not understand"), "{why}");
+    assert!(why.ends_with("install the version of the others") && replica.serves_not(), "{why}");
+    assert_eq!(replica.service.log.next(), before, "nothing of it is in the log");
+    replica.stop_tasks().await;
+}
+
 /// A disk on which no file can be made while it is full.
 #[derive(Default)]
 struct FullDisk(AtomicBool);

@@ -62,6 +62,55 @@ fn what_was_appended_is_there_after_a_crash_and_a_torn_tail_is_not() {
     assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..4), "the second of the torn tail is gone");
 }
 
+/// A record of `index` with this payload, as another version of this program would write it.
+fn of_another_version(index: u64, payload: &[u8], salt: Salt) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record::encode(&entries(1, index..index + 1)[0], index, &mut bytes).unwrap();
+    bytes.truncate(record::HEADER_BYTES);
+    bytes.extend_from_slice(payload);
+    bytes[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[16..]);
+    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    salt.put(&mut bytes);
+    bytes
+}
+
+#[test]
+fn an_entry_of_a_newer_version_is_said_and_is_neither_skipped_nor_cut_off() {
+    let command = Command::Link { inode: InodeId(7), dir: InodeId::ROOT, name: b"name".to_vec() };
+    let known = Proposal { stamp: Stamp::default(), origin: None, command };
+    let known = [&[1][..], &postcard::to_stdvec(&known).unwrap()].concat();
+    let longer = [&known[..], &[0]].concat(); // a field more
+    let unknown = postcard::to_stdvec(&(Stamp::default(), None::<u8>, u32::MAX)).unwrap(); // no command of ours
+    let unknown = [&[1][..], &unknown].concat();
+    for (payload, is_known) in [(&known, true), (&longer, false), (&unknown, false), (&vec![9], false)] {
+        for behind in [0, 1] {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut disk, _) = found(dir.path()).unwrap();
+            disk.append(&entries(1, 0..3)).unwrap();
+            let segment = lock(&disk.segments)[0].clone();
+            drop(disk);
+            let mut bytes = of_another_version(3, payload, segment.salt);
+            for index in 4..4 + behind {
+                bytes.extend(of_another_version(index, &[0], segment.salt));
+            }
+            let file = OpenOptions::new().write(true).open(&segment.path).unwrap();
+            file.write_all_at(&bytes, segment.end).unwrap();
+            for _again in 0..2 {
+                match found(dir.path()) {
+                    Ok((_, all)) => assert!(is_known && all == ids(1, 0..4 + behind), "{all:?}"),
+                    Err(LogError::Newer { index: 3, .. }) => assert!(!is_known),
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            let mut kept = vec![0; bytes.len()];
+            file.sync_all().unwrap();
+            std::fs::File::open(&segment.path).unwrap().read_exact_at(&mut kept, segment.end).unwrap();
+            assert_eq!(kept, bytes, "what is in the log stays");
+        }
+    }
+}
+
 #[test]
 fn a_record_that_was_acknowledged_and_is_damaged_is_said() {
     let dir = tempfile::tempdir().unwrap();
