@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use host::size;
-use metaserver::status::{Health, Liveness, Verdict};
+use metaserver::status::{Finding, Health, Liveness, Verdict};
 
 use crate::admin_client::AdminClient;
 use crate::api::{DataServerStatus, Status, Target};
@@ -28,13 +28,29 @@ fn ask(args: &StatusArgs) -> Result<(String, Verdict), Failure> {
     }
     // A data server, with the status of the cluster from a metaserver.
     let here: DataServerStatus = serde_json::from_value(answer.clone())?;
-    let Some(cluster) = here.cluster.clone() else {
-        let text = if args.json { format!("{answer:#}\n") } else { alone(&here) };
-        return Ok((text, Verdict::Failed));
+    let (table, health) = match here.cluster.clone() {
+        Some(cluster) => {
+            let status: Status = serde_json::from_value(cluster)?;
+            (table(&status), status.health)
+        }
+        None => (alone(&here), cut_off(&here)),
     };
-    let status: Status = serde_json::from_value(cluster)?;
-    let text = if args.json { format!("{answer:#}\n") } else { table(&status) };
-    Ok((text, status.health.verdict))
+    let verdict = health.verdict;
+    // Programs find the verdict at the same place on each node.
+    let mut answer = answer;
+    answer["health"] = serde_json::to_value(health)?;
+    Ok((if args.json { format!("{answer:#}\n") } else { table }, verdict))
+}
+
+/// The verdict of a data server to which no metaserver answers.
+fn cut_off(here: &DataServerStatus) -> Health {
+    let finding = Finding {
+        verdict: Verdict::Failed,
+        problem: format!("no metaserver answers this data server ({})", here.name),
+        action: "start the metaservers, or look at the network of this machine; its log says which it tried"
+            .into(),
+    };
+    Health { verdict: Verdict::Failed, findings: vec![finding] }
 }
 
 /// The status of a data server to which no metaserver answers.
@@ -196,7 +212,7 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metaserver::status::{DataServer, Finding, Metaserver, States};
+    use metaserver::status::{DataServer, Metaserver, States};
 
     #[test]
     fn the_verdict_comes_first_then_every_server_and_target_and_the_balance() {

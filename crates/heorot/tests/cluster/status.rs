@@ -29,6 +29,12 @@ fn wait_for(ip: Ipv4Addr, verdict: &str, exit_status: i32, text: &str) -> String
     said.0
 }
 
+/// The verdict of `heorot status --json`, which is at the same place on every node.
+fn verdict(ip: Ipv4Addr) -> String {
+    let json: Value = serde_json::from_str(&status(ip, &["--json"]).0).unwrap();
+    json["health"]["verdict"].as_str().unwrap_or_default().to_owned()
+}
+
 fn log(cluster: &Cluster) -> String {
     let logs = (0..cluster.metaservers.len())
         .map(|n| std::fs::read_to_string(cluster.file(&format!("mds{n}.log"))).unwrap_or_default());
@@ -41,6 +47,7 @@ fn the_verdict_follows_what_dies_and_comes_back_on_every_node() {
     let ips: Vec<Ipv4Addr> = cluster.metaservers.iter().map(|(ip, _)| *ip).collect();
     for ip in ips.iter().chain(&cluster.data_server_ips) {
         wait_for(*ip, "healthy", 0, "mds2");
+        assert_eq!(verdict(*ip), "healthy");
     }
 
     // A data server that dies with nothing on it, and is back.
@@ -75,6 +82,7 @@ fn the_verdict_follows_what_dies_and_comes_back_on_every_node() {
         2,
         "target0",
     );
+    assert_eq!(verdict(cluster.data_server_ips[0]), "failed");
     let (said, exit_status) = status(ips[2], &[]);
     assert_eq!((said.as_str(), exit_status), ("", 3), "nothing answers");
 }
