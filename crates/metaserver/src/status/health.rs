@@ -140,7 +140,7 @@ fn members(status: &Status, findings: &mut Findings) {
             findings.add(
                 Verdict::Degraded,
                 format!("metaserver {name} is silent{}{rest}", since(member.seen_ms)),
-                format!("start it; if it is gone for good: heorot node remove {name} --force"),
+                format!("start it; if it is gone for good: heorot node remove {name} --role mds --force"),
             );
         } else if member.state == "joining" {
             let action = "wait until it has everything; its log says how far it is";
