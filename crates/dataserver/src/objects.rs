@@ -90,7 +90,7 @@ pub struct Space {
     pub free: u64,
     /// Bytes in the trash, which a write that needs them gets.
     pub trash: u64,
-    /// Whether the file system is mounted read-only.
+    /// Whether the file system is read-only.
     pub read_only: bool,
 }
 
@@ -108,6 +108,9 @@ pub struct Objects {
     names: Vec<Mutex<()>>,
     hasher: RandomState,
     failed: AtomicBool,
+    /// A change was refused since the file system is read-only, which Linux from 6.15 on does not tell by statvfs when ext4
+    /// has become so by an error.
+    refuses_changes: AtomicBool,
     lost: AtomicBool,
     pub(crate) room: Room,
     pub(crate) count: AtomicU64,
@@ -139,6 +142,7 @@ impl Objects {
             names: std::iter::repeat_with(Mutex::default).take(NAME_LOCKS).collect(),
             hasher: RandomState::new(),
             failed: AtomicBool::new(false),
+            refuses_changes: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             room: Room::default(),
             count: AtomicU64::new(count),
@@ -302,7 +306,12 @@ impl Objects {
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         let (total, trash) = (bytes(stat.f_blocks), self.trash.bytes());
-        let read_only = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
+        // What is mounted read-only says so again when it is mounted to be written; the other wants a restart.
+        let is_mounted_so = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
+        if is_mounted_so {
+            self.refuses_changes.store(false, Ordering::Relaxed);
+        }
+        let read_only = is_mounted_so || self.refuses_changes.load(Ordering::Relaxed);
         let free = usable(bytes(stat.f_bavail).saturating_add(trash)).min(total);
         Ok(Space { total, free, trash, read_only })
     }
@@ -435,6 +444,9 @@ impl Objects {
     /// The answer to an error of the kernel, after it was logged.
     pub(crate) fn trouble(&self, doing: &str, name: &ObjectName, error: io::Error) -> ObjectError {
         let answer = answer_to(&error);
+        if error.raw_os_error() == Some(Errno::ROFS.raw_os_error()) {
+            self.refuses_changes.store(true, Ordering::Relaxed);
+        }
         match answer {
             // Expected in the life of a disk, and told to whoever wrote; a line for each write would fill the log.
             ObjectError::NoSpace | ObjectError::TooLarge | ObjectError::NotSupported => {
