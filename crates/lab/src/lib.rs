@@ -9,7 +9,7 @@
 //!             mds           ds0          heorot processes, each in a network namespace
 //! ```
 //!
-//! A [`Lab`] is the network and a folder; [`Client`]s and [`Server`]s live in it. All of it goes when they are dropped;
+//! A [`Lab`] is the network and a folder; [`Client`]s, [`Server`]s and [`Machine`]s live in it. All of it goes when they are dropped;
 //! what a killed process left goes when the next lab is opened ([`remove_those_of_the_dead`]).
 //!
 //! The end-to-end tests use the same machines, on links without a limit.
@@ -27,6 +27,7 @@ pub mod interrupt;
 mod kernel;
 mod lab;
 mod link;
+mod machine;
 mod remains;
 mod server;
 pub mod stream;
@@ -40,5 +41,6 @@ pub use heorot::Heorot;
 pub use kernel::Kernel;
 pub use lab::{Lab, Namespace};
 pub use link::Link;
+pub use machine::Machine;
 pub use remains::remove_those_of_the_dead;
 pub use server::{Ready, Server};

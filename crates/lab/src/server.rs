@@ -36,6 +36,8 @@ pub struct Server {
 pub enum Ready {
     /// It writes this word.
     Says(&'static str),
+    /// It writes this line: of a process that passes on what others write.
+    SaysLine(&'static str),
     /// It can be connected to.
     Listens(SocketAddr),
 }
@@ -186,12 +188,13 @@ impl Server {
     }
 
     fn is_ready(&self) -> bool {
+        let said = || {
+            let log = fs::read(&self.log).unwrap_or_default();
+            String::from_utf8_lossy(log.get(self.log_before..).unwrap_or_default()).into_owned()
+        };
         match self.ready {
-            Ready::Says(ready) => {
-                let log = fs::read(&self.log).unwrap_or_default();
-                let said = String::from_utf8_lossy(log.get(self.log_before..).unwrap_or_default());
-                said.split_whitespace().any(|word| word == ready)
-            }
+            Ready::Says(ready) => said().split_whitespace().any(|word| word == ready),
+            Ready::SaysLine(ready) => said().lines().any(|line| line == ready),
             Ready::Listens(address) => TcpStream::connect(address).is_ok(),
         }
     }

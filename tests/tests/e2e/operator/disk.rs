@@ -1,0 +1,72 @@
+//! A disk of a machine: an ext4 in a file, which turns read-only at the first error, as most are mounted.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Mounted; unmounted when dropped.
+pub struct Disk {
+    image: PathBuf,
+    at: PathBuf,
+}
+
+impl Disk {
+    /// An empty disk of so many MiB at `at`.
+    pub fn new(at: &Path, mib: u64) -> Disk {
+        let image = at.with_extension("image");
+        std::fs::File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("a file for a disk");
+        run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image));
+        let disk = Disk { image, at: at.to_owned() };
+        disk.mount();
+        let _ = std::fs::remove_dir(at.join("lost+found"));
+        disk
+    }
+
+    /// Another file takes all the room but for `left` MiB; returned, to be removed.
+    pub fn fill(&self, left_mib: u64) -> PathBuf {
+        let room = rustix::fs::statvfs(&self.at).expect("the room of a disk");
+        let bytes = (room.f_bavail * room.f_frsize).saturating_sub(left_mib << 20);
+        let path = self.at.join("of-another-program");
+        run(Command::new("fallocate").args(["-l", &bytes.to_string()]).arg(&path));
+        path
+    }
+
+    /// The kernel finds an error of its file system.
+    pub fn fail(&self) {
+        let source =
+            Command::new("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.at).output().expect("findmnt");
+        let device = String::from_utf8_lossy(&source.stdout).trim().trim_start_matches("/dev/").to_owned();
+        let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
+        std::fs::write(&trigger, "a disk that fails").unwrap_or_else(|e| panic!("{trigger}: {e}"));
+    }
+
+    /// Its machine's processes are stopped: unmounted, mended, mounted again.
+    pub fn mend(&self) {
+        self.unmount();
+        // 1: errors were mended.
+        let status =
+            Command::new("fsck.ext4").args(["-y", "-f"]).arg(&self.image).output().expect("fsck.ext4").status;
+        assert!(status.code().is_some_and(|code| code <= 1), "{status}");
+        self.mount();
+    }
+
+    fn mount(&self) {
+        std::fs::create_dir_all(&self.at).expect("a mount point");
+        run(Command::new("mount").args(["-o", "loop,errors=remount-ro"]).args([&self.image, &self.at]));
+    }
+
+    fn unmount(&self) {
+        run(Command::new("umount").arg(&self.at));
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: a server that is being killed may still have files open there.
+        let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
