@@ -78,7 +78,7 @@ fn of_another_version(index: u64, payload: &[u8], salt: Salt) -> Vec<u8> {
 #[test]
 fn an_entry_of_a_newer_version_is_said_and_is_neither_skipped_nor_cut_off() {
     let command = Command::Link { inode: InodeId(7), dir: InodeId::ROOT, name: b"name".to_vec() };
-    let known = Proposal { stamp: Stamp::default(), origin: None, command };
+    let known = Proposal::new(Stamp::default(), None, command);
     let known = [&[1][..], &postcard::to_stdvec(&known).unwrap()].concat();
     let longer = [&known[..], &[0]].concat(); // a field more
     let unknown = postcard::to_stdvec(&(Stamp::default(), None::<u8>, u32::MAX)).unwrap(); // no command of ours
