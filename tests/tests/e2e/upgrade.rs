@@ -93,7 +93,9 @@ fn a_cluster_is_upgraded_node_by_node_while_a_client_works() {
     for machine in &all {
         machine.says("healthy", "yew");
         let log = machine.log();
-        for line in log.lines().filter(|line| line.contains(" ERROR ")) {
+        // openraft calls it an error that it is asked something while its member stops.
+        let is_error = |line: &&str| line.contains(" ERROR ") && !line.contains("raft stopped");
+        for line in log.lines().filter(is_error) {
             panic!("{}: {line}", machine.name());
         }
     }
