@@ -44,7 +44,7 @@ fn an_open_store_needs_no_further_descriptor() {
     let path = dir.path().join("store");
     let store = RedbStore::open(&path, MEMORY_BYTES).unwrap();
     let before = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..before.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..before }).unwrap();
     let refused = std::fs::File::open(&path).unwrap_err();
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         work(&store);
