@@ -66,6 +66,16 @@ impl Mds {
         Ok(said)
     }
 
+    /// Starts it, which it refuses; the last line that it says, and its exit status.
+    fn refuses_to_start(&mut self) -> (String, Option<i32>) {
+        let said = match self.try_to_start() {
+            Err(said) => said,
+            Ok(said) => panic!("it starts: {said}"),
+        };
+        let status = self.child.take().unwrap().wait().unwrap();
+        (said.lines().last().unwrap_or_default().to_owned(), status.code())
+    }
+
     fn stop(&mut self) {
         let mut child = self.child.take().unwrap();
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -182,6 +192,89 @@ fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_agai
     let again = wait_for_three(&group, 1, 0);
     assert_eq!((&again[0], &again[2]), (&after[0], &after[2]));
     assert_ne!(again[1], after[1], "under another id");
+
+    // One that does not know what it voted for must not vote again, either.
+    group[0].stop();
+    std::fs::remove_file(group[0].dir.join("log/vote")).unwrap();
+    let said = group[0].start();
+    assert!(said.contains("the vote is gone") && said.contains("fills itself from the others"), "{said}");
+    let last = wait_for_three(&group, 0, 1);
+    assert_eq!(last[1..], again[1..]);
+    assert_ne!(last[0], again[0], "under another id");
+}
+
+/// What can become of a metaserver's directory, and what is said of it.
+const DAMAGES: [(&str, fn(&Path)); 4] = [
+    ("record 0 is damaged", damage),
+    ("the vote is gone", |dir| std::fs::remove_file(dir.join("log/vote")).unwrap()),
+    ("the file is damaged", |dir| {
+        let file = std::fs::OpenOptions::new().write(true).open(dir.join("namespace.redb")).unwrap();
+        file.write_all_at(&[0; 512], 0).unwrap();
+    }),
+    ("the metadata are gone: log and store are empty", |dir| {
+        std::fs::remove_file(dir.join("namespace.redb")).unwrap();
+        std::fs::remove_file(dir.join("log/00000000000000000000.log")).unwrap();
+    }),
+];
+
+/// A copy of a directory without what is below its folders' folders.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let at = to.join(path.file_name().unwrap());
+        match path.is_dir() {
+            true => copy(&path, &at),
+            false if path.is_file() => drop(std::fs::copy(&path, &at).unwrap()),
+            false => {} // a socket
+        }
+    }
+}
+
+/// Each damage in turn to a copy of what `mds` has: it stops with one line, which says what helps, and touches nothing.
+fn says_what_helps(mds: &mut Mds, of_two: bool) {
+    let sound = mds.dir.with_extension("sound");
+    copy(&mds.dir, &sound);
+    for (what, damage) in DAMAGES {
+        damage(&mds.dir.clone());
+        let (said, status) = mds.refuses_to_start();
+        assert_eq!(status, Some(1), "{what}: {said}");
+        assert!(said.contains(what) && said.contains("heorot restore"), "{what}: {said}");
+        assert_eq!(said.contains("cannot go on without it"), of_two, "{what}: {said}");
+        let names = std::fs::read_dir(&mds.dir).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(!names.into_iter().any(|name| name.to_string_lossy().starts_with("damaged.")), "{what}");
+        std::fs::remove_dir_all(&mds.dir).unwrap();
+        copy(&sound, &mds.dir);
+    }
+}
+
+#[test]
+fn a_metaserver_alone_or_of_two_that_is_damaged_stops_and_says_what_helps() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let mut one = Mds::configured(dir.path(), 0);
+    one.start();
+    one.stop();
+    says_what_helps(&mut one, false);
+    one.start();
+
+    let mut other = Mds::configured(dir.path(), 1);
+    other.start();
+    // It writes down who votes a moment after it has a vote.
+    let asked = Instant::now();
+    let noted = |mds: &Mds| std::fs::read_to_string(mds.dir.join("members")).unwrap_or_default();
+    while noted(&other).matches(":2052 ").count() != 2 {
+        assert!(asked.elapsed() < PATIENCE, "{}", noted(&other));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    other.stop();
+    says_what_helps(&mut other, true);
+    // Brought back as it was, it is one of the two again.
+    other.start();
+    let asked = Instant::now();
+    while other.voters().len() != 2 || one.voters() != other.voters() {
+        assert!(asked.elapsed() < PATIENCE, "{:?}", one.status());
+    }
 }
 
 #[test]
