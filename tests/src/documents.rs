@@ -47,7 +47,8 @@ pub fn commands(text: &str, program: &str) -> Vec<Shown> {
             for (line, is_block) in whole.chain(named).filter(|(line, _)| is_of(line, program)) {
                 found.push(Shown { section: section.clone(), line, is_block });
             }
-            (prose.clear(), block.clear());
+            prose.clear();
+            block.clear();
         }
         match (is_fence, is_block) {
             (true, _) => is_block = !is_block,

@@ -43,7 +43,9 @@ fn wrong(shown: &documents::Shown) -> Option<String> {
             match meant(choice) {
                 Ok(choice) => {
                     next.extend(
-                        lines.iter().map(|line: &Vec<String>| [&line[..], &[choice.clone()]].concat()),
+                        lines
+                            .iter()
+                            .map(|line: &Vec<String>| [&line[..], std::slice::from_ref(&choice)].concat()),
                     );
                 }
                 Err(why) => return Some(why),
