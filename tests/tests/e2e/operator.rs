@@ -301,7 +301,7 @@ impl Story {
         self.check("");
 
         let section = DISK_LOST;
-        self.type_at(&self.ash, section, "heorot status");
+        self.ash.try_sh(&self.runbook.line(section, "heorot status"));
         self.type_at(&self.ash, section, "heorot files --on fir:/data/sdb > lost-files");
         let lost = self.ash.sh("cat lost-files");
         assert!(lost.lines().count() > 0, "some files have data there");
