@@ -40,6 +40,9 @@ const MODE: u32 = 0o555;
 #[derive(Default)]
 pub(crate) struct DirectoryNames(Mutex<HashMap<InodeId, Vec<u8>>>);
 
+/// An entry of a pseudo directory, what it names, and what a client comes to it through.
+type PseudoEntry = (Entry, Result<Inode, Status>, Via);
+
 impl DirectoryNames {
     fn get(&self, dir: InodeId) -> Option<Vec<u8>> {
         self.0.lock().ok()?.get(&dir).cloned()
@@ -220,7 +223,7 @@ impl Metaserver {
         context: &Context,
         dir: InodeId,
         after_cookie: u64,
-    ) -> Result<Vec<(Entry, Result<Inode, Status>, Via)>, Status> {
+    ) -> Result<Vec<PseudoEntry>, Status> {
         let tree = self.pseudo_tree(view, &context.connection)?;
         let mut entries = Vec::new();
         for Child { inode, name, via } in tree.children(dir) {
