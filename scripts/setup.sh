@@ -18,6 +18,7 @@ for_tests=(
     "attr:setfattr and getfattr: extended attributes in the client machines"
     "e2fsprogs:mkfs.ext4: a file system that turns read-only at an error, as the disk of a data server"
     "xfsprogs:mkfs.xfs: a file system that can share data between files, to test reflinks on"
+    "faketime:libfaketime, a clock that goes wrong under one server of a test"
     "systemd:systemd-analyze: judges how much the example of a unit may do"
 )
 [ "${1:-}" = demo ] || needed+=("${for_tests[@]}")

@@ -27,9 +27,14 @@ pub(crate) struct Stranger {
 impl Stranger {
     /// This machine, now.
     pub(crate) fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { protocol: join::PROTOCOL, clock_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX) }
+        Self { protocol: join::PROTOCOL, clock_ms: clock_ms() }
     }
+}
+
+/// The time of day of this machine, in milliseconds since 1970.
+pub(crate) fn clock_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Why a machine stays outside. One line.

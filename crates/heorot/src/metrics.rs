@@ -133,6 +133,18 @@ fn members(status: &Status, registry: &mut Registry) {
         let is_up = server.liveness == Liveness::Alive;
         server_up.get_or_create(&vec![("server", server.name.clone())]).set(is_up.into());
     }
+    let servers = status.data_servers.iter().map(|server| (&server.name, server.clock_ahead_ms));
+    let clocks = Gauges::default();
+    for (name, ahead_ms) in status.metaservers.iter().map(|m| (&m.name, m.clock_ahead_ms)).chain(servers) {
+        if let Some(ahead_ms) = ahead_ms {
+            clocks.get_or_create(&vec![("server", name.clone())]).set(ahead_ms);
+        }
+    }
+    registry.register(
+        "clock_ahead_milliseconds",
+        "Time that a server's clock is ahead of most others'",
+        clocks,
+    );
     registry.register("member_up", "1: the metaserver is heard of", up);
     registry.register("member_voter", "1: the metaserver has a vote", voter);
     registry.register("member_lag_entries", "Entries of the log that the metaserver lacks", lag);

@@ -157,6 +157,8 @@ impl Metaserver {
         if self.data.refuse(server.id, None) {
             tracing::info!(name = %server.name, "is refused no longer");
         }
+        let key = NodeKey::DataServer(server.id);
+        self.clocks.note(key, args.clock_ms, self.clock_ms(), self.clock.monotonic());
         let version = String::from_utf8_lossy(&args.version).into_owned();
         self.register(server, version, &args.targets).await.map_err(|status| match status {
             nfs4::Status::NoSpc => Status::NoSpace,
@@ -250,6 +252,7 @@ mod tests {
             targets: vec![],
             version,
             map_version: 0,
+            clock_ms: 1_900_000_000_000,
         }
     }
 

@@ -259,7 +259,8 @@ fn greetable(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u64)
     Ok(())
 }
 
-fn duration(seconds: u64) -> String {
+/// A time for people, to two places.
+pub(crate) fn duration(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600, seconds / 60) {
         (0, 0, 0) => format!("{seconds} s"),
         (0, 0, minutes) => format!("{minutes} min"),

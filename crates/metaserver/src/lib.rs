@@ -14,6 +14,7 @@ mod attributes;
 mod attributes3;
 mod begin;
 mod callback;
+mod clocks;
 mod cluster_map;
 mod cluster_program;
 mod consistency;

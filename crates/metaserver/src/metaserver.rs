@@ -18,6 +18,7 @@ use wire::nfs4::Status;
 
 use crate::admission::{CurrentExports, Via};
 use crate::begin::Begin;
+use crate::clocks::Clocks;
 use crate::cluster_map::CurrentMap;
 use crate::consistency::Asked;
 use crate::data_servers::DataServers;
@@ -86,6 +87,7 @@ pub struct Metaserver {
     pub(crate) relocations: Turns,
     pub(crate) rounds: Rounds,
     pub(crate) idle_layouts: IdleLayouts,
+    pub(crate) clocks: Clocks,
     /// For NFSv3; sessions have their own.
     pub(crate) replies3: ReplyCache,
     pub(crate) granted: Granted,
@@ -150,6 +152,7 @@ impl Metaserver {
             relocations: Turns::default(),
             rounds: Rounds::default(),
             idle_layouts: IdleLayouts::default(),
+            clocks: Clocks::default(),
             replies3: ReplyCache::default(),
             granted: Granted::default(),
             delegations,
@@ -202,6 +205,7 @@ impl Metaserver {
             background.push(tokio::spawn(Arc::clone(self).watch_leases()));
             background.push(tokio::spawn(Arc::clone(self).clean_regularly()));
             background.push(tokio::spawn(Arc::clone(self).watch_servers()));
+            background.push(tokio::spawn(Arc::clone(self).compare_clocks()));
             background.push(tokio::spawn(Arc::clone(self).recall_when_exports_change()));
         }
         Ok(server)

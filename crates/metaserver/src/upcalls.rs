@@ -13,7 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use host::Locked;
 use namespace::{
-    ClientId, Command, DataServer, DeviceId, Inode, InodeId, Proposal, Reply, SessionId, TargetId, read,
+    ClientId, Command, DataServer, DeviceId, Inode, InodeId, NodeKey, Proposal, Reply, SessionId, TargetId,
+    read,
 };
 use nfs::CallbackError;
 use replica::{Answered, Member, NodeId, Observer};
@@ -94,6 +95,8 @@ enum Question {
     AddressesAreFree,
     /// How much room have the targets that live? Answered in XDR.
     Spaces,
+    /// The time of day there, in milliseconds since 1970.
+    Clock,
 }
 
 /// The replica's end.
@@ -357,6 +360,7 @@ impl Metaserver {
                 self.data.living().encode(&mut encoder);
                 encoder.finish().segments.concat().into()
             }
+            Ok(Question::Clock) => postcard::to_stdvec(&self.clock_ms()).unwrap_or_default().into(),
             Ok(Question::AddressesAreFree) => {
                 self.ask_for_addresses_now();
                 Bytes::new()
@@ -480,6 +484,22 @@ impl Metaserver {
         for answer in futures_util::future::join_all(others.iter().map(ask)).await.into_iter().flatten() {
             if let Ok(spaces) = Vec::decode(&mut Decoder::new(answer)) {
                 self.data.learn_living(spaces);
+            }
+        }
+    }
+
+    /// Asks all other metaservers for their clocks.
+    pub(crate) async fn ask_for_clocks(&self) {
+        let Ok(question) = postcard::to_stdvec(&Question::Clock) else { return };
+        let question = Bytes::from(question);
+        let asked = self.replica.standing().members.into_iter().map(|(id, member, _)| {
+            let question = question.clone();
+            async move { (id, self.replica.ask(&member, question, GROUP_TIME_MAX).await) }
+        });
+        for (id, answer) in futures_util::future::join_all(asked).await {
+            let theirs: Option<u64> = answer.ok().and_then(|bytes| postcard::from_bytes(&bytes).ok());
+            if let Some(theirs) = theirs {
+                self.clocks.note(NodeKey::Metaserver(id), theirs, self.clock_ms(), self.clock.monotonic());
             }
         }
     }

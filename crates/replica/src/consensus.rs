@@ -37,6 +37,8 @@ pub(crate) const ELECTION_AFTER: (Duration, Duration) =
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether who leads still does.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// An election takes less than a second; a group without a leader for longer has no majority.
+const ELECTION_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Until an entry that changes the voters is applied and on disk here.
 const NOTE_AGAIN: Duration = Duration::from_millis(100);
@@ -288,6 +290,8 @@ async fn note_voters(
 async fn ended(raft: &Raft<Types, Machine>, (book, trust): (&AddressBook, &Trust), heard: &Heard) -> String {
     let mut metrics = raft.metrics();
     let (mut elected, mut leader, mut members) = (None, None, None);
+    // Since when no leader is known, until that is a warning.
+    let mut leaderless = None;
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut is_due = true;
@@ -315,9 +319,25 @@ async fn ended(raft: &Raft<Types, Machine>, (book, trust): (&AddressBook, &Trust
                 leader = leads;
                 let member = leader.and_then(|id| now.membership_config.membership().get_node(&id).cloned());
                 match member {
-                    Some(member) => tracing::info!(leader = %member.name, term = now.current_term, "leads"),
-                    None => tracing::warn!(term = now.current_term, "nobody leads"),
+                    Some(member) => {
+                        tracing::info!(leader = %member.name, term = now.current_term, "leads");
+                        leaderless = None;
+                    }
+                    None => {
+                        tracing::info!(
+                            term = now.current_term,
+                            "the leader is gone or gave up the lead: an election follows"
+                        );
+                        leaderless = Some(tokio::time::Instant::now());
+                    }
                 }
+            }
+            if leaderless.is_some_and(|since| since.elapsed() >= ELECTION_TIME_MAX) {
+                tracing::warn!(
+                    term = now.current_term,
+                    "nobody leads, and clients wait: start metaservers until a majority of those with a vote runs"
+                );
+                leaderless = None;
             }
         }
         is_due = tokio::select! {

@@ -2,10 +2,13 @@
 
 mod admission;
 mod backup;
+mod clocks;
 mod incarnations;
 mod lost_targets;
 mod name_space;
+mod no_quorum;
 mod nodes;
+mod quiet_logs;
 mod servers;
 mod status;
 mod targets;

@@ -20,7 +20,7 @@ pub const PORT: u16 = 2049;
 pub const ADMIN_PORT: u16 = 20490;
 const CONSENSUS_PORT: u16 = 2052;
 /// Nothing here takes longer, unless it never ends.
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
 /// A mount, to read and write with.
@@ -42,10 +42,15 @@ pub struct Process {
 impl Process {
     /// Starts `heorot ARGS`, which logs to a file.
     pub fn start(args: &[&str], log: &Path) -> Self {
+        Self::start_with(args, log, &[])
+    }
+
+    /// The same, with variables in its environment.
+    pub fn start_with(args: &[&str], log: &Path, environment: &[(&str, &str)]) -> Self {
         places::note(args);
         let out = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
-        command.args(args).env("HEOROT_LOG", "info").stdin(Stdio::null());
+        command.args(args).env("HEOROT_LOG", "info").envs(environment.iter().copied()).stdin(Stdio::null());
         let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
         Self { child, log: log.to_owned() }
     }

@@ -44,6 +44,8 @@ pub struct NodeReport {
     pub service_addresses: Vec<IpAddr>,
     /// Of a data server: the objects on its targets.
     pub objects: Option<u64>,
+    /// How many milliseconds its clock is ahead of the cluster's; none: not known.
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// What only the leader knows of the group.
@@ -57,6 +59,8 @@ pub(crate) struct GroupReport {
     pub addresses: BTreeMap<IpAddr, Option<NodeId>>,
     /// Who was heard of just now.
     pub living: BTreeSet<NodeId>,
+    /// How many milliseconds each server's clock is ahead of the cluster's.
+    pub clocks: BTreeMap<NodeKey, i64>,
 }
 
 impl Metaserver {
@@ -69,6 +73,7 @@ impl Metaserver {
             matched: standing.matched,
             addresses: self.address_owners(),
             living: standing.living,
+            clocks: self.clocks.ahead(NodeKey::Metaserver(standing.id), self.clock.monotonic()),
         })
     }
 
@@ -156,6 +161,9 @@ impl Metaserver {
         // Removed, and therefore no member any more.
         let removed = map.nodes.iter().filter(|node| !present.contains(&node.key));
         nodes.extend(removed.map(|node| NodeReport::listed(node, node.state)));
+        for node in &mut nodes {
+            node.clock_ahead_ms = group.and_then(|group| group.clocks.get(&node.key).copied());
+        }
         nodes.sort_by(|a, b| {
             let is_data = |node: &NodeReport| matches!(node.key, NodeKey::DataServer(_));
             (is_data(a), &a.name, a.key).cmp(&(is_data(b), &b.name, b.key))
@@ -181,6 +189,7 @@ impl NodeReport {
             lag: None,
             service_addresses: vec![],
             objects: None,
+            clock_ahead_ms: None,
         }
     }
 

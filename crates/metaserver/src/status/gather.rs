@@ -118,6 +118,7 @@ fn member(id: NodeId, consensus: String, node: &NodeReport) -> Member {
         seen_ms: node.seen.map(|ago| ago.as_millis() as u64),
         lag: node.lag,
         version: node.version.clone(),
+        clock_ahead_ms: node.clock_ahead_ms,
     }
 }
 
@@ -134,6 +135,7 @@ fn data_server<'a>(
         liveness: node.liveness,
         seen_ms: node.seen.map(|ago| ago.as_millis() as u64),
         version: node.version.clone(),
+        clock_ahead_ms: node.clock_ahead_ms,
         targets: targets.map(target).collect(),
     }
 }

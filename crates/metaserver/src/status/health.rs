@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::clocks::differs;
+use crate::door::duration;
+
 use super::{DataServer, Liveness, Metaserver, Status, Target};
 
 /// A member that lacks more entries of the log than this is behind: at the rate of a busy cluster, some seconds.
@@ -82,6 +85,7 @@ pub(super) fn assess(status: &Status) -> Health {
     service_addresses(status, &mut findings);
     data_servers(status, &mut findings);
     versions(status, &mut findings);
+    clocks(status, &mut findings);
     if status.work > WORK_MAX {
         findings.add(
             Verdict::Degraded,
@@ -249,6 +253,22 @@ fn one_target(server: &str, target: &Target, findings: &mut Findings) {
     }
 }
 
+fn clocks(status: &Status, findings: &mut Findings) {
+    let members = status.metaservers.iter().map(|member| (&member.name, member.clock_ahead_ms));
+    let servers = status.data_servers.iter().map(|server| (&server.name, server.clock_ahead_ms));
+    for (name, ahead_ms) in members.chain(servers) {
+        if let Some(ahead_ms) = ahead_ms.filter(|ahead| differs(*ahead)) {
+            let which = if ahead_ms > 0 { "ahead of" } else { "behind" };
+            let time = duration(ahead_ms.unsigned_abs() / 1000);
+            findings.add(
+                Verdict::Degraded,
+                format!("the clock of {name} is {time} {which} the cluster's: times of files may be wrong"),
+                format!("set the clock of {name}; chronyd or systemd-timesyncd keep it right"),
+            );
+        }
+    }
+}
+
 fn versions(status: &Status, findings: &mut Findings) {
     let members = status.metaservers.iter().map(|member| (&member.name, &member.version));
     let servers = status.data_servers.iter().map(|server| (&server.name, &server.version));
@@ -392,6 +412,12 @@ mod tests {
                 "target /data of ds0 is almost full",
             ),
             (|s| s.data_servers[0].version = "2".into(), Verdict::Degraded, "versions differ: oak 1, ds0 2"),
+            (
+                |s| s.metaservers[1].clock_ahead_ms = Some(-3_700_000),
+                Verdict::Degraded,
+                "the clock of fir is 1 h 1 min behind the cluster's",
+            ),
+            (|s| s.data_servers[0].clock_ahead_ms = Some(4000), Verdict::Healthy, ""),
             (|s| s.work = 1 << 20, Verdict::Degraded, "1048576 files wait"),
         ];
         for (change, verdict, begins) in cases {

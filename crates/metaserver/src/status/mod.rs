@@ -118,6 +118,8 @@ pub struct Metaserver {
     pub lag: Option<u64>,
     /// Version of its program; empty: unknown.
     pub version: String,
+    /// Milliseconds that its clock is ahead of the cluster's; negative: behind; none: unknown.
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// One service address.
@@ -146,6 +148,8 @@ pub struct DataServer {
     pub seen_ms: Option<u64>,
     /// Version of its program; empty: unknown.
     pub version: String,
+    /// Milliseconds that its clock is ahead of the cluster's; negative: behind; none: unknown.
+    pub clock_ahead_ms: Option<i64>,
     /// Its storage targets.
     pub targets: Vec<Target>,
 }

@@ -1,4 +1,5 @@
-//! The leader's watch on all servers: one log line when a server goes silent, and one when it is heard of again.
+//! The leader's watch on all servers: one log line when a server goes silent or its clock goes wrong, and one when it is
+//! heard of again or the clock is right.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use namespace::{NodeKey, NodeState};
 
 use super::Liveness;
+use crate::clocks::differs;
 use crate::{Metaserver, NodeReport};
 
 /// Interval between two looks.
@@ -14,19 +16,23 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A leader judges after this time in office: the others need it to be heard of by the new leader.
 const JUDGES_AFTER: u32 = 6;
 
-/// The servers that were silent at the last look.
+/// The servers that were silent, or whose clocks were wrong, at the last look.
 #[derive(Default)]
 struct Watch {
     silent: BTreeSet<NodeKey>,
+    wrong_clocks: BTreeSet<NodeKey>,
     /// Looks since this metaserver leads.
     looks: u32,
 }
 
-/// A server's liveness changed.
+/// A server's liveness, or its clock's, changed.
 #[derive(Debug, PartialEq, Eq)]
 enum Change<'a> {
     Silent(&'a NodeReport),
     Back(&'a NodeReport),
+    /// With the seconds that the clock is ahead.
+    ClockWrong(&'a NodeReport, i64),
+    ClockRight(&'a NodeReport),
 }
 
 impl Metaserver {
@@ -65,7 +71,17 @@ impl Watch {
                 Liveness::Alive if self.silent.remove(&node.key) => changes.push(Change::Back(node)),
                 _ => {}
             }
+            match node.clock_ahead_ms {
+                Some(ahead) if differs(ahead) && self.wrong_clocks.insert(node.key) => {
+                    changes.push(Change::ClockWrong(node, ahead / 1000));
+                }
+                Some(ahead) if !differs(ahead) && self.wrong_clocks.remove(&node.key) => {
+                    changes.push(Change::ClockRight(node));
+                }
+                _ => {}
+            }
         }
+        self.wrong_clocks.retain(|key| known.contains(key));
         self.silent.retain(|key| known.contains(key));
         changes
     }
@@ -81,6 +97,15 @@ fn say(change: &Change<'_>) {
         ),
         Change::Back(node) => {
             tracing::info!(name = %node.name, role = node.role, "server is heard of again");
+        }
+        Change::ClockWrong(node, seconds_ahead) => tracing::warn!(
+            name = %node.name,
+            role = node.role,
+            seconds_ahead,
+            "clock of a server differs from the others': set it; times of files may be wrong until then"
+        ),
+        Change::ClockRight(node) => {
+            tracing::info!(name = %node.name, role = node.role, "clock of the server agrees with the others' again");
         }
     }
 }
@@ -102,6 +127,7 @@ mod tests {
             let named = |change: Change<'_>| match change {
                 Change::Silent(node) => (node.key, true),
                 Change::Back(node) => (node.key, false),
+                other => panic!("{other:?}"),
             };
             watch.look(&nodes).into_iter().map(named).collect::<Vec<_>>()
         };
@@ -119,6 +145,25 @@ mod tests {
         let nodes = [node(1, Liveness::Silent)];
         let first = (0..JUDGES_AFTER).position(|_| !watch.look(&nodes).is_empty());
         assert_eq!(first, Some(JUDGES_AFTER as usize - 1));
+    }
+
+    #[test]
+    fn a_clock_that_goes_wrong_is_named_once_and_when_it_is_right() {
+        let mut watch = Watch { looks: JUDGES_AFTER, ..Watch::default() };
+        let mut said = |clock_ahead_ms| {
+            let nodes = [NodeReport { clock_ahead_ms, ..node(1, Liveness::Alive) }];
+            let is_wrong = |change: Change<'_>| match change {
+                Change::ClockWrong(_, seconds) => Some(seconds),
+                Change::ClockRight(_) => None,
+                other => panic!("{other:?}"),
+            };
+            watch.look(&nodes).into_iter().map(is_wrong).collect::<Vec<_>>()
+        };
+        assert_eq!(said(Some(2000)), []);
+        assert_eq!(said(Some(-60_000)), [Some(-60)]);
+        assert_eq!(said(Some(-61_000)), []);
+        assert_eq!(said(None), [], "nothing new is known");
+        assert_eq!(said(Some(0)), [None]);
     }
 
     #[test]

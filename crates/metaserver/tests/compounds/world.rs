@@ -87,6 +87,7 @@ pub async fn register_at(server: &nfs::Server, address: &str) {
         targets: vec![space],
         version: Bytes::from_static(b"0.1.0"),
         map_version: 0,
+        clock_ms: 1_900_000_000_000,
     };
     // The first answer tells it whom to obey.
     for _ in 0..2 {

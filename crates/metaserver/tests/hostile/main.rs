@@ -94,6 +94,7 @@ impl Scene {
             targets: dataserver.space(),
             version: "0.1.0".into(),
             map_version: 0,
+            clock_ms: 1_900_000_000_000,
         };
         let procedure = cluster::Procedure::Register as u32;
         // The first answer tells it whom to obey.

@@ -21,6 +21,8 @@ xdr_struct! {
         pub version: Bytes,
         /// The version of the cluster map that it has; 0: none.
         pub map_version: u64,
+        /// Its machine's time of day, in milliseconds since 1970.
+        pub clock_ms: u64,
     }
 
     /// The results.

@@ -34,6 +34,7 @@ fn calls() -> Vec<Call> {
             targets: vec![target; 2],
             version: Bytes::from_static(b"0.1.0"),
             map_version: 6,
+            clock_ms: 1_900_000_000_000,
         }),
         Call::Size(size::Args { handle: Bytes::from_static(&[4; 45]) }),
         Call::Status(cluster_status::Args {}),
