@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use host::Locked;
 use namespace::{ClusterMap, Command, MapChange, Node, NodeKey, NodeState, read};
 use replica::{MemberChange, NodeId};
 use wire::nfs4::Status;
@@ -73,9 +74,7 @@ impl Metaserver {
                 }
             }
         };
-        if let Ok(mut background) = self.background.lock() {
-            background.push(tokio::spawn(keep));
-        }
+        self.background.locked().push(tokio::spawn(keep));
     }
 
     async fn keep_map(&self, this: &ThisServer) -> Result<(), Status> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use host::{Clock, Entropy};
+use host::{Clock, Entropy, RwLocked};
 use namespace::{ClusterMap, DataServer, DataServerId, TargetId};
 use nfs::{CallFailure, Peer, PeerKey};
 use tokio::sync::watch;
@@ -144,9 +144,7 @@ impl DataServers {
         };
         // First: a call to a target that is forgotten is then told that it is lost.
         self.lost.send_if_modified(is_news);
-        if let Ok(mut targets) = self.targets.write() {
-            targets.retain(|id, _| held.contains(id) && !lost.contains(id));
-        }
+        self.targets.writing().retain(|id, _| held.contains(id) && !lost.contains(id));
         map.present_data_servers().for_each(|server| self.learn(server));
     }
 
@@ -184,7 +182,7 @@ impl DataServers {
 
     /// How long ago a data server was heard of.
     pub(crate) fn heard(&self, server: DataServerId) -> Option<Duration> {
-        let targets = self.targets.read().ok()?;
+        let targets = self.targets.reading();
         let heard =
             targets.values().filter(|target| target.server == server).filter_map(|target| target.heard).max();
         Some(self.clock.monotonic().saturating_sub(heard?))
@@ -197,7 +195,7 @@ impl DataServers {
             return false;
         };
         let lost = self.lost_targets();
-        let Ok(mut targets) = self.targets.write() else { return false };
+        let mut targets = self.targets.writing();
         let known = targets.values().find(|t| t.server == server.id && t.peer.address() == address);
         let (peer, unanswered) = known.map_or_else(
             || {
@@ -231,18 +229,19 @@ impl DataServers {
     pub(crate) fn learn(&self, server: &DataServer) {
         let address = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok());
         let lost = self.lost_targets();
-        let known = self.targets.read().is_ok_and(|targets| {
+        let is_known = {
+            let targets = self.targets.reading();
             let same = |t: &Target| t.server == server.id && Some(t.peer.address()) == address;
             server.targets.iter().all(|id| lost.contains(id) || targets.get(id).is_some_and(same))
-        });
-        if !known {
+        };
+        if !is_known {
             self.put(server, None);
         }
     }
 
     /// Whether its server registered here, and said that the target obeys this incarnation.
     pub(crate) fn obeys(&self, target: TargetId, incarnation: u64) -> bool {
-        let Ok(targets) = self.targets.read() else { return false };
+        let targets = self.targets.reading();
         let space = targets.get(&target).and_then(|target| target.space.as_ref());
         space.is_some_and(|space| space.incarnation == incarnation)
     }
@@ -250,7 +249,7 @@ impl DataServers {
     /// Notes what a target answered instead of what was asked for.
     pub(crate) fn refused(&self, target: TargetId, status: data::Status) {
         let now = self.clock.monotonic();
-        let Ok(mut targets) = self.targets.write() else { return };
+        let mut targets = self.targets.writing();
         let Some(known) = targets.get_mut(&target) else { return };
         match status {
             data::Status::NoSpace => known.no_room = Some(now),
@@ -270,22 +269,20 @@ impl DataServers {
 
     /// What its server answered about it just now.
     pub(crate) fn update(&self, target: TargetId, space: TargetSpace) {
-        if let Ok(mut targets) = self.targets.write()
-            && let Some(target) = targets.get_mut(&target)
-        {
+        if let Some(target) = self.targets.writing().get_mut(&target) {
             target.space = Some(space);
         }
     }
 
     /// What is known of the targets that live, for a metaserver that has just begun.
     pub(crate) fn living(&self) -> Vec<TargetSpace> {
-        let Ok(targets) = self.targets.read() else { return vec![] };
+        let targets = self.targets.reading();
         targets.values().filter(|target| self.is_alive(target)).filter_map(|t| t.space.clone()).collect()
     }
 
     /// What another metaserver knows, for targets of which nothing was heard here yet.
     pub(crate) fn learn_living(&self, spaces: Vec<TargetSpace>) {
-        let Ok(mut targets) = self.targets.write() else { return };
+        let mut targets = self.targets.writing();
         for space in spaces {
             if let Some(target) = targets.get_mut(&TargetId(space.target))
                 && target.heard.is_none()
@@ -298,16 +295,14 @@ impl DataServers {
 
     /// Its server does not answer: until it reports again, it gets no new files.
     pub(crate) fn silence(&self, target: TargetId) {
-        if let Ok(mut targets) = self.targets.write()
-            && let Some(target) = targets.get_mut(&target)
-        {
+        if let Some(target) = self.targets.writing().get_mut(&target) {
             target.heard = None;
         }
     }
 
     /// The connection to the server that has `target`.
     pub(crate) fn peer(&self, target: TargetId) -> Option<Arc<Peer>> {
-        Some(Arc::clone(&self.targets.read().ok()?.get(&target)?.peer))
+        Some(Arc::clone(&self.targets.reading().get(&target)?.peer))
     }
 
     /// How the server that has `target` is reached.
@@ -315,7 +310,7 @@ impl DataServers {
     /// # Errors
     /// `Io` for a target that is lost, which nothing waits for; `Delay` for one that no data server has told of.
     pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, Status> {
-        let Ok(targets) = self.targets.read() else { return Err(Status::ServerFault) };
+        let targets = self.targets.reading();
         match targets.get(&target) {
             Some(known) => {
                 Ok(Reach { peer: Arc::clone(&known.peer), unanswered: Arc::clone(&known.unanswered) })
@@ -328,7 +323,7 @@ impl DataServers {
     /// Whether an object of one of these targets can share its data with an object of the other: both on one file
     /// system that can, and of one server, which has to do it. None: a server has not said anything yet.
     pub(crate) fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
-        let targets = self.targets.read().ok()?;
+        let targets = self.targets.reading();
         let (one, other) = (targets.get(&one)?, targets.get(&other)?);
         let (a, b) = (one.space.as_ref()?, other.space.as_ref()?);
         Some(one.server == other.server && a.file_system == b.file_system && a.reflinks && b.reflinks)
@@ -340,7 +335,7 @@ impl DataServers {
 
     /// Targets that take new files, in the order of their ids.
     pub(crate) fn usable(&self) -> Vec<Usable> {
-        let Ok(targets) = self.targets.read() else { return vec![] };
+        let targets = self.targets.reading();
         let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         let usable = |(id, target): (&TargetId, &Target)| {
             let takes = !closed.contains(&target.server) && self.is_alive(target) && self.is_well(target);
@@ -353,7 +348,7 @@ impl DataServers {
     /// Whether data that are not on `target` yet should go elsewhere: it is lost, fails, or is full. One that is only away is
     /// waited for.
     pub(crate) fn is_unfit(&self, target: TargetId) -> bool {
-        let Ok(targets) = self.targets.read() else { return false };
+        let targets = self.targets.reading();
         match targets.get(&target) {
             Some(known) => !self.is_well(known) || !self.has_room(known),
             None => self.is_lost(target),
@@ -376,7 +371,7 @@ impl DataServers {
 
     /// All targets, for people.
     pub(crate) fn report(&self) -> Vec<TargetReport> {
-        let Ok(targets) = self.targets.read() else { return vec![] };
+        let targets = self.targets.reading();
         let row = |(id, target): (&TargetId, &Target)| {
             let space = target.space.as_ref();
             TargetReport {
@@ -397,7 +392,7 @@ impl DataServers {
 
     /// Total and free bytes of all targets. Targets on one file system share its room, which counts once.
     pub(crate) fn space(&self) -> (u64, u64) {
-        let Ok(targets) = self.targets.read() else { return (0, 0) };
+        let targets = self.targets.reading();
         let spaces: BTreeMap<u64, &TargetSpace> =
             targets.values().filter_map(|t| t.space.as_ref()).map(|s| (s.file_system, s)).collect();
         let sum =

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use host::Locked;
 use namespace::{ClientId, Command, InodeId, State, StateId, Stateid, read};
 use wire::nfs4::Status;
 use wire::nfs4::callback::{CbArgOp, RecallArgs};
@@ -55,7 +56,7 @@ enum Next {
 
 impl Delegations {
     fn next(&self, delegation: StateId, now: Duration, lease: Duration) -> Next {
-        let Ok(mut asked) = self.asked.lock() else { return Next::Wait };
+        let mut asked = self.asked.locked();
         // What nobody waits for any more is forgotten, so that the map stays small.
         asked.retain(|_, asked| now.saturating_sub(asked.last) < lease * 4);
         match asked.get_mut(&delegation) {
@@ -74,13 +75,11 @@ impl Delegations {
 
     /// It is back, or was taken away.
     pub(crate) fn settled(&self, delegation: StateId) {
-        if let Ok(mut asked) = self.asked.lock() {
-            asked.remove(&delegation);
-        }
+        self.asked.locked().remove(&delegation);
     }
 
     fn contend(&self, inode: InodeId, now: Duration) {
-        let Ok(mut contended) = self.contended.lock() else { return };
+        let mut contended = self.contended.locked();
         contended.insert(inode, now);
         if contended.len() > CONTENDED_MAX {
             contended.retain(|_, last| now.saturating_sub(*last) < CONTENDED);
@@ -92,34 +91,28 @@ impl Delegations {
 
     /// Whether a delegation of this file was called back a moment ago.
     pub(crate) fn is_contended(&self, inode: InodeId, now: Duration) -> bool {
-        let Ok(contended) = self.contended.lock() else { return true };
+        let contended = self.contended.locked();
         contended.get(&inode).is_some_and(|last| now.saturating_sub(*last) < CONTENDED)
     }
 
     /// The client has lost delegations that it has not acknowledged yet.
     pub(crate) fn note_revoked(&self, client: ClientId) {
-        if let Ok(mut revoked) = self.revoked.lock() {
-            revoked.insert(client);
-        }
+        self.revoked.locked().insert(client);
     }
 
     /// These have revoked delegations, and no others.
     pub(crate) fn set_revoked(&self, clients: impl IntoIterator<Item = ClientId>) {
-        if let Ok(mut revoked) = self.revoked.lock() {
-            *revoked = clients.into_iter().collect();
-        }
+        *self.revoked.locked() = clients.into_iter().collect();
     }
 
     /// It has acknowledged all, or is gone.
     pub(crate) fn forget_revoked(&self, client: ClientId) {
-        if let Ok(mut revoked) = self.revoked.lock() {
-            revoked.remove(&client);
-        }
+        self.revoked.locked().remove(&client);
     }
 
     /// Whether SEQUENCE must tell the client so.
     pub(crate) fn has_revoked(&self, client: ClientId) -> bool {
-        self.revoked.lock().is_ok_and(|revoked| revoked.contains(&client))
+        self.revoked.locked().contains(&client)
     }
 }
 
@@ -252,6 +245,6 @@ mod tests {
         for inode in 0..2 * CONTENDED_MAX as u64 {
             delegations.contend(InodeId(inode), s(200));
         }
-        assert!(delegations.contended.lock().is_ok_and(|contended| contended.len() <= CONTENDED_MAX));
+        assert!(delegations.contended.locked().len() <= CONTENDED_MAX);
     }
 }

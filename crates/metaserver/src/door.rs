@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use host::{Clock, Entropy, SystemClock};
+use host::{Clock, Entropy, Locked, SystemClock};
 use namespace::{Command, DataServer, Error, Proposal, Reply as Done, Stamp, Time, TokenChange, read};
 use nfs::{Answer, Connection, ConnectionId, Program};
 use replica::{Member, Replica};
@@ -149,20 +149,18 @@ impl DoorProgram {
     /// Notes it, and sees to it that it is forgotten with the connection.
     fn greet(&self, connection: &Arc<Connection>, greeted: Greeted) {
         let id = connection.id();
-        let known = self.greeted.lock().map(|mut all| all.insert(id, greeted).is_some());
-        if let Ok(false) = known {
+        let is_known = self.greeted.locked().insert(id, greeted).is_some();
+        if !is_known {
             let (connection, all) = (Arc::clone(connection), Arc::clone(&self.greeted));
             tokio::spawn(async move {
                 connection.ended().await;
-                if let Ok(mut all) = all.lock() {
-                    all.remove(&id);
-                }
+                all.locked().remove(&id);
             });
         }
     }
 
     async fn enter(&self, id: ConnectionId, args: &enter::Args) -> Result<enter::ResOk, String> {
-        let greeted = self.greeted.lock().ok().and_then(|all| all.get(&id).cloned());
+        let greeted = self.greeted.locked().get(&id).cloned();
         let Greeted { token, client, server } = greeted.ok_or("ENTER comes after HELLO")?;
         let key = token.proof_key();
         if !proof_matches(&client_proof(&key, &client, &server), &args.proof) {

@@ -41,6 +41,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use host::Locked;
 use namespace::{ByteRange, ClientId, ClientRecord, Conflict, InodeId, LockKind, read};
 use nfs::Session;
 use store::View;
@@ -139,7 +140,7 @@ impl LockWaiters {
     /// Joins the queue, or stays where it is in it. Not when there are too many. `comes`: it may have been answered DELAY
     /// elsewhere.
     fn wait(&self, inode: InodeId, waiter: Waiter, comes: bool) -> Answer {
-        let Ok(mut queues) = self.0.lock() else { return Answer::Denied };
+        let mut queues = self.0.locked();
         let (mut all, mut own) = (0, 0);
         for other in queues.values().flatten() {
             all += 1;
@@ -162,14 +163,14 @@ impl LockWaiters {
 
     /// The owner was told to ask again, and has heard it: its pauses are short again.
     fn begins_anew(&self, inode: InodeId, client: ClientId, owner: &[u8]) {
-        let Ok(mut queues) = self.0.lock() else { return };
+        let mut queues = self.0.locked();
         let queue = queues.get_mut(&inode).into_iter().flatten();
         queue.filter(|waiter| waiter.is(client, owner)).for_each(|waiter| waiter.delays = 0);
     }
 
     /// Those of a client who are to begin anew.
     fn who_may_pause_for_long(&self, client: ClientId) -> Vec<(InodeId, Waiter)> {
-        let Ok(queues) = self.0.lock() else { return vec![] };
+        let queues = self.0.locked();
         let all = queues.iter().flat_map(|(inode, queue)| queue.iter().map(|waiter| (*inode, waiter)));
         let who = all.filter(|(_, waiter)| waiter.client == client && waiter.delays >= DELAYS_MAX);
         who.map(|(inode, waiter)| (inode, waiter.clone())).collect()
@@ -177,13 +178,13 @@ impl LockWaiters {
 
     /// Whether the owner is in the queue.
     pub(crate) fn knows(&self, inode: InodeId, client: ClientId, owner: &[u8]) -> bool {
-        let Ok(queues) = self.0.lock() else { return false };
+        let queues = self.0.locked();
         queues.get(&inode).is_some_and(|queue| queue.iter().any(|waiter| waiter.is(client, owner)))
     }
 
     /// The owner waits no longer: it has its lock, or let it be.
     pub(crate) fn leave(&self, inode: InodeId, client: ClientId, owner: &[u8]) {
-        let Ok(mut queues) = self.0.lock() else { return };
+        let mut queues = self.0.locked();
         if let Some(queue) = queues.get_mut(&inode) {
             queue.retain(|waiter| !waiter.is(client, owner));
             if queue.is_empty() {
@@ -194,7 +195,7 @@ impl LockWaiters {
 
     /// The client is gone.
     pub(crate) fn forget_client(&self, client: ClientId) {
-        let Ok(mut queues) = self.0.lock() else { return };
+        let mut queues = self.0.locked();
         queues.retain(|_, queue| {
             queue.retain(|waiter| waiter.client != client);
             !queue.is_empty()
@@ -203,7 +204,7 @@ impl LockWaiters {
 
     /// Whose turn it is that `asking` would take, if it has none itself: shown to it as the lock in its way.
     pub(crate) fn turn_of_another(&self, inode: InodeId, asking: &Waiter, now: Duration) -> Option<Conflict> {
-        let queues = self.0.lock().ok()?;
+        let queues = self.0.locked();
         let queue = queues.get(&inode)?;
         let other =
             queue.iter().filter(|waiter| waiter.has_turn(now)).find(|waiter| waiter.excludes(asking))?;
@@ -212,16 +213,16 @@ impl LockWaiters {
     }
 
     fn are_any(&self, inode: InodeId) -> bool {
-        self.0.lock().is_ok_and(|queues| queues.contains_key(&inode))
+        self.0.locked().contains_key(&inode)
     }
 
     fn files(&self) -> Vec<InodeId> {
-        self.0.lock().map_or_else(|_| vec![], |queues| queues.keys().copied().collect())
+        self.0.locked().keys().copied().collect()
     }
 
     /// Whose turn it becomes now, in the order in which they came. `is_free`: no lock is in its way.
     fn next(&self, inode: InodeId, now: Duration, is_free: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
-        let Ok(mut queues) = self.0.lock() else { return vec![] };
+        let mut queues = self.0.locked();
         let Some(queue) = queues.get_mut(&inode) else { return vec![] };
         queue.retain(|waiter| now.saturating_sub(waiter.asked) < SILENCE_MAX);
         for late in queue.iter_mut().filter(|waiter| waiter.told.is_some() && !waiter.has_turn(now)) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use host::Entropy;
+use host::{Entropy, Locked};
 use nfs::{
     Answer, CallFailure, Connection, Gatekeeper, Limits, Metrics, Peer, PeerKey, Program, Programs, Server,
 };
@@ -42,8 +42,7 @@ impl Members {
     fn peer(&self, address: &str, channel: Channel) -> Result<Arc<Peer>, Unreachable> {
         let address: SocketAddr =
             address.parse().map_err(|_| Unreachable::NotSent(format!("{address:?} is no address")))?;
-        let mut peers =
-            self.peers.lock().map_err(|_| Unreachable::NotSent("a call failed badly before".into()))?;
+        let mut peers = self.peers.locked();
         let peer = peers.entry((address, channel)).or_insert_with(|| {
             let program = (consensus::PROGRAM, consensus::VERSION);
             Arc::new(Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy)))

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use host::{Clock, Entropy};
+use host::{Clock, Entropy, Locked};
 use namespace::{
     ClientId, Command, DataServer, FileLayout, Inode, InodeId, MapChange, NewNode, Node, NodeKey, NodeState,
     Origin, Proposal, Reply, Stamp, StripePolicy, StripeUnit, Time, read,
@@ -178,9 +178,7 @@ impl Metaserver {
     /// Keeps what this server has in memory in step with what other metaservers do.
     pub fn follow_others(self: &Arc<Self>, follower: Follower) {
         self.ends.follow(&follower);
-        if let Ok(mut background) = self.background.lock() {
-            background.push(tokio::spawn(Arc::clone(self).follow(follower)));
-        }
+        self.background.locked().push(tokio::spawn(Arc::clone(self).follow(follower)));
     }
 
     /// Listens on `address` and starts what runs in the background.
@@ -198,24 +196,21 @@ impl Metaserver {
             Arc::new(crate::cluster_program::ClusterProgram(Arc::clone(self))),
         ]);
         let server = Server::start(address, programs, Limits::default(), Arc::clone(&self.metrics)).await?;
-        if let Ok(mut background) = self.background.lock() {
-            background.push(tokio::spawn(Arc::clone(self).work_off()));
-            background.push(tokio::spawn(Arc::clone(self).settle_files()));
-            background.push(tokio::spawn(Arc::clone(self).recall_idle_layouts()));
-            background.push(tokio::spawn(Arc::clone(self).watch_leases()));
-            background.push(tokio::spawn(Arc::clone(self).clean_regularly()));
-            background.push(tokio::spawn(Arc::clone(self).watch_servers()));
-            background.push(tokio::spawn(Arc::clone(self).compare_clocks()));
-            background.push(tokio::spawn(Arc::clone(self).recall_when_exports_change()));
-        }
+        let mut background = self.background.locked();
+        background.push(tokio::spawn(Arc::clone(self).work_off()));
+        background.push(tokio::spawn(Arc::clone(self).settle_files()));
+        background.push(tokio::spawn(Arc::clone(self).recall_idle_layouts()));
+        background.push(tokio::spawn(Arc::clone(self).watch_leases()));
+        background.push(tokio::spawn(Arc::clone(self).clean_regularly()));
+        background.push(tokio::spawn(Arc::clone(self).watch_servers()));
+        background.push(tokio::spawn(Arc::clone(self).compare_clocks()));
+        background.push(tokio::spawn(Arc::clone(self).recall_when_exports_change()));
         Ok(server)
     }
 
     /// Ends what runs in the background. The server that [`Metaserver::serve`] returned is stopped by itself.
     pub fn stop(&self) {
-        if let Ok(mut background) = self.background.lock() {
-            background.drain(..).for_each(|task| task.abort());
-        }
+        self.background.locked().drain(..).for_each(|task| task.abort());
         self.holds_no_more();
     }
 

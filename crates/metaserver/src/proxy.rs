@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use host::Locked;
 use namespace::{DataPlace, FileLayout, Inode, InodeId, IoMode, TargetId, read};
 use store::View;
 use tokio::task::JoinSet;
@@ -59,16 +60,15 @@ impl WriteVerifier {
 
     /// Notes what a data server answered.
     pub(crate) fn saw(&self, target: TargetId, verifier: data::WriteVerifier) {
-        if let Ok(mut state) = self.state.lock()
-            && state.seen.insert(target, verifier).is_some_and(|before| before != verifier)
-        {
+        let mut state = self.state.locked();
+        if state.seen.insert(target, verifier).is_some_and(|before| before != verifier) {
             state.epoch += 1;
         }
     }
 
     /// The verifier now.
     pub(crate) fn get(&self) -> [u8; 8] {
-        let epoch = self.state.lock().map_or(0, |s| s.epoch);
+        let epoch = self.state.locked().epoch;
         self.start.wrapping_add(epoch).to_be_bytes()
     }
 }

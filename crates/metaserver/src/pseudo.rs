@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
+use host::Locked;
 use namespace::{Entry, Inode, InodeId, Kind, read};
 use nfs::Connection;
 use store::View;
@@ -45,11 +46,11 @@ type PseudoEntry = (Entry, Result<Inode, Status>, Via);
 
 impl DirectoryNames {
     fn get(&self, dir: InodeId) -> Option<Vec<u8>> {
-        self.0.lock().ok()?.get(&dir).cloned()
+        self.0.locked().get(&dir).cloned()
     }
 
     fn put(&self, dir: InodeId, name: Vec<u8>) {
-        let Ok(mut names) = self.0.lock() else { return };
+        let mut names = self.0.locked();
         if names.len() >= NAMES_MAX {
             names.clear();
         }
@@ -331,7 +332,7 @@ mod tests {
         for number in 0..2 * NAMES_MAX as u64 {
             names.put(InodeId(number), b"name".to_vec());
         }
-        assert!(names.0.lock().is_ok_and(|names| names.len() <= NAMES_MAX));
+        assert!(names.0.locked().len() <= NAMES_MAX);
         assert_eq!(names.get(InodeId(2 * NAMES_MAX as u64 - 1)), Some(b"name".to_vec()));
     }
 }

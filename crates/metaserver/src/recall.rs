@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use host::Locked;
 use namespace::{
     ClientId, Command, DataPlace, Inode, InodeId, IoMode, LayoutState, ReturnScope, State, StateId, read,
 };
@@ -61,14 +62,13 @@ struct Halves {
 impl Granted {
     /// Notes a grant, before its reply can be on its way.
     pub(crate) fn note(&self, inode: InodeId, client: ClientId, now: Duration) {
-        if let Ok(mut halves) = self.0.lock() {
-            halves.turn(now);
-            halves.new.insert((inode, client));
-        }
+        let mut halves = self.0.locked();
+        halves.turn(now);
+        halves.new.insert((inode, client));
     }
 
     fn is_recent(&self, inode: InodeId, client: ClientId, now: Duration) -> bool {
-        let Ok(mut halves) = self.0.lock() else { return false };
+        let mut halves = self.0.locked();
         halves.turn(now);
         halves.new.contains(&(inode, client)) || halves.old.contains(&(inode, client))
     }
@@ -94,7 +94,7 @@ pub(crate) struct Recalls(Mutex<BTreeMap<StateId, Duration>>);
 impl Recalls {
     /// Notes a recall; whether the first one was longer ago than `lease`.
     fn is_late(&self, layout: StateId, now: Duration, lease: Duration) -> bool {
-        let Ok(mut asked) = self.0.lock() else { return false };
+        let mut asked = self.0.locked();
         // What nobody asks for any more is forgotten, so that the map stays small.
         asked.retain(|_, first| now.saturating_sub(*first) < lease * 4);
         now.saturating_sub(*asked.entry(layout).or_insert(now)) > lease

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use host::Locked;
 use host::interface::{ANNOUNCEMENT_GAPS, Error, Interfaces, Patience, announce_with_gaps, take};
 use nfs::{Connection, Connections, Server};
 use replica::{Member, NodeId};
@@ -105,9 +106,7 @@ impl Metaserver {
         let holds = async move {
             tokio::join!(holder.beat(), holder.server.watch_holders());
         };
-        if let Ok(mut holder) = self.addressing.holder.lock() {
-            *holder = Some(tokio::spawn(holds));
-        }
+        *self.addressing.holder.locked() = Some(tokio::spawn(holds));
     }
 
     /// Gives all addresses to others, before this metaserver stops. If it leads it should do so until then: its book is
@@ -134,7 +133,7 @@ impl Metaserver {
 
     /// Ends what asks for addresses; those that are held go when their time is over.
     pub(crate) fn holds_no_more(&self) -> Option<JoinHandle<()>> {
-        let holder = self.addressing.holder.lock().ok()?.take()?;
+        let holder = self.addressing.holder.locked().take()?;
         holder.abort();
         Some(holder)
     }
@@ -170,7 +169,7 @@ impl Metaserver {
     }
 
     fn with_book<T>(&self, look: impl FnOnce(&mut Assignment, Duration) -> T) -> Option<T> {
-        let mut book = self.addressing.book.lock().ok()?;
+        let mut book = self.addressing.book.locked();
         Some(look(book.as_mut()?, self.clock.monotonic()))
     }
 
@@ -199,10 +198,9 @@ impl Metaserver {
         // One that was deposed and does not know it yet must not grant what another grants, too.
         tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
         let (standing, now) = (self.replica.standing(), self.clock.monotonic());
-        if let Ok(mut book) = self.addressing.book.lock() {
-            let members = standing.members.iter().map(|(id, ..)| *id);
-            book.get_or_insert_with(|| Assignment::new(&self.map().head.service_addresses, members, now));
-        }
+        let mut book = self.addressing.book.locked();
+        let members = standing.members.iter().map(|(id, ..)| *id);
+        book.get_or_insert_with(|| Assignment::new(&self.map().head.service_addresses, members, now));
         Some(())
     }
 
@@ -221,9 +219,7 @@ impl Metaserver {
             self.keep_book().await?;
             return self.note_beat(member, &held);
         }
-        if let Ok(mut book) = self.addressing.book.lock() {
-            *book = None;
-        }
+        *self.addressing.book.locked() = None;
         self.ask_leader_for_addresses(member, held).await
     }
 
@@ -287,7 +283,7 @@ impl Holding {
         if let Some(interfaces) = self.interfaces.get() {
             return Ok(Some(interfaces));
         }
-        if self.known.lock().is_ok_and(|known| known.is_empty()) {
+        if self.known.locked().is_empty() {
             return Ok(None);
         }
         let opened = (self.service.open)()?;
@@ -295,13 +291,11 @@ impl Holding {
     }
 
     fn learn(&self, addresses: &[IpAddr]) {
-        if let Ok(mut known) = self.known.lock() {
-            known.extend(addresses);
-        }
+        self.known.locked().extend(addresses);
     }
 
     fn knows(&self, address: IpAddr) -> bool {
-        self.known.lock().is_ok_and(|known| known.contains(&address))
+        self.known.locked().contains(&address)
     }
 
     fn held(&self) -> host::interface::Result<BTreeSet<IpAddr>> {
@@ -427,7 +421,7 @@ impl Holder {
 
     /// Says why this machine holds no address at all, once.
     fn say_of_all(&self, why: String) {
-        let Ok(mut said) = self.said_of_all.lock() else { return };
+        let mut said = self.said_of_all.locked();
         if said.as_ref() != Some(&why) {
             tracing::error!("this metaserver holds no service addresses: {why}");
             *said = Some(why);
@@ -436,7 +430,7 @@ impl Holder {
 
     /// Says what is wrong with an address, once.
     fn say(&self, address: IpAddr, outcome: host::interface::Result<()>) {
-        let Ok(mut troubles) = self.troubles.0.lock() else { return };
+        let mut troubles = self.troubles.0.locked();
         let Err(error) = outcome else { return drop(troubles.remove(&address)) };
         let now = self.server.clock.monotonic();
         let (said, since) = troubles.entry(address).or_insert_with(|| (String::new(), now));
@@ -453,7 +447,7 @@ impl Holder {
     /// Tells the others, and the file, whose connections the addresses that are held here have.
     fn tell_of_clients(&self, held: &BTreeSet<IpAddr>) {
         let clients = self.holding.clients(held);
-        let Ok(mut told) = self.told.lock() else { return };
+        let mut told = self.told.locked();
         let now = self.server.clock.monotonic();
         self.server.addressing.clients.learn(clients.clone());
         for (id, member) in self.server.others() {

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use host::Locked;
 use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Reply, read};
 use wire::data::seek::What;
 use wire::nfs4::Status;
@@ -30,7 +31,7 @@ pub(crate) struct Turns(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
 impl Turns {
     /// To be locked by whoever is about to copy or cut, before it looks at what is to be done.
     pub(crate) fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<()>> {
-        let Ok(mut turns) = self.0.lock() else { return Arc::default() };
+        let mut turns = self.0.locked();
         // What nobody holds any more is forgotten: there are as many as there are operations that wait.
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(turns.entry(inode).or_default())
@@ -38,7 +39,7 @@ impl Turns {
 
     /// Whether an operation has the turn of this file, or waits for it.
     pub(crate) fn is_taken(&self, inode: InodeId) -> bool {
-        self.0.lock().is_ok_and(|turns| turns.get(&inode).is_some_and(|turn| Arc::strong_count(turn) > 1))
+        self.0.locked().get(&inode).is_some_and(|turn| Arc::strong_count(turn) > 1)
     }
 }
 

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use host::Entropy;
 use host::interface::Interfaces;
+use host::{Entropy, Locked};
 use replica::NodeId;
 
 /// When to tell a client, each after the one before: a segment may be lost, the client's network may not know yet where the
@@ -36,18 +36,16 @@ pub(crate) struct Known(Mutex<Clients>);
 impl Known {
     /// What a metaserver says of the addresses that it holds, this one or another.
     pub(crate) fn learn(&self, clients: Clients) {
-        if let Ok(mut known) = self.0.lock() {
-            known.extend(clients);
-        }
+        self.0.locked().extend(clients);
     }
 
     /// Who was connected to `address` when it was heard of last.
     pub(crate) fn of(&self, address: IpAddr) -> BTreeSet<SocketAddr> {
-        self.0.lock().ok().and_then(|known| known.get(&address).cloned()).unwrap_or_default()
+        self.0.locked().get(&address).cloned().unwrap_or_default()
     }
 
     fn all(&self) -> Clients {
-        self.0.lock().map(|known| known.clone()).unwrap_or_default()
+        self.0.locked().clone()
     }
 
     /// What an earlier life of this metaserver knew. A damaged line is left out: it costs one client a minute.
