@@ -193,7 +193,7 @@ impl Cluster {
                 });
             }
             let is_voter = |cluster: &Self| {
-                let standing = cluster.members[at].replica().map(|replica| replica.standing());
+                let standing = cluster.members[at].standing();
                 standing.is_some_and(|s| s.members.iter().any(|(member, _, voter)| *member == id && *voter))
             };
             if !self.until(JOIN_MS_MAX, is_voter) {
@@ -313,7 +313,7 @@ impl Cluster {
     /// Whether it knows of no change of members that is not at its end, of nobody who is not there, and of a leader with a
     /// vote.
     fn is_settled(&self, member: &Member) -> bool {
-        let Some(standing) = member.replica().map(|replica| replica.standing()) else { return false };
+        let Some(standing) = member.standing() else { return false };
         let is_there = |id: &u64| self.members.iter().any(|other| other.id == *id);
         let voters = |id: &u64| standing.members.iter().any(|(other, _, votes)| other == id && *votes);
         !standing.changing
@@ -323,14 +323,14 @@ impl Cluster {
 
     fn note_standings(&self) {
         for member in &self.members {
-            let standing = member.replica().map(|replica| replica.standing());
+            let standing = member.standing();
             self.shared.note(|| format!("member {} stays as it is: {standing:?}", member.id));
         }
     }
 
     /// The index after the last command that each member has applied; none: it does not run.
     fn applied(&self) -> Vec<Option<u64>> {
-        self.members.iter().map(|m| m.replica().map(|replica| replica.standing().applied)).collect()
+        self.members.iter().map(|m| m.standing().map(|standing| standing.applied)).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use host::{Files, SeededEntropy};
 use namespace::{Proposal, Reply, Stamp, Time};
 use replica::{
     Answered, Carried as Calling, Channel, Ground, LogKept, Member as Named, NodeId, Observer, Pace, Replica,
-    ReplicaConfig, Transport, Unreachable,
+    ReplicaConfig, Standing, Transport, Unreachable,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -153,6 +153,15 @@ impl Member {
     #[must_use]
     pub fn replica(&self) -> Option<Replica> {
         self.process.as_ref().and_then(|process| lock(&process.replica).clone())
+    }
+
+    /// How the group stands as its replica sees it, by the machine's own clock: outside its runtime the time is the real one,
+    /// and on a busy machine no leader would have been heard of for long.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        let process = self.process.as_ref()?;
+        let _its_time = process.runtime.enter();
+        lock(&process.replica).as_ref().map(Replica::standing)
     }
 
     /// Starts the process.

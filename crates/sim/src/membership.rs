@@ -114,8 +114,7 @@ fn all_is_well(members: &[Member]) -> bool {
     };
     all.len() >= 3
         && members.iter().all(|member| {
-            let Some(replica) = member.replica() else { return false };
-            let standing = replica.standing();
+            let Some(standing) = member.standing() else { return false };
             let mut voters: Vec<NodeId> =
                 standing.members.iter().filter(|(.., votes)| *votes).map(|(id, ..)| *id).collect();
             voters.sort_unstable();
