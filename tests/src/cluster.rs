@@ -11,7 +11,9 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lab::heorot::{DS_ADMIN_PORT, DS_PORT, Home, MDS_ADMIN_PORT, NFS_PORT, READY, mount_script};
+use lab::heorot::{
+    DS_ADMIN_PORT, DS_PORT, Home, MDS_ADMIN_PORT, NFS_PORT, READY, mount_path_script, mount_script,
+};
 use rustix::process::Signal;
 
 use crate::{Client, FileBytes, Lab, Metrics, Traffic, must};
@@ -112,6 +114,18 @@ impl Cluster {
     #[track_caller]
     pub fn mount_at(&self, client: &Client, version: &str, mount_point: &str) {
         client.run(&mount_script(self.listen, version, mount_point));
+    }
+
+    /// What mounts a directory on the client's `mount_point`.
+    #[must_use]
+    pub fn mount_path_script(&self, version: &str, path: &str, mount_point: &str) -> String {
+        mount_path_script(self.listen, version, path, mount_point)
+    }
+
+    /// Mounts a directory on the client's `mount_point`.
+    #[track_caller]
+    pub fn mount_path_at(&self, client: &Client, version: &str, path: &str, mount_point: &str) {
+        client.run(&self.mount_path_script(version, path, mount_point));
     }
 
     /// Runs `heorot export` once for each of `commands`, and waits until the change is in force at the data servers, too.

@@ -56,12 +56,18 @@ pub fn ds_configuration(
 
 /// A script that mounts a metaserver's root, with `vers=4.2`, `vers=4.1` or `vers=3` and what goes with it.
 pub fn mount_script(metaserver: SocketAddr, version: &str, mount_point: &str) -> String {
+    mount_path_script(metaserver, version, "/", mount_point)
+}
+
+/// The same of a directory.
+#[must_use]
+pub fn mount_path_script(metaserver: SocketAddr, version: &str, path: &str, mount_point: &str) -> String {
     let (host, port) = (metaserver.ip(), metaserver.port());
     let options = match version {
         "vers=3" => format!("{version},nolock,proto=tcp,mountproto=tcp,port={port},mountport={port}"),
         _ => format!("{version},port={port}"),
     };
-    format!("mkdir -p {mount_point}; mount -t nfs -o {options} {host}:/ {mount_point}")
+    format!("mkdir -p {mount_point}; mount -t nfs -o {options} {host}:{path} {mount_point}")
 }
 
 /// Where servers are at home on this machine.

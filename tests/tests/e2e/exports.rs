@@ -1,10 +1,13 @@
-//! Exports that change under a real client: `heorot export` makes one read-only, and writable again, and nobody is dropped.
+//! Exports and a real client: `heorot export` makes one read-only, and writable again, and no client is dropped; a client
+//! of an exported directory works in it and does not leave it.
 
 use std::time::Duration;
 
 use tests::{Client, Cluster, Lab};
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// Well below the lease: a recall that does not arrive is only settled when a lease runs out.
+const RECALL_TIME_MAX: Duration = Duration::from_secs(15);
 
 #[test]
 fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
@@ -106,4 +109,117 @@ fn refused(client: &Client, version: &str, command: &str) {
     let by_the_client = version == "vers=3" && said.contains("Permission denied");
     let refused = said.contains("Read-only file system") || by_the_client;
     assert!(refused && !said.contains("DONE"), "{command}: {said}");
+}
+
+/// Opens a file by a handle of the client's kernel, of which the server's is the most: prints why not, or what is in it.
+const BY_HANDLE: &str = r#"perl -e '
+    my ($name_to_handle_at, $open_by_handle_at, $at_fdcwd) = (303, 304, -100);
+    my ($what, $mount, $arg) = @ARGV;
+    if ($what eq "show") {
+        my $handle = pack("Ll", 128, 0) . "\0" x 128; my $id = pack("l", 0);
+        syscall($name_to_handle_at, $at_fdcwd, $arg, $handle, $id, 0) == 0 or die "name_to_handle_at: $!";
+        print unpack("H*", $handle);
+    } else {
+        my $handle = pack("H*", $arg);
+        open my $dir, "<", $mount or opendir $dir, $mount or die "open: $!";
+        my $fd = syscall($open_by_handle_at, fileno $dir, $handle, 0);
+        if ($fd < 0) { print $!{ESTALE} ? "ESTALE" : "$!"; exit }
+        open my $file, "<&=", $fd or die; print <$file>;
+    }' "#;
+
+/// ```text
+/// ash  has the volume        /projects/a/{f,sub}  /projects/secret  /other
+/// elm  has /projects/a, and /other to read
+/// ```
+#[test]
+fn a_client_of_a_directory_works_in_it_and_does_not_leave_it() {
+    let lab = Lab::open();
+    let mut cluster = Cluster::separate(&lab, 2);
+    let (ash, elm) = (lab.client("ash"), lab.client("elm"));
+    cluster.mount(&ash, "vers=4.2");
+    ash.run("cd /mnt/h; mkdir -p projects/a/sub projects/secret other; echo text >projects/a/f; echo hidden >projects/secret/f");
+    let (to_ash, to_elm) = (ash.address(), elm.address());
+    cluster.set_exports(&[
+        &format!("add / --network {to_ash} --squash none"),
+        &format!("add /projects/a --network {to_elm} --squash none"),
+        &format!("add /other --network {to_elm} --ro"),
+        "remove / --network *",
+    ]);
+    for version in ["vers=4.2", "vers=4.1", "vers=3"] {
+        println!("--- {version}");
+        cluster.mount_path_at(&elm, version, "/projects/a", "/mnt/a");
+        assert_eq!(
+            elm.run("ls /mnt/a; cat /mnt/a/f; cd /mnt/a/sub && cd ../.. && pwd"),
+            "f\nsub\ntext\n/mnt\n"
+        );
+        let refused = elm.try_run(&cluster.mount_path_script(version, "/projects/secret", "/mnt/secret"));
+        assert_ne!(refused.status, 0, "{refused:?}");
+
+        // The data go to the data servers, and what is called back comes back.
+        let before = cluster.traffic();
+        let writer = elm.spawn(
+            r#"perl -e 'use IO::Handle;
+                open my $f, "+>", "/mnt/a/big" or die; my $x = "a" x (1 << 20);
+                for (1..4) { syswrite $f, $x or die } $f->sync or die;
+                open my $go, ">", "/tmp/written" or die; close $go;
+                until (-e "/tmp/cut") { select undef, undef, undef, 0.05 }
+                sysseek $f, 0, 0; syswrite $f, "end" or die; $f->sync or die; close $f or die'"#,
+        );
+        elm.run("until [ -e /tmp/written ]; do sleep 0.05; done");
+        if version != "vers=3" {
+            assert_eq!(cluster.traffic().since(&before).metaserver.written, 0, "through the metaserver");
+        }
+        ash.run_within(RECALL_TIME_MAX, "truncate -s 1000000 /mnt/h/projects/a/big");
+        elm.run("touch /tmp/cut");
+        writer.wait(MINUTE).must_succeed("the writer");
+        // elm has a delegation of what it reads (in NFSv4), and ash wants to write it.
+        let reader = elm.spawn("exec 3</mnt/a/f; cat <&3 >/dev/null; touch /tmp/open; until [ -e /tmp/changed ]; do sleep 0.05; done");
+        elm.run("until [ -e /tmp/open ]; do sleep 0.05; done");
+        ash.run_within(RECALL_TIME_MAX, "echo more >>/mnt/h/projects/a/f");
+        elm.run("touch /tmp/changed");
+        reader.wait(MINUTE).must_succeed("the reader");
+        assert_eq!(elm.run("cat /mnt/a/f"), "text\nmore\n");
+        ash.run("echo text >/mnt/h/projects/a/f; rm /mnt/h/projects/a/big");
+
+        // Handles of what elm has no export of, and of what it has.
+        let shown = |client: &Client, path: &str| client.run(&format!("{BY_HANDLE} show - {path}"));
+        let opened = |handle: &str| elm.run(&format!("{BY_HANDLE} open /mnt/a {handle}"));
+        assert_eq!(opened(&shown(&elm, "/mnt/a/f")), "text\n");
+        for path in ["/mnt/h/projects/secret/f", "/mnt/h/projects/a/f"] {
+            assert_eq!(opened(&shown(&ash, path)), "ESTALE", "{path}");
+        }
+
+        // Renamed above the mount, it goes on; and by the new path.
+        ash.run("mv /mnt/h/projects /mnt/h/work");
+        assert_eq!(elm.run("ls /mnt/a/; cat /mnt/a/f"), "f\nsub\ntext\n");
+        cluster.mount_path_at(&elm, version, "/work/a/sub", "/mnt/again");
+        elm.run("umount /mnt/again");
+        ash.run("mv /mnt/h/work /mnt/h/projects");
+        elm.run("umount /mnt/a; rm /tmp/written /tmp/cut /tmp/open /tmp/changed");
+    }
+
+    println!("--- the pseudo file system");
+    cluster.mount_path_at(&elm, "vers=4.2", "/", "/mnt/root");
+    assert_eq!(
+        elm.run("cd /mnt/root; ls; ls projects; cat projects/a/f; ls -d projects/../other"),
+        "other\nprojects\na\ntext\nprojects/../other\n"
+    );
+    for command in [
+        "touch /mnt/root/new",
+        "mkdir /mnt/root/projects/new",
+        "rmdir /mnt/root/projects",
+        "touch /mnt/root/other/new",
+    ] {
+        refused(&elm, "vers=4.2", command);
+    }
+    assert_ne!(elm.try_run("ls /mnt/root/projects/secret").status, 0);
+    let across = r#"perl -e 'rename "/mnt/root/projects/a/f", "/mnt/root/other/f" and die; print $!{EXDEV} ? "EXDEV" : "$!"'"#;
+    assert_eq!(elm.run(across), "EXDEV");
+    elm.run("echo new >/mnt/root/projects/a/new");
+    assert_eq!(ash.run("cat /mnt/h/projects/a/new"), "new\n");
+    elm.run("umount -R /mnt/root");
+
+    // The log says once why elm was refused.
+    let log = cluster.mds().log_ends();
+    assert!(log.contains("client refused") && log.contains("/projects/secret"), "{log}");
 }

@@ -31,6 +31,7 @@ mod real_client;
 mod recall;
 mod reflink;
 mod rolling;
+mod service_addresses;
 mod sizes;
 mod stripe;
 mod two_clients;
