@@ -203,8 +203,10 @@ fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_agai
     assert_ne!(last[0], again[0], "under another id");
 }
 
-/// What can become of a metaserver's directory, and what is said of it.
-const DAMAGES: [(&str, fn(&Path)); 4] = [
+/// The line that is said of a damage, and what does it to a metaserver's directory.
+type Damage = (&'static str, fn(&Path));
+
+const DAMAGES: [Damage; 4] = [
     ("record 0 is damaged", damage),
     ("the vote is gone", |dir| std::fs::remove_file(dir.join("log/vote")).unwrap()),
     ("the file is damaged", |dir| {

@@ -123,7 +123,7 @@ pub(crate) enum Request {
 /// The version of these messages, and of the commands in them; a member that speaks another is told so, and nothing that it says
 /// is carried out. It is raised when a message, a command or a reply that there is already is written in another way. A new one at
 /// the end of its enumeration is not read by older members, which stop and say so: see [`has_entries`].
-pub(crate) const VERSION: u8 = 5;
+pub(crate) const VERSION: u8 = 6;
 
 /// As it goes over the network: the version, then postcard.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {

@@ -31,7 +31,7 @@ pub use crate::data::{TargetCondition, TargetSpace};
 /// The RPC program number: "HEC" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4543;
 /// The version of the program that these modules speak.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// How a procedure of either program ended: its results, or why there are none.
 pub type Res<T> = Result<T, Status>;

@@ -33,7 +33,7 @@ pub use crate::cluster::{Status, hello, null, prove};
 /// The RPC program number: "HEA" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// The version of the program that these modules speak.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Changes when a data server may have lost unstable writes.
 pub type WriteVerifier = [u8; 8];
