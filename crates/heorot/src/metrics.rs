@@ -273,7 +273,8 @@ mod tests {
             liveness: Liveness::Alive,
             ..DataServer::default()
         };
-        let member = Metaserver { liveness: Liveness::Alive, lag: Some(0), ..Metaserver::default() };
+        let (liveness, clock_ahead_ms) = (Liveness::Alive, Some(0));
+        let member = Metaserver { liveness, lag: Some(0), clock_ahead_ms, ..Metaserver::default() };
         let status = Status {
             metaservers: vec![member],
             service_addresses: Some(vec![ServiceAddress::default()]),

@@ -130,12 +130,23 @@ fn damage_store(dir: &Path) {
     store.batch(Durability::Immediate, &mut |edit| edit.put(MAP_HEAD, &value)).unwrap();
 }
 
-/// Waits until member `n` is one of three voters again, for itself and for member `by`.
+/// Waits until a member has written down so many voters, which it does a moment after it has a vote.
+fn wait_until_noted(mds: &Mds, voters: usize) {
+    let asked = Instant::now();
+    let noted = || std::fs::read_to_string(mds.dir.join("members")).unwrap_or_default();
+    while noted().matches(":2052 ").count() != voters {
+        assert!(asked.elapsed() < PATIENCE, "{}", noted());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until member `n` is one of three voters again, for itself and for member `by`, and has that written down.
 fn wait_for_three(group: &[Mds], n: usize, by: usize) -> Vec<(String, String)> {
     let asked = Instant::now();
     loop {
         let voters = group[by].voters();
         if voters.len() == 3 && group[n].voters() == voters {
+            wait_until_noted(&group[n], 3);
             return voters;
         }
         assert!(asked.elapsed() < PATIENCE, "{:?}", group[by].status());
@@ -262,13 +273,7 @@ fn a_metaserver_alone_or_of_two_that_is_damaged_stops_and_says_what_helps() {
 
     let mut other = Mds::configured(dir.path(), 1);
     other.start();
-    // It writes down who votes a moment after it has a vote.
-    let asked = Instant::now();
-    let noted = |mds: &Mds| std::fs::read_to_string(mds.dir.join("members")).unwrap_or_default();
-    while noted(&other).matches(":2052 ").count() != 2 {
-        assert!(asked.elapsed() < PATIENCE, "{}", noted(&other));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until_noted(&other, 2);
     other.stop();
     says_what_helps(&mut other, true);
     // Brought back as it was, it is one of the two again.

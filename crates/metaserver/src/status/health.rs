@@ -415,7 +415,7 @@ mod tests {
             (
                 |s| s.metaservers[1].clock_ahead_ms = Some(-3_700_000),
                 Verdict::Degraded,
-                "the clock of fir is 1 h 1 min behind the cluster's",
+                "the clock of elm is 1 h 1 min behind the cluster's",
             ),
             (|s| s.data_servers[0].clock_ahead_ms = Some(4000), Verdict::Healthy, ""),
             (|s| s.work = 1 << 20, Verdict::Degraded, "1048576 files wait"),
