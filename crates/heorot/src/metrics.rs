@@ -254,13 +254,13 @@ mod tests {
         assert!(!page.contains("member_up{member=\"elm\"}"), "nothing is known of it: {page}");
     }
 
-    /// Every metric that `rules` name, without what Prometheus appends to a histogram's.
+    /// Every metric that `rules` name, without what Prometheus appends to those of histograms and counters.
     fn metrics_of(rules: &str) -> BTreeSet<&str> {
         let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr:"));
         let words = expressions.flat_map(|expr| expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
         words
             .filter(|word| word.starts_with("heorot_"))
-            .map(|word| word.trim_end_matches("_bucket"))
+            .map(|word| word.trim_end_matches("_bucket").trim_end_matches("_total"))
             .collect()
     }
 
@@ -283,6 +283,7 @@ mod tests {
         };
         let mut of_replica = Registry::with_prefix(PREFIX);
         replica::ReplicaMetrics::default().register(&mut of_replica);
+        metaserver::Refusals::default().register(&mut of_replica);
         let page = page([&cluster(&status), &of_replica].into_iter());
         for metric in named {
             assert!(page.contains(&format!("# TYPE {metric} ")), "{metric} is not on the page: {page}");

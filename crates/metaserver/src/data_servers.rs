@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use host::{Clock, Entropy, RwLocked};
+use host::{Clock, Entropy, Locked, RwLocked};
 use namespace::{ClusterMap, DataServer, DataServerId, TargetId};
 use nfs::{CallFailure, Peer, PeerKey};
 use tokio::sync::watch;
@@ -107,6 +107,8 @@ pub(crate) struct DataServers {
     closed: RwLock<BTreeSet<DataServerId>>,
     /// Targets that nothing waits for: declared lost, or of data servers that were removed. Calls that wait follow it.
     lost: watch::Sender<Arc<BTreeSet<TargetId>>>,
+    /// The directories of lost targets, as their servers told them before, so that people can go on to name them so.
+    lost_paths: Mutex<BTreeMap<TargetId, String>>,
     /// Those that may not register, and why, as was said in the log.
     refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
     key: PeerKey,
@@ -120,6 +122,7 @@ impl DataServers {
             targets: RwLock::default(),
             closed: RwLock::default(),
             lost: watch::Sender::default(),
+            lost_paths: Mutex::default(),
             refused: Mutex::default(),
             key,
             clock,
@@ -144,13 +147,26 @@ impl DataServers {
         };
         // First: a call to a target that is forgotten is then told that it is lost.
         self.lost.send_if_modified(is_news);
-        self.targets.writing().retain(|id, _| held.contains(id) && !lost.contains(id));
+        let mut paths = self.lost_paths.locked();
+        paths.retain(|id, _| map.lost_targets.contains(id));
+        self.targets.writing().retain(|id, target| {
+            if let Some(space) = target.space.as_ref().filter(|_| map.lost_targets.contains(id)) {
+                paths.insert(*id, String::from_utf8_lossy(&space.path).into_owned());
+            }
+            held.contains(id) && !lost.contains(id)
+        });
+        drop(paths);
         map.present_data_servers().for_each(|server| self.learn(server));
     }
 
     /// Whether nothing waits for the target any more: what was on it is lost.
     pub(crate) fn is_lost(&self, target: TargetId) -> bool {
         self.lost_targets().contains(&target)
+    }
+
+    /// The directory of a target that was declared lost, if its server told it since this metaserver was started.
+    pub(crate) fn lost_path(&self, target: TargetId) -> Option<String> {
+        self.lost_paths.locked().get(&target).cloned()
     }
 
     /// The targets that nothing waits for.

@@ -183,7 +183,8 @@ async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_fo
         cluster.ask(0, &["target", "lost", "0123456789abcdef"]).unwrap_err().contains("no target is called")
     );
 
-    cluster.ask(0, &["target", "found", id.as_str().unwrap()]).unwrap();
+    // By the name that it was declared lost by.
+    cluster.ask(0, &["target", "found", &place]).unwrap();
     let _ = std::fs::remove_file(cluster.file("ds1.log"));
     cluster.start_data_server(1);
     until("it is used again", || state(&cluster, &place).as_deref() == Some("in use"));

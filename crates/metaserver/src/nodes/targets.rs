@@ -62,10 +62,11 @@ impl Metaserver {
         let known = |target: TargetId| {
             let server = map.present_data_servers().find(|server| server.targets.contains(&target));
             let report = reports.iter().find(|report| report.target == target);
+            let path = report.map(|report| report.path.clone());
             KnownTarget {
                 target,
                 server: server.map(|server| server.name.clone()),
-                path: report.map_or_else(String::new, |report| report.path.clone()),
+                path: path.or_else(|| self.data.lost_path(target)).unwrap_or_default(),
                 state: if lost.contains(&target) { TargetState::Lost } else { TargetState::InUse },
                 is_alive: report.is_some_and(|report| report.alive),
                 report: report.filter(|report| !report.path.is_empty()).cloned(),
