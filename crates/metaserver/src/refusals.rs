@@ -101,8 +101,11 @@ struct Memory {
 }
 
 impl Refusals {
-    /// Puts the counters into `registry`.
+    /// Puts the counters into `registry`; each is there from the start, at 0, so that the first refusal is seen as an increase.
     pub fn register(&self, registry: &mut Registry) {
+        for reason in [Reason::Address, Reason::Port, Reason::Path, Reason::Handle] {
+            drop(self.counts.get_or_create(&vec![("reason", reason.word())]));
+        }
         registry.register("refused_mounts", "Clients that were refused, by reason", self.counts.clone());
     }
 
