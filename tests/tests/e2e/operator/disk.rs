@@ -39,9 +39,13 @@ impl Disk {
         std::fs::write(&trigger, "a disk that fails").unwrap_or_else(|e| panic!("{trigger}: {e}"));
     }
 
-    /// Its machine's processes are stopped: unmounted, mended, mounted again.
-    pub fn mend(&self) {
+    /// Its machine's processes are stopped: unmounted, mended, mounted again. A copy is mended: the mount namespaces of other
+    /// machines keep the old file system in the kernel, with its error.
+    pub fn mend(&mut self) {
         self.unmount();
+        let mended = self.image.with_extension("mended");
+        std::fs::copy(&self.image, &mended).expect("a copy of the disk");
+        self.image = mended;
         // 1: errors were mended.
         let status =
             Command::new("fsck.ext4").args(["-y", "-f"]).arg(&self.image).output().expect("fsck.ext4").status;
