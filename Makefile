@@ -3,7 +3,7 @@
 HEOROT := $(CURDIR)/target/release/heorot
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
-.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost operator upgrade soak sim failover bench compare-fio lab directory size group mount-storm fuzz fix
+.PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio lab directory size group mount-storm fuzz fix
 help:
 	@echo 'make demo    see a real Linux client use Heorot: striped writes, NFSv4.2 and NFSv3, kill -9 of everything'
 	@echo 'make test    every check, and all but the longest tests, as CI runs them'
@@ -12,6 +12,7 @@ help:
 	@echo 'make stat-cost  what a look at a file costs while another client holds it to write'
 	@echo 'make operator  five machines set up and kept as README and docs/runbook.md say, each command of both; some minutes'
 	@echo 'make upgrade OLD=v0.1  a cluster of that commit is upgraded node by node to this one, under a client; builds OLD first'
+	@echo 'make digest-cost  what the comparison of metaservers adds to a create'
 	@echo 'make soak    kill -9 rounds with new seeds until it fails or HOURS (default 8) have passed'
 	@echo 'make sim     simulated clusters of metaservers, SEEDS=20000 of them from FIRST=501 on; see docs/simulation.md'
 	@echo 'make failover  how long clients wait when metaservers are killed; KILLS=20 MIB=1024 ROUNDS=10000'
@@ -105,6 +106,10 @@ upgrade: setup
 	cargo build --bin heorot
 	old=$$(scripts/build-old.sh '$(OLD)') && \
 		HEOROT_OLD_BIN=$$old cargo test -p tests --test e2e upgrade:: -- --nocapture
+
+# In one process, without a disk: what the digest of the state adds to applying a create.
+digest-cost:
+	cargo test --release -p replica --lib what_a_digest_costs -- --ignored --nocapture
 
 soak: setup build
 	HEOROT_BIN=$(HEOROT) HEOROT_SOAK_HOURS=$(or $(HOURS),8) cargo test -p tests --test e2e crash_rounds:: -- --ignored --nocapture

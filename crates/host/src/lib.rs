@@ -19,4 +19,4 @@ pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use files::{File, Files, Opened, SystemFiles};
 pub use locked::{Locked, RwLocked};
 pub use network::Network;
-pub use patience::patiently;
+pub use patience::{patiently, with_room};

@@ -4,7 +4,7 @@
 //! with the disk.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -28,6 +28,37 @@ pub fn patiently<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io:
         std::thread::sleep(wait);
         wait = (wait * 2).min(WAIT.1);
     }
+}
+
+/// Time in which room is made on a full disk, or the work fails: a metaserver that is stopped has it to stop in, too.
+const ROOM_TIME_MAX: Duration = Duration::from_secs(60);
+/// The pause between two tries to write to a full disk.
+const TRY_AGAIN: Duration = Duration::from_millis(50);
+
+/// Does a write as [`patiently`], again while the disk is full, for a minute. That is logged once.
+///
+/// # Errors
+/// Any other error of `work`, and that the disk stays full.
+pub fn with_room<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut since = None;
+    loop {
+        let error = match patiently(doing, &mut work) {
+            Err(error) if is_full(&error) => error,
+            outcome => return outcome,
+        };
+        let began = *since.get_or_insert_with(|| {
+            tracing::error!(doing, %error, "the disk is full: this waits for a minute; free some space");
+            Instant::now()
+        });
+        if began.elapsed() >= ROOM_TIME_MAX {
+            return Err(error);
+        }
+        std::thread::sleep(TRY_AGAIN);
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Whether an error says nothing of the file or the disk.

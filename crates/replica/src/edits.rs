@@ -154,4 +154,68 @@ mod tests {
         };
         store.batch(Durability::Deferred, &mut batch).unwrap();
     }
+
+    /// Applies creates of empty files, 1,000 in a batch, in turns with digests and without; prints the time of each.
+    #[test]
+    #[ignore = "a measurement: make digest-cost"]
+    fn what_a_digest_costs_a_create() {
+        use namespace::{Command, Create, Exists, InodeId, NewAttributes, NewNode, Proposal, Stamp};
+        const BATCHES: u64 = 100;
+        const EACH: u64 = 1000;
+        let layout = namespace::FileLayout {
+            device: namespace::DeviceId(0),
+            first: 0,
+            unit: namespace::StripeUnit::DEFAULT,
+            columns: 1,
+        };
+        let create = |number: u64| {
+            let attributes =
+                NewAttributes { mode: 0o644, uid: 1000, gid: 1000, accessed: None, modified: None };
+            let (name, node) = (format!("file-{number}").into_bytes(), NewNode::File(layout));
+            let create = Create { dir: InodeId::ROOT, name, node, attributes, exists: Exists::Refuse };
+            Proposal::new(Stamp { random: number, ..Stamp::default() }, None, Command::Create(create))
+        };
+        let trust = trust();
+        let stores = [MemoryStore::new(), MemoryStore::new()];
+        let mut spent = [std::time::Duration::ZERO; 2];
+        for store in &stores {
+            store
+                .batch(Durability::Deferred, &mut |edit| namespace::format(edit, &Stamp::default(), [7; 16]))
+                .unwrap();
+        }
+        let (mut digest, mut edits_made) = (Digest::default(), 0);
+        for batch in 0..BATCHES {
+            for (with_digest, store) in [true, false].into_iter().zip(&stores) {
+                let began = std::time::Instant::now();
+                let mut apply = |edit: &mut dyn Edit| {
+                    for number in batch * EACH..(batch + 1) * EACH {
+                        let mut layer = Edits::above(edit, &trust);
+                        let reply = namespace::apply(&mut layer, &create(number))?;
+                        assert!(!matches!(reply, namespace::Reply::Refused(_)), "{reply:?}");
+                        if with_digest {
+                            edits_made += layer.changes.len();
+                            layer.keep(&mut digest)?;
+                            continue;
+                        }
+                        for (key, change) in layer.changes {
+                            match change {
+                                Some(value) => layer.below.put(&key, &value)?,
+                                None => layer.below.delete(&key)?,
+                            }
+                        }
+                    }
+                    Ok(())
+                };
+                store.batch(Durability::Deferred, &mut apply).unwrap();
+                spent[usize::from(!with_digest)] += began.elapsed();
+            }
+        }
+        let each = |time: std::time::Duration| time.as_secs_f64() * 1e6 / (BATCHES * EACH) as f64;
+        println!(
+            "a create: {:.2} us with digests, {:.2} us without; {:.1} keys",
+            each(spent[0]),
+            each(spent[1]),
+            edits_made as f64 / (BATCHES * EACH) as f64
+        );
+    }
 }

@@ -1,13 +1,16 @@
 //! The file below redb, which waits where the system has no memory for a read or a write. redb takes no further change after an
 //! error of its file, and the metaserver would end, although nothing is wrong with the disk.
 //!
+//! A write that finds no room waits, too, for a minute ([`with_room`]): a disk can become full in the middle of a commit, which is
+//! begun only where there is room.
+//!
 //! A sync is not tried again: after one that failed nobody knows which pages the kernel still has. No descriptor is opened after
 //! the start, so that none can be missing.
 
 use std::io;
 use std::ops::Bound;
 
-use host::patiently;
+use host::{patiently, with_room};
 use redb::{BackendError, StorageBackend};
 
 /// The file, or what simulation puts in its place.
@@ -24,7 +27,7 @@ impl<B: StorageBackend> StorageBackend for Patient<B> {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        patiently("grow the store", || self.0.set_len(len))
+        with_room("grow the store", || self.0.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -33,7 +36,7 @@ impl<B: StorageBackend> StorageBackend for Patient<B> {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         // All of it again: what was written of it before is the same.
-        patiently("write the store", || self.0.write(offset, data))
+        with_room("write the store", || self.0.write(offset, data))
     }
 
     fn close(&self) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! A machine that has no descriptor or no memory left for a while: the store waits, and goes on.
+//! A machine that has no descriptor, no memory or no room left for a while: the store waits, and goes on.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -57,7 +57,7 @@ fn an_open_store_needs_no_further_descriptor() {
     done.unwrap();
 }
 
-/// A file in memory, of which each fifth call finds no memory at first.
+/// A file in memory, of which each fiftieth call finds no memory at first, or no room if it writes.
 #[derive(Debug, Default)]
 struct Short {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -66,10 +66,10 @@ struct Short {
 }
 
 impl Short {
-    fn try_it(&self) -> io::Result<()> {
+    fn try_it(&self, errno: Errno) -> io::Result<()> {
         if self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(50) {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(io::Error::from_raw_os_error(Errno::NOMEM.raw_os_error()));
+            return Err(io::Error::from_raw_os_error(errno.raw_os_error()));
         }
         Ok(())
     }
@@ -77,12 +77,12 @@ impl Short {
 
 impl StorageBackend for Short {
     fn len(&self) -> io::Result<u64> {
-        self.try_it()?;
+        self.try_it(Errno::NOMEM)?;
         Ok(self.bytes.lock().unwrap().len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.try_it()?;
+        self.try_it(Errno::NOMEM)?;
         let bytes = self.bytes.lock().unwrap();
         let at = offset as usize;
         out.copy_from_slice(bytes.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -90,7 +90,7 @@ impl StorageBackend for Short {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.try_it()?;
+        self.try_it(Errno::NOSPC)?;
         self.bytes.lock().unwrap().resize(len as usize, 0);
         Ok(())
     }
@@ -104,14 +104,14 @@ impl StorageBackend for Short {
         let half = data.len() / 2;
         // What was written of it before is written again.
         self.bytes.lock().unwrap()[at..at + half].copy_from_slice(&data[..half]);
-        self.try_it()?;
+        self.try_it(Errno::NOSPC)?;
         self.bytes.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
         Ok(())
     }
 }
 
 #[test]
-fn memory_that_is_short_for_a_while_is_waited_for() {
+fn memory_and_room_that_are_short_for_a_while_are_waited_for() {
     let short = Short::default();
     let (bytes, refused) = (Arc::clone(&short.bytes), Arc::clone(&short.refused));
     let store = RedbStore::open_backend(short, MEMORY_BYTES).unwrap();
