@@ -318,12 +318,14 @@ async fn ended(raft: &Raft<Types, Machine>, (book, trust): (&AddressBook, &Trust
             if leads != leader {
                 leader = leads;
                 let member = leader.and_then(|id| now.membership_config.membership().get_node(&id).cloned());
-                match member {
-                    Some(member) => {
+                match (member, leader) {
+                    (Some(member), _) => {
                         tracing::info!(leader = %member.name, term = now.current_term, "leads");
                         leaderless = None;
                     }
-                    None => {
+                    // It joins, and has not been told of the members yet.
+                    (None, Some(_)) => leaderless = None,
+                    (None, None) => {
                         tracing::info!(
                             term = now.current_term,
                             "the leader is gone or gave up the lead: an election follows"

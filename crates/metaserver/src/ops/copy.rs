@@ -4,7 +4,9 @@
 //! counts are the first bytes of the range, without a gap: to a client that is as if they were copied in order. They are
 //! durable after a COMMIT with the same verifier, as unstable writes are.
 
-use namespace::{Command, DataPlace, INLINE_BYTES_MAX, Inode, Kind, Share};
+use std::collections::BTreeSet;
+
+use namespace::{Command, DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, Kind, Share, TargetId};
 use wire::nfs4::copy::{Args, Requirements, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 
@@ -80,7 +82,8 @@ pub(super) enum Unlike {
 }
 
 /// The target with its data on the data servers. If it has nothing yet, not even objects, its columns come to the same
-/// targets as the source's: what it gets then needs no network, or is shared.
+/// targets as the source's, where these take new files (a copy is how data leave a server that drains): what it gets then
+/// needs no network, or is shared.
 pub(super) async fn in_columns_like(
     server: &Metaserver,
     source: &Inode,
@@ -92,10 +95,21 @@ pub(super) async fn in_columns_like(
         && target.written == 0
         && layout != planned
         && (unlike == Unlike::Changes || (layout.unit, layout.columns) == (planned.unit, planned.columns))
+        && take_new_files(server, source, layout)?
     {
         server.propose(None, Command::PlaceAs { inode: target.id, layout }).await?;
     }
     spill::in_columns(server, target).await
+}
+
+/// Whether all targets of a source's columns take new files.
+fn take_new_files(server: &Metaserver, source: &Inode, layout: FileLayout) -> Result<bool, Status> {
+    let data = server.file_data_of(source.id, source.generation, layout)?;
+    let usable: BTreeSet<TargetId> =
+        server.data.usable().iter().filter(|target| target.has_room).map(|target| target.target).collect();
+    let mut columns = 0..layout.columns;
+    Ok(columns
+        .all(|column| layout.target(&data.targets, column).is_some_and(|target| usable.contains(&target))))
 }
 
 /// The saved file, if it may be read under `stateid`, and can be now.
