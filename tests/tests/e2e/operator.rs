@@ -423,6 +423,9 @@ impl Story {
             "cd /mnt/h; while read -r file; do cp \".$file\" \".$file.copy\"; mv \".$file.copy\" \".$file\"; done <<'L'\n{}\nL\nsync",
             there.trim_end()
         ));
+        // Objects of files that were made after the backup have no file any more.
+        let clean = self.runbook.line(SHRINKING, "heorot clean");
+        self.ash.sh(&format!("{clean} --after-restore"));
         self.ash.until("heorot node remove yew --role ds", |said| said.contains("is removed"));
         self.yew.stop();
         self.type_at(&self.ash, SHRINKING, "heorot node drain oak");

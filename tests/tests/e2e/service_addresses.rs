@@ -20,7 +20,7 @@ fn works(client: &Client) -> Running {
 /// Waits until `client` has done something more.
 #[track_caller]
 fn goes_on(client: &Client, within: Duration) {
-    client.run_within(within, "was=$(cat /tmp/beat 2>/dev/null); while [ \"$(cat /tmp/beat 2>/dev/null)\" = \"$was\" ]; do sleep 0.05; done");
+    client.run_within(within, "was=$(cat /tmp/beat 2>/dev/null || true); while [ \"$(cat /tmp/beat 2>/dev/null || true)\" = \"$was\" ]; do sleep 0.05; done");
 }
 
 /// ```text

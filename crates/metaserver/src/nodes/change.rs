@@ -238,7 +238,8 @@ impl Metaserver {
                 )))
             }
             NodeChange::Remove if objects > 0 && !force => Err(AdminError::Invalid(format!(
-                "{name} has {objects} objects, of files that were removed just now or are still open. Try again, or force it"
+                "{name} has {objects} objects, of files that were removed just now or are still open, or of no file (heorot clean \
+                 removes those). Try again, or force it"
             ))),
             NodeChange::Remove if node.seen.is_none() && !force => Err(AdminError::Invalid(format!(
                 "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
