@@ -30,8 +30,9 @@ impl Disk {
         path
     }
 
-    /// The kernel finds an error of its file system.
+    /// The kernel finds an error of its file system. What was done before is on the disk: a removed file does not come back.
     pub fn fail(&self) {
+        run(Command::new("sync").arg("-f").arg(&self.at));
         let source =
             Command::new("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.at).output().expect("findmnt");
         let device = String::from_utf8_lossy(&source.stdout).trim().trim_start_matches("/dev/").to_owned();
