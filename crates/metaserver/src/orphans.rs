@@ -44,6 +44,15 @@ pub struct CleanReport {
     pub not_cleaned: Vec<String>,
 }
 
+/// A list of objects, split.
+#[derive(Debug, Default)]
+pub(crate) struct ByOwner {
+    /// Those of files, in the order of the list.
+    pub owned: Vec<ObjectEntry>,
+    /// Those of no file.
+    pub orphans: Vec<ObjectEntry>,
+}
+
 impl Metaserver {
     /// Cleans, for ever: once soon after the start, since what a crash left is from before it, then at intervals.
     pub(crate) async fn clean_regularly(self: Arc<Self>) {
@@ -119,40 +128,47 @@ impl Metaserver {
     }
 
     async fn clean_target(&self, target: TargetId, report: &mut CleanReport) -> Result<(), Status> {
-        // One that never registered with this incarnation may belong to another group of metaservers, which lives.
-        if !self.data.obeys(target, incarnation(&*self.view()?)?.0) {
-            return Err(Status::Delay);
-        }
         let mut after = None;
         loop {
-            let args = data::list::Args { target: target.0, after, max: LIST_MAX };
-            let page: data::list::ResOk = self.call_target(target, Procedure::List, args).await?;
+            let page = self.list_objects(target, after).await?;
             report.objects_seen += page.objects.len() as u64;
-            // What another metaserver has made meanwhile, too.
-            self.see_all().await?;
-            for handles in self.orphans(target, &page.objects)?.chunks(REMOVE_MAX) {
-                self.remove_objects(target, handles.to_vec()).await?;
-                report.objects_removed += handles.len() as u64;
-            }
-            match page.objects.last() {
-                Some(last) if !page.done => {
-                    after = Some(data::ObjectName { inode: last.inode, column: last.column });
-                }
-                _ => return Ok(()),
+            let orphans = self.by_owner(target, &page.objects)?.orphans;
+            report.objects_removed += self.remove_orphans(target, &orphans).await?;
+            after = page.next();
+            if after.is_none() {
+                return Ok(());
             }
         }
     }
 
-    /// The handles of those objects that no file owns.
+    /// A page of a target's objects. What any metaserver did before them is in each view that is opened afterwards.
+    ///
+    /// # Errors
+    /// `Delay` when the target does not obey this incarnation of the group, or cannot be asked.
+    pub(crate) async fn list_objects(
+        &self,
+        target: TargetId,
+        after: Option<data::ObjectName>,
+    ) -> Result<data::list::ResOk, Status> {
+        // One that never registered with this incarnation may belong to another group of metaservers, which lives.
+        if !self.data.obeys(target, incarnation(&*self.view()?)?.0) {
+            return Err(Status::Delay);
+        }
+        let args = data::list::Args { target: target.0, after, max: LIST_MAX };
+        let page = self.call_target(target, Procedure::List, args).await?;
+        self.see_all().await?;
+        Ok(page)
+    }
+
+    /// Splits a list of a target's objects into those that files own and those that no file does.
     ///
     /// The name space is looked at *after* the list was made. An object is made only after its file, whose Create is
     /// then in every later view; and inode numbers are never used again. So an object that was listed, and whose inode
     /// a later view does not have, belongs to a file that is gone for ever. Looked at in the other order, a file made
     /// in between would lose its data.
-    fn orphans(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<Vec<bytes::Bytes>, Status> {
+    pub(crate) fn by_owner(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<ByOwner, Status> {
         let view = self.view()?;
-        let incarnation = incarnation(&*view)?.0;
-        let mut orphans = Vec::new();
+        let mut split = ByOwner::default();
         for entry in listed.iter().filter(|entry| entry.volume == self.config.volume) {
             let inode = read::inode(&*view, InodeId(entry.inode)).map_err(store_failed)?;
             let owned = is_owned(inode.as_ref(), entry, |layout| {
@@ -160,16 +176,32 @@ impl Metaserver {
                 // A device that is not known is damage; nothing is removed on its account.
                 Ok(device.is_none_or(|d| layout.target(&d.targets, entry.column) == Some(target)))
             });
-            if !owned.map_err(store_failed)? {
-                let ObjectEntry { volume, inode, generation, column } = *entry;
-                let file = FileHandle { volume, inode, generation };
-                // Only its name counts: nobody reads or writes it.
-                let (unit, columns) = (0, 0);
-                let object = ObjectHandle { file, column, target: target.0, unit, columns, incarnation };
-                orphans.push(object.seal(&self.key));
+            match owned.map_err(store_failed)? {
+                true => split.owned.push(*entry),
+                false => split.orphans.push(*entry),
             }
         }
-        Ok(orphans)
+        Ok(split)
+    }
+
+    /// Removes objects that no file owns. How many they were.
+    pub(crate) async fn remove_orphans(
+        &self,
+        target: TargetId,
+        orphans: &[ObjectEntry],
+    ) -> Result<u64, Status> {
+        let incarnation = incarnation(&*self.view()?)?.0;
+        let handle = |entry: &ObjectEntry| {
+            let ObjectEntry { volume, inode, generation, column } = *entry;
+            let file = FileHandle { volume, inode, generation };
+            // Only its name counts: nobody reads or writes it.
+            let (unit, columns) = (0, 0);
+            ObjectHandle { file, column, target: target.0, unit, columns, incarnation }.seal(&self.key)
+        };
+        for some in orphans.chunks(REMOVE_MAX) {
+            self.remove_objects(target, some.iter().map(handle).collect()).await?;
+        }
+        Ok(orphans.len() as u64)
     }
 }
 

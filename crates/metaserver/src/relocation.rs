@@ -24,6 +24,15 @@ impl Metaserver {
     /// # Errors
     /// `Delay` while a client has not returned a layout, or when another command came in between.
     pub(crate) async fn relocate(&self, before: &Inode) -> Result<Option<Inode>, Status> {
+        self.relocate_from(before, &|target| self.data.is_unfit(target)).await
+    }
+
+    /// [`Metaserver::relocate`] from the targets that `leaves` tells of.
+    pub(crate) async fn relocate_from(
+        &self,
+        before: &Inode,
+        leaves: &(dyn Fn(TargetId) -> bool + Sync),
+    ) -> Result<Option<Inode>, Status> {
         let turn = self.relocations.of(before.id);
         let _mine = turn.lock().await;
         let inode = self.inode(&*self.view()?, before.id)?;
@@ -32,7 +41,7 @@ impl Metaserver {
             return Ok(Some(inode)); // another call has just done it
         }
         let to = match inode.data() {
-            Some(DataPlace::Striped) => self.place_columns_again(&inode).await?,
+            Some(DataPlace::Striped) => self.place_columns_again(&inode, leaves).await?,
             Some(DataPlace::Inline | DataPlace::Spilling) => self.place_again(&inode, layout).await?,
             None => None,
         };
@@ -61,12 +70,16 @@ impl Metaserver {
     }
 
     /// Another place for those columns of a striped file that hold nothing.
-    async fn place_columns_again(&self, inode: &Inode) -> Result<Option<FileLayout>, Status> {
+    async fn place_columns_again(
+        &self,
+        inode: &Inode,
+        leaves: &(dyn Fn(TargetId) -> bool + Sync),
+    ) -> Result<Option<FileLayout>, Status> {
         let data = self.file_data(inode)?;
         let unfit: Vec<u32> = (0..data.layout.columns)
             .filter(|column| {
                 let target = data.layout.target(&data.targets, *column);
-                target.is_some_and(|target| self.data.is_unfit(target))
+                target.is_some_and(leaves)
             })
             .collect();
         if unfit.is_empty() {

@@ -261,3 +261,60 @@ async fn a_machine_whose_data_server_has_objects_is_not_removed_by_half() {
     assert!(why.contains("mds2 has data of files"), "{why}");
     assert!(both().len() == 2 && both().iter().all(|node| node["state"] == "serving"), "{:?}", both());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_data_server_that_has_only_empty_columns_of_files_is_removed_and_they_go_elsewhere() {
+    let cluster = Cluster::start(1, 3);
+    cluster.ask(0, &["set", "stripe_columns", "2"]).unwrap();
+    let client = mount(cluster.metaservers[0].0).await;
+    let on = |n: usize| cluster.ask(0, &["files", "--on", &format!("ds{n}")]).unwrap();
+    // Each has data in its first column alone.
+    let mut files = Vec::new();
+    for n in 0..6 {
+        let name = format!("f{n}");
+        let file = client.create_path(&name, Some(0o644)).await.unwrap();
+        nfs_rs::write_all(&*client, file.fh.clone(), 0, Bytes::from(vec![n; 200 << 10])).await.unwrap();
+        client.link_path(&name, &format!("also-{name}")).await.unwrap();
+        files.push(file);
+    }
+    until("each has objects", || {
+        (0..3).map(|n| cluster.node(0, &format!("ds{n}"))["objects"].as_u64().unwrap_or(0)).sum::<u64>() == 12
+    });
+    // Files that have data there are removed; one of them is still open.
+    let (of_ds0, mut kept) = (on(0), None);
+    assert!(!of_ds0.is_empty(), "nothing was placed there");
+    for (n, file) in files.into_iter().enumerate() {
+        let has_data = of_ds0.lines().any(|path| path == format!("/f{n}"));
+        if has_data {
+            client.remove_path(&format!("f{n}")).await.unwrap();
+            client.remove_path(&format!("also-f{n}")).await.unwrap();
+        }
+        match has_data && kept.is_none() {
+            true => kept = Some(file),
+            false => client.close(file.fh).await.unwrap(),
+        }
+    }
+    assert_eq!(on(0), "");
+    let why = cluster.ask(0, &["node", "remove", "ds0"]).unwrap_err();
+    assert!(why.contains("ds0 has 1 objects of files that are still open or written to"), "{why}");
+    assert_eq!(cluster.node(0, "ds0")["state"], "serving", "it was not removed");
+    client.close(kept.unwrap().fh).await.unwrap();
+    until("it is removed", || {
+        cluster.ask(0, &["node", "remove", "ds0"]).is_ok_and(|said| said == "ds0 is removed; stop it")
+    });
+
+    // What is left is whole, and grows into the columns that moved.
+    let left: Vec<u8> = (0..6).filter(|n| !of_ds0.lines().any(|path| path == format!("/f{n}"))).collect();
+    assert!(!left.is_empty() && left.len() < 6, "files without data on ds0: {left:?}");
+    const LEN: usize = 2 << 20;
+    for n in left {
+        let file = client.open_path(&format!("f{n}"), nfs_rs::OPEN_BOTH).await.unwrap().fh;
+        nfs_rs::write_all(&*client, file.clone(), 200 << 10, Bytes::from(vec![n; LEN])).await.unwrap();
+        for at in (0..LEN).step_by(64 << 10) {
+            let read = client.read(file.clone(), at as u64, 64 << 10).await.unwrap();
+            assert!(!read.is_empty() && read.iter().all(|byte| *byte == n), "f{n} at {at}");
+        }
+        client.close(file).await.unwrap();
+    }
+    client.umount().await.unwrap();
+}

@@ -237,28 +237,41 @@ impl Metaserver {
                  Drain it and remove them first (heorot files --on {name} lists them), or force it"
                 )))
             }
-            NodeChange::Remove if objects > 0 && !force => Err(AdminError::Invalid(format!(
-                "{name} has {objects} objects, of files that were removed just now or are still open, or of no file (heorot clean \
-                 removes those). Try again, or force it"
-            ))),
             NodeChange::Remove if node.seen.is_none() && !force => Err(AdminError::Invalid(format!(
                 "{name} says nothing, and may have objects; their files could not be read any more. Start it, or force it"
             ))),
+            NodeChange::Remove if !force => {
+                // Nothing new comes to what is looked through.
+                self.set_state(node.key, NodeState::Draining).await?;
+                match self.leave_data_server(node.key).await {
+                    Ok(()) => self.remove_data_server(node, false).await,
+                    Err(why) => Err(self.set_back(node, AdminError::Invalid(format!("{name} {why}"))).await),
+                }
+            }
             _ => {
-                let has_files = self.has_files(node.key).await?;
-                self.set_state(node.key, NodeState::Removed).await?;
-                self.work_ready.notify_one();
-                tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
-                let id = id_text(node.key);
-                Ok(match has_files || objects > 0 || node.seen.is_none() {
-                    false => format!("{name} is removed; stop it"),
-                    true => format!(
-                        "{name} is removed; stop it. What it had of files is lost, and reading it is an error from now on; \
-                         heorot files --on {id} lists them"
-                    ),
-                })
+                let loses = objects > 0 || node.seen.is_none() || self.has_files(node.key).await?;
+                self.remove_data_server(node, loses).await
             }
         }
+    }
+
+    /// `loses`: whether it may have data of files.
+    async fn remove_data_server(
+        self: &Arc<Self>,
+        node: &NodeReport,
+        loses: bool,
+    ) -> Result<String, AdminError> {
+        self.set_state(node.key, NodeState::Removed).await?;
+        self.work_ready.notify_one();
+        tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
+        let (name, id) = (&node.name, id_text(node.key));
+        Ok(match loses {
+            false => format!("{name} is removed; stop it"),
+            true => format!(
+                "{name} is removed; stop it. What it had of files is lost, and reading it is an error from now on; heorot files \
+                 --on {id} lists them"
+            ),
+        })
     }
 
     /// Whether a file has data on this data server, as the metadata say: what it told with its last heartbeat may be older than

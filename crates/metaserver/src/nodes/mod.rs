@@ -1,6 +1,7 @@
 //! The servers of the cluster, for people: how each is, and what it is to do.
 
 mod change;
+mod removal;
 mod report;
 mod targets;
 

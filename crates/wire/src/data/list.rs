@@ -48,3 +48,12 @@ xdr_struct! {
 
 /// How it ended.
 pub type Res = Result<ResOk, Status>;
+
+impl ResOk {
+    /// Where the next page begins; `None` after the last.
+    #[must_use]
+    pub fn next(&self) -> Option<ObjectName> {
+        let last = self.objects.last().filter(|_| !self.done)?;
+        Some(ObjectName { inode: last.inode, column: last.column })
+    }
+}
