@@ -240,7 +240,7 @@ mod tests {
             links: 0,
             size: 0,
             written: 0,
-            cuts: 0,
+            truncations: 0,
             accessed: t,
             modified: t,
             changed: t,

@@ -103,7 +103,7 @@ impl Recalls {
 
 /// How often a change of a size is tried. The state machine refuses it while a layout is out, and one can be granted
 /// between the recall and the change.
-pub(crate) const CUT_TRIES_MAX: usize = 3;
+pub(crate) const TRUNCATION_TRIES_MAX: usize = 3;
 
 impl Metaserver {
     /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no layout out but
@@ -111,7 +111,7 @@ impl Metaserver {
     ///
     /// # Errors
     /// `Delay` as with [`Metaserver::recall_layouts`], or while a data server that is to get the data is away.
-    pub(crate) async fn before_cut(&self, inode: &Inode, whose: Holders) -> Result<(), Status> {
+    pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), Status> {
         if inode.data() == Some(DataPlace::Spilling) {
             spill::to_columns(self, inode.id).await?;
         }

@@ -150,8 +150,10 @@ impl Metaserver {
         if !self.has_lost_column(inode)? {
             return Ok(());
         }
-        // A cut that waits for the target is not done: nothing can move, and waiting for it would have no end.
-        if namespace::read::pending_cut(&*self.view()?, inode.id).map_err(crate::errors::store_failed)? {
+        // A truncation that waits for the target is not done: nothing can move, and waiting for it would have no end.
+        if namespace::read::pending_truncation(&*self.view()?, inode.id)
+            .map_err(crate::errors::store_failed)?
+        {
             return Err(Status::Io);
         }
         match self.relocate(inode).await? {
@@ -160,12 +162,12 @@ impl Metaserver {
         }
     }
 
-    /// That no cut of the file is pending, whose outcome its data wait for.
+    /// That no truncation of the file is pending, whose outcome its data wait for.
     ///
     /// # Errors
     /// `Delay` while one is; `Io` when it cannot be done, since a target is lost.
-    pub(crate) fn check_no_cut(&self, view: &dyn store::View, inode: &Inode) -> Result<(), Status> {
-        if !namespace::read::pending_cut(view, inode.id).map_err(crate::errors::store_failed)? {
+    pub(crate) fn check_no_truncation(&self, view: &dyn store::View, inode: &Inode) -> Result<(), Status> {
+        if !namespace::read::pending_truncation(view, inode.id).map_err(crate::errors::store_failed)? {
             return Ok(());
         }
         if self.has_lost_column(inode)? { Err(Status::Io) } else { Err(Status::Delay) }

@@ -71,11 +71,11 @@ fn mode_to_set(user: &User, inode: &Inode, set: &SetAttributes) -> Option<u32> {
         }
         return Some(mode);
     }
-    let cut = set.size.is_some() && !user.is_root();
+    let truncation = set.size.is_some() && !user.is_root();
     let mode = without_set_id(user, inode.mode, inode.gid);
     // A bit that stays must be said: the state machine clears both with a new owner or group.
     let has_set_id = inode.mode & (SET_UID | SET_GID) != 0;
-    ((chowned && has_set_id) || (cut && mode != inode.mode)).then_some(mode)
+    ((chowned && has_set_id) || (truncation && mode != inode.mode)).then_some(mode)
 }
 
 /// Set-group-id without group execution is no privilege (it once meant mandatory locking), and stays to the group.
@@ -153,7 +153,7 @@ mod tests {
             links: 1,
             size: 0,
             written: 0,
-            cuts: 0,
+            truncations: 0,
             accessed: t,
             modified: t,
             changed: t,
@@ -234,14 +234,14 @@ mod tests {
 
     #[test]
     fn a_size_takes_write_permission_and_a_file() {
-        let cut = set(|s| s.size = Some(0));
+        let truncation = set(|s| s.size = Some(0));
         let (owner, other) = (user(7, 70, &[]), user(8, 80, &[]));
-        assert_eq!(mode_after(&owner, &file(0o444), cut), Ok(None), "the owner has it open, perhaps");
-        assert_eq!(mode_after(&other, &file(0o664), cut), Err(Status::Access));
-        assert_eq!(mode_after(&other, &file(0o6777), cut), Ok(Some(0o777)));
-        assert_eq!(mode_after(&user(0, 0, &[]), &file(0o6777), cut), Ok(None));
-        assert_eq!(mode_after(&owner, &directory(0o777), cut), Err(Status::IsDir));
-        assert_eq!(mode_after(&owner, &inode(Kind::Fifo, 0o777), cut), Err(Status::Inval));
+        assert_eq!(mode_after(&owner, &file(0o444), truncation), Ok(None), "the owner has it open, perhaps");
+        assert_eq!(mode_after(&other, &file(0o664), truncation), Err(Status::Access));
+        assert_eq!(mode_after(&other, &file(0o6777), truncation), Ok(Some(0o777)));
+        assert_eq!(mode_after(&user(0, 0, &[]), &file(0o6777), truncation), Ok(None));
+        assert_eq!(mode_after(&owner, &directory(0o777), truncation), Err(Status::IsDir));
+        assert_eq!(mode_after(&owner, &inode(Kind::Fifo, 0o777), truncation), Err(Status::Inval));
     }
 
     #[test]

@@ -23,13 +23,13 @@ use wire::nfs4::Status;
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-/// Who copies or cuts which file; of all metaservers only the one that leads does. Two at a time would be wrong, not only
+/// Who copies or truncates which file; of all metaservers only the one that leads does. Two at a time would be wrong, not only
 /// wasteful: the slower one could put old data over what a client wrote after the faster one was done, or cut it off.
 #[derive(Default)]
 pub(crate) struct Turns(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Turns {
-    /// To be locked by whoever is about to copy or cut, before it looks at what is to be done.
+    /// To be locked by whoever is about to copy or truncate, before it looks at what is to be done.
     pub(crate) fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<()>> {
         let mut turns = self.0.locked();
         // What nobody holds any more is forgotten: there are as many as there are operations that wait.
@@ -141,7 +141,7 @@ impl Metaserver {
         let view = self.view()?;
         let inode = self.inode(&*view, inode.id)?;
         if inode.columns().is_some() {
-            self.check_no_cut(&*view, &inode)?;
+            self.check_no_truncation(&*view, &inode)?;
             return Ok(Small::Gone(inode));
         }
         let end = offset.saturating_add(u64::from(count)).min(inode.size).max(offset);

@@ -84,7 +84,7 @@ type Columns = (Vec<(usize, usize)>, Vec<Bytes>);
 /// A file whose data servers are asked.
 struct Asked {
     inode: InodeId,
-    cuts: u32,
+    truncations: u32,
     mark: Unsettled,
     layout: FileLayout,
     /// By column; none: its data server did not answer, or says that it cannot.
@@ -103,7 +103,7 @@ impl Asked {
         Observation {
             inode: self.inode,
             grant: self.mark.grant,
-            cuts: self.cuts,
+            truncations: self.truncations,
             end: found().map(end).max().unwrap_or(0),
             modified: time(found().map(|(_, object)| object.modified_ns).max().unwrap_or(0)),
             version: version(found().map(|(_, object)| object)),
@@ -235,13 +235,13 @@ impl Metaserver {
             let Some(mark) = read::unsettled(&*view, *id).map_err(store_failed)? else { continue };
             let Some(inode) = read::inode(&*view, *id).map_err(store_failed)? else { continue };
             let Some(layout) = inode.columns() else { continue };
-            // The objects are longer than the file until they are cut: the size is the one that was set.
-            if read::pending_cut(&*view, *id).map_err(store_failed)? {
+            // The objects are longer than the file until they are truncated: the size is the one that was set.
+            if read::pending_truncation(&*view, *id).map_err(store_failed)? {
                 continue;
             }
             data.push(self.file_data(&inode)?);
             let objects = vec![None; layout.columns as usize];
-            asked.push(Asked { inode: *id, cuts: inode.cuts, mark, layout, objects });
+            asked.push(Asked { inode: *id, truncations: inode.truncations, mark, layout, objects });
         }
         Ok((asked, data))
     }
@@ -296,7 +296,7 @@ impl Metaserver {
         }
         let mark = Unsettled { grant: 0, version: 0 };
         let objects = vec![None; layout.columns as usize];
-        let mut asked = [Asked { inode: inode.id, cuts: inode.cuts, mark, layout, objects }];
+        let mut asked = [Asked { inode: inode.id, truncations: inode.truncations, mark, layout, objects }];
         let silent = self.stat_columns(&mut asked, &[self.file_data(inode)?], false).await?;
         Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.entropy.u64() })
     }
@@ -347,10 +347,11 @@ mod tests {
         let u = u64::from(unit.bytes());
         let layout = FileLayout { device: DeviceId(1), first: 1, unit, columns: 2 };
         let mark = Unsettled { grant: 7, version: 0 };
-        let seen = |objects| Asked { inode: InodeId(3), cuts: 2, mark, layout, objects }.observation(true);
+        let seen =
+            |objects| Asked { inode: InodeId(3), truncations: 2, mark, layout, objects }.observation(true);
         let both = seen(vec![Some(object(u + 5, 1_500_000_000)), Some(object(u, 20))]);
         assert_eq!((both.end, both.modified), (2 * u + 5, Time { seconds: 1, nanoseconds: 500_000_000 }));
-        assert_eq!((both.grant, both.cuts, both.durable), (7, 2, true));
+        assert_eq!((both.grant, both.truncations, both.durable), (7, 2, true));
         let hole = seen(vec![Some(object(0, 0)), Some(object(9, 20))]);
         assert_eq!((hole.end, hole.durable), (u + 9, true));
         let unknown = seen(vec![None, Some(object(9, 20))]);

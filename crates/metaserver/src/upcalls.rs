@@ -28,7 +28,7 @@ use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::nodes::GroupReport;
 use crate::service_addresses::clients::Clients;
-use crate::work::Cut;
+use crate::work::Truncation;
 
 /// Questions that wait to be answered; the next one's asker waits with them.
 const QUESTIONS_MAX: usize = 1024;
@@ -41,8 +41,8 @@ const SPACES_TIME_MAX: Duration = Duration::from_millis(300);
 const GROUP_TIME_MAX: Duration = Duration::from_secs(2);
 /// At most 64 KiB to a data server, which may be busy.
 const COPY_TIME_MAX: Duration = Duration::from_secs(10);
-/// A cut takes as long as a data server may, and one that is before it in turn.
-const CUT_TIME_MAX: Duration = Duration::from_secs(45);
+/// A truncation takes as long as a data server may, and one that is before it in turn.
+const TRUNCATION_TIME_MAX: Duration = Duration::from_secs(45);
 /// What was granted is not for longer than a second.
 const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(150);
 
@@ -81,8 +81,8 @@ enum Question {
     Addresses(NodeId, Vec<IpAddr>),
     /// Takes a small file's data to the data servers. For the leader.
     ToColumns(InodeId),
-    /// Does the cut of this record. For the leader.
-    Cut(u64),
+    /// Does the truncation of this record. For the leader.
+    Truncate(u64),
     /// How is the group? For the leader.
     Group,
     /// These are connected to the service addresses that the asker holds.
@@ -180,7 +180,7 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Acknowledged(*client));
                 self.seen.flag(UNLOCKED);
             }
-            // Not a cut: who asked for it has the leader see to it, and the leader does later if that one died.
+            // Not a truncation: who asked for it has the leader see to it, and the leader does later if that one died.
             Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(WORK),
             Command::PutDataServer(server) => {
                 self.seen.event(Event::DataServer(server.clone()));
@@ -342,7 +342,9 @@ impl Metaserver {
                 };
                 postcard::to_stdvec(&done).unwrap_or_default().into()
             }
-            Ok(Question::Cut(id)) => postcard::to_stdvec(&self.cut(id).await).unwrap_or_default().into(),
+            Ok(Question::Truncate(id)) => {
+                postcard::to_stdvec(&self.truncate(id).await).unwrap_or_default().into()
+            }
             Ok(Question::Group) => postcard::to_stdvec(&self.group_report()).unwrap_or_default().into(),
             Ok(Question::Clients(clients)) => {
                 self.addressing.clients.learn(clients);
@@ -402,15 +404,17 @@ impl Metaserver {
         if file.columns().is_some() { Ok(file) } else { Err(Status::Delay) }
     }
 
-    /// Has the leader do the cut of a record.
-    pub(crate) async fn cut_elsewhere(&self, leader: &Member, id: u64) -> Cut {
-        let Ok(question) = postcard::to_stdvec(&Question::Cut(id)) else { return Cut::Failed { io: false } };
-        match self.replica.ask(leader, question.into(), CUT_TIME_MAX).await {
-            Ok(answer) => postcard::from_bytes(&answer).unwrap_or(Cut::Elsewhere),
+    /// Has the leader do the truncation of a record.
+    pub(crate) async fn truncate_elsewhere(&self, leader: &Member, id: u64) -> Truncation {
+        let Ok(question) = postcard::to_stdvec(&Question::Truncate(id)) else {
+            return Truncation::Failed { io: false };
+        };
+        match self.replica.ask(leader, question.into(), TRUNCATION_TIME_MAX).await {
+            Ok(answer) => postcard::from_bytes(&answer).unwrap_or(Truncation::Elsewhere),
             // Whoever leads then looks at the record.
             Err(error) => {
-                tracing::debug!(%error, leader = %leader.name, "having the leader cut a file");
-                Cut::Elsewhere
+                tracing::debug!(%error, leader = %leader.name, "having the leader truncate a file");
+                Truncation::Elsewhere
             }
         }
     }

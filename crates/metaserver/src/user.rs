@@ -152,7 +152,7 @@ mod tests {
             links: 1,
             size: 0,
             written: 0,
-            cuts: 0,
+            truncations: 0,
             accessed: t,
             modified: t,
             changed: t,

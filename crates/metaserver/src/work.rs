@@ -1,12 +1,12 @@
 //! Work on objects: truncate and remove. A command leaves a record (the intent), the work is done here, and
 //! [`Command::WorkDone`] takes the record away (the outcome). Whoever runs after a crash finds the records and goes on.
 //!
-//! A removal that is done twice does no harm. A cut does: the second one may come after new writes, and takes them. So only
-//! the metaserver that leads cuts, one cut of a file at a time, and looks at the record again before each:
+//! A removal that is done twice does no harm. A truncation does: the second one may come after new writes, and takes them. So only
+//! the metaserver that leads truncates, one truncation of a file at a time, and looks at the record again before each:
 //!
 //! ```text
-//! asked    SetAttributes ─▶ record ─▶ Question::Cut ─┐                          ┌─▶ see_all ─▶ answer
-//! leader                                             └▶ turn ─ look ─ cut ─ WorkDone
+//! asked    SetAttributes ─▶ record ─▶ Question::Truncate ─┐                          ┌─▶ see_all ─▶ answer
+//! leader                                             └▶ turn ─ look ─ truncation ─ WorkDone
 //! ```
 
 pub(crate) mod backlog;
@@ -33,13 +33,13 @@ const WORK_MAX: usize = 256;
 const RETRY: Duration = Duration::from_millis(500);
 /// The records are looked at so often also without a reason.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A cut waits so long for somebody to lead, and looks so often.
+/// A truncation waits so long for somebody to lead, and looks so often.
 const LEADER_TIME_MAX: Duration = Duration::from_secs(5);
 const LEADER_AGAIN: Duration = Duration::from_millis(50);
 
-/// What became of a cut.
+/// What became of a truncation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Cut {
+pub(crate) enum Truncation {
     /// By us or before us.
     Done,
     /// A data server is away, or said that its disk failed; the record stays.
@@ -49,56 +49,58 @@ pub(crate) enum Cut {
 }
 
 impl Metaserver {
-    /// Has the cut done that a client waits for, by whoever leads. An error leaves the record: it is done later, and until
+    /// Has the truncation done that a client waits for, by whoever leads. An error leaves the record: it is done later, and until
     /// then the file's data are answered `Delay`.
     pub(crate) async fn finish_work(&self, id: Option<u64>) -> Result<(), Status> {
         let Some(id) = id else { return Ok(()) };
         let deadline = tokio::time::Instant::now() + LEADER_TIME_MAX;
         loop {
-            let cut = match self.replica.leader() {
-                _ if self.replica.leads() => self.cut(id).await,
-                None => Cut::Elsewhere,
-                Some(leader) => match self.cut_at(&leader, id).await {
-                    Cut::Done => return self.see_all().await,
-                    cut => cut,
+            let truncation = match self.replica.leader() {
+                _ if self.replica.leads() => self.truncate(id).await,
+                None => Truncation::Elsewhere,
+                Some(leader) => match self.truncate_at(&leader, id).await {
+                    Truncation::Done => return self.see_all().await,
+                    truncation => truncation,
                 },
             };
-            match cut {
-                Cut::Done => return Ok(()),
-                Cut::Failed { io } => return Err(if io { Status::Io } else { Status::Delay }),
-                Cut::Elsewhere if tokio::time::Instant::now() >= deadline => return Err(Status::Delay),
-                Cut::Elsewhere => tokio::time::sleep(LEADER_AGAIN).await,
+            match truncation {
+                Truncation::Done => return Ok(()),
+                Truncation::Failed { io } => return Err(if io { Status::Io } else { Status::Delay }),
+                Truncation::Elsewhere if tokio::time::Instant::now() >= deadline => {
+                    return Err(Status::Delay);
+                }
+                Truncation::Elsewhere => tokio::time::sleep(LEADER_AGAIN).await,
             }
         }
     }
 
     /// Has `leader` do it. Who leads no more is not waited for: it may be cut off.
-    async fn cut_at(&self, leader: &Member, id: u64) -> Cut {
+    async fn truncate_at(&self, leader: &Member, id: u64) -> Truncation {
         let deposed = async {
             while self.replica.leader().as_ref() == Some(leader) {
                 tokio::time::sleep(LEADER_AGAIN).await;
             }
         };
         tokio::select! {
-            cut = self.cut_elsewhere(leader, id) => cut,
-            () = deposed => Cut::Elsewhere,
+            truncation = self.truncate_elsewhere(leader, id) => truncation,
+            () = deposed => Truncation::Elsewhere,
         }
     }
 
-    /// Does the cut of this record, if this metaserver leads and the record is still there.
-    pub(crate) async fn cut(&self, id: u64) -> Cut {
-        match self.cut_if_there(id).await {
-            Ok(true) => Cut::Done,
-            Ok(false) => Cut::Elsewhere,
+    /// Does the truncation of this record, if this metaserver leads and the record is still there.
+    pub(crate) async fn truncate(&self, id: u64) -> Truncation {
+        match self.truncate_if_there(id).await {
+            Ok(true) => Truncation::Done,
+            Ok(false) => Truncation::Elsewhere,
             Err(status) => {
                 self.work_ready.notify_one();
-                Cut::Failed { io: status == Status::Io }
+                Truncation::Failed { io: status == Status::Io }
             }
         }
     }
 
     /// False: another one leads.
-    async fn cut_if_there(&self, id: u64) -> Result<bool, Status> {
+    async fn truncate_if_there(&self, id: u64) -> Result<bool, Status> {
         let mut work = self.work(id)?;
         if work.is_none() && self.replica.leads() {
             // Who has just begun to lead may not have it yet.
@@ -109,14 +111,14 @@ impl Metaserver {
             Some(work) => {
                 let turn = self.turns.of(work.inode);
                 let _mine = turn.lock().await;
-                self.cut_in_turn(&work).await
+                self.truncate_in_turn(&work).await
             }
             None => Ok(self.replica.leads()),
         }
     }
 
     /// The caller has the turn of the file.
-    async fn cut_in_turn(&self, work: &Work) -> Result<bool, Status> {
+    async fn truncate_in_turn(&self, work: &Work) -> Result<bool, Status> {
         // Another one, who led before or leads by now, may have done it long ago.
         if self.replica.leads() {
             self.see_all().await?;
@@ -188,14 +190,14 @@ impl Metaserver {
             let Some(last) = batch.last().map(|work| work.id) else { break };
             any |= self.remove_batch(&batch, after).await?;
             for work in batch.iter().filter(|work| work.kind != WorkKind::Remove) {
-                self.backlog.found_cut(work.id, Instant::now());
+                self.backlog.truncation_found(work.id, Instant::now());
             }
             after = last;
         }
         self.backlog.end(after);
-        for id in self.backlog.cuts_due(Instant::now()) {
-            let is_over = self.try_cut(id).await?;
-            self.backlog.tried_cut(id, is_over, Instant::now());
+        for id in self.backlog.truncations_due(Instant::now()) {
+            let is_over = self.try_truncation(id).await?;
+            self.backlog.truncation_tried(id, is_over, Instant::now());
             any |= is_over;
         }
         Ok(any)
@@ -241,8 +243,8 @@ impl Metaserver {
         Ok(any)
     }
 
-    /// Whether there is nothing left to do for this cut: it is done, or waits for a target that is lost.
-    async fn try_cut(&self, id: u64) -> Result<bool, Status> {
+    /// Whether there is nothing left to do for this truncation: it is done, or waits for a target that is lost.
+    async fn try_truncation(&self, id: u64) -> Result<bool, Status> {
         let Some(work) = self.work(id)? else { return Ok(true) };
         if self.waits_for_lost(&work)? {
             return Ok(true);
@@ -250,11 +252,11 @@ impl Metaserver {
         let turn = self.turns.of(work.inode);
         // The operation that has the turn does it.
         let Ok(_mine) = turn.try_lock() else { return Ok(false) };
-        Ok(self.cut_in_turn(&work).await.unwrap_or(false))
+        Ok(self.truncate_in_turn(&work).await.unwrap_or(false))
     }
 
-    /// Whether work can never be done: a cut of a file with a column on a target that is lost. The record stays, so that the
-    /// cut is done if the target is found after all.
+    /// Whether work can never be done: a truncation of a file with a column on a target that is lost. The record stays, so that the
+    /// truncation is done if the target is found after all.
     pub(crate) fn waits_for_lost(&self, work: &Work) -> Result<bool, Status> {
         let lost = self.data.lost_targets();
         if lost.is_empty() || work.kind == WorkKind::Remove {

@@ -112,8 +112,8 @@ pub enum Command {
     /// Changes attributes. A new size leaves a work record, see [`crate::Work`].
     SetAttributes { inode: InodeId, set: SetAttributes },
     /// Data were written through a metaserver: the file reaches to `end` at least. Refused with `Delay` if the file was
-    /// cut since it had `cuts` of them, which was before the data went out: the cut may have taken them away again.
-    Wrote { inode: InodeId, end: u64, cuts: u32 },
+    /// truncated since it had `truncations` of them, which was before the data went out: the truncation may have taken them away again.
+    Wrote { inode: InodeId, end: u64, truncations: u32 },
     /// Data of a small file, kept with its inode. Refused with `Delay` when they are no longer there, with `TooLarge`
     /// beyond [`crate::INLINE_BYTES_MAX`].
     WriteInline { inode: InodeId, offset: u64, data: Bytes },
@@ -232,7 +232,7 @@ pub enum Command {
     Map(MapChange),
 
     /// Gives columns of a file other targets: `to` in the place of `from`. The caller has seen that nothing was written to
-    /// the columns that move, and that no layout is out. `Delay` if one is, if the file is being cut, or if it has another
+    /// the columns that move, and that no layout is out. `Delay` if one is, if the file is being truncated, or if it has another
     /// place than `from` by now.
     Relocate { inode: InodeId, from: FileLayout, to: FileLayout },
     /// Of the join tokens.
@@ -341,7 +341,7 @@ pub struct SetAttributes {
     /// Last change of data.
     pub modified: Option<Time>,
     /// Whose layout of the file may stay when the size is set. While anyone else has one the answer is `Delay`: what he
-    /// writes through it could cross the cut, be acknowledged, and be gone.
+    /// writes through it could cross the truncation, be acknowledged, and be gone.
     pub layout_of: Option<ClientId>,
     /// Only if the change time is still this one (NFSv3's guard); else `NotSync`.
     pub guard: Option<Time>,
@@ -419,7 +419,7 @@ pub enum OpenTarget {
     Inode(InodeId),
     /// CLAIM_NULL without creation.
     Name { dir: InodeId, name: Vec<u8> },
-    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is cut to nothing; `Delay` while another
+    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is truncated to nothing; `Delay` while another
     /// client has a layout of it.
     Create { create: Create, truncate: bool },
 }
@@ -453,9 +453,9 @@ pub struct Observation {
     pub inode: InodeId,
     /// [`crate::Unsettled::grant`] before they were asked.
     pub grant: u64,
-    /// [`crate::Inode::cuts`] before they were asked, when no truncation was pending: one that came since may have taken away
+    /// [`crate::Inode::truncations`] before they were asked, when no truncation was pending: one that came since may have taken away
     /// what they told.
-    pub cuts: u32,
+    pub truncations: u32,
     /// One past the last byte that is in an object.
     pub end: u64,
     /// When an object was last written.

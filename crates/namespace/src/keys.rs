@@ -39,7 +39,7 @@
 //! 28  client uses      client:8                              u64: states and locked ranges of a client
 //!
 //! 30  work             work:8                                Work
-//! 31  cuts             inode:8                               id of the truncation in 30 (index)
+//! 31  truncations      inode:8                               id of the truncation in 30 (index)
 //!
 //! 40  data servers     server:8                              DataServer
 //! 41  targets          target:8                              DataServerId (index of 40)
@@ -361,7 +361,7 @@ pub(crate) fn work(id: u64) -> Key {
     of(WORK, &[id])
 }
 
-pub(crate) fn cut(inode: InodeId) -> Key {
+pub(crate) fn truncate(inode: InodeId) -> Key {
     of(CUTS, &[inode.0])
 }
 

@@ -545,12 +545,12 @@ fn share(reading: u32, writing: u32) -> Share {
     Share(u8::from(reading > 0) | u8::from(writing > 0) << 1)
 }
 
-/// Whether objects of the file are still to be cut.
+/// Whether objects of the file are still to be truncated.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
-pub fn pending_cut(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
-    Ok(view.get(&keys::cut(inode))?.is_some())
+pub fn pending_truncation(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
+    Ok(view.get(&keys::truncate(inode))?.is_some())
 }
 
 /// The oldest `max` pieces of work.

@@ -22,7 +22,7 @@ pub enum Reply {
     Removed { inode: Inode, dir: Change },
     /// Rename.
     Renamed { from: Change, to: Change, moved: InodeId, replaced: Option<InodeId> },
-    /// SetAttributes, Wrote, SetStripe: the inode as it is now. `work`: objects to cut before anyone is answered.
+    /// SetAttributes, Wrote, SetStripe: the inode as it is now. `work`: objects to truncate before anyone is answered.
     Attributes { inode: Inode, work: Option<u64> },
     /// ExchangeId.
     Client { id: ClientId, sequence: u32, confirmed: bool },
@@ -49,7 +49,7 @@ pub enum Reply {
         created: bool,
         /// Of the directory; none for CLAIM_FH.
         dir: Option<Change>,
-        /// Objects to cut before the client is answered.
+        /// Objects to truncate before the client is answered.
         work: Option<u64>,
         /// The read delegation that came with it.
         delegation: Option<Stateid>,
@@ -112,7 +112,7 @@ pub enum Error {
     TooLarge,
     /// NFSv3's guard did not hold.
     NotSync,
-    /// Objects are still being cut: try again.
+    /// Objects are still being truncated: try again.
     Delay,
 
     /// No such client.

@@ -165,8 +165,8 @@ pub struct Inode {
     /// One past the last byte that was written, within the size: a file made longer by SETATTR alone takes no room.
     /// Of a file whose data are with its inode, how many bytes there are.
     pub written: u64,
-    /// How often its size was set. A write through a metaserver that began before a cut must not end after it.
-    pub cuts: u32,
+    /// How often its size was set. A write through a metaserver that began before a truncation must not end after it.
+    pub truncations: u32,
     /// Last read, as far as NFS keeps it.
     pub accessed: Time,
     /// Last change of the data.
@@ -271,7 +271,7 @@ pub enum Principal {
 
 /// Work on objects that a command left to be done: the intent. [`crate::Command::WorkDone`] is the outcome. A crash
 /// in between leaves the record, and whoever leads next finishes it. Until then reads, writes and layouts of a file
-/// with a cut pending are answered `Delay`, so that nobody sees bytes that a truncate took away.
+/// with a truncation pending are answered `Delay`, so that nobody sees bytes that a truncate took away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// Its id; ascending.
@@ -289,7 +289,7 @@ pub struct Work {
 /// What is to be done with a file's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkKind {
-    /// Cut the file to this many bytes.
+    /// Truncate the file to this many bytes.
     Truncate(u64),
     /// Remove them all.
     Remove,

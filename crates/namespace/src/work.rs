@@ -6,31 +6,31 @@ use crate::record::get;
 use crate::step::{Step, Stop};
 use crate::{FileLayout, Inode, Reply, Work, WorkKind, keys};
 
-/// Leaves a record to cut the objects of `inode` to `size`. A file has at most one: a cut that is still pending and this
+/// Leaves a record to truncate the objects of `inode` to `size`. A file has at most one: a truncation that is still pending and this
 /// one are the smaller of the two, for every byte above it must go. It has a new id, so that the outcome of the old one,
 /// whose work may be under way, does not count for it.
-pub(crate) fn cut(
+pub(crate) fn truncate(
     step: &mut Step<'_>,
     inode: &Inode,
     layout: FileLayout,
     size: u64,
 ) -> Result<u64, StoreError> {
-    let size = match take_cut(step, inode)? {
+    let size = match take_truncation(step, inode)? {
         Some(pending) => pending.min(size),
         None => size,
     };
     let id = add(step, inode, layout, WorkKind::Truncate(size))?;
-    step.put(&keys::cut(inode.id), &id)?;
+    step.put(&keys::truncate(inode.id), &id)?;
     Ok(id)
 }
 
-/// Leaves a record to remove the objects of `inode`, which takes the place of a pending cut.
+/// Leaves a record to remove the objects of `inode`, which takes the place of a pending truncation.
 pub(crate) fn remove_objects(
     step: &mut Step<'_>,
     inode: &Inode,
     layout: FileLayout,
 ) -> Result<(), StoreError> {
-    take_cut(step, inode)?;
+    take_truncation(step, inode)?;
     add(step, inode, layout, WorkKind::Remove).map(drop)
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn done(step: &mut Step<'_>, ids: &[u64]) -> Result<Reply, Stop> {
         let Some(work) = get::<Work>(step.view(), &key)? else { continue };
         step.delete(&key)?;
         match work.kind {
-            WorkKind::Truncate(_) => step.delete(&keys::cut(work.inode))?,
+            WorkKind::Truncate(_) => step.delete(&keys::truncate(work.inode))?,
             WorkKind::Remove => {}
         }
     }
@@ -59,9 +59,9 @@ fn add(step: &mut Step<'_>, inode: &Inode, layout: FileLayout, kind: WorkKind) -
     Ok(id)
 }
 
-/// Deletes the pending cut of `inode`, and says to what size it was.
-fn take_cut(step: &mut Step<'_>, inode: &Inode) -> Result<Option<u64>, StoreError> {
-    let index = keys::cut(inode.id);
+/// Deletes the pending truncation of `inode`, and says to what size it was.
+fn take_truncation(step: &mut Step<'_>, inode: &Inode) -> Result<Option<u64>, StoreError> {
+    let index = keys::truncate(inode.id);
     let Some(id) = get::<u64>(step.view(), &index)? else { return Ok(None) };
     step.delete(&index)?;
     let key = keys::work(id);

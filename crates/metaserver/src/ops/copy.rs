@@ -129,7 +129,7 @@ pub(super) fn readable_source(
     let stateid =
         if stateid == Stateid::CURRENT { saved.stateid.ok_or(Status::BadStateid)? } else { stateid };
     server.check_io(&*view, context, stateid, &inode, Share::READ)?;
-    server.check_no_cut(&*view, &inode)?;
+    server.check_no_truncation(&*view, &inode)?;
     Ok(inode)
 }
 

@@ -71,7 +71,7 @@ pub(crate) async fn layoutget(
         if is_too_long(&body(server, inode, file.generation, layout, mode)?, args.maxcount) {
             return Err(Status::TooSmall);
         }
-        if read::pending_cut(view, inode).map_err(store_failed)? {
+        if read::pending_truncation(view, inode).map_err(store_failed)? {
             return Err(Status::LayoutTryLater);
         }
         if has_layout_of_another_export(view, inode, client, export)? {

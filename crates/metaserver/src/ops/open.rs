@@ -19,7 +19,7 @@ use crate::errors::store_failed;
 use crate::names;
 use crate::nfs4::{Context, change_info, check_sequence, client, stateid, wire_stateid};
 use crate::owners::Owners;
-use crate::recall::{CUT_TRIES_MAX, Holders};
+use crate::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::setattr::{given_to, new_attributes};
 use crate::user::{Permission, User};
 
@@ -70,7 +70,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
             let how = How::new(how, &server.owners())?;
             let attrset = how.attrset;
             let node = opener.placed(current.inode, &name).await?;
-            (opener.create_or_cut(context, current.inode, name, node, how).await?, attrset)
+            (opener.create_or_truncate(context, current.inode, name, node, how).await?, attrset)
         }
         (Claim::Fh, OpenHow::NoCreate) => {
             let prepare = move |view: &dyn View| opener.by_inode(view, current.inode);
@@ -100,9 +100,9 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     let Reply::Opened { stateid, inode, created, dir, work, delegation } = reply else {
         return Err(Status::ServerFault);
     };
-    // The file is open, and empty, whatever becomes of its objects: who reads or writes them waits until they are cut.
+    // The file is open, and empty, whatever becomes of its objects: who reads or writes them waits until they are truncated.
     if let Err(status) = server.finish_work(work).await {
-        tracing::debug!(?status, "a file that was opened is cut later");
+        tracing::debug!(?status, "a file that was opened is truncated later");
     }
     let via = context.state.current()?.via;
     context.state.set_current(&inode, via);
@@ -158,7 +158,7 @@ fn why_none(want: u32) -> Delegation {
 struct How {
     exists: Exists,
     wanted: Wanted,
-    /// An existing file is cut to nothing.
+    /// An existing file is truncated to nothing.
     truncate: bool,
     /// What of the client's attributes a new file gets.
     attrset: Bitmap,
@@ -276,8 +276,8 @@ impl Opener<'_> {
         if exists { Ok(None) } else { self.server.place(dir).await.map(Some) }
     }
 
-    /// Creates, or takes what is there; what is to be cut is cut when nobody else has a layout of it.
-    async fn create_or_cut(
+    /// Creates, or takes what is there; what is to be truncated is truncated when nobody else has a layout of it.
+    async fn create_or_truncate(
         self,
         context: &mut Context,
         dir: InodeId,
@@ -294,7 +294,7 @@ impl Opener<'_> {
                 self.server.leave_lost_targets(&inode).await?;
             }
         }
-        for _ in 0..CUT_TRIES_MAX {
+        for _ in 0..TRUNCATION_TRIES_MAX {
             let prepare = |view: &dyn View| self.create(view, dir, name.clone(), node.clone(), how);
             match self.server.change(context, prepare).await {
                 Err(Status::Delay) if how.truncate && self.server.was_put_off(context)? => {
@@ -302,7 +302,7 @@ impl Opener<'_> {
                     let found = read::lookup(&*view, dir, &name).map_err(store_failed)?;
                     let inode = self.server.inode(&*view, found.ok_or(Status::Delay)?)?;
                     drop(view);
-                    self.server.before_cut(&inode, Holders::AllBut(self.client)).await?;
+                    self.server.before_truncation(&inode, Holders::AllBut(self.client)).await?;
                 }
                 outcome => return outcome,
             }

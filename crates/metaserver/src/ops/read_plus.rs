@@ -17,7 +17,7 @@ pub(crate) async fn read_plus(server: &Metaserver, context: &Context, args: Args
         let view = server.view()?;
         let inode = server.current_file(&*view, context)?;
         server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
-        server.check_no_cut(&*view, &inode)?;
+        server.check_no_truncation(&*view, &inode)?;
         inode
     };
     let room = context.room_bytes.saturating_sub(OVERHEAD_BYTES).min(1 << 20) as u32;

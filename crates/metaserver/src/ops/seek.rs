@@ -13,7 +13,7 @@ pub(crate) async fn seek(server: &Metaserver, context: &Context, args: Args) -> 
         let view = server.view()?;
         let inode = server.current_file(&*view, context)?;
         server.check_io(&*view, context, args.stateid, &inode, Share::READ)?;
-        server.check_no_cut(&*view, &inode)?;
+        server.check_no_truncation(&*view, &inode)?;
         inode
     };
     let what = match args.what {

@@ -7,7 +7,7 @@ use wire::nfs4::{Bitmap, Status};
 use crate::Metaserver;
 use crate::attributes::{self, Wanted};
 use crate::nfs4::{Context, client};
-use crate::recall::{CUT_TRIES_MAX, Holders};
+use crate::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::setattr::check;
 
 pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Args) -> Res {
@@ -51,12 +51,12 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
         let set = check(&user, &inode, wanted.with_mode_of(&inode).set(now), wanted.to_now())?;
         Ok(Command::SetAttributes { inode: inode.id, set: SetAttributes { layout_of: Some(client), ..set } })
     };
-    for _ in 0..CUT_TRIES_MAX {
+    for _ in 0..TRUNCATION_TRIES_MAX {
         match server.change(context, prepare).await {
-            // Whoever else holds a layout finishes what it writes before the file is cut.
+            // Whoever else holds a layout finishes what it writes before the file is truncated.
             Err(Status::Delay) if sizes && server.was_put_off(context)? => {
                 let inode = server.inode(&*server.view()?, inode.id)?;
-                server.before_cut(&inode, Holders::AllBut(client)).await?;
+                server.before_truncation(&inode, Holders::AllBut(client)).await?;
             }
             Ok(Reply::Attributes { work, .. }) => return server.finish_work(work).await,
             Ok(_) => return Err(Status::ServerFault),

@@ -35,7 +35,7 @@ pub(super) fn writable(server: &Metaserver, context: &Context, stateid: Stateid)
     let view = server.view()?;
     let inode = server.current_file(&*view, context)?;
     server.check_io(&*view, context, stateid, &inode, Share::WRITE)?;
-    server.check_no_cut(&*view, &inode)?;
+    server.check_no_truncation(&*view, &inode)?;
     Ok(inode)
 }
 
@@ -93,8 +93,8 @@ pub(super) async fn wrote(
     inode: &Inode,
     end: u64,
 ) -> Result<(), Status> {
-    let (id, cuts) = (inode.id, inode.cuts);
-    server.change(context, |_| Ok(Command::Wrote { inode: id, end, cuts })).await.map(drop)
+    let (id, truncations) = (inode.id, inode.truncations);
+    server.change(context, |_| Ok(Command::Wrote { inode: id, end, truncations })).await.map(drop)
 }
 
 /// Clears the set-id bits that a write by this caller takes away. Called before the first byte is changed: a crash in

@@ -41,7 +41,7 @@ async fn created(
     };
     let at = make::find(server, user, &args.at, wcc)?;
     let checked = match &at.found {
-        // What this call has made before is not taken, and not cut, but answered again.
+        // What this call has made before is not taken, and not truncated, but answered again.
         Some(_) if server.has_changed3(call)? => Err(Status::Exist),
         Some(there) => match take(server, user, call, there.clone(), &args.how).await {
             Ok(taken) => return Ok((taken, None)),

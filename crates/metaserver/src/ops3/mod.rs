@@ -71,14 +71,14 @@ fn directory_in_export(
     Ok(dir)
 }
 
-/// Whether the data of `inode` can be used: only a file's; not while objects of it are still being cut, and not what an
+/// Whether the data of `inode` can be used: only a file's; not while objects of it are still being truncated, and not what an
 /// open of NFSv4 denies to all others.
 fn check_data(server: &Metaserver, view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), Status> {
     server.check_share(view, inode.id, wanted).map_err(|status| match status {
         Status::Locked => Status::ShareDenied,
         other => other,
     })?;
-    server.check_no_cut(view, inode)
+    server.check_no_truncation(view, inode)
 }
 
 /// Only a regular file has data.

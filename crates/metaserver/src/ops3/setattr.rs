@@ -8,7 +8,7 @@ use wire::nfs4::Status;
 use super::wcc::Wcc;
 use super::{failure, object};
 use crate::attributes3::time;
-use crate::recall::{CUT_TRIES_MAX, Holders};
+use crate::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::user::User;
 use crate::{Metaserver, setattr as rules};
 
@@ -60,7 +60,7 @@ fn check(
 }
 
 /// Has checked attributes set, by the command `index` of the call; a size with everything that it takes: nobody may go on
-/// writing through a layout of what is cut, and nobody is answered before the objects are.
+/// writing through a layout of what is truncated, and nobody is answered before the objects are.
 pub(super) async fn set_attributes(
     server: &Metaserver,
     call: &CallId,
@@ -77,13 +77,13 @@ pub(super) async fn set_attributes(
     if set.size.is_some() {
         server.leave_lost_targets(inode).await?;
     }
-    for _ in 0..CUT_TRIES_MAX {
+    for _ in 0..TRUNCATION_TRIES_MAX {
         let command = Command::SetAttributes { inode: inode.id, set };
         match server.change3(call, index, Ok(command)).await {
             // Layouts are out.
             Err(Status::Delay) if set.size.is_some() => {
                 let inode = server.inode(&*server.view()?, inode.id)?;
-                server.before_cut(&inode, Holders::All).await?;
+                server.before_truncation(&inode, Holders::All).await?;
             }
             outcome => return finish(server, outcome?).await,
         }

@@ -66,7 +66,10 @@ async fn wrote(
     let inode = if inode.columns().is_some() { inode } else { spill::to_columns(server, inode.id).await? };
     let stable = args.stable != StableHow::Unstable;
     let inode = server.write_or_relocate(inode, args.offset, data, stable).await?;
-    match server.propose(None, Command::Wrote { inode: inode.id, end, cuts: inode.cuts }).await? {
+    match server
+        .propose(None, Command::Wrote { inode: inode.id, end, truncations: inode.truncations })
+        .await?
+    {
         Reply::Attributes { inode, .. } => Ok((inode, count, committed)),
         _ => Err(Status::ServerFault),
     }

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 /// A data server that comes back registers, which ends its pause; so this is for what fails without being away.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Cuts that are remembered as open; with more, all records are gone through again.
-const CUTS_MAX: usize = 10_000;
+/// Truncations that are remembered as open; with more, all records are gone through again.
+const TRUNCATIONS_MAX: usize = 10_000;
 
 /// See the module.
 #[derive(Default)]
@@ -33,10 +33,10 @@ struct State {
     /// Targets that are not behind have done all work with ids up to this.
     mark: u64,
     behind: BTreeMap<TargetId, Behind>,
-    /// Cuts that were found and are not done, by the ids of their records.
-    cuts: BTreeMap<u64, Pause>,
-    /// There are cuts that are not in `cuts`.
-    more_cuts: bool,
+    /// Truncations that were found and are not done, by the ids of their records.
+    truncations: BTreeMap<u64, Pause>,
+    /// There are truncations that are not in `truncations`.
+    more_truncations: bool,
 }
 
 struct Behind {
@@ -73,7 +73,7 @@ impl Backlog {
         *self.lock() = State::default();
     }
 
-    /// Ends the pauses of these targets, and of all cuts.
+    /// Ends the pauses of these targets, and of all truncations.
     pub(crate) fn retry_now(&self, targets: &[TargetId]) {
         let mut state = self.lock();
         for target in targets {
@@ -81,15 +81,15 @@ impl Backlog {
                 behind.pause = Pause::none(Instant::now());
             }
         }
-        state.more_cuts = true;
-        state.cuts.clear();
+        state.more_truncations = true;
+        state.truncations.clear();
     }
 
     /// Begins a round: after which record it begins. Nothing waits for `lost` targets any more.
     pub(crate) fn begin(&self, lost: &BTreeSet<TargetId>, now: Instant) -> u64 {
         let mut state = self.lock();
-        let mut after = if state.more_cuts { 0 } else { state.mark };
-        state.more_cuts = false;
+        let mut after = if state.more_truncations { 0 } else { state.mark };
+        state.more_truncations = false;
         state.behind.retain(|target, behind| {
             behind.tried = behind.pause.until <= now;
             let is_lost = lost.contains(target);
@@ -139,28 +139,28 @@ impl Backlog {
         state.behind.retain(|_, behind| !behind.tried);
     }
 
-    /// A cut was found.
-    pub(crate) fn found_cut(&self, record: u64, now: Instant) {
+    /// A truncation was found.
+    pub(crate) fn truncation_found(&self, record: u64, now: Instant) {
         let mut state = self.lock();
-        if state.cuts.len() < CUTS_MAX {
-            state.cuts.entry(record).or_insert_with(|| Pause::none(now));
-        } else if !state.cuts.contains_key(&record) {
-            state.more_cuts = true;
+        if state.truncations.len() < TRUNCATIONS_MAX {
+            state.truncations.entry(record).or_insert_with(|| Pause::none(now));
+        } else if !state.truncations.contains_key(&record) {
+            state.more_truncations = true;
         }
     }
 
-    /// The cuts that are to be tried.
-    pub(crate) fn cuts_due(&self, now: Instant) -> Vec<u64> {
+    /// The truncations that are to be tried.
+    pub(crate) fn truncations_due(&self, now: Instant) -> Vec<u64> {
         let state = self.lock();
-        state.cuts.iter().filter(|(_, pause)| pause.until <= now).map(|(record, _)| *record).collect()
+        state.truncations.iter().filter(|(_, pause)| pause.until <= now).map(|(record, _)| *record).collect()
     }
 
-    /// A cut was tried: whether there is nothing left to do.
-    pub(crate) fn tried_cut(&self, record: u64, is_over: bool, now: Instant) {
+    /// A truncation was tried: whether there is nothing left to do.
+    pub(crate) fn truncation_tried(&self, record: u64, is_over: bool, now: Instant) {
         let mut state = self.lock();
         if is_over {
-            state.cuts.remove(&record);
-        } else if let Some(pause) = state.cuts.get_mut(&record) {
+            state.truncations.remove(&record);
+        } else if let Some(pause) = state.truncations.get_mut(&record) {
             pause.grow(now);
         }
     }
@@ -169,7 +169,7 @@ impl Backlog {
     pub(crate) fn next_try(&self) -> Option<Instant> {
         let state = self.lock();
         let targets = state.behind.values().map(|behind| behind.pause.until);
-        targets.chain(state.cuts.values().map(|pause| pause.until)).min()
+        targets.chain(state.truncations.values().map(|pause| pause.until)).min()
     }
 }
 
@@ -236,15 +236,15 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_bound() {
         let (backlog, mut now) = (Backlog::default(), Instant::now());
-        backlog.found_cut(7, now);
+        backlog.truncation_found(7, now);
         for _ in 0..20 {
-            assert_eq!(backlog.cuts_due(now), [7]);
-            backlog.tried_cut(7, false, now);
+            assert_eq!(backlog.truncations_due(now), [7]);
+            backlog.truncation_tried(7, false, now);
             let next = backlog.next_try().unwrap();
             assert!(next - now >= PAUSE_MIN && next - now <= PAUSE_MAX);
             now = next;
         }
-        backlog.tried_cut(7, true, now);
+        backlog.truncation_tried(7, true, now);
         assert_eq!(backlog.next_try(), None);
     }
 }

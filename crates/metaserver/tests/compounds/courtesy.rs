@@ -141,7 +141,7 @@ async fn a_layout_of_a_silent_client_is_in_nobodys_way() {
     assert!(world.client(ash.id).is_some());
     let mut raw = Raw::connect(&world).await;
     let root = replies3::root(&mut raw).await;
-    // The recall is over; there is no data server to cut the objects.
+    // The recall is over; there is no data server to truncate the objects.
     assert_eq!(replies3::truncate(&mut raw, &root, "f").await, Some(wire::nfs3::Status::Jukebox));
     assert_eq!(world.client(ash.id), None);
 }

@@ -134,7 +134,7 @@ async fn a_lock_that_was_granted_is_granted_when_it_is_asked_again_in_anothers_t
 
 /// An open that was made is told, or its client would not know that it has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_is_cut_as_it_is_opened_is_open_while_its_data_server_is_away() {
+async fn a_file_that_is_truncated_as_it_is_opened_is_open_while_its_data_server_is_away() {
     let three = Three::start(Rules::OPEN).await;
     let mut ash = Client::mount(&three.worlds[0], "ash").await;
     let (file, open) = ash.open("f", BOTH, 0).await.expect("opens");
@@ -149,5 +149,9 @@ async fn a_file_that_is_cut_as_it_is_opened_is_open_while_its_data_server_is_awa
         stable: wire::nfs4::StableHow::FileSync,
         data: Payload::from(Bytes::from_static(b"new")),
     };
-    assert_eq!(ash.status(vec![putfh(&file), ArgOp::Write(write)]).await, Status::Delay, "it is not cut yet");
+    assert_eq!(
+        ash.status(vec![putfh(&file), ArgOp::Write(write)]).await,
+        Status::Delay,
+        "it is not truncated yet"
+    );
 }

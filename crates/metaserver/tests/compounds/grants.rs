@@ -52,7 +52,7 @@ async fn who_has_no_such_layout_is_asked_again_when_another_metaserver_has_just_
     assert!(matches!(granted, Reply::Layout { .. }), "{granted:?}");
 
     let mut raw = Raw::connect(&world).await;
-    let cut = tokio::spawn(async move {
+    let truncation = tokio::spawn(async move {
         let root = replies3::root(&mut raw).await;
         replies3::truncate(&mut raw, &root, "f").await
     });
@@ -61,5 +61,5 @@ async fn who_has_no_such_layout_is_asked_again_when_another_metaserver_has_just_
         let (_, compound) = tokio::time::timeout(PATIENCE / 6, called).await.expect("it is asked again");
         assert!(matches!(compound.ops[1], CbArgOp::LayoutRecall(_)), "{compound:?}");
     }
-    cut.abort();
+    truncation.abort();
 }

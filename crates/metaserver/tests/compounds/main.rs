@@ -4,7 +4,6 @@
 mod attributes;
 mod consistency;
 mod courtesy;
-mod cuts;
 mod elsewhere;
 mod exports;
 mod fake_data;
@@ -19,5 +18,6 @@ mod set_id;
 mod snapshot;
 mod states;
 mod three;
+mod truncations;
 mod unsettled;
 mod world;

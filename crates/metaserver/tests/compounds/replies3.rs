@@ -21,7 +21,7 @@ pub async fn root(raw: &mut Raw) -> Bytes {
     mnt::Res::decode(&mut d).expect("decodes").expect("mounts").handle.0
 }
 
-/// Cuts `name` in the root to nothing; why not, if it was not.
+/// Truncates `name` in the root to nothing; why not, if it was not.
 pub async fn truncate(raw: &mut Raw, root: &Bytes, name: &'static str) -> Option<Status> {
     let args = lookup::Args { what: at(root, name) };
     let found: lookup::Res = call(raw, Procedure::Lookup, &args).await;
@@ -108,9 +108,9 @@ async fn a_change_that_is_sent_again_to_a_server_that_did_not_answer_it_is_answe
     assert_eq!(status_of(&gone), Status::NoEnt as u32);
 }
 
-/// An UNCHECKED create with a size cuts what is there, but not what it has made itself.
+/// An UNCHECKED create with a size truncates what is there, but not what it has made itself.
 #[tokio::test]
-async fn a_create_that_is_sent_again_does_not_cut_what_was_written_since() {
+async fn a_create_that_is_sent_again_does_not_truncate_what_was_written_since() {
     let mut world = World::start().await;
     let from = port(&world).await;
     let mut raw = Raw::connect(&world).await;

@@ -257,18 +257,18 @@ async fn an_adopted_session_is_called_back_as_its_client_asked() {
     assert_eq!(recalled(&world, &mut ash).await, (CALLBACK_PROGRAM + 1, credential("cedar", 78)));
 }
 
-/// Somebody cuts the file that ash has a layout of: the program and credential of the call that ash gets. It keeps the
+/// Somebody truncates the file that ash has a layout of: the program and credential of the call that ash gets. It keeps the
 /// layout, so that it is asked again.
 async fn recalled(world: &World, ash: &mut Client) -> (u32, Credential) {
     ash.ok(vec![]).await; // reads what an earlier recall may have left in the connection
     let mut raw = Raw::connect(world).await;
-    let cut = tokio::spawn(async move {
+    let truncation = tokio::spawn(async move {
         let root = replies3::root(&mut raw).await;
         replies3::truncate(&mut raw, &root, "f").await
     });
     let (header, compound) = ash.raw.called_back(not_now).await;
     assert!(matches!(compound.ops[1], CbArgOp::LayoutRecall(_)), "{compound:?}");
-    assert_eq!(cut.await.expect("it ends"), Some(wire::nfs3::Status::Jukebox));
+    assert_eq!(truncation.await.expect("it ends"), Some(wire::nfs3::Status::Jukebox));
     (header.program, header.credential)
 }
 

@@ -228,11 +228,11 @@ async fn special_stateids_read_and_write_where_no_open_denies_it() {
     ash.open("f", READ, WRITE).await.expect("opens");
     assert_eq!(elm.status(vec![putfh(&file), file_write(Stateid::ANONYMOUS)]).await, Status::Locked);
     assert_eq!(elm.status(vec![putfh(&file), file_write(Stateid::BYPASS)]).await, Status::Locked);
-    let cut = |stateid| {
+    let truncation = |stateid| {
         let obj_attributes = Box::new(Fattr { size: Some(0), ..Fattr::default() });
         ArgOp::SetAttr(setattr::Args { stateid, obj_attributes })
     };
-    assert_eq!(elm.status(vec![putfh(&file), cut(Stateid::ANONYMOUS)]).await, Status::Locked);
+    assert_eq!(elm.status(vec![putfh(&file), truncation(Stateid::ANONYMOUS)]).await, Status::Locked);
     assert_eq!(elm.status(vec![putfh(&file), file_write(open)]).await, Status::BadStateid, "ash's");
     assert_eq!(elm.status(vec![ArgOp::PutRootFh, file_write(Stateid::ANONYMOUS)]).await, Status::IsDir);
 }

@@ -18,7 +18,7 @@ pub(super) fn check(
     inodes: &BTreeMap<InodeId, Inode>,
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
-    let mut cuts = BTreeMap::new();
+    let mut truncations = BTreeMap::new();
     for (key, work) in table::<Work>(view, keys::WORK, findings)? {
         findings.expect(key == keys::work(work.id) && work.id < counters.next_work, || {
             format!("{work:?} is under {key:02x?}")
@@ -30,8 +30,8 @@ pub(super) fn check(
                     inode.generation == work.generation && inode.columns() == Some(work.layout)
                 });
                 findings.expect(agrees, || format!("{work:?} is of {inode:?}"));
-                if let Some(other) = cuts.insert(keys::cut(work.inode), work.id) {
-                    findings.add(format!("{:?} has two cuts: {other} and {}", work.inode, work.id));
+                if let Some(other) = truncations.insert(keys::truncate(work.inode), work.id) {
+                    findings.add(format!("{:?} has two truncations: {other} and {}", work.inode, work.id));
                 }
             }
             WorkKind::Remove => {
@@ -40,7 +40,9 @@ pub(super) fn check(
         }
     }
     let indexed = table::<u64>(view, keys::CUTS, findings)?;
-    findings.expect(indexed == cuts, || format!("files have cuts {indexed:02x?}, there are {cuts:02x?}"));
+    findings.expect(indexed == truncations, || {
+        format!("files have truncations {indexed:02x?}, there are {truncations:02x?}")
+    });
 
     let mut held = BTreeMap::new();
     for (key, server) in table::<DataServer>(view, keys::DATA_SERVERS, findings)? {

@@ -90,7 +90,7 @@ pub(crate) fn make(
         links: if is_directory { 2 } else { 1 },
         size,
         written: 0,
-        cuts: 0,
+        truncations: 0,
         accessed: attributes.accessed.unwrap_or(step.now()),
         modified: attributes.modified.unwrap_or(step.now()),
         changed: step.now(),

@@ -83,7 +83,7 @@ pub(crate) fn spilled(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) -
 }
 
 /// Of a file of `inode.written` bytes, all but the first `size` go.
-pub(super) fn cut(step: &mut Step<'_>, inode: &Inode, size: u64) -> Result<(), StoreError> {
+pub(super) fn truncate(step: &mut Step<'_>, inode: &Inode, size: u64) -> Result<(), StoreError> {
     if size == 0 {
         return forget(step, inode);
     }

@@ -68,16 +68,16 @@ impl Inode {
         }
     }
 
-    /// It was cut, or made longer without data.
+    /// It was truncated, or made longer without data.
     pub(crate) fn resize(&mut self, size: u64) {
         self.size = size;
-        self.cuts = self.cuts.wrapping_add(1);
+        self.truncations = self.truncations.wrapping_add(1);
         self.written = self.written.min(size);
     }
 
-    /// Columns have other targets now: counts as a cut for writes that are under way.
+    /// Columns have other targets now: counts as a truncation for writes that are under way.
     pub(crate) fn moved(&mut self) {
-        self.cuts = self.cuts.wrapping_add(1);
+        self.truncations = self.truncations.wrapping_add(1);
     }
 
     /// Data up to `end` are there. Returns whether it grew.

@@ -25,8 +25,10 @@ pub(crate) fn relocate(
         if (to.unit, to.columns) != (from.unit, from.columns) {
             return Err(Error::Invalid.into());
         }
-        // A layout names the old targets, and so does a pending cut.
-        if layout_state::held_by_others(step, inode.id, None)? || read::pending_cut(step.view(), inode.id)? {
+        // A layout names the old targets, and so does a pending truncation.
+        if layout_state::held_by_others(step, inode.id, None)?
+            || read::pending_truncation(step.view(), inode.id)?
+        {
             return Err(Error::Delay.into());
         }
         // A write through a metaserver that began before may be on its way to an old target: its `Wrote` is refused.

@@ -1,6 +1,6 @@
 //! SETATTR, and what writes and stripe policies change about an inode.
 //!
-//! Setting the size of a file that has objects always leaves a cut behind, even to the size that the file has: clients write to data servers first
+//! Setting the size of a file that has objects always leaves a truncation behind, even to the size that the file has: clients write to data servers first
 //! and tell the size afterwards (LAYOUTCOMMIT), so objects may hold bytes beyond the end, which must not come to light
 //! when the file grows over them.
 
@@ -56,13 +56,13 @@ pub(crate) fn set_attributes(
 }
 
 /// Data were written through a metaserver.
-pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64, cuts: u32) -> Result<Reply, Stop> {
+pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64, truncations: u32) -> Result<Reply, Stop> {
     let mut inode = step.inode(inode)?;
     let file = file_of(&inode)?;
     if end > SIZE_BYTES_MAX {
         return Err(Error::TooLarge.into());
     }
-    if inode.cuts != cuts || file.data != DataPlace::Striped {
+    if inode.truncations != truncations || file.data != DataPlace::Striped {
         return Err(Error::Delay.into());
     }
     delegation::check(step, inode.id)?;

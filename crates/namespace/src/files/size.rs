@@ -1,4 +1,4 @@
-//! A file's size is set: by SETATTR, or by an OPEN that cuts it.
+//! A file's size is set: by SETATTR, or by an OPEN that truncates it.
 
 use store::StoreError;
 
@@ -8,7 +8,7 @@ use crate::step::{Step, Stop};
 use crate::{ClientId, DataPlace, Error, File, Inode, work};
 
 /// Whether it can be set now. A layout of anyone but `layout_of` must have come back first: its holder may write through
-/// it at any moment, is told that the data are on disk, and then the cut would take them (RFC 8881, section 12.5.5).
+/// it at any moment, is told that the data are on disk, and then the truncation would take them (RFC 8881, section 12.5.5).
 pub(crate) fn check(step: &Step<'_>, inode: &Inode, layout_of: Option<ClientId>) -> Result<(), Stop> {
     if inode.data() == Some(DataPlace::Spilling) || layout_state::held_by_others(step, inode.id, layout_of)? {
         return Err(Error::Delay.into());
@@ -19,9 +19,9 @@ pub(crate) fn check(step: &Step<'_>, inode: &Inode, layout_of: Option<ClientId>)
 /// Sets it; the inode is the caller's to put. Returns the work on objects that this leaves.
 pub(crate) fn set(step: &mut Step<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, StoreError> {
     let work = match inode.file() {
-        Some(File { data: DataPlace::Striped, layout }) => Some(work::cut(step, inode, layout, size)?),
+        Some(File { data: DataPlace::Striped, layout }) => Some(work::truncate(step, inode, layout, size)?),
         Some(File { data: DataPlace::Inline | DataPlace::Spilling, .. }) => {
-            inline::cut(step, inode, size)?;
+            inline::truncate(step, inode, size)?;
             None
         }
         None => None,

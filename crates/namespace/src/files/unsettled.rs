@@ -42,7 +42,7 @@ pub(crate) fn observe(step: &mut Step<'_>, files: &[Observation]) -> Result<Repl
     for observed in files {
         let Some(mut inode) = read::inode(step.view(), observed.inode)? else { continue };
         let Some(mut mark) = read::unsettled(step.view(), observed.inode)? else { continue };
-        if inode.cuts != observed.cuts {
+        if inode.truncations != observed.truncations {
             continue;
         }
         let news = mark.version != observed.version;
@@ -69,7 +69,10 @@ pub(crate) fn committed(
     observed: &Observation,
 ) -> Result<(), StoreError> {
     let Some(mut mark) = read::unsettled(step.view(), inode.id)? else { return Ok(()) };
-    if observed.inode != inode.id || observed.cuts != inode.cuts || observed.version == mark.version {
+    if observed.inode != inode.id
+        || observed.truncations != inode.truncations
+        || observed.version == mark.version
+    {
         return Ok(());
     }
     take(inode, &mut mark, observed, step.now());

@@ -31,8 +31,8 @@ pub(crate) fn check(step: &Step<'_>, inode: InodeId) -> Result<(), Stop> {
 }
 
 /// The same for an OPEN: one for reading, that denies nobody to read, is in nobody's way.
-pub(super) fn check_open(step: &Step<'_>, inode: InodeId, open: &Open, cut: bool) -> Result<(), Stop> {
-    if cut || open.access.contains(Share::WRITE) || open.deny.contains(Share::READ) {
+pub(super) fn check_open(step: &Step<'_>, inode: InodeId, open: &Open, truncation: bool) -> Result<(), Stop> {
+    if truncation || open.access.contains(Share::WRITE) || open.deny.contains(Share::READ) {
         return check_for(step, inode, Some(open.client));
     }
     Ok(())

@@ -50,7 +50,9 @@ pub(crate) fn get_layout(
         return Err(Error::LayoutUnavailable.into());
     }
     let becomes_striped = match data {
-        DataPlace::Striped if read::pending_cut(step.view(), inode)? => return Err(Error::Delay.into()),
+        DataPlace::Striped if read::pending_truncation(step.view(), inode)? => {
+            return Err(Error::Delay.into());
+        }
         DataPlace::Striped => false,
         // Nothing to copy, and its objects were made before this was proposed.
         DataPlace::Inline if file.written == 0 && made == Some(layout) => true,

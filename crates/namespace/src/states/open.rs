@@ -14,8 +14,8 @@ use crate::{
 
 /// What is to be opened, once everything about its name is known to be right.
 enum Target<'a> {
-    /// This file, which there is. `cut`: to nothing.
-    Known { inode: Inode, dir: Option<Change>, made_by_it: bool, cut: bool },
+    /// This file, which there is. `truncation`: to nothing.
+    Known { inode: Inode, dir: Option<Change>, made_by_it: bool, truncation: bool },
     /// A file to be made in this directory.
     New { dir: Inode, create: &'a Create },
 }
@@ -28,13 +28,13 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
     table::check_room(step, open.client)?;
     let target = match &open.target {
         OpenTarget::Inode(inode) => {
-            Target::Known { inode: step.inode(*inode)?, dir: None, made_by_it: false, cut: false }
+            Target::Known { inode: step.inode(*inode)?, dir: None, made_by_it: false, truncation: false }
         }
         OpenTarget::Name { dir, name } => {
             let dir = step.directory(*dir)?;
             let found = entry::find(step, dir.id, name)?.ok_or(Error::NoEntry)?;
             let inode = step.inode(found.inode)?;
-            Target::Known { inode, dir: Some(dir.unchanged()), made_by_it: false, cut: false }
+            Target::Known { inode, dir: Some(dir.unchanged()), made_by_it: false, truncation: false }
         }
         OpenTarget::Create { create, truncate } => {
             if !matches!(create.node, NewNode::File(_)) {
@@ -43,8 +43,8 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
             match create::find(step, create)? {
                 Found::Free { dir } => Target::New { dir, create },
                 Found::Taken { inode, dir, made_by_it } => {
-                    let cut = *truncate && create.exists == Exists::Take;
-                    Target::Known { inode, dir: Some(dir), made_by_it, cut }
+                    let truncation = *truncate && create.exists == Exists::Take;
+                    Target::Known { inode, dir: Some(dir), made_by_it, truncation }
                 }
             }
         }
@@ -56,7 +56,7 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
             let delegation = delegation::grant(step, &inode, open)?;
             Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), work: None, delegation })
         }
-        Target::Known { mut inode, dir, made_by_it, cut } => {
+        Target::Known { mut inode, dir, made_by_it, truncation } => {
             match inode.kind {
                 Kind::File(_) => {}
                 Kind::Directory(_) => return Err(Error::IsDirectory.into()),
@@ -70,15 +70,15 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
             let Some(lapsed) = client::all_lapsed(step, conflicts, open.client)? else {
                 return Err(Error::ShareDenied.into());
             };
-            if cut {
+            if truncation {
                 size::check(step, &inode, Some(open.client))?;
             }
-            delegation::check_open(step, inode.id, open, cut)?;
+            delegation::check_open(step, inode.id, open, truncation)?;
             // First ours, so that the file stays if it has no name and only they had it open.
             let stateid = add(step, inode.id, open)?;
             lapsed.iter().try_for_each(|client| client::end(step, client))?;
             let mut work = None;
-            if cut {
+            if truncation {
                 work = size::set(step, &mut inode, 0)?;
                 inode.data_changed(step.now());
                 step.put_inode(&inode)?;

@@ -455,9 +455,9 @@ impl<'a> Chooser<'a> {
             }
             32..35 => {
                 let inode = self.file();
-                // Seldom one that began before the last cut.
-                let cuts = self.plain.cuts(inode).wrapping_sub(u32::from(self.seldom(10)));
-                Command::Wrote { inode, end: self.one(SIZES), cuts }
+                // Seldom one that began before the last truncation.
+                let truncations = self.plain.truncations(inode).wrapping_sub(u32::from(self.seldom(10)));
+                Command::Wrote { inode, end: self.one(SIZES), truncations }
             }
             35..37 => {
                 let unit = StripeUnit::DEFAULT;
@@ -560,14 +560,14 @@ impl<'a> Chooser<'a> {
         let plain = self.plain;
         let (inode, grant) = self.any(plain.unsettled.iter().map(|(inode, (grant, _))| (*inode, *grant)))?;
         let inode = if self.seldom(12) { self.inode() } else { inode };
-        let cuts = match plain.nodes.get(&inode).map(|node| &node.content) {
-            Some(Content::File { cuts, .. }) => cuts.wrapping_add(u32::from(self.seldom(8))),
+        let truncations = match plain.nodes.get(&inode).map(|node| &node.content) {
+            Some(Content::File { truncations, .. }) => truncations.wrapping_add(u32::from(self.seldom(8))),
             _ => 0,
         };
         Some(Observation {
             inode,
             grant: grant.wrapping_add(u64::from(self.seldom(8))),
-            cuts,
+            truncations,
             end: self.one([0, 5, 90, 70_000, u64::MAX]),
             modified: self.time().unwrap_or_default(),
             version: self.one([1, 2, 3]),

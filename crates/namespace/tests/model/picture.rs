@@ -149,7 +149,7 @@ impl Picture {
             }
             picture.lock_tests.insert(id, tests);
             let held = read::in_use(view, id).expect("reads");
-            picture.held_files.insert(id, (held, read::pending_cut(view, id).expect("reads")));
+            picture.held_files.insert(id, (held, read::pending_truncation(view, id).expect("reads")));
         }
         picture
     }
@@ -280,9 +280,10 @@ impl Picture {
             }
             picture.lock_tests.insert(id, tests);
             let laid_out = plain.layouts.values().any(|layout| layout.inode == id);
-            picture
-                .held_files
-                .insert(id, (laid_out || !opens.is_empty() || plain.is_delegated(id), plain.pending_cut(id)));
+            picture.held_files.insert(
+                id,
+                (laid_out || !opens.is_empty() || plain.is_delegated(id), plain.pending_truncation(id)),
+            );
         }
         picture
     }

@@ -1,4 +1,4 @@
-//! Attributes, sizes, and the cuts that sizes leave.
+//! Attributes, sizes, and the truncations that sizes leave.
 
 use namespace::*;
 
@@ -65,7 +65,7 @@ fn a_size_is_for_regular_files() {
 }
 
 #[test]
-fn every_new_size_leaves_a_cut_and_two_cuts_merge_to_the_smaller() {
+fn every_new_size_leaves_a_truncation_and_two_merge_to_the_smaller() {
     let mut w = World::new();
     let f = w.file("/f");
     w.wrote("/f", 1000).unwrap();
@@ -78,9 +78,12 @@ fn every_new_size_leaves_a_cut_and_two_cuts_merge_to_the_smaller() {
     assert_eq!(w.work(), [(f, WorkKind::Truncate(600))], "bytes 600..800 must read as zeros");
 
     w.apply(Command::WorkDone { ids: vec![first] }).unwrap();
-    assert!(read::pending_cut(&*w.view(), f).unwrap(), "the outcome of the first is not that of the second");
+    assert!(
+        read::pending_truncation(&*w.view(), f).unwrap(),
+        "the outcome of the first is not that of the second"
+    );
     w.apply(Command::WorkDone { ids: vec![first, second, 999] }).unwrap();
-    assert!(!read::pending_cut(&*w.view(), f).unwrap());
+    assert!(!read::pending_truncation(&*w.view(), f).unwrap());
     assert_eq!(w.work(), []);
 
     w.set("/f", size(800)).unwrap();
@@ -92,7 +95,7 @@ fn every_new_size_leaves_a_cut_and_two_cuts_merge_to_the_smaller() {
 }
 
 #[test]
-fn a_removed_file_needs_no_cut() {
+fn a_removed_file_needs_no_truncation() {
     let mut w = World::new();
     let f = w.file("/f");
     w.set("/f", size(0)).unwrap();
@@ -132,14 +135,14 @@ fn work_is_read_in_order_and_by_pieces() {
 }
 
 #[test]
-fn a_write_that_a_cut_overtook_is_done_again() {
+fn a_write_that_a_truncation_overtook_is_done_again() {
     let mut w = World::new();
     let inode = w.file("/f");
     w.wrote("/f", 100).unwrap();
-    let before = w.stat("/f").cuts;
-    // The data are at the data servers; then another client cuts the file, and the data with it.
+    let before = w.stat("/f").truncations;
+    // The data are at the data servers; then another client truncates the file, and the data with it.
     w.set("/f", SetAttributes { size: Some(0), ..SetAttributes::default() }).unwrap();
-    assert_eq!(w.apply(Command::Wrote { inode, end: 200, cuts: before }), Err(Error::Delay));
+    assert_eq!(w.apply(Command::Wrote { inode, end: 200, truncations: before }), Err(Error::Delay));
     assert_eq!(w.stat("/f").size, 0, "or the file would be 200 bytes of zeros that were acknowledged");
     w.wrote("/f", 200).unwrap();
 }

@@ -26,7 +26,7 @@ fn rich() -> World {
     w.file("/d/f");
     w.make("/d/s", NewNode::Symlink(b"f".to_vec()), Exists::Refuse).unwrap();
     let origin = InCompound { session, slot: 0, sequence: 1, index: 0 };
-    let wrote = Command::Wrote { inode: w.id("/d/f"), end: 9, cuts: 0 };
+    let wrote = Command::Wrote { inode: w.id("/d/f"), end: 9, truncations: 0 };
     w.apply_from(Some(Origin::Compound(origin)), wrote.clone()).unwrap();
     w.apply_from(Some(Origin::Compound(InCompound { index: 1, ..origin })), wrote.clone()).unwrap();
     w.apply_from(Some(Origin::Compound(InCompound { slot: 1, ..origin })), wrote).unwrap();

@@ -30,7 +30,7 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
     let (name, data) = (b"x".to_vec(), bytes::Bytes::from_static(b"data"));
     let layout = LAYOUT;
     let observed =
-        Observation { inode, grant: 0, cuts: 0, end: 9, modified: at(1), version: 1, durable: true };
+        Observation { inode, grant: 0, truncations: 0, end: 9, modified: at(1), version: 1, durable: true };
     let size = SetAttributes { size: Some(0), ..SetAttributes::default() };
     let exists = XattrExists::Either;
     let value = vec![1];
@@ -39,7 +39,7 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
         Command::WriteInline { inode, offset: 0, data },
         Command::SetAttributes { inode, set: size },
         Command::Link { inode, dir, name: name.clone() },
-        Command::Wrote { inode, end: 9, cuts: 0 },
+        Command::Wrote { inode, end: 9, truncations: 0 },
         Command::Spill { inode, made: None },
         Command::Spilled { inode, layout },
         Command::PlaceAs { inode, layout },

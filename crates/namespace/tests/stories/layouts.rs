@@ -69,7 +69,7 @@ fn no_layout_to_write_of_a_set_id_file() {
 }
 
 #[test]
-fn no_layout_while_objects_are_being_cut() {
+fn no_layout_while_objects_are_being_truncated() {
     let mut w = World::new();
     let a = w.client("a");
     w.file("/f");
@@ -229,22 +229,22 @@ fn a_size_is_not_set_while_another_client_has_a_layout() {
     w.wrote("/f", 100).unwrap();
     let open = w.open(a, "/f", BOTH).unwrap();
     let layout = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap().id;
-    let cut = |layout_of| SetAttributes { size: Some(0), layout_of, ..SetAttributes::default() };
+    let truncation = |layout_of| SetAttributes { size: Some(0), layout_of, ..SetAttributes::default() };
     // What A writes through its layout would be acknowledged, and then cut away.
-    assert_eq!(w.set("/f", cut(Some(b))), Err(Error::Delay));
-    assert_eq!(w.set("/f", cut(None)), Err(Error::Delay), "NFSv3");
+    assert_eq!(w.set("/f", truncation(Some(b))), Err(Error::Delay));
+    assert_eq!(w.set("/f", truncation(None)), Err(Error::Delay), "NFSv3");
     assert_eq!(w.open_create(b, "/f", Exists::Take, true), Err(Error::Delay));
     assert_eq!((w.stat("/f").size, w.work()), (100, vec![]));
     w.set("/f", SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).unwrap();
-    w.set("/f", cut(Some(a))).unwrap();
+    w.set("/f", truncation(Some(a))).unwrap();
 
     w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::Revoke { layout } }).unwrap();
-    w.set("/f", cut(Some(b))).unwrap();
+    w.set("/f", truncation(Some(b))).unwrap();
     w.open_create(b, "/f", Exists::Take, true).unwrap();
 }
 
 #[test]
-fn columns_get_other_targets_when_no_layout_and_no_cut_names_the_old_ones_and_only_once() {
+fn columns_get_other_targets_when_no_layout_and_no_truncation_names_the_old_ones_and_only_once() {
     let mut w = World::new();
     let a = w.client("a");
     let inode = w.file("/f");
@@ -260,14 +260,14 @@ fn columns_get_other_targets_when_no_layout_and_no_cut_names_the_old_ones_and_on
     assert_eq!(w.apply(Command::Relocate { inode, from, to: wider }), Err(Error::Invalid));
     assert_eq!(w.apply(Command::Relocate { inode, from: wider, to }), Err(Error::Delay), "it is not there");
     w.set("/f", SetAttributes { size: Some(0), ..SetAttributes::default() }).unwrap();
-    assert_eq!(w.apply(relocate.clone()), Err(Error::Delay), "objects are being cut");
+    assert_eq!(w.apply(relocate.clone()), Err(Error::Delay), "objects are being truncated");
     let ids = w.work_records().iter().map(|work| work.id).collect();
     w.apply(Command::WorkDone { ids }).unwrap();
-    let cuts = w.stat("/f").cuts;
+    let truncations = w.stat("/f").truncations;
     for _ in 0..2 {
         w.apply(relocate.clone()).unwrap();
-        assert_eq!((w.stat("/f").columns(), w.stat("/f").cuts), (Some(to), cuts + 1));
+        assert_eq!((w.stat("/f").columns(), w.stat("/f").truncations), (Some(to), truncations + 1));
     }
     // A write through a metaserver that went to the old place.
-    assert_eq!(w.apply(Command::Wrote { inode, end: 1, cuts }), Err(Error::Delay));
+    assert_eq!(w.apply(Command::Wrote { inode, end: 1, truncations }), Err(Error::Delay));
 }

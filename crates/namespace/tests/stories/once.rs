@@ -74,10 +74,11 @@ fn a_call_that_is_told_to_come_again_is_done_then() {
     w.file("/f");
     let (open, inode) = (w.open(a, "/f", BOTH).unwrap(), w.id("/f"));
     let layout = w.layout(a, "/f", open, IoMode::ReadWrite).unwrap().id;
-    let cut = Command::SetAttributes { inode, set: SetAttributes { size: Some(0), ..Default::default() } };
-    assert_eq!(w.apply_from(of_call(1, 0), cut.clone()), Err(Error::Delay), "the layout is out");
+    let truncation =
+        Command::SetAttributes { inode, set: SetAttributes { size: Some(0), ..Default::default() } };
+    assert_eq!(w.apply_from(of_call(1, 0), truncation.clone()), Err(Error::Delay), "the layout is out");
     w.apply(Command::LayoutReturn { client: a, scope: ReturnScope::Revoke { layout } }).unwrap();
-    w.apply_from(of_call(1, 0), cut).unwrap();
+    w.apply_from(of_call(1, 0), truncation).unwrap();
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn holes_of_a_small_file_are_zeros_and_a_longer_size_is_a_hole() {
     assert_eq!(place(&w, "/f"), DataPlace::Inline);
     w.set("/f", size(1)).unwrap();
     w.write_small("/f", 3, "d").unwrap();
-    assert_eq!(w.small_data("/f"), "\0\0\0d", "what a cut took does not come back");
+    assert_eq!(w.small_data("/f"), "\0\0\0d", "what a truncation took does not come back");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
 }
 
 #[test]
-fn opening_a_small_file_to_cut_it_leaves_no_work() {
+fn opening_a_small_file_to_truncate_it_leaves_no_deferred_op() {
     let mut w = World::new();
     let a = w.client("a");
     w.small_file("/f");

@@ -33,9 +33,9 @@ impl Written {
 
     /// What the data servers know now: data up to `end`, in their `version`.
     fn seen(&self, end: u64, version: u64) -> Observation {
-        let (inode, cuts) = (self.file, self.w.inode(self.file).map_or(0, |inode| inode.cuts));
+        let (inode, truncations) = (self.file, self.w.inode(self.file).map_or(0, |inode| inode.truncations));
         let grant = self.mark().map_or(0, |mark| mark.grant);
-        Observation { inode, grant, cuts, end, modified: at(1), version, durable: false }
+        Observation { inode, grant, truncations, end, modified: at(1), version, durable: false }
     }
 
     fn observe(&mut self, seen: Observation) {
@@ -81,8 +81,8 @@ fn the_modification_time_neither_goes_back_nor_into_the_future() {
 fn an_observation_from_before_a_truncation_is_left_out() {
     let mut t = written();
     let seen = t.seen(300, 7);
-    let cut = SetAttributes { size: Some(10), layout_of: Some(t.client), ..SetAttributes::default() };
-    t.w.set("/f", cut).unwrap();
+    let truncation = SetAttributes { size: Some(10), layout_of: Some(t.client), ..SetAttributes::default() };
+    t.w.set("/f", truncation).unwrap();
     t.observe(seen);
     assert_eq!(t.size_and_change().0, 10);
 }

@@ -228,8 +228,8 @@ impl World {
     }
 
     pub fn wrote(&mut self, path: &str, end: u64) -> Outcome {
-        let Inode { id: inode, cuts, .. } = self.stat(path);
-        self.apply(Command::Wrote { inode, end, cuts })
+        let Inode { id: inode, truncations, .. } = self.stat(path);
+        self.apply(Command::Wrote { inode, end, truncations })
     }
 
     pub fn split(&self, path: &str) -> (InodeId, Vec<u8>) {

@@ -106,8 +106,9 @@ impl Plain {
 
     pub(super) fn relocate(&mut self, inode: InodeId, from: FileLayout, to: FileLayout) -> Outcome {
         let place = self.need_file(inode)?;
-        let busy = self.pending_cut(inode) || self.layouts.values().any(|layout| layout.inode == inode);
-        let Content::File { layout, cuts, .. } = &mut self.node(inode)?.content else {
+        let busy =
+            self.pending_truncation(inode) || self.layouts.values().any(|layout| layout.inode == inode);
+        let Content::File { layout, truncations, .. } = &mut self.node(inode)?.content else {
             panic!("only files have columns")
         };
         if *layout != to {
@@ -121,7 +122,7 @@ impl Plain {
                 if busy {
                     return Err(Error::Delay);
                 }
-                *cuts += 1;
+                *truncations += 1;
             }
             *layout = to;
         }

@@ -83,7 +83,7 @@ pub enum Content {
         bytes: Vec<u8>,
         size: u64,
         written: u64,
-        cuts: u32,
+        truncations: u32,
     },
     Directory {
         entries: BTreeMap<Vec<u8>, (u64, InodeId)>,
@@ -194,7 +194,7 @@ impl Plain {
             Command::Remove { dir, name, expect } => self.remove(dir, &name, expect),
             Command::Rename { from_dir, from, to_dir, to } => self.rename(from_dir, &from, to_dir, &to),
             Command::SetAttributes { inode, set } => self.set_attributes(inode, &set),
-            Command::Wrote { inode, end, cuts } => self.wrote(inode, end, cuts),
+            Command::Wrote { inode, end, truncations } => self.wrote(inode, end, truncations),
             Command::WriteInline { inode, offset, data } => self.write_inline(inode, offset, &data),
             Command::Spill { inode, made } => self.spill(inode, made),
             Command::Spilled { inode, layout } => self.spilled(inode, layout),

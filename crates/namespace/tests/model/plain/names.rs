@@ -47,8 +47,8 @@ impl Plain {
     /// The inode as the machine should show it.
     pub fn inode(&self, id: InodeId) -> Inode {
         let node = &self.nodes[&id];
-        let (written, cuts) = match &node.content {
-            Content::File { written, cuts, .. } => (*written, *cuts),
+        let (written, truncations) = match &node.content {
+            Content::File { written, truncations, .. } => (*written, *truncations),
             _ => (0, 0),
         };
         let (kind, size) = match &node.content {
@@ -74,7 +74,7 @@ impl Plain {
             links: self.links(id),
             size,
             written,
-            cuts,
+            truncations,
             accessed: node.accessed,
             modified: node.modified,
             changed: node.changed,
@@ -169,7 +169,7 @@ impl Plain {
     }
 
     /// Whether a size can be set now: no data on their way to objects, and no layout but that of one client.
-    pub(super) fn may_cut(&self, inode: InodeId, layout_of: Option<ClientId>) -> Result<(), Error> {
+    pub(super) fn may_truncate(&self, inode: InodeId, layout_of: Option<ClientId>) -> Result<(), Error> {
         let others = |layout: &PlainLayout| layout.inode == inode && Some(layout.client) != layout_of;
         if self.place(inode) == Some(DataPlace::Spilling) || self.layouts.values().any(others) {
             return Err(Error::Delay);
@@ -178,14 +178,14 @@ impl Plain {
     }
 
     /// The file has `size` bytes now, and nothing above.
-    pub(super) fn cut(&mut self, inode: InodeId, new: u64) -> Option<u64> {
+    pub(super) fn truncate(&mut self, inode: InodeId, new: u64) -> Option<u64> {
         let node = self.nodes.get_mut(&inode).expect("is");
-        let Content::File { layout, place, bytes, size, written, cuts } = &mut node.content else {
-            panic!("only files are cut")
+        let Content::File { layout, place, bytes, size, written, truncations } = &mut node.content else {
+            panic!("only files are truncated")
         };
         *size = new;
         *written = new.min(*written);
-        *cuts += 1;
+        *truncations += 1;
         bytes.truncate(usize::try_from(new).unwrap_or(usize::MAX));
         if *place == DataPlace::Inline {
             return None;
@@ -239,7 +239,7 @@ impl Plain {
                 bytes: Vec::new(),
                 size: 0,
                 written: 0,
-                cuts: 0,
+                truncations: 0,
             },
             NewNode::Directory => {
                 Content::Directory { entries: Default::default(), next_cookie: 3, stripe: None }
@@ -381,13 +381,13 @@ impl Plain {
             if size > i64::MAX as u64 {
                 return Err(Error::TooLarge);
             }
-            self.may_cut(inode, set.layout_of)?;
+            self.may_truncate(inode, set.layout_of)?;
         }
         if self.is_delegated_to_another(inode, self.caller) {
             return Ok(Reply::Delegated { inode });
         }
         self.touch(inode, set.size.is_some());
-        let work = set.size.and_then(|size| self.cut(inode, size));
+        let work = set.size.and_then(|size| self.truncate(inode, size));
         let node = self.node(inode)?;
         if is_file && (set.uid.is_some() || set.gid.is_some()) {
             node.mode &= 0o1777;
@@ -414,9 +414,9 @@ impl Plain {
     }
 
     /// How often the file's size was set.
-    pub fn cuts(&self, inode: InodeId) -> u32 {
+    pub fn truncations(&self, inode: InodeId) -> u32 {
         match self.nodes.get(&inode).map(|node| &node.content) {
-            Some(Content::File { cuts, .. }) => *cuts,
+            Some(Content::File { truncations, .. }) => *truncations,
             _ => 0,
         }
     }
@@ -424,7 +424,9 @@ impl Plain {
     pub(super) fn wrote(&mut self, inode: InodeId, end: u64, seen: u32) -> Outcome {
         match &mut self.node(inode)?.content {
             Content::File { .. } if end > i64::MAX as u64 => return Err(Error::TooLarge),
-            Content::File { cuts, place, .. } if *cuts != seen || *place != DataPlace::Striped => {
+            Content::File { truncations, place, .. }
+                if *truncations != seen || *place != DataPlace::Striped =>
+            {
                 return Err(Error::Delay);
             }
             Content::File { size, written, .. } => {

@@ -179,10 +179,10 @@ impl Plain {
         }
         let mut work = None;
         if std::mem::take(&mut truncated) {
-            self.may_cut(inode, Some(open.client))?;
+            self.may_truncate(inode, Some(open.client))?;
             let (now, node) = (self.now, self.node(inode)?);
             (node.modified, node.changed, node.change) = (now, now, node.change + 1);
-            work = self.cut(inode, 0);
+            work = self.truncate(inode, 0);
         }
         if delegated {
             return Ok(Reply::Delegated { inode });
@@ -393,7 +393,7 @@ impl Plain {
         if mode == IoMode::ReadWrite && self.node(inode)?.mode & 0o6000 != 0 {
             return Err(Error::LayoutUnavailable);
         }
-        if self.pending_cut(inode) {
+        if self.pending_truncation(inode) {
             return Err(Error::Delay);
         }
         self.spill(inode, made)?;
@@ -423,7 +423,7 @@ impl Plain {
         Ok(Reply::Layout { stateid, inode, generation, layout })
     }
 
-    pub fn pending_cut(&self, inode: InodeId) -> bool {
+    pub fn pending_truncation(&self, inode: InodeId) -> bool {
         self.work.values().any(|work| work.inode == inode && work.kind != WorkKind::Remove)
     }
 

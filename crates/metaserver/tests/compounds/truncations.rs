@@ -1,4 +1,4 @@
-//! A cut that is carried out twice takes what was written in between: one metaserver does it, once.
+//! A truncation that is carried out twice takes what was written in between: one metaserver does it, once.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::world::{PATIENCE, World, peer_key, register_at};
 
 const BOTH: u32 = 3;
 
-/// A data server that counts what it is asked to do, and answers a cut when it is told to.
+/// A data server that counts what it is asked to do, and answers a truncation when it is told to.
 struct Counting {
     gatekeeper: Gatekeeper,
-    cuts: AtomicUsize,
+    truncations: AtomicUsize,
     removals: AtomicUsize,
     answers: watch::Sender<bool>,
 }
@@ -51,7 +51,7 @@ impl Program for Counting {
                 data::Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(&call.connection, &args)),
                 data::Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(&call.connection, &args)),
                 data::Call::Truncate(_) => {
-                    self.cuts.fetch_add(1, Ordering::Relaxed);
+                    self.truncations.fetch_add(1, Ordering::Relaxed);
                     let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
                     Reply::Truncate(Ok(()))
                 }
@@ -73,7 +73,7 @@ impl Counting {
     async fn start() -> (Arc<Self>, Server) {
         let gatekeeper = Gatekeeper::new(peer_key(), Arc::new(SeededEntropy::new(5)));
         let answers = watch::Sender::new(false);
-        let counting = Arc::new(Self { gatekeeper, cuts: 0.into(), removals: 0.into(), answers });
+        let counting = Arc::new(Self { gatekeeper, truncations: 0.into(), removals: 0.into(), answers });
         let programs = Programs::new(vec![Arc::clone(&counting) as Arc<dyn Program>]);
         let address = ([127, 0, 0, 1], 0).into();
         let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
@@ -81,15 +81,15 @@ impl Counting {
     }
 
     fn counted(&self) -> (usize, usize) {
-        (self.cuts.load(Ordering::Relaxed), self.removals.load(Ordering::Relaxed))
+        (self.truncations.load(Ordering::Relaxed), self.removals.load(Ordering::Relaxed))
     }
 }
 
 /// ```text
-/// asked    SETATTR f 0  ─▶ ds: cut … (its disk is slow)                    ─▶ ok
+/// asked    SETATTR f 0  ─▶ ds: truncate … (its disk is slow)                    ─▶ ok
 /// leader                   REMOVE g, REMOVE h: it goes through all records
 /// ```
-async fn one_cut(asked: &World, leader: &World, all: &[&World]) {
+async fn one_truncation(asked: &World, leader: &World, all: &[&World]) {
     let (data, data_server) = Counting::start().await;
     for world in all {
         register_at(&world.server, &data_server.address().to_string()).await;
@@ -102,11 +102,11 @@ async fn one_cut(asked: &World, leader: &World, all: &[&World]) {
         ash.ok(vec![putfh(&file), ArgOp::Close(args)]).await;
     }
     let mut raw = Raw::connect(asked).await;
-    let cut = tokio::spawn(async move {
+    let truncation = tokio::spawn(async move {
         let root = replies3::root(&mut raw).await;
         replies3::truncate(&mut raw, &root, "f").await
     });
-    asked.until("the data server cuts", || data.counted().0 == 1).await;
+    asked.until("the data server truncates", || data.counted().0 == 1).await;
     let mut birch = Client::mount(leader, "birch").await;
     for (name, removals) in [("g", 1), ("h", 2)] {
         let target = bytes::Bytes::from_static(name.as_bytes());
@@ -115,23 +115,23 @@ async fn one_cut(asked: &World, leader: &World, all: &[&World]) {
         let gone = || data.counted().1 == removals || data.counted().0 > 1;
         leader.until("its object goes", gone).await;
     }
-    assert_eq!(data.counted(), (1, 2), "cuts and removals");
+    assert_eq!(data.counted(), (1, 2), "truncations and removals");
     data.answers.send_replace(true);
-    let outcome = tokio::time::timeout(PATIENCE, cut).await.expect("in time").expect("it ends");
-    assert_eq!(outcome, None, "the file is cut");
+    let outcome = tokio::time::timeout(PATIENCE, truncation).await.expect("in time").expect("it ends");
+    assert_eq!(outcome, None, "the file is truncated");
     assert_eq!(data.counted().0, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cut_that_takes_long_is_not_done_again_by_who_goes_through_the_records() {
+async fn a_slow_truncation_is_not_done_again_by_the_scan_of_the_records() {
     let world = World::start().await;
-    one_cut(&world, &world, &[&world]).await;
+    one_truncation(&world, &world, &[&world]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cut_that_another_metaserver_was_asked_for_is_done_once() {
+async fn a_truncation_that_another_metaserver_was_asked_for_is_done_once() {
     let three = Three::start(Rules::OPEN).await;
     let (leader, other) = three.leader_and_follower();
     let all: Vec<&World> = three.worlds.iter().collect();
-    one_cut(&three.worlds[other], &three.worlds[leader], &all).await;
+    one_truncation(&three.worlds[other], &three.worlds[leader], &all).await;
 }
