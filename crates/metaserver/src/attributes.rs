@@ -241,7 +241,7 @@ pub(crate) fn used_bytes(inode: &Inode) -> u64 {
     match inode.kind {
         Kind::File(file) => {
             let block = match file.data {
-                DataPlace::Inline | DataPlace::Spilling => SMALL_BLOCK_BYTES,
+                DataPlace::Inline | DataPlace::Migrating => SMALL_BLOCK_BYTES,
                 DataPlace::Striped => BLOCK_BYTES,
             };
             inode.written.div_ceil(block).saturating_mul(block)
@@ -335,7 +335,7 @@ fn threshold(inode: &Inode) -> Vec<ThresholdItem> {
             let below = INLINE_BYTES_MAX + 1;
             vec![ThresholdItem::sizes(LayoutType::FILES, below, below)]
         }
-        Some(DataPlace::Spilling | DataPlace::Striped) | None => vec![],
+        Some(DataPlace::Migrating | DataPlace::Striped) | None => vec![],
     }
 }
 

@@ -19,7 +19,7 @@ use wire::xdr::{Decode, Encode, Payload};
 
 use crate::Metaserver;
 use crate::errors::store_failed;
-use crate::spill::Small;
+use crate::migration::Small;
 
 /// A data server that does not answer in this time is taken for dead, and the client is told to come again.
 const DATA_TIME_MAX: Duration = Duration::from_secs(20);
@@ -100,7 +100,7 @@ pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), Status> {
 }
 
 impl Metaserver {
-    /// Where the objects of `inode` are. `Delay` while its data are not in objects: see [`crate::spill::to_columns`].
+    /// Where the objects of `inode` are. `Delay` while its data are not in objects: see [`crate::migration::migrate_to_objects`].
     pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, Status> {
         inode.layout().ok_or(Status::Inval)?;
         let columns = inode.columns().ok_or(Status::Delay)?;

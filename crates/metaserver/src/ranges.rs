@@ -11,7 +11,7 @@ use wire::nfs4::Status;
 use wire::xdr::Payload;
 
 use crate::Metaserver;
-use crate::spill::{Small, seek_small};
+use crate::migration::{Small, seek_small};
 
 /// Runs of one READ_PLUS at most: what their lengths and offsets take of a reply stays small.
 pub(crate) const RUNS_MAX: usize = 128;

@@ -16,7 +16,7 @@ use wire::nfs4::callback::{CbArgOp, LayoutRecall};
 use crate::admission::Via;
 use crate::errors::store_failed;
 use crate::nfs4::wire_stateid;
-use crate::{Metaserver, spill};
+use crate::{Metaserver, migration};
 
 /// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot is held.
 const WAIT_MAX: Duration = Duration::from_secs(2);
@@ -112,8 +112,8 @@ impl Metaserver {
     /// # Errors
     /// `Delay` as with [`Metaserver::recall_layouts`], or while a data server that is to get the data is away.
     pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), Status> {
-        if inode.data() == Some(DataPlace::Spilling) {
-            spill::to_columns(self, inode.id).await?;
+        if inode.data() == Some(DataPlace::Migrating) {
+            migration::migrate_to_objects(self, inode.id).await?;
         }
         self.recall_layouts(inode.id, inode.generation, whose).await
     }

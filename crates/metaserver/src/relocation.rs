@@ -42,7 +42,7 @@ impl Metaserver {
         }
         let to = match inode.data() {
             Some(DataPlace::Striped) => self.place_columns_again(&inode, leaves).await?,
-            Some(DataPlace::Inline | DataPlace::Spilling) => self.place_again(&inode, layout).await?,
+            Some(DataPlace::Inline | DataPlace::Migrating) => self.place_again(&inode, layout).await?,
             None => None,
         };
         let Some(to) = to else { return Ok(None) };

@@ -337,7 +337,10 @@ impl Metaserver {
             }
             Ok(Question::ToColumns(inode)) => {
                 let done: Result<(), u32> = match self.replica.leads() {
-                    true => crate::spill::to_columns(self, inode).await.map(drop).map_err(|s| s as u32),
+                    true => crate::migration::migrate_to_objects(self, inode)
+                        .await
+                        .map(drop)
+                        .map_err(|s| s as u32),
                     false => Err(Status::Delay as u32),
                 };
                 postcard::to_stdvec(&done).unwrap_or_default().into()

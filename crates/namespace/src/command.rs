@@ -120,9 +120,9 @@ pub enum Command {
     /// The data of a small file are about to go to the data servers: see [`crate::DataPlace`]. The reply says where
     /// they are now. `made`: the objects of this layout exist and are on disk, so a file without data has nothing to
     /// wait for.
-    Spill { inode: InodeId, made: Option<FileLayout> },
+    Migrate { inode: InodeId, made: Option<FileLayout> },
     /// They are there, and on disk. `Delay` if the file has another place by now.
-    Spilled { inode: InodeId, layout: FileLayout },
+    Migrated { inode: InodeId, layout: FileLayout },
     /// A file that has no data and no objects yet will have them there; `Delay` if it has some already.
     PlaceAs { inode: InodeId, layout: FileLayout },
     /// How new files under a directory are spread; none: as in its parent.
@@ -182,7 +182,7 @@ pub enum Command {
     DelegationRevoke { client: ClientId, delegation: StateId },
 
     // Layouts.
-    /// LAYOUTGET: the whole file. `made` as with [`Command::Spill`]; a file that has no objects gets no layout (`Delay`). One
+    /// LAYOUTGET: the whole file. `made` as with [`Command::Migrate`]; a file that has no objects gets no layout (`Delay`). One
     /// to write makes the file unsettled, see [`crate::Unsettled`]; `version` is then that of its objects, as they were
     /// before ([`Observation::version`]).
     LayoutGet {

@@ -75,8 +75,8 @@ impl Named {
             Command::SetAttributes { inode, .. }
             | Command::Wrote { inode, .. }
             | Command::WriteInline { inode, .. }
-            | Command::Spill { inode, .. }
-            | Command::Spilled { inode, .. }
+            | Command::Migrate { inode, .. }
+            | Command::Migrated { inode, .. }
             | Command::PlaceAs { inode, .. }
             | Command::SetXattr { inode, .. }
             | Command::RemoveXattr { inode, .. }

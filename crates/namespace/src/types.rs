@@ -98,24 +98,24 @@ pub struct File {
     pub data: DataPlace,
 }
 
-/// Where a file's data are. A file begins `Inline`; it goes on to `Striped`, most often by way of `Spilling`, and never
+/// Where a file's data are. A file begins `Inline`; it goes on to `Striped`, most often by way of `Migrating`, and never
 /// comes back.
 ///
 /// ```text
-/// Inline ── Spill ──► Spilling ── objects made, data written ── Spilled ──► Striped
-///    └── Spill or LayoutGet of a file without data, whose objects were made ──▲
+/// Inline ── Migrate ──► Migrating ── objects made, data written ── Migrated ──► Striped
+///    └── Migrate or LayoutGet of a file without data, whose objects were made ──▲
 /// ```
 ///
 /// A `Striped` file has an object for each column, empty or not: an object that is missing is lost, and no hole.
 ///
-/// While a file is `Spilling` nobody changes its data (`Delay`): so what is copied is what there is, however often a
-/// copy is begun again after a crash. Only from `Spilling` on can there be objects, which a removal has to remove.
+/// While a file is `Migrating` nobody changes its data (`Delay`): so what is copied is what there is, however often a
+/// copy is begun again after a crash. Only from `Migrating` on can there be objects, which a removal has to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataPlace {
     /// In the store, under a key of their own: [`Inode::written`] bytes, at most [`crate::INLINE_BYTES_MAX`].
     Inline,
     /// Still there, and on their way to the objects.
-    Spilling,
+    Migrating,
     /// In objects on the data servers.
     Striped,
 }

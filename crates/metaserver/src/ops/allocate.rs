@@ -6,7 +6,7 @@ use wire::nfs4::allocate::Args;
 
 use super::write::{end_of, without_set_id, writable, wrote};
 use crate::nfs4::Context;
-use crate::{Metaserver, spill};
+use crate::{Metaserver, migration};
 
 pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let inode = writable(server, context, args.stateid)?;
@@ -14,7 +14,7 @@ pub(crate) async fn allocate(server: &Metaserver, context: &mut Context, args: A
         return Err(Status::Inval);
     }
     let end = end_of(args.offset, args.length)?;
-    let inode = spill::in_columns(server, inode).await?;
+    let inode = migration::in_columns(server, inode).await?;
     without_set_id(server, context, &inode).await?;
     server.allocate_data(&inode, args.offset, args.length).await?;
     wrote(server, context, &inode, end).await

@@ -12,7 +12,7 @@ use super::write::{end_of, without_set_id, wrote};
 use crate::attributes::CLONE_BLOCK_BYTES;
 use crate::copy::{At, How};
 use crate::nfs4::Context;
-use crate::{Metaserver, spill};
+use crate::{Metaserver, migration};
 
 pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let source = readable_source(server, context, args.src_stateid)?;
@@ -33,7 +33,7 @@ pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args
         return Ok(()); // nothing to share: as quick, and as much at once
     }
     without_set_id(server, context, &target).await?;
-    let source = spill::in_columns(server, source).await?;
+    let source = migration::in_columns(server, source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Changes).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };

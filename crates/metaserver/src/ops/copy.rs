@@ -13,7 +13,7 @@ use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 use super::write::{end_of, without_set_id, writable, write_bytes, wrote};
 use crate::copy::{At, How};
 use crate::nfs4::Context;
-use crate::{Metaserver, spill};
+use crate::{Metaserver, migration};
 
 pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the first byte goes: see WRITE.
@@ -39,7 +39,7 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
         return Ok(done(count, StableHow::FileSync));
     }
     without_set_id(server, context, &target).await?;
-    let source = spill::in_columns(server, source).await?;
+    let source = migration::in_columns(server, source).await?;
     let target = in_columns_like(server, &source, target, Unlike::Stays).await?;
     let from = At { inode: &source, offset: args.src_offset };
     let to = At { inode: &target, offset: args.dst_offset };
@@ -99,7 +99,7 @@ pub(super) async fn in_columns_like(
     {
         server.propose(None, Command::PlaceAs { inode: target.id, layout }).await?;
     }
-    spill::in_columns(server, target).await
+    migration::in_columns(server, target).await
 }
 
 /// Whether all targets of a source's columns take new files.

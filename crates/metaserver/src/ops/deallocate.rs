@@ -6,7 +6,7 @@ use wire::nfs4::deallocate::Args;
 
 use super::write::{end_of, without_set_id, writable, wrote};
 use crate::nfs4::Context;
-use crate::{Metaserver, spill};
+use crate::{Metaserver, migration};
 
 pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let inode = writable(server, context, args.stateid)?;
@@ -14,7 +14,7 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
         return Err(Status::Inval);
     }
     end_of(args.offset, args.length)?;
-    let inode = spill::in_columns(server, inode).await?;
+    let inode = migration::in_columns(server, inode).await?;
     without_set_id(server, context, &inode).await?;
     // No layout is recalled: to other clients this is a write of zeros. What they write there at the same time may come
     // before or after it, as with any two writes.

@@ -15,7 +15,7 @@ use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 use super::getdeviceinfo::WireDevice;
 use crate::errors::store_failed;
 use crate::nfs4::{Context, client, stateid, wire_stateid};
-use crate::{Metaserver, spill};
+use crate::{Metaserver, migration};
 
 /// What stands around the layout's body in a reply, for `maxcount`.
 const OVERHEAD_BYTES: usize = 28;
@@ -134,10 +134,10 @@ async fn make_objects_for_layouts(
     }
     if inode.data() == Some(DataPlace::Inline) && inode.written == 0 {
         // A data server that is away, full or failing: the client goes through here, where that is answered properly.
-        let made = spill::make_objects(server, &inode).await;
+        let made = migration::make_objects(server, &inode).await;
         return made.map(Some).map_err(|_| Status::LayoutTryLater.into());
     }
-    spill::to_columns(server, inode.id).await?;
+    migration::migrate_to_objects(server, inode.id).await?;
     Ok(None)
 }
 

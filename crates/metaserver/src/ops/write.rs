@@ -7,7 +7,7 @@ use wire::xdr::Payload;
 
 use crate::nfs4::Context;
 use crate::setattr::after_write;
-use crate::{Metaserver, spill};
+use crate::{Metaserver, migration};
 
 pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the write: one that another write finds changed in between must not vouch for these bytes.
@@ -61,7 +61,7 @@ pub(super) async fn write_bytes(
         Err(Status::Delay) => {}
         Err(status) => return Err(status),
     }
-    let inode = spill::in_columns(server, inode.clone()).await?;
+    let inode = migration::in_columns(server, inode.clone()).await?;
     let inode = server.write_or_relocate(inode, offset, data, stable != StableHow::Unstable).await?;
     wrote(server, context, &inode, end).await?;
     Ok(committed(stable))
@@ -76,7 +76,7 @@ async fn with_inode(
     end: u64,
     data: &Payload,
 ) -> Result<(), Status> {
-    let prepare = |_: &dyn store::View| match spill::fits(inode, end) {
+    let prepare = |_: &dyn store::View| match migration::fits(inode, end) {
         true => Ok(Command::WriteInline { inode: inode.id, offset, data: data.to_bytes() }),
         false => Err(Status::Delay),
     };

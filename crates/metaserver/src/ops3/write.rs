@@ -8,7 +8,7 @@ use wire::nfs4::Status;
 use super::wcc::Wcc;
 use super::{TRANSFER_BYTES_MAX, check_data, check_file, failure};
 use crate::user::User;
-use crate::{Metaserver, setattr, spill};
+use crate::{Metaserver, migration, setattr};
 
 /// Writes to a file, through this server.
 pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {
@@ -51,7 +51,7 @@ async fn wrote(
     if let Some(set) = setattr::after_write(user, &inode) {
         server.propose(None, Command::SetAttributes { inode: inode.id, set }).await?;
     }
-    if spill::fits(&inode, end) {
+    if migration::fits(&inode, end) {
         let command = Command::WriteInline { inode: inode.id, offset: args.offset, data: data.to_bytes() };
         match server.propose(None, command).await {
             Ok(Reply::Attributes { inode, .. }) => {
@@ -63,7 +63,11 @@ async fn wrote(
             Err(status) => return Err(status),
         }
     }
-    let inode = if inode.columns().is_some() { inode } else { spill::to_columns(server, inode.id).await? };
+    let inode = if inode.columns().is_some() {
+        inode
+    } else {
+        migration::migrate_to_objects(server, inode.id).await?
+    };
     let stable = args.stable != StableHow::Unstable;
     let inode = server.write_or_relocate(inode, args.offset, data, stable).await?;
     match server

@@ -63,7 +63,7 @@ fn inline(
     })?;
     for inode in inodes.values() {
         let expected = match inode.data() {
-            Some(DataPlace::Inline | DataPlace::Spilling) => inode.written,
+            Some(DataPlace::Inline | DataPlace::Migrating) => inode.written,
             Some(DataPlace::Striped) | None => 0,
         };
         let found = lengths.remove(&keys::inline(inode.id));

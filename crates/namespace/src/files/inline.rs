@@ -37,12 +37,12 @@ pub(crate) fn write(step: &mut Step<'_>, inode: InodeId, offset: u64, data: &[u8
 }
 
 /// The intent: there may be objects from here on. Without data, and with its objects made, it is the outcome too.
-pub(crate) fn spill(step: &mut Step<'_>, inode: InodeId, made: Option<FileLayout>) -> Result<Reply, Stop> {
+pub(crate) fn migrate(step: &mut Step<'_>, inode: InodeId, made: Option<FileLayout>) -> Result<Reply, Stop> {
     let mut inode = step.inode(inode)?;
     let file = file_of(&inode)?;
     if file.data == DataPlace::Inline {
         let all_there = inode.written == 0 && made == Some(file.layout);
-        inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Spilling });
+        inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Migrating });
         step.put_inode(&inode)?;
     }
     Ok(Reply::Attributes { inode, work: None })
@@ -65,14 +65,14 @@ pub(crate) fn place_as(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) 
 }
 
 /// The outcome: every byte is in the objects, and on disk.
-pub(crate) fn spilled(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
+pub(crate) fn migrated(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
     let mut inode = step.inode(inode)?;
     let file = file_of(&inode)?;
     match file.data {
         DataPlace::Inline => return Err(Error::Invalid.into()),
         // A leader of before copied them to where the file is no more.
-        DataPlace::Spilling if file.layout != layout => return Err(Error::Delay.into()),
-        DataPlace::Spilling => {
+        DataPlace::Migrating if file.layout != layout => return Err(Error::Delay.into()),
+        DataPlace::Migrating => {
             forget(step, &inode)?;
             inode.move_data(DataPlace::Striped);
             step.put_inode(&inode)?;

@@ -64,7 +64,7 @@ fn discard(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
     unsettled::discard(step, inode.id)?;
     match inode.file() {
         Some(File { data: DataPlace::Inline, .. }) => inline::forget(step, inode),
-        Some(File { data: DataPlace::Spilling, layout }) => {
+        Some(File { data: DataPlace::Migrating, layout }) => {
             inline::forget(step, inode)?;
             work::remove_objects(step, inode, layout)
         }

@@ -10,7 +10,8 @@ use crate::{ClientId, DataPlace, Error, File, Inode, work};
 /// Whether it can be set now. A layout of anyone but `layout_of` must have come back first: its holder may write through
 /// it at any moment, is told that the data are on disk, and then the truncation would take them (RFC 8881, section 12.5.5).
 pub(crate) fn check(step: &Step<'_>, inode: &Inode, layout_of: Option<ClientId>) -> Result<(), Stop> {
-    if inode.data() == Some(DataPlace::Spilling) || layout_state::held_by_others(step, inode.id, layout_of)? {
+    if inode.data() == Some(DataPlace::Migrating) || layout_state::held_by_others(step, inode.id, layout_of)?
+    {
         return Err(Error::Delay.into());
     }
     Ok(())
@@ -20,7 +21,7 @@ pub(crate) fn check(step: &Step<'_>, inode: &Inode, layout_of: Option<ClientId>)
 pub(crate) fn set(step: &mut Step<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, StoreError> {
     let work = match inode.file() {
         Some(File { data: DataPlace::Striped, layout }) => Some(work::truncate(step, inode, layout, size)?),
-        Some(File { data: DataPlace::Inline | DataPlace::Spilling, .. }) => {
+        Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) => {
             inline::truncate(step, inode, size)?;
             None
         }

@@ -56,7 +56,7 @@ pub(crate) fn get_layout(
         DataPlace::Striped => false,
         // Nothing to copy, and its objects were made before this was proposed.
         DataPlace::Inline if file.written == 0 && made == Some(layout) => true,
-        DataPlace::Inline | DataPlace::Spilling => return Err(Error::Delay.into()),
+        DataPlace::Inline | DataPlace::Migrating => return Err(Error::Delay.into()),
     };
     let known = of_client(step, inode, client)?;
     if known.is_none() {

@@ -302,7 +302,7 @@ mod tests {
         let (stateid, inode, made) = opened(run(&store, opening(client, "o", "empty", Exists::Refuse)));
         let (striped_stateid, striped, _) =
             opened(run(&store, opening(client, "o", "striped", Exists::Refuse)));
-        run(&store, Command::Spill { inode: striped, made });
+        run(&store, Command::Migrate { inode: striped, made });
         store
             .batch(Durability::Immediate, &mut |edit| {
                 Step::new(edit, Stamp::default()).put(&keys::client_uses(client), &CLIENT_STATES_MAX)

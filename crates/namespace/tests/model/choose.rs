@@ -50,7 +50,7 @@ pub fn beginning() -> Vec<Proposal> {
         }));
     }
     // One whose data are in objects; the other is small.
-    commands.push(Command::Spill { inode: InodeId(3), made: None });
+    commands.push(Command::Migrate { inode: InodeId(3), made: None });
     let stamped = commands.into_iter().enumerate();
     stamped.map(|(step, command)| Proposal::new(stamp(step as u32), None, command)).collect()
 }
@@ -401,7 +401,7 @@ impl<'a> Chooser<'a> {
             }
             7 if self.pick(3) == 0 => {
                 let inode = self.small_file();
-                Command::Spill { inode, made: self.made(inode) }
+                Command::Migrate { inode, made: self.made(inode) }
             }
             7 if self.pick(3) == 0 => {
                 let columns = self.one([1, 2, 3, 0]);
@@ -416,11 +416,11 @@ impl<'a> Chooser<'a> {
                 Command::Relocate { inode, from, to: FileLayout { first, columns, ..other } }
             }
             7 => {
-                let place = |id: &InodeId| self.plain.place(*id) == Some(DataPlace::Spilling);
-                let spilling = self.plain.nodes.keys().copied().find(place);
-                let inode = spilling.unwrap_or_else(|| self.file());
+                let place = |id: &InodeId| self.plain.place(*id) == Some(DataPlace::Migrating);
+                let migrating = self.plain.nodes.keys().copied().find(place);
+                let inode = migrating.unwrap_or_else(|| self.file());
                 let there = self.plain.layout_of(inode).filter(|_| !self.seldom(6));
-                Command::Spilled { inode, layout: there.unwrap_or(layout(3)) }
+                Command::Migrated { inode, layout: there.unwrap_or(layout(3)) }
             }
             10..14 => Command::Link { inode: self.inode(), dir: self.dir(), name: self.name() },
             14..20 => {

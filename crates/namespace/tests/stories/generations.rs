@@ -40,8 +40,8 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
         Command::SetAttributes { inode, set: size },
         Command::Link { inode, dir, name: name.clone() },
         Command::Wrote { inode, end: 9, truncations: 0 },
-        Command::Spill { inode, made: None },
-        Command::Spilled { inode, layout },
+        Command::Migrate { inode, made: None },
+        Command::Migrated { inode, layout },
         Command::PlaceAs { inode, layout },
         Command::Relocate { inode, from: layout, to: layout },
         Command::SetXattr { inode, name: name.clone(), value, exists },
@@ -84,7 +84,7 @@ fn a_stateid_or_work_of_a_file_with_another_generation_is_stale() {
     let (mut sound, mut odd) = members();
     for (world, path) in [(&mut sound, "/a"), (&mut odd, "/b")] {
         let inode = world.id(path);
-        world.apply(Command::Spill { inode, made: Some(LAYOUT) }).unwrap();
+        world.apply(Command::Migrate { inode, made: Some(LAYOUT) }).unwrap();
         world.remove(path).unwrap();
     }
     let ids: Vec<u64> = odd.work_records().iter().map(|work| work.id).collect();

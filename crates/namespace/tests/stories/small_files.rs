@@ -13,9 +13,9 @@ fn place(w: &World, path: &str) -> DataPlace {
 }
 
 /// The data are where the file has its columns now.
-fn spilled(w: &World, inode: InodeId) -> Command {
+fn migrated(w: &World, inode: InodeId) -> Command {
     let layout = w.inode(inode).and_then(|inode| inode.layout()).expect("a file");
-    Command::Spilled { inode, layout }
+    Command::Migrated { inode, layout }
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn data_on_their_way_to_objects_do_not_change_until_they_are_there() {
     let inode = w.small_file("/f");
     let open = w.open(a, "/f", BOTH).unwrap();
     w.write_small("/f", 0, "data").unwrap();
-    w.apply(Command::Spill { inode, made: None }).unwrap();
-    assert_eq!(place(&w, "/f"), DataPlace::Spilling);
+    w.apply(Command::Migrate { inode, made: None }).unwrap();
+    assert_eq!(place(&w, "/f"), DataPlace::Migrating);
     // A crash here: whoever comes next finds the data where they were, and the state that says what to do.
     assert_eq!(w.small_data("/f"), "data");
     assert_eq!(w.write_small("/f", 0, "x"), Err(Error::Delay));
@@ -76,11 +76,11 @@ fn data_on_their_way_to_objects_do_not_change_until_they_are_there() {
     assert_eq!(w.set("/f", size(1)), Err(Error::Delay));
     assert_eq!(w.open_create(a, "/f", Exists::Take, true), Err(Error::Delay));
     assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
-    w.apply(Command::Spill { inode, made: None }).unwrap();
+    w.apply(Command::Migrate { inode, made: None }).unwrap();
 
-    let done = spilled(&w, inode);
+    let done = migrated(&w, inode);
     w.apply(done).unwrap();
-    let done = spilled(&w, inode);
+    let done = migrated(&w, inode);
     w.apply(done).unwrap();
     assert_eq!((place(&w, "/f"), w.small_data("/f").as_str()), (DataPlace::Striped, ""));
     assert_eq!(w.write_small("/f", 0, "x"), Err(Error::Delay), "objects have the data now");
@@ -93,15 +93,15 @@ fn a_file_removed_while_its_data_are_on_their_way_leaves_its_objects_to_be_remov
     let mut w = World::new();
     let f = w.small_file("/f");
     w.write_small("/f", 0, "data").unwrap();
-    w.apply(Command::Spill { inode: f, made: None }).unwrap();
-    let spilled = spilled(&w, f);
+    w.apply(Command::Migrate { inode: f, made: None }).unwrap();
+    let migrated = migrated(&w, f);
     w.remove("/f").unwrap();
     assert_eq!(w.work(), [(f, WorkKind::Remove)]);
-    assert_eq!(w.apply(spilled), Err(Error::Stale));
+    assert_eq!(w.apply(migrated), Err(Error::Stale));
 }
 
 /// ```text
-/// A   spill f to device 1 ─▶ (its disk is slow)        ─▶ spilled, device 1: too late
+/// A   migrate f to device 1 ─▶ (its disk is slow)        ─▶ migrated, device 1: too late
 /// B                          relocate f to device 2
 /// ```
 #[test]
@@ -109,13 +109,13 @@ fn data_copied_to_where_the_file_was_before_do_not_count_as_being_there() {
     let mut w = World::new();
     let inode = w.small_file("/f");
     w.write_small("/f", 0, "data").unwrap();
-    w.apply(Command::Spill { inode, made: None }).unwrap();
-    let (late, from) = (spilled(&w, inode), w.stat("/f").layout().unwrap());
+    w.apply(Command::Migrate { inode, made: None }).unwrap();
+    let (late, from) = (migrated(&w, inode), w.stat("/f").layout().unwrap());
     let to = FileLayout { device: DeviceId(2), ..from };
     w.apply(Command::Relocate { inode, from, to }).unwrap();
     assert_eq!(w.apply(late), Err(Error::Delay));
-    assert_eq!((place(&w, "/f"), w.small_data("/f").as_str()), (DataPlace::Spilling, "data"));
-    let done = spilled(&w, inode);
+    assert_eq!((place(&w, "/f"), w.small_data("/f").as_str()), (DataPlace::Migrating, "data"));
+    let done = migrated(&w, inode);
     w.apply(done).unwrap();
     assert_eq!((place(&w, "/f"), w.stat("/f").columns()), (DataPlace::Striped, Some(to)));
 }
@@ -125,7 +125,7 @@ fn a_layout_of_an_empty_file_takes_one_command() {
     let mut w = World::new();
     let a = w.client("a");
     let inode = w.small_file("/f");
-    let done = spilled(&w, inode);
+    let done = migrated(&w, inode);
     assert_eq!(w.apply(done), Err(Error::Invalid), "it never began");
     let open = w.open(a, "/f", BOTH).unwrap();
     w.layout(a, "/f", open, IoMode::ReadWrite).unwrap();
@@ -155,10 +155,10 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
         assert_eq!(w.apply(get), Err(Error::Delay), "{made:?}");
         assert_eq!(place(&w, "/f"), DataPlace::Inline);
     }
-    w.apply(Command::Spill { inode, made: Some(other) }).unwrap();
-    assert_eq!(place(&w, "/f"), DataPlace::Spilling, "its own objects are still to be made");
+    w.apply(Command::Migrate { inode, made: Some(other) }).unwrap();
+    assert_eq!(place(&w, "/f"), DataPlace::Migrating, "its own objects are still to be made");
     assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
-    let done = spilled(&w, inode);
+    let done = migrated(&w, inode);
     w.apply(done).unwrap();
     assert_eq!(place(&w, "/f"), DataPlace::Striped);
     w.remove("/f").unwrap();
@@ -192,7 +192,7 @@ fn a_file_can_get_another_place_only_while_it_has_nothing_anywhere() {
     let empty = w.small_file("/empty");
     assert_eq!(place_as(&mut w, empty, 2), Ok(Some(layout(2))));
     assert_eq!(place_as(&mut w, empty, 3), Ok(Some(layout(3))));
-    w.apply(Command::Spill { inode: empty, made: Some(layout(3)) }).unwrap();
+    w.apply(Command::Migrate { inode: empty, made: Some(layout(3)) }).unwrap();
     assert_eq!(place_as(&mut w, empty, 2), Err(Error::Delay), "its objects are made");
     let full = w.small_file("/full");
     w.write_small("/full", 0, "data").unwrap();

@@ -169,7 +169,7 @@ impl World {
     /// A file whose data are in objects.
     pub fn file(&mut self, path: &str) -> InodeId {
         let inode = self.small_file(path);
-        self.apply(Command::Spill { inode, made: Some(LAYOUT) }).expect("has no data to copy");
+        self.apply(Command::Migrate { inode, made: Some(LAYOUT) }).expect("has no data to copy");
         inode
     }
 

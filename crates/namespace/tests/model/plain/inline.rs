@@ -58,23 +58,23 @@ impl Plain {
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })
     }
 
-    pub(super) fn spill(&mut self, inode: InodeId, made: Option<FileLayout>) -> Outcome {
+    pub(super) fn migrate(&mut self, inode: InodeId, made: Option<FileLayout>) -> Outcome {
         self.need_file(inode)?;
         if let Content::File { place: place @ DataPlace::Inline, bytes, layout, .. } =
             &mut self.node(inode)?.content
         {
             let all_there = bytes.is_empty() && made == Some(*layout);
-            *place = if all_there { DataPlace::Striped } else { DataPlace::Spilling };
+            *place = if all_there { DataPlace::Striped } else { DataPlace::Migrating };
         }
         Ok(Reply::Attributes { inode: self.inode(inode), work: None })
     }
 
-    pub(super) fn spilled(&mut self, inode: InodeId, to: FileLayout) -> Outcome {
+    pub(super) fn migrated(&mut self, inode: InodeId, to: FileLayout) -> Outcome {
         if self.need_file(inode)? == DataPlace::Inline {
             return Err(Error::Invalid);
         }
         if let Content::File { layout, place, bytes, .. } = &mut self.node(inode)?.content {
-            if *place == DataPlace::Spilling && *layout != to {
+            if *place == DataPlace::Migrating && *layout != to {
                 return Err(Error::Delay);
             }
             (*place, *bytes) = (DataPlace::Striped, Vec::new());

@@ -171,7 +171,7 @@ impl Plain {
     /// Whether a size can be set now: no data on their way to objects, and no layout but that of one client.
     pub(super) fn may_truncate(&self, inode: InodeId, layout_of: Option<ClientId>) -> Result<(), Error> {
         let others = |layout: &PlainLayout| layout.inode == inode && Some(layout.client) != layout_of;
-        if self.place(inode) == Some(DataPlace::Spilling) || self.layouts.values().any(others) {
+        if self.place(inode) == Some(DataPlace::Migrating) || self.layouts.values().any(others) {
             return Err(Error::Delay);
         }
         Ok(())

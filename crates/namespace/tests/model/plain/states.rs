@@ -396,7 +396,7 @@ impl Plain {
         if self.pending_truncation(inode) {
             return Err(Error::Delay);
         }
-        self.spill(inode, made)?;
+        self.migrate(inode, made)?;
         if self.place(inode) != Some(DataPlace::Striped) {
             return Err(Error::Delay);
         }

@@ -2,13 +2,13 @@
 //! servers when they grow or somebody wants a layout.
 //!
 //! ```text
-//! Spill (the intent) ─► objects made, data to every column, synced ─► Spilled (the outcome): the store forgets them
+//! Migrate (the intent) ─► objects made, data to every column, synced ─► Migrated (the outcome): the store forgets them
 //! ```
 //!
 //! The objects of all columns are made here or in LAYOUTGET, before the file counts as striped, and nowhere else: so an
 //! object that is missing later is known to be lost, and no late write makes one of a removed file.
 //!
-//! Between the two commands nobody changes the data, so whoever finds a file `Spilling`, after a crash or because a data
+//! Between the two commands nobody changes the data, so whoever finds a file `Migrating`, after a crash or because a data
 //! server was away, begins the copy again from the start.
 
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub(crate) fn fits(inode: &Inode, end: u64) -> bool {
 ///
 /// # Errors
 /// `Delay` while a data server is away, `NoSpc` when one is full; `Inval` for what is no regular file.
-pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<Inode, Status> {
+pub(crate) async fn migrate_to_objects(server: &Metaserver, inode: InodeId) -> Result<Inode, Status> {
     if !server.replica.leads() {
         return server.to_columns_elsewhere(inode).await;
     }
@@ -62,12 +62,12 @@ pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<In
     let mut file = server.inode(&*server.view()?, inode)?;
     if file.data().ok_or(Status::Inval)? == DataPlace::Inline {
         let made = if file.written == 0 { Some(make_objects(server, &file).await?) } else { None };
-        file = attributes(server, Command::Spill { inode, made }).await?;
+        file = attributes(server, Command::Migrate { inode, made }).await?;
     }
-    if file.data() == Some(DataPlace::Spilling) {
+    if file.data() == Some(DataPlace::Migrating) {
         let data = read::inline_data(&*server.view()?, inode).map_err(store_failed)?;
         let layout = fill_columns(server, &file, data).await?;
-        file = attributes(server, Command::Spilled { inode, layout }).await?;
+        file = attributes(server, Command::Migrated { inode, layout }).await?;
     }
     drop(mine);
     Ok(file)
@@ -77,7 +77,7 @@ pub(crate) async fn to_columns(server: &Metaserver, inode: InodeId) -> Result<In
 /// that it has are unfit. Returns the layout that they belong to: what the state machine is told to be there.
 ///
 /// # Errors
-/// As [`to_columns`].
+/// As [`migrate_to_objects`].
 pub(crate) async fn make_objects(server: &Metaserver, file: &Inode) -> Result<FileLayout, Status> {
     fill_columns(server, file, Bytes::new()).await
 }
@@ -102,12 +102,12 @@ async fn fill_columns(server: &Metaserver, file: &Inode, data: Bytes) -> Result<
     }
 }
 
-/// [`to_columns`] for a file that was just looked at, and that most often needs nothing.
+/// [`migrate_to_objects`] for a file that was just looked at, and that most often needs nothing.
 ///
 /// # Errors
-/// As [`to_columns`].
+/// As [`migrate_to_objects`].
 pub(crate) async fn in_columns(server: &Metaserver, inode: Inode) -> Result<Inode, Status> {
-    if inode.columns().is_some() { Ok(inode) } else { to_columns(server, inode.id).await }
+    if inode.columns().is_some() { Ok(inode) } else { migrate_to_objects(server, inode.id).await }
 }
 
 async fn attributes(server: &Metaserver, command: Command) -> Result<Inode, Status> {
