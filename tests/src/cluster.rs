@@ -47,7 +47,7 @@ const CALLER_CLIENT: (&str, &str) = ("caller", "client"); // not a metaserver th
 const DATA_SERVER_LABEL: &str = "server";
 const TARGETS_UP: &str = "heorot_target_up";
 const OPERATION_ERRORS: &str = "heorot_operation_errors_total";
-const WORK_QUEUE: &str = "heorot_work_queue";
+const DEFERRED_OPS: &str = "heorot_deferred_ops";
 const EXPORTS_IN_FORCE: &str = "layouts to write were asked back";
 
 fn data_server_name(number: usize) -> String {
@@ -197,10 +197,10 @@ impl Cluster {
     }
 
     /// Truncations and removals that have not reached every object.
-    pub fn work_queue(&self) -> f64 {
+    pub fn deferred_ops(&self) -> f64 {
         let metrics = Metrics::read(self.servers[0].admin);
         assert!(metrics.sum(TARGETS_UP, &[]) > 0.0, "the metaserver's own metrics are there");
-        metrics.sum(WORK_QUEUE, &[])
+        metrics.sum(DEFERRED_OPS, &[])
     }
 
     /// What data server `number` counted.

@@ -87,7 +87,7 @@ pub(crate) fn cluster(status: &Status) -> Registry {
         ("clients", "NFSv4 clients", status.clients),
         ("sessions", "Sessions of NFSv4 clients", status.sessions),
         ("inodes", "Files, directories and all else in the volume", status.inodes),
-        ("work_queue", "Truncations and removals that have not reached every object", status.work),
+        ("deferred_ops", "Truncations and removals that have not reached every object", status.deferred_ops),
         ("uptime_seconds", "Since the process started", status.uptime_seconds),
         ("commands_given_up", "Commands that broke an invariant of the state machine", replica::faults()),
     ] {

@@ -99,10 +99,10 @@ fn table(status: &Status) -> String {
     );
     let (read, written) = (size::show(status.proxied_read_bytes), size::show(status.proxied_written_bytes));
     line(&mut out, format_args!("through the metaserver: {read} read, {written} written"));
-    if status.work > 0 {
+    if status.deferred_ops > 0 {
         line(
             &mut out,
-            format_args!("{} files wait for their objects to be truncated or removed", status.work),
+            format_args!("{} files wait for their objects to be truncated or removed", status.deferred_ops),
         );
     }
     let refused = &status.refused;

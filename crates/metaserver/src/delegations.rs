@@ -198,7 +198,7 @@ impl Metaserver {
                     .await?;
                 self.delegations.settled(delegation.id);
                 self.layouts_returned.notify_waiters();
-                self.work_ready.notify_one();
+                self.deferred_ready.notify_one();
             }
         }
         Ok(())

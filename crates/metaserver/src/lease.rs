@@ -238,7 +238,7 @@ impl Metaserver {
             Err(status) => return Err(status),
         }
         self.forget_client(client);
-        self.work_ready.notify_one();
+        self.deferred_ready.notify_one();
         Ok(())
     }
 
@@ -336,7 +336,7 @@ impl Metaserver {
         tracing::info!(client = client.0, kept, "lease ran out");
         if !kept {
             self.forget_client(client);
-            self.work_ready.notify_one();
+            self.deferred_ready.notify_one();
         } else if !self.leases.is_lapsed(client) {
             // A request came between the two, and its renewal before the lapse.
             self.propose(None, Command::RenewLease { client }).await?;

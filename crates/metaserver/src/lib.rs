@@ -20,6 +20,7 @@ mod cluster_program;
 mod consistency;
 mod copy;
 mod data_servers;
+mod deferred;
 mod delegations;
 mod door;
 mod errors;
@@ -57,7 +58,6 @@ mod tokens;
 mod unsettled;
 mod upcalls;
 mod user;
-mod work;
 mod xattrs;
 
 pub use admin::{AdminError, StripeReport};

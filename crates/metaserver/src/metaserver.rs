@@ -22,6 +22,7 @@ use crate::clocks::Clocks;
 use crate::cluster_map::CurrentMap;
 use crate::consistency::Asked;
 use crate::data_servers::DataServers;
+use crate::deferred::backlog::Backlog;
 use crate::delegations::{Delegations, may_be_in_the_way};
 use crate::errors::{refused, replica_failed, store_failed};
 use crate::idle_layouts::IdleLayouts;
@@ -40,7 +41,6 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::unsettled::Rounds;
 use crate::upcalls::{Ends, Follower};
-use crate::work::backlog::Backlog;
 
 /// Delegated files that one command may be about: a RENAME is about two.
 const DELEGATED_FILES_MAX: usize = 2;
@@ -94,7 +94,7 @@ pub struct Metaserver {
     pub(crate) delegations: Delegations,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) backlog: Backlog,
-    pub(crate) work_ready: Notify,
+    pub(crate) deferred_ready: Notify,
     pub(crate) layouts_returned: Notify,
     pub(crate) gatekeeper: Arc<Gatekeeper>,
     pub(crate) metrics: Arc<Metrics>,
@@ -158,7 +158,7 @@ impl Metaserver {
             delegations,
             write_verifier: WriteVerifier::new(entropy.u64()),
             backlog: Backlog::default(),
-            work_ready: Notify::new(),
+            deferred_ready: Notify::new(),
             layouts_returned: Notify::new(),
             gatekeeper: Arc::new(Gatekeeper::new(peer_key, Arc::clone(&entropy))),
             metrics: Arc::default(),
@@ -197,7 +197,7 @@ impl Metaserver {
         ]);
         let server = Server::start(address, programs, Limits::default(), Arc::clone(&self.metrics)).await?;
         let mut background = self.background.locked();
-        background.push(tokio::spawn(Arc::clone(self).work_off()));
+        background.push(tokio::spawn(Arc::clone(self).run_deferred()));
         background.push(tokio::spawn(Arc::clone(self).settle_files()));
         background.push(tokio::spawn(Arc::clone(self).recall_idle_layouts()));
         background.push(tokio::spawn(Arc::clone(self).watch_leases()));
@@ -415,7 +415,7 @@ impl Metaserver {
         }
         if self.data.put(&server, Some(spaces)) {
             self.backlog.retry_now(&server.targets);
-            self.work_ready.notify_one();
+            self.deferred_ready.notify_one();
         }
         Ok(())
     }

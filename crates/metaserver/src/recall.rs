@@ -314,7 +314,7 @@ impl Metaserver {
         let scope = ReturnScope::Revoke { layout };
         self.propose(None, Command::LayoutReturn { client, scope }).await?;
         self.layouts_returned.notify_waiters();
-        self.work_ready.notify_one();
+        self.deferred_ready.notify_one();
         Ok(())
     }
 }

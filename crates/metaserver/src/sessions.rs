@@ -175,7 +175,7 @@ impl Metaserver {
     pub(crate) fn client_ended(&self, client: ClientId) {
         self.forget_client(client);
         // With its opens went files that had no name, perhaps.
-        self.work_ready.notify_one();
+        self.deferred_ready.notify_one();
     }
 
     /// The client is gone, and its sessions with it.

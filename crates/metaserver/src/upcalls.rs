@@ -25,10 +25,10 @@ use wire::nfs4::callback::CbArgOp;
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::Metaserver;
+use crate::deferred::Truncation;
 use crate::errors::store_failed;
 use crate::nodes::GroupReport;
 use crate::service_addresses::clients::Clients;
-use crate::work::Truncation;
 
 /// Questions that wait to be answered; the next one's asker waits with them.
 const QUESTIONS_MAX: usize = 1024;
@@ -51,7 +51,7 @@ const RETURNED: u8 = 1;
 /// A lock went, or who had it.
 const UNLOCKED: u8 = 2;
 /// There is work on objects.
-const WORK: u8 = 4;
+const DEFERRED: u8 = 4;
 
 /// What must be followed one by one.
 enum Event {
@@ -169,7 +169,7 @@ impl Observer for Upcalls {
         match &proposal.command {
             Command::LayoutGet { client, inode, .. } => self.seen.event(Event::Granted(*inode, *client)),
             Command::LayoutReturn { .. } | Command::DelegationReturn { .. } | Command::Close { .. } => {
-                self.seen.flag(RETURNED | UNLOCKED | WORK);
+                self.seen.flag(RETURNED | UNLOCKED | DEFERRED);
             }
             Command::DelegationRevoke { client, .. } => {
                 self.seen.event(Event::Revoked(*client));
@@ -181,7 +181,7 @@ impl Observer for Upcalls {
                 self.seen.flag(UNLOCKED);
             }
             // Not a truncation: who asked for it has the leader see to it, and the leader does later if that one died.
-            Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(WORK),
+            Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(DEFERRED),
             Command::PutDataServer(server) => {
                 self.seen.event(Event::DataServer(server.clone()));
                 self.seen.event(Event::Map);
@@ -210,7 +210,7 @@ impl Observer for Upcalls {
 
     fn replaced(&self) {
         self.seen.event(Event::Replaced);
-        self.seen.flag(RETURNED | UNLOCKED | WORK);
+        self.seen.flag(RETURNED | UNLOCKED | DEFERRED);
     }
 
     fn asked(&self, question: Bytes) -> Answered {
@@ -247,8 +247,8 @@ impl Metaserver {
         if flags & RETURNED != 0 {
             self.layouts_returned.notify_waiters();
         }
-        if flags & WORK != 0 {
-            self.work_ready.notify_one();
+        if flags & DEFERRED != 0 {
+            self.deferred_ready.notify_one();
         }
         for event in events {
             match event {

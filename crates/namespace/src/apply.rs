@@ -41,7 +41,7 @@ use crate::states::{client, delegation, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
     ClientId, Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Origin, Proposal,
-    Reply, Stamp, StateCounts, Time, calls, cluster, cluster_map, keys, read, servers, work,
+    Reply, Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -125,7 +125,7 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Resu
         next_client: 1,
         client_prefix: (stamp.random >> 32) as u32,
         next_session: 1,
-        next_work: 1,
+        next_deferred: 1,
         next_device: 1,
         inodes: 1,
         unconfirmed: 0,
@@ -248,7 +248,7 @@ fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
 
         Command::PutDataServer(server) => cluster::put_data_server(step, server),
         Command::DefineDevice { targets } => cluster::define_device(step, targets),
-        Command::WorkDone { ids } => work::done(step, ids),
+        Command::DeferredDone { ids } => deferred::done(step, ids),
         Command::ServerStarts { member } => servers::start(step, *member),
         Command::Map(change) => cluster_map::change(step, change),
         Command::Relocate { inode, from, to } => relocate::relocate(step, *inode, *from, *to),

@@ -109,7 +109,7 @@ pub enum Command {
     Remove { dir: InodeId, name: Vec<u8>, expect: Expect },
     /// Moves a name; what the new name named before is removed.
     Rename { from_dir: InodeId, from: Vec<u8>, to_dir: InodeId, to: Vec<u8> },
-    /// Changes attributes. A new size leaves a work record, see [`crate::Work`].
+    /// Changes attributes. A new size leaves a deferred operation, see [`crate::DeferredOp`].
     SetAttributes { inode: InodeId, set: SetAttributes },
     /// Data were written through a metaserver: the file reaches to `end` at least. Refused with `Delay` if the file was
     /// truncated since it had `truncations` of them, which was before the data went out: the truncation may have taken them away again.
@@ -218,8 +218,8 @@ pub enum Command {
     PutDataServer(DataServer),
     /// A device for these targets in this order: the existing one, if there is one.
     DefineDevice { targets: Vec<TargetId> },
-    /// The work with these ids has reached every object, see [`crate::Work`].
-    WorkDone { ids: Vec<u64> },
+    /// The deferred operations with these ids have reached every object, see [`crate::DeferredOp`].
+    DeferredDone { ids: Vec<u64> },
     /// A metaserver's process begins: it gets a session of its own in place of the one that the process before it had. The
     /// stamp's random bits tell one process of a member from the next.
     ServerStarts { member: u64 },

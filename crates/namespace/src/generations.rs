@@ -4,7 +4,7 @@
 //! digest is compared. A client that asks this member names a number that is another file's at the majority. The generation
 //! is random and drawn for each file, so it tells the two apart: apply refuses the command with `Stale`.
 //!
-//! A command names inodes by number, by the state of a client (CLOSE, LOCKU) or by deferred work; the exported directory that
+//! A command names inodes by number, by the state of a client (CLOSE, LOCKU) or by deferred operations; the exported directory that
 //! a file is opened through is only noted, and not looked at. The cost is one byte, and
 //! four for each name, and one read for each name where it is proposed and where it is applied.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
 use crate::record::get;
-use crate::{Command, InodeId, OpenTarget, ReturnScope, State, StateId, Work, keys, read};
+use crate::{Command, DeferredOp, InodeId, OpenTarget, ReturnScope, State, StateId, keys, read};
 
 /// Generation of an inode that the metaserver that was asked does not have. Generations are never 0: see
 /// `Step::generation`.
@@ -54,8 +54,8 @@ enum Named {
     Inode(InodeId),
     /// The file of a state.
     State(StateId),
-    /// The file of deferred work.
-    Work(u64),
+    /// The file of a deferred operation.
+    DeferredOp(u64),
 }
 
 impl Named {
@@ -96,7 +96,7 @@ impl Named {
             | Command::FreeState { stateid, .. }
             | Command::DelegationReturn { stateid, .. } => vec![State(stateid.id)],
             Command::DelegationRevoke { delegation, .. } => vec![State(*delegation)],
-            Command::WorkDone { ids } => ids.iter().copied().map(Named::Work).collect(),
+            Command::DeferredDone { ids } => ids.iter().copied().map(Named::DeferredOp).collect(),
             Command::Observe { files } => files.iter().map(|file| Inode(file.inode)).collect(),
             Command::ExchangeId { .. }
             | Command::CreateSession { .. }
@@ -124,7 +124,9 @@ impl Named {
                 Some(state) => read::generation(view, state.inode()),
                 None => Ok(None),
             },
-            Named::Work(work) => Ok(get::<Work>(view, &keys::work(work))?.map(|work| work.generation)),
+            Named::DeferredOp(deferred) => {
+                Ok(get::<DeferredOp>(view, &keys::deferred(deferred))?.map(|deferred| deferred.generation))
+            }
         }
     }
 }

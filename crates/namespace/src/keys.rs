@@ -38,7 +38,7 @@
 //!                      0:8 client:8 state:8                  StateId (index of 20): revoked
 //! 28  client uses      client:8                              u64: states and locked ranges of a client
 //!
-//! 30  work             work:8                                Work
+//! 30  deferred         id:8                                  DeferredOp
 //! 31  truncations      inode:8                               id of the truncation in 30 (index)
 //!
 //! 40  data servers     server:8                              DataServer
@@ -96,7 +96,7 @@ pub(crate) const LAYOUTS: u8 = 0x25;
 pub(crate) const USES: u8 = 0x26;
 pub(crate) const DELEGATIONS: u8 = 0x27;
 pub(crate) const CLIENT_USES: u8 = 0x28;
-pub(crate) const WORK: u8 = 0x30;
+pub(crate) const DEFERRED: u8 = 0x30;
 pub(crate) const CUTS: u8 = 0x31;
 pub(crate) const DATA_SERVERS: u8 = 0x40;
 pub(crate) const TARGETS: u8 = 0x41;
@@ -144,7 +144,7 @@ pub(crate) const TAGS: [u8; 42] = [
     USES,
     DELEGATIONS,
     CLIENT_USES,
-    WORK,
+    DEFERRED,
     CUTS,
     DATA_SERVERS,
     TARGETS,
@@ -357,8 +357,8 @@ pub(crate) fn client_uses(client: ClientId) -> Key {
     of(CLIENT_USES, &[client.0])
 }
 
-pub(crate) fn work(id: u64) -> Key {
-    of(WORK, &[id])
+pub(crate) fn deferred(id: u64) -> Key {
+    of(DEFERRED, &[id])
 }
 
 pub(crate) fn truncate(inode: InodeId) -> Key {

@@ -15,6 +15,7 @@ mod check;
 mod cluster;
 mod cluster_map;
 mod command;
+mod deferred;
 mod files;
 mod generations;
 mod keys;
@@ -28,7 +29,6 @@ mod states;
 mod step;
 mod tokens;
 mod types;
-mod work;
 
 pub use apply::{apply, begin_incarnation, format, give_up};
 pub use check::check;

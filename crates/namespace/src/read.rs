@@ -13,9 +13,9 @@ use crate::record::{
     decode_head, get,
 };
 use crate::{
-    ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, Device, DeviceId,
-    Entry, Held, Incarnation, Inode, InodeId, IoMode, JoinToken, Kind, LockKind, Origin, Reply, SessionId,
-    SessionRecord, Share, State, StateCounts, StateId, Stateid, StripePolicy, TargetId, Unsettled, Work,
+    ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, DeferredOp, Device,
+    DeviceId, Entry, Held, Incarnation, Inode, InodeId, IoMode, JoinToken, Kind, LockKind, Origin, Reply,
+    SessionId, SessionRecord, Share, State, StateCounts, StateId, Stateid, StripePolicy, TargetId, Unsettled,
     calls, cluster_map, keys, servers, slot,
 };
 
@@ -553,27 +553,27 @@ pub fn pending_truncation(view: &dyn View, inode: InodeId) -> Result<bool, Store
     Ok(view.get(&keys::truncate(inode))?.is_some())
 }
 
-/// The oldest `max` pieces of work.
+/// The oldest `max` deferred operations.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
-pub fn work(view: &dyn View, max: usize) -> Result<Vec<Work>, StoreError> {
-    work_after(view, 0, max)
+pub fn deferred_ops(view: &dyn View, max: usize) -> Result<Vec<DeferredOp>, StoreError> {
+    deferred_ops_after(view, 0, max)
 }
 
-/// The oldest `max` pieces of work whose id is above `after`.
+/// The oldest `max` deferred operations whose id is above `after`.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
-pub fn work_after(view: &dyn View, after: u64, max: usize) -> Result<Vec<Work>, StoreError> {
-    let mut work = Vec::new();
+pub fn deferred_ops_after(view: &dyn View, after: u64, max: usize) -> Result<Vec<DeferredOp>, StoreError> {
+    let mut deferred = Vec::new();
     if max > 0 && after < u64::MAX {
-        scan_records(view, &keys::work(after + 1), &keys::after(&[keys::WORK]), |_, record| {
-            work.push(record);
-            if work.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        scan_records(view, &keys::deferred(after + 1), &keys::after(&[keys::DEFERRED]), |_, record| {
+            deferred.push(record);
+            if deferred.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
     }
-    Ok(work)
+    Ok(deferred)
 }
 
 /// How the data of new files in `dir` are to be spread: as the nearest directory above says that says anything.

@@ -104,7 +104,7 @@ pub(crate) struct Counters {
     /// The high half of every client id: random, so that another cluster's ids and the data servers' are others.
     pub client_prefix: u32,
     pub next_session: u32,
-    pub next_work: u64,
+    pub next_deferred: u64,
     pub next_device: u64,
     /// Inodes in use, orphans and the root among them.
     pub inodes: u64,

@@ -22,8 +22,8 @@ pub enum Reply {
     Removed { inode: Inode, dir: Change },
     /// Rename.
     Renamed { from: Change, to: Change, moved: InodeId, replaced: Option<InodeId> },
-    /// SetAttributes, Wrote, SetStripe: the inode as it is now. `work`: objects to truncate before anyone is answered.
-    Attributes { inode: Inode, work: Option<u64> },
+    /// SetAttributes, Wrote, SetStripe: the inode as it is now. `deferred`: objects to truncate before anyone is answered.
+    Attributes { inode: Inode, deferred: Option<u64> },
     /// ExchangeId.
     Client { id: ClientId, sequence: u32, confirmed: bool },
     /// CreateSession.
@@ -50,7 +50,7 @@ pub enum Reply {
         /// Of the directory; none for CLAIM_FH.
         dir: Option<Change>,
         /// Objects to truncate before the client is answered.
-        work: Option<u64>,
+        deferred: Option<u64>,
         /// The read delegation that came with it.
         delegation: Option<Stateid>,
     },

@@ -269,11 +269,11 @@ pub enum Principal {
     },
 }
 
-/// Work on objects that a command left to be done: the intent. [`crate::Command::WorkDone`] is the outcome. A crash
+/// Deferred object operations that a command left to be done: the intent. [`crate::Command::DeferredDone`] is the outcome. A crash
 /// in between leaves the record, and whoever leads next finishes it. Until then reads, writes and layouts of a file
 /// with a truncation pending are answered `Delay`, so that nobody sees bytes that a truncate took away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
+pub struct DeferredOp {
     /// Its id; ascending.
     pub id: u64,
     /// The file.
@@ -283,12 +283,12 @@ pub struct Work {
     /// Where its objects are.
     pub layout: FileLayout,
     /// What is to be done with them.
-    pub kind: WorkKind,
+    pub kind: DeferredKind,
 }
 
 /// What is to be done with a file's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WorkKind {
+pub enum DeferredKind {
     /// Truncate the file to this many bytes.
     Truncate(u64),
     /// Remove them all.

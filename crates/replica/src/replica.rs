@@ -455,7 +455,7 @@ fn is_idempotent(command: &Command) -> bool {
         Command::Format { .. }
             | Command::PutDataServer(_)
             | Command::DefineDevice { .. }
-            | Command::WorkDone { .. }
+            | Command::DeferredDone { .. }
             | Command::ExpireClient { .. }
             | Command::LapseLease { .. }
             | Command::RenewLease { .. }

@@ -86,7 +86,7 @@ fn rounds(first_seed: u64, go_on: impl Fn(u64) -> bool) {
     clients[0].run_within(CHECK_WITHIN, "rm -rf /mnt/h/*; sync");
     // Removals reach the objects by themselves. What is left after them has no file, and only the clean-up finds it:
     // it must find nothing, or something leaked.
-    until_no_work_is_left(&cluster);
+    until_no_op_is_deferred(&cluster);
     let said = cluster.admin(&["clean"]);
     assert!(said.starts_with("0 objects seen"), "objects without a file: {said}");
     no_object_is_left(lab.folder());
@@ -247,9 +247,9 @@ fn notes(storms: &[Storm<'_>]) -> Vec<u64> {
     counts
 }
 
-fn until_no_work_is_left(cluster: &Cluster) {
+fn until_no_op_is_deferred(cluster: &Cluster) {
     let begun = Instant::now();
-    while cluster.work_queue() > 0.0 {
+    while cluster.deferred_ops() > 0.0 {
         assert!(
             begun.elapsed() < CLEAN_WITHIN,
             "removals do not reach the objects: {}",

@@ -89,7 +89,7 @@ async fn a_data_server_that_is_gone_for_good_is_said_to_be_lost_and_forgotten_an
     cluster.data_servers[1] = None;
     // Nothing on the others waits for it; what is to be removed there does.
     client.remove_path("gone").await.unwrap();
-    let work = || json(&cluster, &["status", "--json"])["work"].as_u64().unwrap();
+    let work = || json(&cluster, &["status", "--json"])["deferred_ops"].as_u64().unwrap();
     until("it is noted that objects are to be removed", || work() == 1);
     let why = cluster.ask(0, &["node", "remove", "ds1"]).unwrap_err();
     assert!(why.contains("heorot files --on ds1 lists"), "{why}");
@@ -170,14 +170,14 @@ async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_fo
         let client = Arc::clone(&client);
         async move { cut(&client, "cut", 100).await }
     });
-    until("a cut waits", || json(&cluster, &["status", "--json"])["work"] == 1);
+    until("a cut waits", || json(&cluster, &["status", "--json"])["deferred_ops"] == 1);
     let id = json(&cluster, &["target", "list", "--json"]);
     let id = id.as_array().unwrap().iter().find(|t| t["state"] == "away").unwrap()["id"].clone();
     let said = cluster.ask(0, &["target", "lost", &place]).unwrap();
     assert!(said.contains("is lost: reading what files had there is an error from now on"), "{said}");
     assert!(asked.await.unwrap().is_err());
     assert!(read(&client, "f", 2 * MIB).await.is_err() && read(&client, "cut", 1).await.is_err());
-    assert_eq!(json(&cluster, &["status", "--json"])["work"], 0);
+    assert_eq!(json(&cluster, &["status", "--json"])["deferred_ops"], 0);
     assert!(files_on(&cluster, id.as_str().unwrap()).contains(&"/f".to_owned()));
     assert!(
         cluster.ask(0, &["target", "lost", "0123456789abcdef"]).unwrap_err().contains("no target is called")
@@ -188,7 +188,7 @@ async fn a_target_declared_lost_is_an_error_at_once_and_comes_back_when_it_is_fo
     let _ = std::fs::remove_file(cluster.file("ds1.log"));
     cluster.start_data_server(1);
     until("it is used again", || state(&cluster, &place).as_deref() == Some("in use"));
-    until("the cut is done", || json(&cluster, &["status", "--json"])["work"] == 0);
+    until("the cut is done", || json(&cluster, &["status", "--json"])["deferred_ops"] == 0);
     read(&client, "f", 2 * MIB).await.unwrap();
     read(&client, "cut", 1).await.unwrap();
 }

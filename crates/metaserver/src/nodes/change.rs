@@ -228,7 +228,7 @@ impl Metaserver {
                     )));
                 }
                 self.set_state(node.key, NodeState::Serving).await?;
-                self.work_ready.notify_one();
+                self.deferred_ready.notify_one();
                 Ok(format!("{name} takes new files"))
             }
             NodeChange::Remove if !force && self.has_files(node.key).await? => {
@@ -262,7 +262,7 @@ impl Metaserver {
         loses: bool,
     ) -> Result<String, AdminError> {
         self.set_state(node.key, NodeState::Removed).await?;
-        self.work_ready.notify_one();
+        self.deferred_ready.notify_one();
         tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
         let (name, id) = (&node.name, id_text(node.key));
         Ok(match loses {

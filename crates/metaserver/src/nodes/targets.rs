@@ -92,7 +92,7 @@ impl Metaserver {
         let change = self.change_map(MapChange::Target(known.target, state));
         let changed = tokio::time::timeout(AGREE_TIME_MAX, change).await;
         changed.unwrap_or(Err(wire::nfs4::Status::Delay)).map_err(server_failed)?;
-        self.work_ready.notify_one();
+        self.deferred_ready.notify_one();
         match state {
             TargetState::Lost => {
                 tokio::spawn(Arc::clone(self).recall_layouts_of_lost());

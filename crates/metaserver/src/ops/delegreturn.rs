@@ -19,6 +19,6 @@ pub(crate) async fn delegreturn(
     server.delegations.settled(given.id);
     // Whoever waits for it looks again; with it a layout may have gone, and a file that had no name.
     server.layouts_returned.notify_waiters();
-    server.work_ready.notify_one();
+    server.deferred_ready.notify_one();
     Ok(())
 }

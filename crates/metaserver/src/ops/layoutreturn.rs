@@ -32,7 +32,7 @@ pub(crate) async fn layoutreturn(
     };
     let reply = server.change(context, |_| Ok(Command::LayoutReturn { client, scope })).await?;
     server.layouts_returned.notify_waiters();
-    server.work_ready.notify_one();
+    server.deferred_ready.notify_one();
     match reply {
         Reply::State { stateid } => Ok(ResOk { stateid: stateid.map(wire_stateid) }),
         Reply::Done => Ok(ResOk { stateid: None }),

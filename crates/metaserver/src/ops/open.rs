@@ -97,11 +97,11 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         // A client that starts again has no delegations to claim (section 10.2.1).
         (Claim::DelegatePrev(_) | Claim::DelegPrevFh, _) => return Err(Status::NotSupp),
     };
-    let Reply::Opened { stateid, inode, created, dir, work, delegation } = reply else {
+    let Reply::Opened { stateid, inode, created, dir, deferred, delegation } = reply else {
         return Err(Status::ServerFault);
     };
     // The file is open, and empty, whatever becomes of its objects: who reads or writes them waits until they are truncated.
-    if let Err(status) = server.finish_work(work).await {
+    if let Err(status) = server.finish_deferred(deferred).await {
         tracing::debug!(?status, "a file that was opened is truncated later");
     }
     let via = context.state.current()?.via;

@@ -24,7 +24,7 @@ pub(crate) async fn remove(server: &Metaserver, context: &mut Context, args: Arg
     };
     match server.change(context, prepare).await? {
         Reply::Removed { dir, .. } => {
-            server.work_ready.notify_one();
+            server.deferred_ready.notify_one();
             Ok(ResOk { cinfo: change_info(dir) })
         }
         _ => Err(Status::ServerFault),

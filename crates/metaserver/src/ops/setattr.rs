@@ -58,7 +58,7 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
                 let inode = server.inode(&*server.view()?, inode.id)?;
                 server.before_truncation(&inode, Holders::AllBut(client)).await?;
             }
-            Ok(Reply::Attributes { work, .. }) => return server.finish_work(work).await,
+            Ok(Reply::Attributes { deferred, .. }) => return server.finish_deferred(deferred).await,
             Ok(_) => return Err(Status::ServerFault),
             Err(status) => return Err(status),
         }

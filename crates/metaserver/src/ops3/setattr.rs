@@ -92,7 +92,7 @@ pub(super) async fn set_attributes(
 }
 
 async fn finish(server: &Metaserver, reply: Reply) -> Result<Inode, Status> {
-    let Reply::Attributes { inode, work } = reply else { return Err(Status::ServerFault) };
-    server.finish_work(work).await?;
+    let Reply::Attributes { inode, deferred } = reply else { return Err(Status::ServerFault) };
+    server.finish_deferred(deferred).await?;
     Ok(inode)
 }

@@ -14,7 +14,7 @@ use crate::admin::{server_failed, store};
 use crate::{AdminError, Metaserver, NodeReport, TargetReport};
 
 /// Deferred object operations counted at most: a longer queue is shown as this long.
-const WORK_COUNTED_MAX: usize = 10_000;
+const DEFERRED_COUNTED_MAX: usize = 10_000;
 
 impl Metaserver {
     /// The status of the cluster as this metaserver knows it; `version` is that of its program.
@@ -42,9 +42,9 @@ impl Metaserver {
             member.map_or_else(String::new, |(_, member, _)| member.address.clone())
         };
         let reports = self.data.report();
-        let mut work = 0;
-        for record in read::work(&*view, WORK_COUNTED_MAX).map_err(store)? {
-            work += u64::from(!self.waits_for_lost(&record).map_err(server_failed)?);
+        let mut deferred = 0;
+        for record in read::deferred_ops(&*view, DEFERRED_COUNTED_MAX).map_err(store)? {
+            deferred += u64::from(!self.waits_for_lost(&record).map_err(server_failed)?);
         }
         let mut status = Status {
             role: "metaserver".into(),
@@ -64,7 +64,7 @@ impl Metaserver {
                 delegations: states.delegations,
             },
             inodes: read::counts(&*view).map_err(store)?,
-            work,
+            deferred_ops: deferred,
             proxied_read_bytes: self.metrics.file_bytes_read.get(),
             proxied_written_bytes: self.metrics.file_bytes_written.get(),
             metaservers: present()

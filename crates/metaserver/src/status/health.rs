@@ -15,7 +15,7 @@ const LAG_MAX: u64 = 20_000;
 /// A target with less than this share of its room free will be full soon, in percent.
 const FREE_PERCENT_MIN: u64 = 5;
 /// Deferred object operations above this number say that objects are not being removed as fast as files.
-const WORK_MAX: u64 = 5_000;
+const DEFERRED_MAX: u64 = 5_000;
 
 /// The cluster's condition, from good to bad.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,10 +86,10 @@ pub(super) fn assess(status: &Status) -> Health {
     data_servers(status, &mut findings);
     versions(status, &mut findings);
     clocks(status, &mut findings);
-    if status.work > WORK_MAX {
+    if status.deferred_ops > DEFERRED_MAX {
         findings.add(
             Verdict::Degraded,
-            format!("{} files wait for their objects to be truncated or removed", status.work),
+            format!("{} files wait for their objects to be truncated or removed", status.deferred_ops),
             "start the data servers that are silent; the log of the leader names the targets",
         );
     }
@@ -418,7 +418,7 @@ mod tests {
                 "the clock of elm is 1 h 1 min behind the cluster's",
             ),
             (|s| s.data_servers[0].clock_ahead_ms = Some(4000), Verdict::Healthy, ""),
-            (|s| s.work = 1 << 20, Verdict::Degraded, "1048576 files wait"),
+            (|s| s.deferred_ops = 1 << 20, Verdict::Degraded, "1048576 files wait"),
         ];
         for (change, verdict, begins) in cases {
             let mut status = cluster();

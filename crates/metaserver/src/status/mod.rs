@@ -44,7 +44,7 @@ pub struct Status {
     /// Files, directories and everything else in the volume.
     pub inodes: u64,
     /// Truncations and removals that have not reached every object yet.
-    pub work: u64,
+    pub deferred_ops: u64,
     /// File bytes that clients read through this metaserver, not from data servers.
     pub proxied_read_bytes: u64,
     /// File bytes that clients wrote through this metaserver.

@@ -1,4 +1,4 @@
-//! Work on objects, data servers, devices.
+//! Deferred object operations, data servers, devices.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::{Findings, table};
 use crate::cluster_map::Setting;
 use crate::record::Counters;
 use crate::{
-    DataServer, DataServerId, Device, DeviceId, Incarnation, Inode, InodeId, JoinToken, MapHead, Node, Time,
-    Work, WorkKind, keys,
+    DataServer, DataServerId, DeferredKind, DeferredOp, Device, DeviceId, Incarnation, Inode, InodeId,
+    JoinToken, MapHead, Node, Time, keys,
 };
 
 pub(super) fn check(
@@ -19,23 +19,26 @@ pub(super) fn check(
     findings: &mut Findings,
 ) -> Result<(), StoreError> {
     let mut truncations = BTreeMap::new();
-    for (key, work) in table::<Work>(view, keys::WORK, findings)? {
-        findings.expect(key == keys::work(work.id) && work.id < counters.next_work, || {
-            format!("{work:?} is under {key:02x?}")
+    for (key, deferred) in table::<DeferredOp>(view, keys::DEFERRED, findings)? {
+        findings.expect(key == keys::deferred(deferred.id) && deferred.id < counters.next_deferred, || {
+            format!("{deferred:?} is under {key:02x?}")
         });
-        let inode = inodes.get(&work.inode);
-        match work.kind {
-            WorkKind::Truncate(_) => {
+        let inode = inodes.get(&deferred.inode);
+        match deferred.kind {
+            DeferredKind::Truncate(_) => {
                 let agrees = inode.is_some_and(|inode| {
-                    inode.generation == work.generation && inode.columns() == Some(work.layout)
+                    inode.generation == deferred.generation && inode.columns() == Some(deferred.layout)
                 });
-                findings.expect(agrees, || format!("{work:?} is of {inode:?}"));
-                if let Some(other) = truncations.insert(keys::truncate(work.inode), work.id) {
-                    findings.add(format!("{:?} has two truncations: {other} and {}", work.inode, work.id));
+                findings.expect(agrees, || format!("{deferred:?} is of {inode:?}"));
+                if let Some(other) = truncations.insert(keys::truncate(deferred.inode), deferred.id) {
+                    findings.add(format!(
+                        "{:?} has two truncations: {other} and {}",
+                        deferred.inode, deferred.id
+                    ));
                 }
             }
-            WorkKind::Remove => {
-                findings.expect(inode.is_none(), || format!("{work:?}, and the inode is there"))
+            DeferredKind::Remove => {
+                findings.expect(inode.is_none(), || format!("{deferred:?}, and the inode is there"))
             }
         }
     }

@@ -33,7 +33,7 @@ pub(crate) fn write(step: &mut Step<'_>, inode: InodeId, offset: u64, data: &[u8
     inode.wrote(end);
     inode.data_changed(step.now());
     step.put_inode(&inode)?;
-    Ok(Reply::Attributes { inode, work: None })
+    Ok(Reply::Attributes { inode, deferred: None })
 }
 
 /// The intent: there may be objects from here on. Without data, and with its objects made, it is the outcome too.
@@ -45,7 +45,7 @@ pub(crate) fn migrate(step: &mut Step<'_>, inode: InodeId, made: Option<FileLayo
         inode.move_data(if all_there { DataPlace::Striped } else { DataPlace::Migrating });
         step.put_inode(&inode)?;
     }
-    Ok(Reply::Attributes { inode, work: None })
+    Ok(Reply::Attributes { inode, deferred: None })
 }
 
 /// A file without data or objects gets another place for them: where another file's are, so that data can be shared.
@@ -61,7 +61,7 @@ pub(crate) fn place_as(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) 
     }
     inode.kind = Kind::File(File { layout, ..file });
     step.put_inode(&inode)?;
-    Ok(Reply::Attributes { inode, work: None })
+    Ok(Reply::Attributes { inode, deferred: None })
 }
 
 /// The outcome: every byte is in the objects, and on disk.
@@ -79,7 +79,7 @@ pub(crate) fn migrated(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) 
         }
         DataPlace::Striped => {} // said before
     }
-    Ok(Reply::Attributes { inode, work: None })
+    Ok(Reply::Attributes { inode, deferred: None })
 }
 
 /// Of a file of `inode.written` bytes, all but the first `size` go.

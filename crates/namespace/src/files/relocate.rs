@@ -15,7 +15,7 @@ pub(crate) fn relocate(
     let mut inode = step.inode(inode)?;
     let file = file_of(&inode)?;
     if file.layout == to {
-        return Ok(Reply::Attributes { inode, work: None });
+        return Ok(Reply::Attributes { inode, deferred: None });
     }
     if file.layout != from {
         return Err(Error::Delay.into());
@@ -36,5 +36,5 @@ pub(crate) fn relocate(
     }
     inode.kind = Kind::File(File { layout: to, ..file });
     step.put_inode(&inode)?;
-    Ok(Reply::Attributes { inode, work: None })
+    Ok(Reply::Attributes { inode, deferred: None })
 }

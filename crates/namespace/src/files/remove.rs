@@ -2,14 +2,14 @@
 //!
 //! A file that is still open, or that a client still has a layout of, stays as an orphan with no links until the last of
 //! them ends. Then the inode goes, and with it the data of a small file; one
-//! that has objects leaves a work record: they are removed by whoever leads.
+//! that has objects leaves a deferred operation: they are removed by whoever leads.
 
 use store::StoreError;
 
 use super::{entry, inline, unsettled, xattr};
 use crate::states::delegation;
 use crate::step::{Step, Stop};
-use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, keys, read, work};
+use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, read};
 
 pub(crate) fn remove(step: &mut Step<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
     let mut dir = step.directory(dir)?;
@@ -66,9 +66,9 @@ fn discard(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
         Some(File { data: DataPlace::Inline, .. }) => inline::forget(step, inode),
         Some(File { data: DataPlace::Migrating, layout }) => {
             inline::forget(step, inode)?;
-            work::remove_objects(step, inode, layout)
+            deferred::remove_objects(step, inode, layout)
         }
-        Some(File { data: DataPlace::Striped, layout }) => work::remove_objects(step, inode, layout),
+        Some(File { data: DataPlace::Striped, layout }) => deferred::remove_objects(step, inode, layout),
         None => Ok(()),
     }
 }

@@ -47,12 +47,12 @@ pub(crate) fn set_attributes(
     if set.modified.is_some() && file.is_some() {
         layout_state::times_set(step, inode.id)?;
     }
-    let work = match set.size {
+    let deferred = match set.size {
         None => None,
         Some(size) => size::set(step, &mut inode, size)?,
     };
     step.put_inode(&inode)?;
-    Ok(Reply::Attributes { inode, work })
+    Ok(Reply::Attributes { inode, deferred })
 }
 
 /// Data were written through a metaserver.
@@ -69,7 +69,7 @@ pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64, truncations: 
     inode.wrote(end);
     inode.data_changed(step.now());
     step.put_inode(&inode)?;
-    Ok(Reply::Attributes { inode, work: None })
+    Ok(Reply::Attributes { inode, deferred: None })
 }
 
 /// What only a regular file has, of an inode that is to be written to.
@@ -90,5 +90,5 @@ pub(crate) fn set_stripe(
     dir.directory_mut().ok_or(Error::NotDirectory)?.stripe = policy;
     dir.attributes_changed(step.now());
     step.put_inode(&dir)?;
-    Ok(Reply::Attributes { inode: dir, work: None })
+    Ok(Reply::Attributes { inode: dir, deferred: None })
 }

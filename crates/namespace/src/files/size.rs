@@ -5,7 +5,7 @@ use store::StoreError;
 use super::inline;
 use crate::states::layout_state;
 use crate::step::{Step, Stop};
-use crate::{ClientId, DataPlace, Error, File, Inode, work};
+use crate::{ClientId, DataPlace, Error, File, Inode, deferred};
 
 /// Whether it can be set now. A layout of anyone but `layout_of` must have come back first: its holder may write through
 /// it at any moment, is told that the data are on disk, and then the truncation would take them (RFC 8881, section 12.5.5).
@@ -19,8 +19,10 @@ pub(crate) fn check(step: &Step<'_>, inode: &Inode, layout_of: Option<ClientId>)
 
 /// Sets it; the inode is the caller's to put. Returns the work on objects that this leaves.
 pub(crate) fn set(step: &mut Step<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, StoreError> {
-    let work = match inode.file() {
-        Some(File { data: DataPlace::Striped, layout }) => Some(work::truncate(step, inode, layout, size)?),
+    let deferred = match inode.file() {
+        Some(File { data: DataPlace::Striped, layout }) => {
+            Some(deferred::truncate(step, inode, layout, size)?)
+        }
         Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) => {
             inline::truncate(step, inode, size)?;
             None
@@ -28,5 +30,5 @@ pub(crate) fn set(step: &mut Step<'_>, inode: &mut Inode, size: u64) -> Result<O
         None => None,
     };
     inode.resize(size);
-    Ok(work)
+    Ok(deferred)
 }

@@ -54,7 +54,7 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
             let (inode, dir) = create::make(step, dir, create)?;
             let stateid = add(step, inode.id, open)?;
             let delegation = delegation::grant(step, &inode, open)?;
-            Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), work: None, delegation })
+            Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), deferred: None, delegation })
         }
         Target::Known { mut inode, dir, made_by_it, truncation } => {
             match inode.kind {
@@ -77,14 +77,14 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
             // First ours, so that the file stays if it has no name and only they had it open.
             let stateid = add(step, inode.id, open)?;
             lapsed.iter().try_for_each(|client| client::end(step, client))?;
-            let mut work = None;
+            let mut deferred = None;
             if truncation {
-                work = size::set(step, &mut inode, 0)?;
+                deferred = size::set(step, &mut inode, 0)?;
                 inode.data_changed(step.now());
                 step.put_inode(&inode)?;
             }
             let delegation = delegation::grant(step, &inode, open)?;
-            Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, work, delegation })
+            Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, deferred, delegation })
         }
     }
 }

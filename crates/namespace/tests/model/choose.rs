@@ -541,7 +541,7 @@ impl<'a> Chooser<'a> {
                 Command::Open(Open { client, owner, target, access, deny, delegate, export: InodeId::ROOT })
             }
             _ if kind == 99 || kind == 8 => self.command_of_cluster(),
-            9 => Command::WorkDone { ids: self.work_ids() },
+            9 => Command::DeferredDone { ids: self.deferred_ids() },
             _ => {
                 let node = match self.pick(10) {
                     0..4 => NewNode::File(layout(self.one([1, 3, 1, 0]))),
@@ -608,8 +608,8 @@ impl<'a> Chooser<'a> {
         Command::SetXattr { inode, name, value: vec![b'v'; length], exists }
     }
 
-    fn work_ids(&mut self) -> Vec<u64> {
-        let all: Vec<u64> = self.plain.work.keys().copied().collect();
+    fn deferred_ids(&mut self) -> Vec<u64> {
+        let all: Vec<u64> = self.plain.deferred.keys().copied().collect();
         if self.seldom(2) { vec![999] } else { all }
     }
 
@@ -682,7 +682,7 @@ impl<'a> Chooser<'a> {
                 targets: (0..self.pick(3)).map(|_| TargetId(self.pick(4) as u64)).collect(),
             },
             2 => Command::Format { incarnation: [9; 16] },
-            _ => Command::WorkDone { ids: self.work_ids() },
+            _ => Command::DeferredDone { ids: self.deferred_ids() },
         }
     }
 }

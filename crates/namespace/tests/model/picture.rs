@@ -32,7 +32,7 @@ pub struct Picture {
     shares: BTreeMap<InodeId, Vec<bool>>,
     lock_tests: BTreeMap<InodeId, Vec<Option<Conflict>>>,
     held_files: BTreeMap<InodeId, (bool, bool)>,
-    work: Vec<Work>,
+    deferred: Vec<DeferredOp>,
     servers: Vec<DataServer>,
     map: ClusterMap,
     tokens: Vec<JoinToken>,
@@ -81,7 +81,7 @@ impl Picture {
     pub fn of_view(view: &dyn View, plain: &Plain) -> Self {
         let mut picture = Picture {
             inodes_counted: read::counts(view).expect("reads"),
-            work: read::work(view, usize::MAX).expect("reads"),
+            deferred: read::deferred_ops(view, usize::MAX).expect("reads"),
             revoked: read::revoked(view).expect("reads"),
             servers: read::data_servers(view).expect("reads"),
             map: read::cluster_map(view).expect("reads"),
@@ -158,7 +158,7 @@ impl Picture {
         let mut picture = Picture {
             inodes: plain.nodes.keys().map(|id| (*id, plain.inode(*id))).collect(),
             inodes_counted: plain.nodes.len() as u64,
-            work: plain.work.values().cloned().collect(),
+            deferred: plain.deferred.values().cloned().collect(),
             servers: plain.servers.values().cloned().collect(),
             tokens: plain.tokens.values().cloned().collect(),
             map: ClusterMap {
@@ -317,7 +317,7 @@ impl Picture {
             part("shares", &self.shares, &expected.shares),
             part("lock tests", &self.lock_tests, &expected.lock_tests),
             part("held files", &self.held_files, &expected.held_files),
-            part("work", &self.work, &expected.work),
+            part("work", &self.deferred, &expected.deferred),
             part("servers", &self.servers, &expected.servers),
             part("map", &self.map, &expected.map),
             part("devices", &self.devices, &expected.devices),

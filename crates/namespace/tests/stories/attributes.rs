@@ -21,7 +21,7 @@ fn attributes_are_set_and_the_change_time_moves() {
         modified: Some(at(77)),
         ..SetAttributes::default()
     };
-    let Ok(Reply::Attributes { inode, work: None }) = w.set("/f", set) else { panic!() };
+    let Ok(Reply::Attributes { inode, deferred: None }) = w.set("/f", set) else { panic!() };
     assert_eq!((inode.mode, inode.uid, inode.gid), (0o4755, 1, 2));
     assert_eq!((inode.accessed, inode.modified, inode.changed), (at(-5), at(77), at(w.seconds)));
     assert_eq!(inode.change, before.change + 1);
@@ -69,27 +69,27 @@ fn every_new_size_leaves_a_truncation_and_two_merge_to_the_smaller() {
     let mut w = World::new();
     let f = w.file("/f");
     w.wrote("/f", 1000).unwrap();
-    let Ok(Reply::Attributes { inode, work: Some(first) }) = w.set("/f", size(600)) else { panic!() };
+    let Ok(Reply::Attributes { inode, deferred: Some(first) }) = w.set("/f", size(600)) else { panic!() };
     assert_eq!((inode.size, inode.modified), (600, at(w.seconds)));
-    assert_eq!(w.work(), [(f, WorkKind::Truncate(600))]);
-    let Ok(Reply::Attributes { work: Some(second), .. }) = w.set("/f", size(800)) else { panic!() };
+    assert_eq!(w.deferred(), [(f, DeferredKind::Truncate(600))]);
+    let Ok(Reply::Attributes { deferred: Some(second), .. }) = w.set("/f", size(800)) else { panic!() };
     assert!(second > first);
     assert_eq!(w.stat("/f").size, 800);
-    assert_eq!(w.work(), [(f, WorkKind::Truncate(600))], "bytes 600..800 must read as zeros");
+    assert_eq!(w.deferred(), [(f, DeferredKind::Truncate(600))], "bytes 600..800 must read as zeros");
 
-    w.apply(Command::WorkDone { ids: vec![first] }).unwrap();
+    w.apply(Command::DeferredDone { ids: vec![first] }).unwrap();
     assert!(
         read::pending_truncation(&*w.view(), f).unwrap(),
         "the outcome of the first is not that of the second"
     );
-    w.apply(Command::WorkDone { ids: vec![first, second, 999] }).unwrap();
+    w.apply(Command::DeferredDone { ids: vec![first, second, 999] }).unwrap();
     assert!(!read::pending_truncation(&*w.view(), f).unwrap());
-    assert_eq!(w.work(), []);
+    assert_eq!(w.deferred(), []);
 
     w.set("/f", size(800)).unwrap();
     assert_eq!(
-        w.work(),
-        [(f, WorkKind::Truncate(800))],
+        w.deferred(),
+        [(f, DeferredKind::Truncate(800))],
         "bytes beyond the end may never have been committed"
     );
 }
@@ -100,10 +100,10 @@ fn a_removed_file_needs_no_truncation() {
     let f = w.file("/f");
     w.set("/f", size(0)).unwrap();
     w.remove("/f").unwrap();
-    assert_eq!(w.work(), [(f, WorkKind::Remove)]);
-    let ids = w.work_records().iter().map(|work| work.id).collect();
-    w.apply(Command::WorkDone { ids }).unwrap();
-    assert_eq!(w.work(), []);
+    assert_eq!(w.deferred(), [(f, DeferredKind::Remove)]);
+    let ids = w.deferred_ops().iter().map(|deferred| deferred.id).collect();
+    w.apply(Command::DeferredDone { ids }).unwrap();
+    assert_eq!(w.deferred(), []);
 }
 
 #[test]
@@ -120,18 +120,18 @@ fn a_write_grows_the_file_and_never_shrinks_it() {
 }
 
 #[test]
-fn work_is_read_in_order_and_by_pieces() {
+fn deferred_ops_are_read_in_order_and_by_pieces() {
     let mut w = World::new();
     for name in ["/a", "/b", "/c"] {
         w.file(name);
         w.set(name, size(0)).unwrap();
     }
-    let all = w.work_records();
+    let all = w.deferred_ops();
     assert_eq!(all.len(), 3);
-    assert!(all.is_sorted_by_key(|work| work.id));
-    assert_eq!(read::work(&*w.view(), 2).unwrap(), all[..2]);
-    assert_eq!(read::work_after(&*w.view(), all[0].id, 1).unwrap(), all[1..2]);
-    assert_eq!(read::work(&*w.view(), 0).unwrap(), []);
+    assert!(all.is_sorted_by_key(|deferred| deferred.id));
+    assert_eq!(read::deferred_ops(&*w.view(), 2).unwrap(), all[..2]);
+    assert_eq!(read::deferred_ops_after(&*w.view(), all[0].id, 1).unwrap(), all[1..2]);
+    assert_eq!(read::deferred_ops(&*w.view(), 0).unwrap(), []);
 }
 
 #[test]

@@ -156,8 +156,8 @@ fn expire_client_frees_everything() {
     assert_eq!(w.apply(Command::ExpireClient { client: a }), Err(Error::ClientBusy), "its lease runs");
     w.expire(a).unwrap();
     assert_eq!(w.expire(a), Err(Error::StaleClient));
-    assert_eq!(w.work(), [(orphan, WorkKind::Remove)]);
-    // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one work record more. What their address has
+    assert_eq!(w.deferred(), [(orphan, DeferredKind::Remove)]);
+    // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one deferred operation more. What their address has
     // is counted in one record, for b.
     assert_eq!(w.dump().len(), empty - 4 - 3 + 1 + 2, "no trace of it is left");
     let open = w.open(b, "/f", WRITE).unwrap();
@@ -398,9 +398,9 @@ fn a_removed_file_passes_from_a_lapsed_client_to_the_next() {
     w.remove("/f").unwrap();
     w.lapse(a).unwrap();
     let open = opened(w.open_target(b, "o", OpenTarget::Inode(f), READ, NONE).unwrap());
-    assert_eq!(w.work(), []);
+    assert_eq!(w.deferred(), []);
     w.close(b, open).unwrap();
-    assert_eq!(w.work(), [(f, WorkKind::Remove)]);
+    assert_eq!(w.deferred(), [(f, DeferredKind::Remove)]);
 }
 
 #[test]

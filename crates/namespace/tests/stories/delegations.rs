@@ -178,7 +178,7 @@ fn a_file_that_its_reader_removed_stays_until_the_delegation_is_back() {
     w.close(a, open).unwrap();
     assert!(w.inode(file).is_some_and(|inode| inode.links == 0));
     w.return_delegation(a, delegation).unwrap();
-    assert_eq!((w.inode(file), w.work()), (None, vec![(file, WorkKind::Remove)]));
+    assert_eq!((w.inode(file), w.deferred()), (None, vec![(file, DeferredKind::Remove)]));
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_command_for_a_file_with_another_generation_is_stale_and_changes_nothing() {
 }
 
 #[test]
-fn a_stateid_or_work_of_a_file_with_another_generation_is_stale() {
+fn a_stateid_or_deferred_op_of_a_file_with_another_generation_is_stale() {
     let (mut sound, mut odd) = members();
     let client = sound.client("c");
     assert_eq!(odd.client("c"), client, "ids of clients, states and work are counted");
@@ -87,11 +87,11 @@ fn a_stateid_or_work_of_a_file_with_another_generation_is_stale() {
         world.apply(Command::Migrate { inode, made: Some(LAYOUT) }).unwrap();
         world.remove(path).unwrap();
     }
-    let ids: Vec<u64> = odd.work_records().iter().map(|work| work.id).collect();
-    assert_eq!(ids, sound.work_records().iter().map(|work| work.id).collect::<Vec<_>>());
-    let done = Command::WorkDone { ids };
+    let ids: Vec<u64> = odd.deferred_ops().iter().map(|deferred| deferred.id).collect();
+    assert_eq!(ids, sound.deferred_ops().iter().map(|deferred| deferred.id).collect::<Vec<_>>());
+    let done = Command::DeferredDone { ids };
     assert_eq!(sound.apply_knowing(asked_at(&odd, done.clone())), Err(Error::Stale));
-    assert_eq!(sound.work().len(), 1, "its objects are still to be removed");
+    assert_eq!(sound.deferred().len(), 1, "its objects are still to be removed");
     assert!(sound.apply(done).is_ok());
 }
 

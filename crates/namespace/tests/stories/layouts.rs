@@ -76,8 +76,8 @@ fn no_layout_while_objects_are_being_truncated() {
     let open = w.open(a, "/f", BOTH).unwrap();
     w.set("/f", SetAttributes { size: Some(5), ..SetAttributes::default() }).unwrap();
     assert_eq!(w.layout(a, "/f", open, IoMode::Read), Err(Error::Delay));
-    let ids = w.work_records().iter().map(|work| work.id).collect();
-    w.apply(Command::WorkDone { ids }).unwrap();
+    let ids = w.deferred_ops().iter().map(|deferred| deferred.id).collect();
+    w.apply(Command::DeferredDone { ids }).unwrap();
     w.layout(a, "/f", open, IoMode::Read).unwrap();
 }
 
@@ -183,7 +183,7 @@ fn the_last_close_of_a_removed_file_takes_its_layout_and_the_file() {
     assert!(w.inode(f).is_some());
     w.close(a, open).unwrap();
     assert_eq!(w.inode(f), None);
-    assert_eq!(w.work(), [(f, WorkKind::Remove)]);
+    assert_eq!(w.deferred(), [(f, DeferredKind::Remove)]);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_size_is_not_set_while_another_client_has_a_layout() {
     assert_eq!(w.set("/f", truncation(Some(b))), Err(Error::Delay));
     assert_eq!(w.set("/f", truncation(None)), Err(Error::Delay), "NFSv3");
     assert_eq!(w.open_create(b, "/f", Exists::Take, true), Err(Error::Delay));
-    assert_eq!((w.stat("/f").size, w.work()), (100, vec![]));
+    assert_eq!((w.stat("/f").size, w.deferred()), (100, vec![]));
     w.set("/f", SetAttributes { mode: Some(0o600), ..SetAttributes::default() }).unwrap();
     w.set("/f", truncation(Some(a))).unwrap();
 
@@ -261,8 +261,8 @@ fn columns_get_other_targets_when_no_layout_and_no_truncation_names_the_old_ones
     assert_eq!(w.apply(Command::Relocate { inode, from: wider, to }), Err(Error::Delay), "it is not there");
     w.set("/f", SetAttributes { size: Some(0), ..SetAttributes::default() }).unwrap();
     assert_eq!(w.apply(relocate.clone()), Err(Error::Delay), "objects are being truncated");
-    let ids = w.work_records().iter().map(|work| work.id).collect();
-    w.apply(Command::WorkDone { ids }).unwrap();
+    let ids = w.deferred_ops().iter().map(|deferred| deferred.id).collect();
+    w.apply(Command::DeferredDone { ids }).unwrap();
     let truncations = w.stat("/f").truncations;
     for _ in 0..2 {
         w.apply(relocate.clone()).unwrap();

@@ -122,10 +122,10 @@ fn a_file_has_as_many_links_as_names() {
     let Ok(Reply::Removed { inode, .. }) = w.remove("/f") else { panic!() };
     assert_eq!((inode.links, inode.changed), (1, at(w.seconds)));
     assert_eq!(w.id("/d/g"), file);
-    assert_eq!(w.work(), []);
+    assert_eq!(w.deferred(), []);
     w.remove("/d/g").unwrap();
     assert_eq!(w.inode(file), None);
-    assert_eq!(w.work(), [(file, WorkKind::Remove)]);
+    assert_eq!(w.deferred(), [(file, DeferredKind::Remove)]);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn remove_takes_only_what_was_expected() {
     let Ok(Reply::Removed { inode, .. }) = w.remove("/d") else { panic!() };
     assert_eq!(inode.links, 0);
     assert_eq!(w.inode(inode.id), None);
-    assert_eq!(w.work(), [], "a directory has no objects");
+    assert_eq!(w.deferred(), [], "a directory has no objects");
     w.remove_as("/f", Expect::NotDirectory).unwrap();
     assert_eq!((w.stat("/").links, w.stat("/").size), (2, 0));
 }
@@ -205,7 +205,7 @@ fn rename_over_a_file_removes_it() {
     assert_eq!(w.list_after("/", 0, 1), [("g".to_string(), cookie)], "a listing meanwhile sees it once");
     w.rename("/g", "/h").unwrap();
     assert_eq!(w.inode(g), None);
-    assert_eq!(w.work(), [(g, WorkKind::Remove)]);
+    assert_eq!(w.deferred(), [(g, DeferredKind::Remove)]);
     assert_eq!(w.names("/"), ["h"]);
 }
 
@@ -269,10 +269,10 @@ fn remove_of_an_open_file_keeps_its_data_until_close() {
     w.apply(Command::Wrote { inode: file, end: 100, truncations: 0 }).unwrap();
     w.close(a, by_a).unwrap();
     assert_eq!(w.inode(file).unwrap().size, 100);
-    assert_eq!(w.work(), []);
+    assert_eq!(w.deferred(), []);
     w.close(b, by_b).unwrap();
     assert_eq!(w.inode(file), None);
-    assert_eq!(w.work(), [(file, WorkKind::Remove)]);
+    assert_eq!(w.deferred(), [(file, DeferredKind::Remove)]);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn shares_that_say_nothing_or_too_much_are_invalid() {
 fn an_open_creates_takes_or_refuses() {
     let mut w = World::new();
     let a = w.client("a");
-    let Ok(Reply::Opened { created: true, work: None, dir: Some(dir), inode, .. }) =
+    let Ok(Reply::Opened { created: true, deferred: None, dir: Some(dir), inode, .. }) =
         w.open_create(a, "/f", Exists::Refuse, true)
     else {
         panic!()
@@ -73,19 +73,19 @@ fn an_open_creates_takes_or_refuses() {
 
     w.apply(Command::Migrate { inode: inode.id, made: inode.layout() }).unwrap();
     w.wrote("/f", 50).unwrap();
-    let Ok(Reply::Opened { created: false, work: None, inode, .. }) =
+    let Ok(Reply::Opened { created: false, deferred: None, inode, .. }) =
         w.open_create(a, "/f", Exists::Take, false)
     else {
         panic!()
     };
     assert_eq!(inode.size, 50);
-    let Ok(Reply::Opened { created: false, work: Some(_), inode, .. }) =
+    let Ok(Reply::Opened { created: false, deferred: Some(_), inode, .. }) =
         w.open_create(a, "/f", Exists::Take, true)
     else {
         panic!()
     };
     assert_eq!((inode.size, inode.modified), (0, at(w.seconds)));
-    assert_eq!(w.work(), [(inode.id, WorkKind::Truncate(0))]);
+    assert_eq!(w.deferred(), [(inode.id, DeferredKind::Truncate(0))]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn migrated(w: &World, inode: InodeId) -> Command {
 }
 
 #[test]
-fn a_small_file_keeps_its_data_with_its_inode_and_leaves_no_work() {
+fn a_small_file_keeps_its_data_with_its_inode_and_defers_nothing() {
     let mut w = World::new();
     w.small_file("/f");
     let before = w.stat("/f");
@@ -31,7 +31,7 @@ fn a_small_file_keeps_its_data_with_its_inode_and_leaves_no_work() {
     w.set("/f", size(4)).unwrap();
     assert_eq!(w.small_data("/f"), "help");
     w.remove("/f").unwrap();
-    assert_eq!((w.work(), w.dump().iter().any(|(key, _)| key[0] == 4)), (vec![], false));
+    assert_eq!((w.deferred(), w.dump().iter().any(|(key, _)| key[0] == 4)), (vec![], false));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_file_removed_while_its_data_are_on_their_way_leaves_its_objects_to_be_remov
     w.apply(Command::Migrate { inode: f, made: None }).unwrap();
     let migrated = migrated(&w, f);
     w.remove("/f").unwrap();
-    assert_eq!(w.work(), [(f, WorkKind::Remove)]);
+    assert_eq!(w.deferred(), [(f, DeferredKind::Remove)]);
     assert_eq!(w.apply(migrated), Err(Error::Stale));
 }
 
@@ -132,7 +132,7 @@ fn a_layout_of_an_empty_file_takes_one_command() {
     assert_eq!(place(&w, "/f"), DataPlace::Striped);
     w.remove("/f").unwrap();
     w.close(a, open).unwrap();
-    assert_eq!(w.work(), [(inode, WorkKind::Remove)]);
+    assert_eq!(w.deferred(), [(inode, DeferredKind::Remove)]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_file_without_data_is_striped_once_the_objects_of_its_layout_are_made() {
     assert_eq!(place(&w, "/f"), DataPlace::Striped);
     w.remove("/f").unwrap();
     w.close(a, open).unwrap();
-    assert_eq!(w.work(), [(inode, WorkKind::Remove)]);
+    assert_eq!(w.deferred(), [(inode, DeferredKind::Remove)]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn opening_a_small_file_to_truncate_it_leaves_no_deferred_op() {
     let a = w.client("a");
     w.small_file("/f");
     w.write_small("/f", 0, "data").unwrap();
-    let Ok(Reply::Opened { work: None, inode, .. }) = w.open_create(a, "/f", Exists::Take, true) else {
+    let Ok(Reply::Opened { deferred: None, inode, .. }) = w.open_create(a, "/f", Exists::Take, true) else {
         panic!()
     };
     assert_eq!((inode.size, inode.written, w.small_data("/f").as_str()), (0, 0, ""));

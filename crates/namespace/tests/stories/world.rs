@@ -238,12 +238,12 @@ impl World {
     }
 
     /// What is to be done with objects.
-    pub fn work(&self) -> Vec<(InodeId, WorkKind)> {
-        self.work_records().into_iter().map(|work| (work.inode, work.kind)).collect()
+    pub fn deferred(&self) -> Vec<(InodeId, DeferredKind)> {
+        self.deferred_ops().into_iter().map(|deferred| (deferred.inode, deferred.kind)).collect()
     }
 
-    pub fn work_records(&self) -> Vec<Work> {
-        read::work(&*self.view(), usize::MAX).expect("reads")
+    pub fn deferred_ops(&self) -> Vec<DeferredOp> {
+        read::deferred_ops(&*self.view(), usize::MAX).expect("reads")
     }
 
     // Clients.

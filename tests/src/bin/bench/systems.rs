@@ -112,7 +112,7 @@ impl<'a> Systems<'a> {
 
     fn settle(&self) {
         let asked = Instant::now();
-        while self.heorot.work_queue() > 0.0 {
+        while self.heorot.deferred_ops() > 0.0 {
             assert!(asked.elapsed() < SETTLE_TIMEOUT, "objects are not removed");
             std::thread::sleep(Duration::from_millis(50));
         }

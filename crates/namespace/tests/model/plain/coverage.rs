@@ -51,7 +51,7 @@ const COMMANDS: [&str; 42] = [
     "LayoutReturn",
     "PutDataServer",
     "DefineDevice",
-    "WorkDone",
+    "DeferredDone",
     "Format",
     "Map",
     "JoinToken",

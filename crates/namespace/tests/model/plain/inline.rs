@@ -55,7 +55,7 @@ impl Plain {
             *size = (*size).max(*written);
         }
         self.touch(inode, true);
-        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 
     pub(super) fn migrate(&mut self, inode: InodeId, made: Option<FileLayout>) -> Outcome {
@@ -66,7 +66,7 @@ impl Plain {
             let all_there = bytes.is_empty() && made == Some(*layout);
             *place = if all_there { DataPlace::Striped } else { DataPlace::Migrating };
         }
-        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 
     pub(super) fn migrated(&mut self, inode: InodeId, to: FileLayout) -> Outcome {
@@ -79,7 +79,7 @@ impl Plain {
             }
             (*place, *bytes) = (DataPlace::Striped, Vec::new());
         }
-        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 
     pub(super) fn place_as(&mut self, inode: InodeId, to: FileLayout) -> Outcome {
@@ -93,7 +93,7 @@ impl Plain {
             }
             _ => return Err(Error::Delay),
         }
-        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 
     /// Where the file's columns are.
@@ -126,6 +126,6 @@ impl Plain {
             }
             *layout = to;
         }
-        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 }

@@ -40,7 +40,7 @@ pub struct Plain {
     /// Files that had a layout to write since they were settled: grant and version.
     pub unsettled: BTreeMap<InodeId, (u64, u64)>,
     pub delegations: BTreeMap<StateId, PlainDelegation>,
-    pub work: BTreeMap<u64, Work>,
+    pub deferred: BTreeMap<u64, DeferredOp>,
     pub servers: BTreeMap<DataServerId, DataServer>,
     pub devices: Vec<Device>,
     pub map_head: MapHead,
@@ -53,7 +53,7 @@ pub struct Plain {
     pub next_state: u64,
     pub next_client: u64,
     pub next_session: u32,
-    pub next_work: u64,
+    pub next_deferred: u64,
 }
 
 /// An inode, without what is counted: links, and a directory's size.
@@ -122,7 +122,7 @@ impl Plain {
             layouts: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             delegations: BTreeMap::new(),
-            work: BTreeMap::new(),
+            deferred: BTreeMap::new(),
             servers: BTreeMap::new(),
             devices: Vec::new(),
             map_head: MapHead::default(),
@@ -134,7 +134,7 @@ impl Plain {
             next_state: 1,
             next_client: (stamp.random >> 32 << 32) + 1,
             next_session: 1,
-            next_work: 1,
+            next_deferred: 1,
         }
     }
 
@@ -252,8 +252,8 @@ impl Plain {
             Command::JoinToken(change) => self.change_token(change),
             Command::PutDataServer(server) => self.put_data_server(server),
             Command::DefineDevice { targets } => self.define_device(targets),
-            Command::WorkDone { ids } => {
-                self.work.retain(|id, _| !ids.contains(id));
+            Command::DeferredDone { ids } => {
+                self.deferred.retain(|id, _| !ids.contains(id));
                 Ok(Reply::Done)
             }
             Command::ServerStarts { .. } => unreachable!("the stories of `once` tell of metaservers"),

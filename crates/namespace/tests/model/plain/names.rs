@@ -155,16 +155,16 @@ impl Plain {
             if let Content::File { layout, place, .. } = node.content
                 && place != DataPlace::Inline
             {
-                self.work.retain(|_, work| work.inode != id);
-                self.add_work(id, node.generation, layout, WorkKind::Remove);
+                self.deferred.retain(|_, deferred| deferred.inode != id);
+                self.defer(id, node.generation, layout, DeferredKind::Remove);
             }
         }
     }
 
-    fn add_work(&mut self, inode: InodeId, generation: u32, layout: FileLayout, kind: WorkKind) -> u64 {
-        let id = self.next_work;
-        self.next_work += 1;
-        self.work.insert(id, Work { id, inode, generation, layout, kind });
+    fn defer(&mut self, inode: InodeId, generation: u32, layout: FileLayout, kind: DeferredKind) -> u64 {
+        let id = self.next_deferred;
+        self.next_deferred += 1;
+        self.deferred.insert(id, DeferredOp { id, inode, generation, layout, kind });
         id
     }
 
@@ -192,14 +192,14 @@ impl Plain {
         }
         let (layout, generation) = (*layout, node.generation);
         let mut least = new;
-        self.work.retain(|_, work| match work.kind {
-            WorkKind::Truncate(size) if work.inode == inode => {
+        self.deferred.retain(|_, deferred| match deferred.kind {
+            DeferredKind::Truncate(size) if deferred.inode == inode => {
                 least = least.min(size);
                 false
             }
             _ => true,
         });
-        Some(self.add_work(inode, generation, layout, WorkKind::Truncate(least)))
+        Some(self.defer(inode, generation, layout, DeferredKind::Truncate(least)))
     }
 
     // Operations.
@@ -387,7 +387,7 @@ impl Plain {
             return Ok(Reply::Delegated { inode });
         }
         self.touch(inode, set.size.is_some());
-        let work = set.size.and_then(|size| self.truncate(inode, size));
+        let deferred = set.size.and_then(|size| self.truncate(inode, size));
         let node = self.node(inode)?;
         if is_file && (set.uid.is_some() || set.gid.is_some()) {
             node.mode &= 0o1777;
@@ -410,7 +410,7 @@ impl Plain {
                 layout.times_set |= layout.inode == inode && layout.mode == IoMode::ReadWrite;
             }
         }
-        Ok(Reply::Attributes { inode: self.inode(inode), work })
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred })
     }
 
     /// How often the file's size was set.
@@ -440,7 +440,7 @@ impl Plain {
             return Ok(Reply::Delegated { inode });
         }
         self.touch(inode, true);
-        Ok(Reply::Attributes { inode: self.inode(inode), work: None })
+        Ok(Reply::Attributes { inode: self.inode(inode), deferred: None })
     }
 
     pub(super) fn set_stripe(&mut self, dir: InodeId, policy: Option<StripePolicy>) -> Outcome {
@@ -449,7 +449,7 @@ impl Plain {
             *stripe = policy;
         }
         self.touch(dir, false);
-        Ok(Reply::Attributes { inode: self.inode(dir), work: None })
+        Ok(Reply::Attributes { inode: self.inode(dir), deferred: None })
     }
 
     /// The policy for new files in a directory.

@@ -177,18 +177,18 @@ impl Plain {
         if let OpenTarget::Create { create: Create { exists: Exists::Verify(_), .. }, .. } = open.target {
             created = true; // now, or by the try before
         }
-        let mut work = None;
+        let mut deferred = None;
         if std::mem::take(&mut truncated) {
             self.may_truncate(inode, Some(open.client))?;
             let (now, node) = (self.now, self.node(inode)?);
             (node.modified, node.changed, node.change) = (now, now, node.change + 1);
-            work = self.truncate(inode, 0);
+            deferred = self.truncate(inode, 0);
         }
         if delegated {
             return Ok(Reply::Delegated { inode });
         }
         let delegation = self.delegate(inode, open);
-        Ok(Reply::Opened { stateid, inode: self.inode(inode), created, dir, work, delegation })
+        Ok(Reply::Opened { stateid, inode: self.inode(inode), created, dir, deferred, delegation })
     }
 
     pub(super) fn close(&mut self, client: ClientId, stateid: Stateid) -> Outcome {
@@ -424,7 +424,9 @@ impl Plain {
     }
 
     pub fn pending_truncation(&self, inode: InodeId) -> bool {
-        self.work.values().any(|work| work.inode == inode && work.kind != WorkKind::Remove)
+        self.deferred
+            .values()
+            .any(|deferred| deferred.inode == inode && deferred.kind != DeferredKind::Remove)
     }
 
     pub(super) fn layout_commit(

@@ -1,12 +1,12 @@
-//! Work on objects: truncate and remove. A command leaves a record (the intent), the work is done here, and
-//! [`Command::WorkDone`] takes the record away (the outcome). Whoever runs after a crash finds the records and goes on.
+//! Deferred object operations: truncate and remove. A command leaves a record (the intent), the work is done here, and
+//! [`Command::DeferredDone`] takes the record away (the outcome). Whoever runs after a crash finds the records and goes on.
 //!
 //! A removal that is done twice does no harm. A truncation does: the second one may come after new writes, and takes them. So only
 //! the metaserver that leads truncates, one truncation of a file at a time, and looks at the record again before each:
 //!
 //! ```text
 //! asked    SetAttributes ─▶ record ─▶ Question::Truncate ─┐                          ┌─▶ see_all ─▶ answer
-//! leader                                             └▶ turn ─ look ─ truncation ─ WorkDone
+//! leader                                             └▶ turn ─ look ─ truncation ─ DeferredDone
 //! ```
 
 pub(crate) mod backlog;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, TargetId, Work, WorkKind, read};
+use namespace::{Command, DeferredKind, DeferredOp, TargetId, read};
 use replica::Member;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
@@ -28,7 +28,7 @@ use crate::Metaserver;
 use crate::errors::store_failed;
 
 /// Records taken up at one time: bounds one REMOVE call to a data server.
-const WORK_MAX: usize = 256;
+const DEFERRED_MAX: usize = 256;
 /// How long to wait after the metadata could not be read or changed, and between two tries at the least.
 const RETRY: Duration = Duration::from_millis(500);
 /// The records are looked at so often also without a reason.
@@ -51,7 +51,7 @@ pub(crate) enum Truncation {
 impl Metaserver {
     /// Has the truncation done that a client waits for, by whoever leads. An error leaves the record: it is done later, and until
     /// then the file's data are answered `Delay`.
-    pub(crate) async fn finish_work(&self, id: Option<u64>) -> Result<(), Status> {
+    pub(crate) async fn finish_deferred(&self, id: Option<u64>) -> Result<(), Status> {
         let Some(id) = id else { return Ok(()) };
         let deadline = tokio::time::Instant::now() + LEADER_TIME_MAX;
         loop {
@@ -93,7 +93,7 @@ impl Metaserver {
             Ok(true) => Truncation::Done,
             Ok(false) => Truncation::Elsewhere,
             Err(status) => {
-                self.work_ready.notify_one();
+                self.deferred_ready.notify_one();
                 Truncation::Failed { io: status == Status::Io }
             }
         }
@@ -101,24 +101,24 @@ impl Metaserver {
 
     /// False: another one leads.
     async fn truncate_if_there(&self, id: u64) -> Result<bool, Status> {
-        let mut work = self.work(id)?;
-        if work.is_none() && self.replica.leads() {
+        let mut deferred = self.deferred(id)?;
+        if deferred.is_none() && self.replica.leads() {
             // Who has just begun to lead may not have it yet.
             self.see_all().await?;
-            work = self.work(id)?;
+            deferred = self.deferred(id)?;
         }
-        match work {
-            Some(work) => {
-                let turn = self.turns.of(work.inode);
+        match deferred {
+            Some(deferred) => {
+                let turn = self.turns.of(deferred.inode);
                 let _mine = turn.lock().await;
-                self.truncate_in_turn(&work).await
+                self.truncate_in_turn(&deferred).await
             }
             None => Ok(self.replica.leads()),
         }
     }
 
     /// The caller has the turn of the file.
-    async fn truncate_in_turn(&self, work: &Work) -> Result<bool, Status> {
+    async fn truncate_in_turn(&self, deferred: &DeferredOp) -> Result<bool, Status> {
         // Another one, who led before or leads by now, may have done it long ago.
         if self.replica.leads() {
             self.see_all().await?;
@@ -126,18 +126,18 @@ impl Metaserver {
         if !self.replica.leads() {
             return Ok(false);
         }
-        if let (Some(work), WorkKind::Truncate(size)) = (self.work(work.id)?, work.kind) {
-            let data = self.file_data_of(work.inode, work.generation, work.layout)?;
+        if let (Some(deferred), DeferredKind::Truncate(size)) = (self.deferred(deferred.id)?, deferred.kind) {
+            let data = self.file_data_of(deferred.inode, deferred.generation, deferred.layout)?;
             self.truncate_data(&data, size).await?;
-            self.work_done(vec![work.id]).await?;
+            self.deferred_done(vec![deferred.id]).await?;
         }
         Ok(true)
     }
 
-    fn work(&self, id: u64) -> Result<Option<Work>, Status> {
+    fn deferred(&self, id: u64) -> Result<Option<DeferredOp>, Status> {
         let view = self.view()?;
-        let next = read::work_after(&*view, id.saturating_sub(1), 1).map_err(store_failed)?;
-        Ok(next.into_iter().find(|work| work.id == id))
+        let next = read::deferred_ops_after(&*view, id.saturating_sub(1), 1).map_err(store_failed)?;
+        Ok(next.into_iter().find(|deferred| deferred.id == id))
     }
 
     pub(crate) async fn remove_objects(&self, target: TargetId, handles: Vec<Bytes>) -> Result<(), Status> {
@@ -145,16 +145,16 @@ impl Metaserver {
         self.call_target::<_, ()>(target, Procedure::Remove, args).await
     }
 
-    async fn work_done(&self, ids: Vec<u64>) -> Result<(), Status> {
-        self.propose(None, Command::WorkDone { ids }).await.map(drop)
+    async fn deferred_done(&self, ids: Vec<u64>) -> Result<(), Status> {
+        self.propose(None, Command::DeferredDone { ids }).await.map(drop)
     }
 
     /// Does what is left over, for ever: removals, and what a crash or a dead data server interrupted.
-    pub(crate) async fn work_off(self: Arc<Self>) {
+    pub(crate) async fn run_deferred(self: Arc<Self>) {
         loop {
             // One is enough; the others wait until they lead.
             let outcome = if self.replica.leads() {
-                self.work_round().await
+                self.deferred_round().await
             } else {
                 self.backlog.reset();
                 Ok(false)
@@ -166,7 +166,7 @@ impl Metaserver {
                     let now = Instant::now();
                     let next = self.backlog.next_try().unwrap_or(now + LOOK_EVERY);
                     let next = next.clamp(now + RETRY, now + LOOK_EVERY);
-                    let _ = tokio::time::timeout_at(next, self.work_ready.notified()).await;
+                    let _ = tokio::time::timeout_at(next, self.deferred_ready.notified()).await;
                 }
                 Err(status) => {
                     tracing::debug!(?status, "work on objects waits");
@@ -177,7 +177,7 @@ impl Metaserver {
     }
 
     /// One pass over all records that are open for a target that is tried now; whether any were done.
-    async fn work_round(&self) -> Result<bool, Status> {
+    async fn deferred_round(&self) -> Result<bool, Status> {
         // Not what another one, who leads by now, has done long ago.
         self.see_all().await?;
         let mut after = self.backlog.begin(&self.data.lost_targets(), Instant::now());
@@ -185,12 +185,12 @@ impl Metaserver {
         loop {
             let batch = {
                 let view = self.view()?;
-                read::work_after(&*view, after, WORK_MAX).map_err(store_failed)?
+                read::deferred_ops_after(&*view, after, DEFERRED_MAX).map_err(store_failed)?
             };
-            let Some(last) = batch.last().map(|work| work.id) else { break };
+            let Some(last) = batch.last().map(|deferred| deferred.id) else { break };
             any |= self.remove_batch(&batch, after).await?;
-            for work in batch.iter().filter(|work| work.kind != WorkKind::Remove) {
-                self.backlog.truncation_found(work.id, Instant::now());
+            for deferred in batch.iter().filter(|deferred| deferred.kind != DeferredKind::Remove) {
+                self.backlog.truncation_found(deferred.id, Instant::now());
             }
             after = last;
         }
@@ -204,25 +204,25 @@ impl Metaserver {
     }
 
     /// Removals of many files in one call to each target, for which they are open. `after`: the record before the first.
-    async fn remove_batch(&self, batch: &[Work], after: u64) -> Result<bool, Status> {
+    async fn remove_batch(&self, batch: &[DeferredOp], after: u64) -> Result<bool, Status> {
         let lost = self.data.lost_targets();
         let (mut calls, mut open) = (JoinSet::new(), BTreeMap::<TargetId, Vec<Bytes>>::new());
         let mut removals = Vec::new();
-        for work in batch.iter().filter(|work| work.kind == WorkKind::Remove) {
-            let data = self.file_data_of(work.inode, work.generation, work.layout)?;
+        for deferred in batch.iter().filter(|deferred| deferred.kind == DeferredKind::Remove) {
+            let data = self.file_data_of(deferred.inode, deferred.generation, deferred.layout)?;
             for (target, handle) in self.object_handles(&data) {
-                if !lost.contains(&target) && self.backlog.is_open(target, work.id) {
+                if !lost.contains(&target) && self.backlog.is_open(target, deferred.id) {
                     open.entry(target).or_default().push(handle);
                 }
             }
-            removals.push((work.id, data.targets));
+            removals.push((deferred.id, data.targets));
         }
         for (target, handles) in open {
             let args = data::remove::Args { handles };
             let call = self.call_target::<_, ()>(target, Procedure::Remove, args);
             calls.spawn(async move { (target, call.await) });
         }
-        let last = batch.last().map_or(after, |work| work.id);
+        let last = batch.last().map_or(after, |deferred| deferred.id);
         while let Some(done) = calls.join_next().await {
             let (target, result) = done.map_err(|_| Status::ServerFault)?;
             match result {
@@ -238,31 +238,31 @@ impl Metaserver {
         let ids: Vec<u64> = removals.into_iter().map(|(id, _)| id).collect();
         let any = !ids.is_empty();
         if any {
-            self.work_done(ids).await?;
+            self.deferred_done(ids).await?;
         }
         Ok(any)
     }
 
     /// Whether there is nothing left to do for this truncation: it is done, or waits for a target that is lost.
     async fn try_truncation(&self, id: u64) -> Result<bool, Status> {
-        let Some(work) = self.work(id)? else { return Ok(true) };
-        if self.waits_for_lost(&work)? {
+        let Some(deferred) = self.deferred(id)? else { return Ok(true) };
+        if self.waits_for_lost(&deferred)? {
             return Ok(true);
         }
-        let turn = self.turns.of(work.inode);
+        let turn = self.turns.of(deferred.inode);
         // The operation that has the turn does it.
         let Ok(_mine) = turn.try_lock() else { return Ok(false) };
-        Ok(self.truncate_in_turn(&work).await.unwrap_or(false))
+        Ok(self.truncate_in_turn(&deferred).await.unwrap_or(false))
     }
 
     /// Whether work can never be done: a truncation of a file with a column on a target that is lost. The record stays, so that the
     /// truncation is done if the target is found after all.
-    pub(crate) fn waits_for_lost(&self, work: &Work) -> Result<bool, Status> {
+    pub(crate) fn waits_for_lost(&self, deferred: &DeferredOp) -> Result<bool, Status> {
         let lost = self.data.lost_targets();
-        if lost.is_empty() || work.kind == WorkKind::Remove {
+        if lost.is_empty() || deferred.kind == DeferredKind::Remove {
             return Ok(false);
         }
-        let data = self.file_data_of(work.inode, work.generation, work.layout)?;
+        let data = self.file_data_of(deferred.inode, deferred.generation, deferred.layout)?;
         Ok(data.targets.iter().any(|target| lost.contains(target)))
     }
 }

@@ -1,10 +1,10 @@
-//! Work on objects: the intents that commands leave, and their outcome.
+//! Deferred object operations: the intents that commands leave, and their outcome.
 
 use store::StoreError;
 
 use crate::record::get;
 use crate::step::{Step, Stop};
-use crate::{FileLayout, Inode, Reply, Work, WorkKind, keys};
+use crate::{DeferredKind, DeferredOp, FileLayout, Inode, Reply, keys};
 
 /// Leaves a record to truncate the objects of `inode` to `size`. A file has at most one: a truncation that is still pending and this
 /// one are the smaller of the two, for every byte above it must go. It has a new id, so that the outcome of the old one,
@@ -19,7 +19,7 @@ pub(crate) fn truncate(
         Some(pending) => pending.min(size),
         None => size,
     };
-    let id = add(step, inode, layout, WorkKind::Truncate(size))?;
+    let id = add(step, inode, layout, DeferredKind::Truncate(size))?;
     step.put(&keys::truncate(inode.id), &id)?;
     Ok(id)
 }
@@ -31,31 +31,36 @@ pub(crate) fn remove_objects(
     layout: FileLayout,
 ) -> Result<(), StoreError> {
     take_truncation(step, inode)?;
-    add(step, inode, layout, WorkKind::Remove).map(drop)
+    add(step, inode, layout, DeferredKind::Remove).map(drop)
 }
 
 /// The work with these ids is done. Ids of no record are of work that was merged into another, or done before.
 pub(crate) fn done(step: &mut Step<'_>, ids: &[u64]) -> Result<Reply, Stop> {
     for id in ids {
-        let key = keys::work(*id);
-        let Some(work) = get::<Work>(step.view(), &key)? else { continue };
+        let key = keys::deferred(*id);
+        let Some(deferred) = get::<DeferredOp>(step.view(), &key)? else { continue };
         step.delete(&key)?;
-        match work.kind {
-            WorkKind::Truncate(_) => step.delete(&keys::truncate(work.inode))?,
-            WorkKind::Remove => {}
+        match deferred.kind {
+            DeferredKind::Truncate(_) => step.delete(&keys::truncate(deferred.inode))?,
+            DeferredKind::Remove => {}
         }
     }
     Ok(Reply::Done)
 }
 
-fn add(step: &mut Step<'_>, inode: &Inode, layout: FileLayout, kind: WorkKind) -> Result<u64, StoreError> {
+fn add(
+    step: &mut Step<'_>,
+    inode: &Inode,
+    layout: FileLayout,
+    kind: DeferredKind,
+) -> Result<u64, StoreError> {
     let id = step.count(|counters| {
-        let id = counters.next_work;
-        counters.next_work += 1;
+        let id = counters.next_deferred;
+        counters.next_deferred += 1;
         id
     })?;
-    let work = Work { id, inode: inode.id, generation: inode.generation, layout, kind };
-    step.put(&keys::work(id), &work)?;
+    let deferred = DeferredOp { id, inode: inode.id, generation: inode.generation, layout, kind };
+    step.put(&keys::deferred(id), &deferred)?;
     Ok(id)
 }
 
@@ -64,11 +69,11 @@ fn take_truncation(step: &mut Step<'_>, inode: &Inode) -> Result<Option<u64>, St
     let index = keys::truncate(inode.id);
     let Some(id) = get::<u64>(step.view(), &index)? else { return Ok(None) };
     step.delete(&index)?;
-    let key = keys::work(id);
-    let pending: Option<Work> = get(step.view(), &key)?;
+    let key = keys::deferred(id);
+    let pending: Option<DeferredOp> = get(step.view(), &key)?;
     step.delete(&key)?;
     Ok(pending.and_then(|pending| match pending.kind {
-        WorkKind::Truncate(size) => Some(size),
-        WorkKind::Remove => None,
+        DeferredKind::Truncate(size) => Some(size),
+        DeferredKind::Remove => None,
     }))
 }
