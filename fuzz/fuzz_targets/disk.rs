@@ -129,7 +129,7 @@ fn read_everything(view: &dyn View) {
             let _ = read::session(view, session);
             let _ = read::recorded(
                 view,
-                &Origin::Compound(InCompound { session, slot: 0, sequence: 1, index: 0 }),
+                &RequestId::Compound(CompoundRequest { session, slot: 0, sequence: 1, index: 0 }),
             );
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use host::{Clock, Entropy, Locked};
 use namespace::{
     ClientId, Command, DataServer, FileLayout, Inode, InodeId, MapChange, NewNode, Node, NodeKey, NodeState,
-    Origin, Proposal, Reply, Stamp, StripePolicy, StripeUnit, Time, read,
+    Proposal, Reply, RequestId, Stamp, StripePolicy, StripeUnit, Time, read,
 };
 use nfs::{Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, ReplyCache, Server};
 use replica::{Replica, ReplicaError};
@@ -281,41 +281,45 @@ impl Metaserver {
 
     /// Has a command carried out, once other clients' delegations that are in its way have come back. A refusal becomes
     /// the protocol's error.
-    pub(crate) async fn propose(&self, origin: Option<Origin>, command: Command) -> Result<Reply, Status> {
+    pub(crate) async fn propose(
+        &self,
+        request: Option<RequestId>,
+        command: Command,
+    ) -> Result<Reply, Status> {
         if !may_be_in_the_way(&command) {
-            return self.propose_once(origin, command).await;
+            return self.propose_once(request, command).await;
         }
         for _ in 0..DELEGATED_FILES_MAX {
-            let inode = match self.propose_once(origin, command.clone()).await? {
+            let inode = match self.propose_once(request, command.clone()).await? {
                 Reply::Delegated { inode } => inode,
                 reply => return Ok(reply),
             };
             let caller = match &command {
                 Command::Open(open) => Some(open.client),
-                _ => self.client_of(origin)?,
+                _ => self.client_of(request)?,
             };
             self.recall_delegations(inode, caller).await?;
         }
-        match self.propose_once(origin, command).await? {
+        match self.propose_once(request, command).await? {
             Reply::Delegated { .. } => Err(Status::Delay),
             reply => Ok(reply),
         }
     }
 
-    fn client_of(&self, origin: Option<Origin>) -> Result<Option<ClientId>, Status> {
-        let Some(Origin::Compound(origin)) = origin else { return Ok(None) };
-        let session = read::session(&*self.view()?, origin.session).map_err(store_failed)?;
+    fn client_of(&self, request: Option<RequestId>) -> Result<Option<ClientId>, Status> {
+        let Some(RequestId::Compound(request)) = request else { return Ok(None) };
+        let session = read::session(&*self.view()?, request.session).map_err(store_failed)?;
         Ok(session.map(|session| session.client))
     }
 
     /// The same, and [`Reply::Delegated`] is left to the caller.
     pub(crate) async fn propose_once(
         &self,
-        origin: Option<Origin>,
+        request: Option<RequestId>,
         command: Command,
     ) -> Result<Reply, Status> {
         let stamp = Stamp { time: self.now(), random: self.entropy.u64() };
-        match self.replica.propose(Proposal::new(stamp, origin, command)).await {
+        match self.replica.propose(Proposal::new(stamp, request, command)).await {
             Ok(Reply::Refused(error)) => Err(refused(error)),
             Ok(reply) => Ok(reply),
             Err(error) => Err(replica_failed(error)),

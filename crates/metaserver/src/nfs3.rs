@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namespace::{Command, InodeId, Origin, Reply, read};
+use namespace::{Command, InodeId, Reply, RequestId, read};
 use nfs::{Answer, CallId, Connection, Keep, OperationLabels, Program};
 use wire::nfs3::{Call, Failure, PROGRAM, Procedure, Status, VERSION};
 use wire::nfs4::Status as WireStatus;
@@ -170,7 +170,7 @@ fn known_by(id: Option<CallId>) -> namespace::CallId {
 impl Metaserver {
     /// Whether the first change of a call was made already.
     pub(crate) fn has_changed3(&self, call: &namespace::CallId) -> Result<bool, WireStatus> {
-        let first = read::recorded(&*self.view()?, &Origin::Call(*call, 0)).map_err(store_failed)?;
+        let first = read::recorded(&*self.view()?, &RequestId::Call(*call, 0)).map_err(store_failed)?;
         Ok(first.is_some())
     }
 
@@ -182,12 +182,12 @@ impl Metaserver {
         index: u32,
         checked: Result<Command, WireStatus>,
     ) -> Result<Reply, WireStatus> {
-        let origin = Origin::Call(*call, index);
+        let request = RequestId::Call(*call, index);
         let status = match checked {
-            Ok(command) => return self.propose(Some(origin), command).await,
+            Ok(command) => return self.propose(Some(request), command).await,
             Err(status) => status,
         };
-        match read::recorded(&*self.view()?, &origin).map_err(store_failed)? {
+        match read::recorded(&*self.view()?, &request).map_err(store_failed)? {
             Some(Reply::Refused(error)) => Err(refused(error)),
             Some(reply) => Ok(reply),
             None => Err(status),

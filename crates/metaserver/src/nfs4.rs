@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use namespace::{
-    ClientId, Command, InCompound, Inode, InodeId, Kind, Origin, Reply, Share, State, StateId, read,
+    ClientId, Command, CompoundRequest, Inode, InodeId, Kind, Reply, RequestId, Share, State, StateId, read,
 };
 use nfs::{CompoundContext, Metrics, Nfs4, Position, Session};
 use store::View;
@@ -69,15 +69,20 @@ pub(crate) fn change_info(change: namespace::Change) -> nfs4::ChangeInfo {
 }
 
 impl Compound {
-    fn origin(&mut self, position: Option<Position>) -> Option<Origin> {
+    fn request(&mut self, position: Option<Position>) -> Option<RequestId> {
         self.commands += 1;
-        self.last_origin(position)
+        self.last_request(position)
     }
 
-    fn last_origin(&self, position: Option<Position>) -> Option<Origin> {
+    fn last_request(&self, position: Option<Position>) -> Option<RequestId> {
         let Position { session, slot, sequence, .. } = position?;
         let session = namespace::SessionId(session.0);
-        Some(Origin::Compound(InCompound { session, slot, sequence, index: self.commands.checked_sub(1)? }))
+        Some(RequestId::Compound(CompoundRequest {
+            session,
+            slot,
+            sequence,
+            index: self.commands.checked_sub(1)?,
+        }))
     }
 
     /// Leaves out a command that this compound might have had.
@@ -195,12 +200,12 @@ impl Metaserver {
         context: &mut Context,
         prepare: impl FnOnce(&dyn View) -> Result<Command, Status> + Send,
     ) -> Result<Reply, Status> {
-        let origin = context.state.origin(context.position);
+        let request = context.state.request(context.position);
         context.state.observed = None;
         let command = {
             let view = self.view()?;
-            if let Some(origin) = &origin
-                && let Some(reply) = read::recorded(&*view, origin).map_err(store_failed)?
+            if let Some(request) = &request
+                && let Some(reply) = read::recorded(&*view, request).map_err(store_failed)?
             {
                 return match reply {
                     Reply::Refused(error) => Err(refused(error)),
@@ -209,14 +214,14 @@ impl Metaserver {
             }
             prepare(&*view)?
         };
-        self.propose(origin, command).await
+        self.propose(request, command).await
     }
 
     /// Whether the last change of this compound was answered `Delay` by the state machine, which knows that from then on: what
     /// follows has places of its own. One that never came to it would be done at its place when the compound comes again.
     pub(crate) fn was_put_off(&self, context: &Context) -> Result<bool, Status> {
-        let Some(origin) = context.state.last_origin(context.position) else { return Ok(true) };
-        let recorded = read::recorded(&*self.view()?, &origin).map_err(store_failed)?;
+        let Some(request) = context.state.last_request(context.position) else { return Ok(true) };
+        let recorded = read::recorded(&*self.view()?, &request).map_err(store_failed)?;
         Ok(recorded == Some(Reply::Refused(namespace::Error::Delay)))
     }
 

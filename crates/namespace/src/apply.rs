@@ -35,13 +35,13 @@ use store::{Edit, StoreError};
 
 use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
 use crate::record::{Counters, encode};
-use crate::slot::{self, Recalled};
+use crate::slot::{self, Replay};
 use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, lock, open, session};
 use crate::step::{Step, Stop};
 use crate::{
-    ClientId, Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Origin, Proposal,
-    Reply, Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
+    ClientId, Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply,
+    RequestId, Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
 };
 
 /// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
@@ -49,7 +49,7 @@ use crate::{
 /// # Errors
 /// [`StoreError`] when the store fails; then the whole batch must be given up.
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
-    once(edit, proposal, &|edit, caller| match (&proposal.origin, &proposal.command) {
+    once(edit, proposal, &|edit, caller| match (&proposal.request, &proposal.command) {
         // There is no store to step through yet.
         (None, Command::Format { incarnation }) => {
             format(edit, &proposal.stamp, *incarnation).map(|()| Reply::Done)
@@ -72,20 +72,20 @@ type Run<'a> = dyn Fn(&mut dyn Edit, Option<ClientId>) -> Result<Reply, StoreErr
 /// Answers a proposal that was answered before as it was then, and else has it carried out by `run`.
 fn once(edit: &mut dyn Edit, proposal: &Proposal, run: &Run<'_>) -> Result<Reply, StoreError> {
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
-    match &proposal.origin {
+    match &proposal.request {
         None => run(edit, None),
-        Some(Origin::Compound(origin)) => {
-            let (known, client) = match slot::recall(&*edit, origin)? {
-                Recalled::Reply(reply) => return Ok(reply),
-                Recalled::New(known, client) => (known, client),
+        Some(RequestId::Compound(request)) => {
+            let (known, client) = match slot::replay(&*edit, request)? {
+                Replay::Reply(reply) => return Ok(reply),
+                Replay::New(known, client) => (known, client),
             };
             let reply = run(edit, Some(client))?;
             if is_kept(&reply) {
-                slot::remember(edit, origin, known, &reply)?;
+                slot::remember(edit, request, known, &reply)?;
             }
             Ok(reply)
         }
-        Some(Origin::Call(call, index)) => {
+        Some(RequestId::Call(call, index)) => {
             if let Some(reply) = calls::reply(&*edit, call, *index)? {
                 return Ok(reply);
             }
@@ -96,13 +96,13 @@ fn once(edit: &mut dyn Edit, proposal: &Proposal, run: &Run<'_>) -> Result<Reply
             }
             Ok(reply)
         }
-        Some(Origin::Server(origin)) => {
-            if let Some(reply) = servers::recall(&*edit, origin)? {
+        Some(RequestId::Server(request)) => {
+            if let Some(reply) = servers::replay(&*edit, request)? {
                 return Ok(reply);
             }
             let reply = run(edit, None)?;
             if is_kept(&reply) {
-                servers::remember(edit, origin, &reply)?;
+                servers::remember(edit, request, &reply)?;
             }
             Ok(reply)
         }

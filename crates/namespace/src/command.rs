@@ -19,7 +19,7 @@ pub struct Proposal {
     /// What the metaserver that was asked for it chose.
     pub stamp: Stamp,
     /// The operation that it carries out, so that a repetition is answered and not done again.
-    pub origin: Option<Origin>,
+    pub request: Option<RequestId>,
     /// What to do.
     pub command: Command,
     /// Of the inodes that the command names. The replica that is asked fills them in; without them nothing is
@@ -30,8 +30,8 @@ pub struct Proposal {
 impl Proposal {
     /// A proposal whose generations are not filled in yet.
     #[must_use]
-    pub fn new(stamp: Stamp, origin: Option<Origin>, command: Command) -> Self {
-        Self { stamp, origin, command, generations: Generations::default() }
+    pub fn new(stamp: Stamp, request: Option<RequestId>, command: Command) -> Self {
+        Self { stamp, request, command, generations: Generations::default() }
     }
 }
 
@@ -44,20 +44,20 @@ pub struct Stamp {
     pub random: u64,
 }
 
-/// What a command carries out: a repeated one has the same origin.
+/// What a command carries out: a repeated one has the same request id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Origin {
+pub enum RequestId {
     /// One operation of a compound of NFSv4.
-    Compound(InCompound),
+    Compound(CompoundRequest),
     /// A call of NFSv3, which has no sessions; and which command of it, from 0.
     Call(CallId, u32),
     /// A metaserver: what is the cluster's own, or can be done twice by its client's leave (NFSv3's WRITE).
-    Server(ByServer),
+    Server(MemberRequest),
 }
 
 /// One operation of one compound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InCompound {
+pub struct CompoundRequest {
     /// Session.
     pub session: SessionId,
     /// Slot of the session.
@@ -85,7 +85,7 @@ pub struct CallId {
 
 /// A command of a metaserver, in the session that its process has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByServer {
+pub struct MemberRequest {
     /// Which member of the group.
     pub member: u64,
     /// Which life of it: see [`Command::ServerStarts`].

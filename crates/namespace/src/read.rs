@@ -14,7 +14,7 @@ use crate::record::{
 };
 use crate::{
     ByteRange, ClientId, ClientRecord, ClusterMap, Conflict, DataServer, DataServerId, DeferredOp, Device,
-    DeviceId, Entry, Held, Incarnation, Inode, InodeId, IoMode, JoinToken, Kind, LockKind, Origin, Reply,
+    DeviceId, Entry, Held, Incarnation, Inode, InodeId, IoMode, JoinToken, Kind, LockKind, Reply, RequestId,
     SessionId, SessionRecord, Share, State, StateCounts, StateId, Stateid, StripePolicy, TargetId, Unsettled,
     calls, cluster_map, keys, servers, slot,
 };
@@ -265,15 +265,15 @@ pub fn sessions(view: &dyn View, client: ClientId) -> Result<Vec<SessionId>, Sto
     Ok(sessions)
 }
 
-/// What the command with this origin was answered, if it was carried out before.
+/// What the command with this request was answered, if it was carried out before.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
-pub fn recorded(view: &dyn View, origin: &Origin) -> Result<Option<Reply>, StoreError> {
-    match origin {
-        Origin::Compound(origin) => slot::reply(view, origin),
-        Origin::Call(call, index) => calls::reply(view, call, *index),
-        Origin::Server(origin) => servers::reply(view, origin),
+pub fn recorded(view: &dyn View, request: &RequestId) -> Result<Option<Reply>, StoreError> {
+    match request {
+        RequestId::Compound(request) => slot::reply(view, request),
+        RequestId::Call(call, index) => calls::reply(view, call, *index),
+        RequestId::Server(request) => servers::reply(view, request),
     }
 }
 

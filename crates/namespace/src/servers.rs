@@ -15,34 +15,38 @@ use store::{Edit, StoreError, View};
 
 use crate::record::{ServerRecord, ServerSlot, encode, get};
 use crate::step::{Step, Stop};
-use crate::{ByServer, Error, Node, NodeKey, NodeState, Reply, SERVERS_MAX, keys, read, slot};
+use crate::{Error, MemberRequest, Node, NodeKey, NodeState, Reply, SERVERS_MAX, keys, read, slot};
 
 /// What is answered without doing anything; none: the command is new.
-pub(crate) fn recall(view: &dyn View, origin: &ByServer) -> Result<Option<Reply>, StoreError> {
+pub(crate) fn replay(view: &dyn View, request: &MemberRequest) -> Result<Option<Reply>, StoreError> {
     let refused = |error| Ok(Some(Reply::Refused(error)));
-    match get::<ServerRecord>(view, &keys::server(origin.member))? {
-        Some(server) if server.life == origin.life => {}
+    match get::<ServerRecord>(view, &keys::server(request.member))? {
+        Some(server) if server.life == request.life => {}
         Some(_) | None => return refused(Error::ServerGone),
     }
-    match get::<ServerSlot>(view, &keys::server_slot(origin.member, origin.slot))? {
-        Some(slot) if slot.sequence == origin.sequence => Ok(Some(slot.reply)),
-        Some(slot) if slot.sequence > origin.sequence => refused(Error::Misordered),
+    match get::<ServerSlot>(view, &keys::server_slot(request.member, request.slot))? {
+        Some(slot) if slot.sequence == request.sequence => Ok(Some(slot.reply)),
+        Some(slot) if slot.sequence > request.sequence => refused(Error::Misordered),
         Some(_) | None => Ok(None),
     }
 }
 
-/// What the command with this origin was answered, if the slot still has it.
-pub(crate) fn reply(view: &dyn View, origin: &ByServer) -> Result<Option<Reply>, StoreError> {
-    let server = get::<ServerRecord>(view, &keys::server(origin.member))?;
-    let slot = get::<ServerSlot>(view, &keys::server_slot(origin.member, origin.slot))?;
-    let slot = slot.filter(|slot| slot.sequence == origin.sequence);
-    Ok(slot.filter(|_| server.is_some_and(|server| server.life == origin.life)).map(|slot| slot.reply))
+/// What the command with this request was answered, if the slot still has it.
+pub(crate) fn reply(view: &dyn View, request: &MemberRequest) -> Result<Option<Reply>, StoreError> {
+    let server = get::<ServerRecord>(view, &keys::server(request.member))?;
+    let slot = get::<ServerSlot>(view, &keys::server_slot(request.member, request.slot))?;
+    let slot = slot.filter(|slot| slot.sequence == request.sequence);
+    Ok(slot.filter(|_| server.is_some_and(|server| server.life == request.life)).map(|slot| slot.reply))
 }
 
 /// Keeps a reply in the place of the one before.
-pub(crate) fn remember(edit: &mut dyn Edit, origin: &ByServer, reply: &Reply) -> Result<(), StoreError> {
-    let key = keys::server_slot(origin.member, origin.slot);
-    let slot = ServerSlot { sequence: origin.sequence, reply: reply.clone() };
+pub(crate) fn remember(
+    edit: &mut dyn Edit,
+    request: &MemberRequest,
+    reply: &Reply,
+) -> Result<(), StoreError> {
+    let key = keys::server_slot(request.member, request.slot);
+    let slot = ServerSlot { sequence: request.sequence, reply: reply.clone() };
     edit.put(&key, &encode(&key, &slot)?)
 }
 

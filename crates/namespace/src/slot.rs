@@ -14,79 +14,83 @@ use std::ops::ControlFlow;
 use store::{Edit, StoreError, View};
 
 use crate::record::{SlotRecord, encode, get};
-use crate::{ClientId, Error, InCompound, Reply, SessionId, SessionRecord, keys, read};
+use crate::{ClientId, CompoundRequest, Error, Reply, SessionId, SessionRecord, keys, read};
 
 /// What is known of a command when it arrives.
-pub(crate) enum Recalled {
+pub(crate) enum Replay {
     /// It was answered, or can no longer be done.
     Reply(Reply),
     /// It is new; this is what the slot holds, and whose it is.
     New(Option<SlotRecord>, ClientId),
 }
 
-pub(crate) fn recall(view: &dyn View, origin: &InCompound) -> Result<Recalled, StoreError> {
-    let refused = |error| Ok(Recalled::Reply(Reply::Refused(error)));
-    let Some(SessionRecord { client, .. }) = read::session(view, origin.session)? else {
+pub(crate) fn replay(view: &dyn View, request: &CompoundRequest) -> Result<Replay, StoreError> {
+    let refused = |error| Ok(Replay::Reply(Reply::Refused(error)));
+    let Some(SessionRecord { client, .. }) = read::session(view, request.session)? else {
         return refused(Error::BadSession);
     };
-    let Some(slot) = get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? else {
-        return Ok(Recalled::New(None, client));
+    let Some(slot) = get::<SlotRecord>(view, &keys::slot(request.session, request.slot))? else {
+        return Ok(Replay::New(None, client));
     };
     // Sequences wrap (RFC 8881, section 2.10.6.1).
-    if (origin.sequence.wrapping_sub(slot.sequence) as i32) < 0 {
+    if (request.sequence.wrapping_sub(slot.sequence) as i32) < 0 {
         return refused(Error::Misordered);
     }
-    match reply_in(view, origin, &slot)? {
-        Some(reply) => Ok(Recalled::Reply(reply)),
-        None => Ok(Recalled::New(Some(slot), client)),
+    match reply_in(view, request, &slot)? {
+        Some(reply) => Ok(Replay::Reply(reply)),
+        None => Ok(Replay::New(Some(slot), client)),
     }
 }
 
-/// What the command with this origin was answered, if the slot still has it.
-pub(crate) fn reply(view: &dyn View, origin: &InCompound) -> Result<Option<Reply>, StoreError> {
-    match get::<SlotRecord>(view, &keys::slot(origin.session, origin.slot))? {
-        Some(slot) => reply_in(view, origin, &slot),
+/// What the command with this request was answered, if the slot still has it.
+pub(crate) fn reply(view: &dyn View, request: &CompoundRequest) -> Result<Option<Reply>, StoreError> {
+    match get::<SlotRecord>(view, &keys::slot(request.session, request.slot))? {
+        Some(slot) => reply_in(view, request, &slot),
         None => Ok(None),
     }
 }
 
-fn reply_in(view: &dyn View, origin: &InCompound, slot: &SlotRecord) -> Result<Option<Reply>, StoreError> {
-    if slot.sequence != origin.sequence {
+fn reply_in(
+    view: &dyn View,
+    request: &CompoundRequest,
+    slot: &SlotRecord,
+) -> Result<Option<Reply>, StoreError> {
+    if slot.sequence != request.sequence {
         return Ok(None);
     }
-    if slot.index == origin.index {
+    if slot.index == request.index {
         return Ok(Some(slot.reply.clone()));
     }
     if !slot.more {
         return Ok(None);
     }
-    get(view, &keys::slot_reply(origin.session, origin.slot, origin.index))
+    get(view, &keys::slot_reply(request.session, request.slot, request.index))
 }
 
 /// Keeps a reply. `slot` is what [`recall`] found.
 pub(crate) fn remember(
     edit: &mut dyn Edit,
-    origin: &InCompound,
+    request: &CompoundRequest,
     slot: Option<SlotRecord>,
     reply: &Reply,
 ) -> Result<(), StoreError> {
-    if read::session(&*edit, origin.session)?.is_none() {
+    if read::session(&*edit, request.session)?.is_none() {
         return Ok(()); // the command ended it
     }
-    let key = keys::slot(origin.session, origin.slot);
+    let key = keys::slot(request.session, request.slot);
     match slot {
-        Some(slot) if slot.sequence == origin.sequence => {
+        Some(slot) if slot.sequence == request.sequence => {
             if !slot.more {
                 edit.put(&key, &encode(&key, &SlotRecord { more: true, ..slot })?)?;
             }
-            let key = keys::slot_reply(origin.session, origin.slot, origin.index);
+            let key = keys::slot_reply(request.session, request.slot, request.index);
             edit.put(&key, &encode(&key, reply)?)
         }
         before => {
             if before.is_some_and(|slot| slot.more) {
-                delete_all(edit, &keys::slot_replies(origin.session, Some(origin.slot)))?;
+                delete_all(edit, &keys::slot_replies(request.session, Some(request.slot)))?;
             }
-            let (sequence, index) = (origin.sequence, origin.index);
+            let (sequence, index) = (request.sequence, request.index);
             edit.put(&key, &encode(&key, &SlotRecord { sequence, index, reply: reply.clone(), more: false })?)
         }
     }

@@ -15,7 +15,7 @@ use wire::nfs4::{self, ArgOp, OpNum, OwnerName, ResOp, SessionId, Stateid, Statu
 use wire::rpc::{CallHeader, Credential, Rejection};
 use wire::xdr::{Decode, Decoder, Message};
 
-use crate::session::{Likeness, Session, SlotAnswer};
+use crate::session::{RequestFingerprint, Session, SlotAnswer};
 use crate::{Answer, Call, Connection, Metrics, NoRoom, OperationLabels, Program, ReplyRoom};
 
 /// The status, tag length and result count before the results, and some for the last operation's status.
@@ -264,7 +264,7 @@ async fn in_session<N: Nfs4>(
     if (reply_max as usize) < REPLY_OVERHEAD_BYTES + SEQUENCE_RESULT_BYTES {
         return refuse(results, too_big);
     }
-    let likeness = Likeness {
+    let fingerprint = RequestFingerprint {
         uid: match &context.credential {
             Credential::Sys(sys) => Some(sys.uid),
             Credential::None | Credential::Unknown(_) => None,
@@ -277,7 +277,7 @@ async fn in_session<N: Nfs4>(
     if !alone && !context.connection.is_associated(args.sessionid) {
         session.comes_from_elsewhere();
     }
-    match session.begin(args.slotid, args.sequenceid, likeness, alone) {
+    match session.begin(args.slotid, args.sequenceid, fingerprint, alone) {
         Err(status) => return refuse(results, status),
         Ok(SlotAnswer::Replay(reply)) => return Ok(reply),
         Ok(SlotAnswer::Execute) => {}

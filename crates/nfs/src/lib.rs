@@ -35,4 +35,4 @@ pub use peer::{Peer, PeerKey};
 pub use program::{Answer, Call, Program, Programs};
 pub use reply_cache::{CallId, Keep, ReplyCache};
 pub use server::{Connections, Server};
-pub use session::{Likeness, Session, SessionLimits, SlotAnswer};
+pub use session::{RequestFingerprint, Session, SessionLimits, SlotAnswer};

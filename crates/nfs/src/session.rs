@@ -47,7 +47,7 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// section 2.10.6.1.3.1), which must not be answered with what another one was told, perhaps another user. Not every
 /// false retry is found: bytes are counted, not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Likeness {
+pub struct RequestFingerprint {
     /// The user of AUTH_SYS.
     pub uid: Option<u32>,
     /// Whether the reply was to be kept.
@@ -64,7 +64,7 @@ struct Slot {
     /// The last sequence; none: never seen here, so whatever comes is next.
     sequence: Option<u32>,
     /// What the last request was, as far as it is looked at.
-    likeness: Likeness,
+    fingerprint: RequestFingerprint,
     busy: bool,
     reply: Option<Kept>,
 }
@@ -166,7 +166,7 @@ impl Session {
         &self,
         slot: u32,
         sequence: u32,
-        likeness: Likeness,
+        fingerprint: RequestFingerprint,
         alone: bool,
     ) -> Result<SlotAnswer, Status> {
         let mut slot = self.slot(slot).ok_or(Status::BadSlot)?.locked();
@@ -176,7 +176,7 @@ impl Session {
                     return Err(Status::Delay);
                 }
                 match &slot.reply {
-                    _ if last != 0 && slot.likeness != likeness => Err(Status::SeqFalseRetry),
+                    _ if last != 0 && slot.fingerprint != fingerprint => Err(Status::SeqFalseRetry),
                     Some(kept) => Ok(SlotAnswer::Replay(kept.reply.clone())),
                     // Sequence 0 of a new slot repeats nothing.
                     None if last == 0 => Err(Status::SeqMisordered),
@@ -189,7 +189,7 @@ impl Session {
                 Err(Status::SeqMisordered)
             }
             _ => {
-                *slot = Slot { sequence: Some(sequence), likeness, busy: true, reply: None };
+                *slot = Slot { sequence: Some(sequence), fingerprint, busy: true, reply: None };
                 Ok(SlotAnswer::Execute)
             }
         }
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_client_that_was_elsewhere_goes_on_with_the_sequence_that_it_has_reached() {
-        let (session, like) = (session(), Likeness::default());
+        let (session, like) = (session(), RequestFingerprint::default());
         assert!(matches!(session.begin(0, 1, like, true), Ok(SlotAnswer::Execute)));
         assert!(matches!(session.begin(1, 1, like, true), Ok(SlotAnswer::Execute)));
         session.finish(1, 1, &Message::default(), true);
@@ -299,7 +299,7 @@ mod tests {
     }
     #[test]
     fn a_client_of_several_servers_leaves_out_here_what_it_asked_elsewhere() {
-        let (session, like) = (session(), Likeness::default());
+        let (session, like) = (session(), RequestFingerprint::default());
         assert!(matches!(session.begin(0, 3, like, false), Ok(SlotAnswer::Execute)));
         // Not answered yet, and answered elsewhere: the client goes on.
         assert!(matches!(session.begin(0, 3, like, false), Err(Status::Delay)));
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_has_no_room_is_not_kept_and_its_request_is_carried_out_again() {
-        let (session, like) = (session(), Likeness { keep: true, ..Likeness::default() });
+        let (session, like) = (session(), RequestFingerprint { keep: true, ..RequestFingerprint::default() });
         let large = Message { len: KEPT_OF_SESSION_BYTES_MAX, segments: vec![] };
         let small = Message { len: 1, segments: vec![] };
         let ask = |slot, sequence, reply: &Message| {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use namespace::ByServer;
+use namespace::MemberRequest;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 /// Commands of this process on their way at one time; the next waits. Clients without sessions can have so many writes
@@ -72,8 +72,8 @@ impl OwnSession {
 
 impl Slot<'_> {
     /// What a command in this slot is known by.
-    pub(crate) fn origin(&self, life: u64) -> ByServer {
-        ByServer { member: self.session.member, life, slot: self.number, sequence: self.sequence }
+    pub(crate) fn request(&self, life: u64) -> MemberRequest {
+        MemberRequest { member: self.session.member, life, slot: self.number, sequence: self.sequence }
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     async fn a_slot_is_used_again_with_the_next_sequence_and_never_by_two() {
         let session = OwnSession::new(5);
         let place = |slot: &Slot<'_>| {
-            let at = slot.origin(9);
+            let at = slot.request(9);
             (at.member, at.life, at.slot, at.sequence)
         };
         let (first, second) = (session.slot().await.unwrap(), session.slot().await.unwrap());

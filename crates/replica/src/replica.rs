@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namespace::{Command, Error, Generations, Incarnation, Origin, Proposal, Reply, Stamp, Time};
+use namespace::{Command, Error, Generations, Incarnation, Proposal, Reply, RequestId, Stamp, Time};
 use openraft::type_config::async_runtime::WatchReceiver;
 use store::{Store, StoreError, View};
 use tokio::runtime::Handle;
@@ -186,7 +186,7 @@ impl Replica {
     }
 
     /// Has the command ordered, made durable and applied, by whoever leads; what it did is seen here when this returns. One
-    /// without an origin gets one of this process's, so that it is done once, whatever becomes of its leader. It carries the
+    /// without a request id gets one of this process's, so that it is done once, whatever becomes of its leader. It carries the
     /// generations of the inodes that it names as this member has them: where the leader has others it is refused as stale.
     ///
     /// # Errors
@@ -196,13 +196,13 @@ impl Replica {
         let generations = Generations::of(&*view, &proposal.command);
         proposal.generations = generations.map_err(|e| self.failed_by(e.to_string()))?;
         drop(view);
-        if proposal.origin.is_some() || is_idempotent(&proposal.command) {
+        if proposal.request.is_some() || is_idempotent(&proposal.command) {
             return self.order(proposal).await;
         }
         let life = self.own.life();
         let life = *life.get_or_try_init(|| self.start(proposal.stamp.time)).await?;
         let slot = self.own.slot().await.map_err(|e| self.failed_by(e.to_string()))?;
-        proposal.origin = Some(Origin::Server(slot.origin(life)));
+        proposal.request = Some(RequestId::Server(slot.request(life)));
         match self.order(proposal).await? {
             Reply::Refused(Error::ServerGone) => {
                 self.own.forgotten(life);

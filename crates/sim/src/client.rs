@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use namespace::{
-    Callback, CallbackCredential, Channel, Channels, ClientId, Command, Error, InCompound, InodeId, Origin,
-    Principal, Reply, SessionId, Stateid,
+    Callback, CallbackCredential, Channel, Channels, ClientId, Command, CompoundRequest, Error, InodeId,
+    Principal, Reply, RequestId, SessionId, Stateid,
 };
 
 use crate::choose;
@@ -104,17 +104,21 @@ impl Client {
                 choose::Chosen::Look(look) => drop(self.ask(Request::Look(look), &mut dice).await),
                 choose::Chosen::Change(command) => {
                     sequence += 1;
-                    let origin =
-                        Origin::Compound(InCompound { session: session.id, slot, sequence, index: 0 });
-                    let reply = self.change(Some(origin), command.clone(), &mut dice).await;
+                    let request = RequestId::Compound(CompoundRequest {
+                        session: session.id,
+                        slot,
+                        sequence,
+                        index: 0,
+                    });
+                    let reply = self.change(Some(request), command.clone(), &mut dice).await;
                     choose::learn(&mut self.known(), slot, &command, &reply);
                 }
             }
         }
     }
 
-    async fn change(&self, origin: Option<Origin>, command: Command, dice: &mut Dice) -> Reply {
-        match self.ask(Request::Change(origin, command), dice).await {
+    async fn change(&self, request: Option<RequestId>, command: Command, dice: &mut Dice) -> Reply {
+        match self.ask(Request::Change(request, command), dice).await {
             Answer::Reply(reply) => reply,
             Answer::Seen(..) | Answer::None(_) => Reply::Refused(Error::Delay),
         }

@@ -3,22 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use namespace::{Origin, Proposal, Reply};
+use namespace::{Proposal, Reply, RequestId};
 
 use crate::net::Address;
 use crate::request::{Answer, Request};
 use crate::store::hash;
 
-/// What an origin is known by: who, slot, sequence, index.
+/// What a request id is known by: who, slot, sequence, index.
 pub type Key = (Vec<u8>, u64, u64, u32);
 
-/// Of an origin.
+/// Of a request id.
 #[must_use]
-pub fn key(origin: &Origin) -> Key {
-    match origin {
-        Origin::Compound(at) => (at.session.0.to_vec(), at.slot.into(), at.sequence.into(), at.index),
-        Origin::Call(call, index) => (call.client.to_vec(), call.procedure.into(), call.xid.into(), *index),
-        Origin::Server(at) => {
+pub fn key(request: &RequestId) -> Key {
+    match request {
+        RequestId::Compound(at) => (at.session.0.to_vec(), at.slot.into(), at.sequence.into(), at.index),
+        RequestId::Call(call, index) => {
+            (call.client.to_vec(), call.procedure.into(), call.xid.into(), *index)
+        }
+        RequestId::Server(at) => {
             ([at.member, at.life].map(u64::to_be_bytes).concat(), at.slot.into(), at.sequence, 0)
         }
     }

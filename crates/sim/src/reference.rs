@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use namespace::{ByServer, Command, Error, Origin, Proposal, Reply};
+use namespace::{Command, Error, MemberRequest, Proposal, Reply, RequestId};
 
 use crate::plain::Plain;
 
@@ -24,9 +24,9 @@ impl Reference {
     }
 
     pub(crate) fn apply(&mut self, proposal: &Proposal) -> Reply {
-        match (&proposal.command, &proposal.origin) {
+        match (&proposal.command, &proposal.request) {
             (Command::ServerStarts { member }, None) => self.starts(*member, proposal.stamp.random),
-            (_, Some(Origin::Server(origin))) => self.by_server(origin, proposal),
+            (_, Some(RequestId::Server(request))) => self.by_server(request, proposal),
             _ => self.plain.apply(proposal),
         }
     }
@@ -43,17 +43,17 @@ impl Reference {
         }
     }
 
-    fn by_server(&mut self, origin: &ByServer, proposal: &Proposal) -> Reply {
-        if self.servers.get(&origin.member).is_none_or(|(life, _)| *life != origin.life) {
+    fn by_server(&mut self, request: &MemberRequest, proposal: &Proposal) -> Reply {
+        if self.servers.get(&request.member).is_none_or(|(life, _)| *life != request.life) {
             return Reply::Refused(Error::ServerGone);
         }
-        match self.slots.get(&(origin.member, origin.slot)) {
-            Some((sequence, reply)) if *sequence == origin.sequence => return reply.clone(),
-            Some((sequence, _)) if *sequence > origin.sequence => return Reply::Refused(Error::Misordered),
+        match self.slots.get(&(request.member, request.slot)) {
+            Some((sequence, reply)) if *sequence == request.sequence => return reply.clone(),
+            Some((sequence, _)) if *sequence > request.sequence => return Reply::Refused(Error::Misordered),
             _ => {}
         }
-        let reply = self.plain.apply(&Proposal { origin: None, ..proposal.clone() });
-        self.slots.insert((origin.member, origin.slot), (origin.sequence, reply.clone()));
+        let reply = self.plain.apply(&Proposal { request: None, ..proposal.clone() });
+        self.slots.insert((request.member, request.slot), (request.sequence, reply.clone()));
         reply
     }
 }

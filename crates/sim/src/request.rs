@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use namespace::{Command, Inode, InodeId, Origin, Proposal, Reply, Stamp, read};
+use namespace::{Command, Inode, InodeId, Proposal, Reply, RequestId, Stamp, read};
 use replica::{Replica, ReplicaError};
 use store::{StoreError, View};
 
@@ -13,7 +13,7 @@ use crate::bug::Bug;
 #[expect(clippy::large_enum_variant, reason = "few of them live at a time, in a simulation")]
 pub enum Request {
     /// A change, under the slot and sequence by which it is known again.
-    Change(Option<Origin>, Command),
+    Change(Option<RequestId>, Command),
     /// A look.
     Look(Look),
 }
@@ -82,8 +82,8 @@ impl Look {
 /// Does what is asked, at this member, as a metaserver does.
 pub(crate) async fn carry_out(replica: &Replica, request: Request, stamp: Stamp, bug: Option<Bug>) -> Answer {
     match request {
-        Request::Change(origin, command) => {
-            let proposal = Proposal::new(stamp, origin, command);
+        Request::Change(request, command) => {
+            let proposal = Proposal::new(stamp, request, command);
             if bug == Some(Bug::AnsweredTooSoon) && matches!(proposal.command, Command::Remove { .. }) {
                 let replica = replica.clone();
                 tokio::spawn(async move { replica.propose(proposal).await });

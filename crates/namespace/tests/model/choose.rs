@@ -105,11 +105,11 @@ impl<'a> Chooser<'a> {
         if self.seldom(12)
             && let Some(past) = self.of(self.past)
         {
-            // A compound sent again, perhaps long after: under the same origin, at another time.
+            // A compound sent again, perhaps long after: under the same request id, at another time.
             return Proposal { stamp, ..past.clone() };
         }
-        let origin = self.origin();
-        Proposal::new(stamp, origin, self.command())
+        let request = self.request();
+        Proposal::new(stamp, request, self.command())
     }
 
     // Small picks.
@@ -262,7 +262,7 @@ impl<'a> Chooser<'a> {
         ByteRange { start, end: (start + len).min(LAST_BYTE) }
     }
 
-    fn origin(&mut self) -> Option<Origin> {
+    fn request(&mut self) -> Option<RequestId> {
         if self.pick(3) < 2 {
             return None;
         }
@@ -281,7 +281,7 @@ impl<'a> Chooser<'a> {
             4..7 => (sequence, next_index),
             _ => (sequence - 1, 0),
         };
-        Some(Origin::Compound(InCompound { session, slot, sequence, index }))
+        Some(RequestId::Compound(CompoundRequest { session, slot, sequence, index }))
     }
 
     fn time(&mut self) -> Option<Time> {

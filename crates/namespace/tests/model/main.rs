@@ -113,10 +113,10 @@ fn step(store: &MemoryStore, plain: &mut Plain, proposal: &Proposal) -> Result<R
 /// The commands so far, to be read.
 fn tell(past: &[Proposal], last: &Proposal) -> String {
     let mut story = String::from("after:\n");
-    for Proposal { stamp, origin, command, .. } in past.iter().chain([last]) {
+    for Proposal { stamp, request, command, .. } in past.iter().chain([last]) {
         story += &format!("  {:3} {command:?}", stamp.time.seconds);
-        if let Some(origin) = origin {
-            story += &format!("  [{origin:?}]");
+        if let Some(request) = request {
+            story += &format!("  [{request:?}]");
         }
         story += "\n";
     }

@@ -25,11 +25,11 @@ fn rich() -> World {
     w.dir("/d");
     w.file("/d/f");
     w.make("/d/s", NewNode::Symlink(b"f".to_vec()), Exists::Refuse).unwrap();
-    let origin = InCompound { session, slot: 0, sequence: 1, index: 0 };
+    let request = CompoundRequest { session, slot: 0, sequence: 1, index: 0 };
     let wrote = Command::Wrote { inode: w.id("/d/f"), end: 9, truncations: 0 };
-    w.apply_from(Some(Origin::Compound(origin)), wrote.clone()).unwrap();
-    w.apply_from(Some(Origin::Compound(InCompound { index: 1, ..origin })), wrote.clone()).unwrap();
-    w.apply_from(Some(Origin::Compound(InCompound { slot: 1, ..origin })), wrote).unwrap();
+    w.apply_from(Some(RequestId::Compound(request)), wrote.clone()).unwrap();
+    w.apply_from(Some(RequestId::Compound(CompoundRequest { index: 1, ..request })), wrote.clone()).unwrap();
+    w.apply_from(Some(RequestId::Compound(CompoundRequest { slot: 1, ..request })), wrote).unwrap();
     w.set_xattr("/d/f", "mine", b"value", XattrExists::Create).unwrap();
     let open = w.open(a, "/d/f", BOTH).unwrap();
     w.lock_new(a, open, "x", LockKind::Write, 0..5).unwrap();

@@ -13,9 +13,9 @@ fn delegated() -> (World, ClientId, ClientId, Stateid, Stateid) {
     (w, a, b, open, delegation.expect("nobody writes"))
 }
 
-fn origin(w: &World, client: ClientId, sequence: u32) -> Option<Origin> {
+fn request(w: &World, client: ClientId, sequence: u32) -> Option<RequestId> {
     let session = read::sessions(&*w.view(), client).unwrap()[0];
-    Some(Origin::Compound(InCompound { session, slot: 0, sequence, index: 0 }))
+    Some(RequestId::Compound(CompoundRequest { session, slot: 0, sequence, index: 0 }))
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn what_others_change_waits_until_the_delegation_is_back() {
         Command::Link { inode, dir, name: new },
         Command::SetXattr { inode, name: b"x".to_vec(), value: vec![], exists: XattrExists::Either },
     ] {
-        assert_eq!(w.apply_from(origin(&w, b, 1), command.clone()), waits, "{command:?}");
+        assert_eq!(w.apply_from(request(&w, b, 1), command.clone()), waits, "{command:?}");
         assert_eq!(w.dump(), before, "nothing was done, and nothing remembered: {command:?}");
     }
     w.file("/over");
@@ -125,7 +125,7 @@ fn a_command_that_waited_is_done_when_it_is_asked_again() {
     let (mut w, a, b, _, delegation) = delegated();
     let (dir, name) = w.split("/f");
     let remove = Command::Remove { dir, name, expect: Expect::Anything };
-    let from = origin(&w, b, 1);
+    let from = request(&w, b, 1);
     assert!(matches!(w.apply_from(from, remove.clone()), Ok(Reply::Delegated { .. })));
     w.return_delegation(a, delegation).unwrap();
     let removed = w.apply_from(from, remove.clone());
@@ -139,7 +139,7 @@ fn a_client_is_not_kept_from_what_it_does_itself() {
     w.open_as(a, "writer", "/f", BOTH, NONE).unwrap();
     let set = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
     let inode = w.id("/f");
-    w.apply_from(origin(&w, a, 1), Command::SetAttributes { inode, set }).unwrap();
+    w.apply_from(request(&w, a, 1), Command::SetAttributes { inode, set }).unwrap();
     assert_eq!(read::delegations(&*w.view(), inode).unwrap(), [(a, delegation)]);
     assert_eq!(w.open_delegated(b, "/f").unwrap().1, None, "but now there is a writer");
 }
@@ -174,7 +174,7 @@ fn a_delegation_outlives_the_open_that_it_came_with_and_its_layout_too() {
 fn a_file_that_its_reader_removed_stays_until_the_delegation_is_back() {
     let (mut w, a, _, open, delegation) = delegated();
     let (file, (dir, name)) = (w.id("/f"), w.split("/f"));
-    w.apply_from(origin(&w, a, 1), Command::Remove { dir, name, expect: Expect::Anything }).unwrap();
+    w.apply_from(request(&w, a, 1), Command::Remove { dir, name, expect: Expect::Anything }).unwrap();
     w.close(a, open).unwrap();
     assert!(w.inode(file).is_some_and(|inode| inode.links == 0));
     w.return_delegation(a, delegation).unwrap();

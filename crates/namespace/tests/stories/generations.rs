@@ -115,11 +115,11 @@ fn a_repetition_is_answered_as_before_whatever_it_carries() {
     let (mut sound, odd) = members();
     let client = sound.client("c");
     let session = read::sessions(&*sound.view(), client).unwrap()[0];
-    let origin = Some(Origin::Compound(InCompound { session, slot: 0, sequence: 1, index: 0 }));
+    let request = Some(RequestId::Compound(CompoundRequest { session, slot: 0, sequence: 1, index: 0 }));
     let write =
         |data: &'static [u8]| Command::WriteInline { inode: odd.id("/b"), offset: 0, data: data.into() };
-    let first = sound.apply_from(origin, write(b"one")).unwrap();
-    let again = sound.apply_knowing(Proposal { origin, ..asked_at(&odd, write(b"one")) });
+    let first = sound.apply_from(request, write(b"one")).unwrap();
+    let again = sound.apply_knowing(Proposal { request, ..asked_at(&odd, write(b"one")) });
     assert_eq!(again, Ok(first), "it was done");
     assert_eq!(sound.small_data("/a"), "one");
 }

@@ -16,8 +16,8 @@ fn rmdir(name: &str) -> Command {
     Command::Remove { dir: InodeId::ROOT, name: name.into(), expect: Expect::Directory }
 }
 
-fn of_call(xid: u32, index: u32) -> Option<Origin> {
-    Some(Origin::Call(call(xid), index))
+fn of_call(xid: u32, index: u32) -> Option<RequestId> {
+    Some(RequestId::Call(call(xid), index))
 }
 
 /// The session that a process of a member has.
@@ -26,8 +26,8 @@ fn start(w: &mut World, member: u64) -> u64 {
     life
 }
 
-fn by_server(member: u64, life: u64, slot: u32, sequence: u64) -> Option<Origin> {
-    Some(Origin::Server(ByServer { member, life, slot, sequence }))
+fn by_server(member: u64, life: u64, slot: u32, sequence: u64) -> Option<RequestId> {
+    Some(RequestId::Server(MemberRequest { member, life, slot, sequence }))
 }
 
 fn count(w: &World, tag: u8) -> usize {
@@ -42,17 +42,17 @@ fn a_call_of_nfsv3_that_comes_again_is_answered_and_not_done() {
     let before = w.dump();
     assert_eq!(w.apply_from(of_call(1, 0), mkdir("d")), made, "and not Exists");
     assert_eq!(w.dump(), before, "a repetition changes nothing");
-    assert_eq!(read::recorded(&*w.view(), &Origin::Call(call(1), 0)).unwrap(), made.ok());
+    assert_eq!(read::recorded(&*w.view(), &RequestId::Call(call(1), 0)).unwrap(), made.ok());
     assert_eq!(w.apply_from(of_call(2, 0), mkdir("d")), Err(Error::Exists), "another call");
 
     let removed = w.apply_from(of_call(3, 0), rmdir("d"));
     assert!(removed.is_ok());
     assert_eq!(w.apply_from(of_call(3, 0), rmdir("d")), removed, "and not NoEntry");
     assert_eq!(w.apply_from(of_call(2, 0), mkdir("d")), Err(Error::Exists), "a refusal is remembered, too");
-    let beside = Origin::Call(CallId { port: 701, ..call(1) }, 0);
-    assert_ne!(read::recorded(&*w.view(), &Origin::Call(call(1), 0)).unwrap(), None);
+    let beside = RequestId::Call(CallId { port: 701, ..call(1) }, 0);
+    assert_ne!(read::recorded(&*w.view(), &RequestId::Call(call(1), 0)).unwrap(), None);
     assert_eq!(read::recorded(&*w.view(), &beside).unwrap(), None, "another port is another client");
-    let other = Some(Origin::Call(CallId { client: [8; 16], ..call(1) }, 0));
+    let other = Some(RequestId::Call(CallId { client: [8; 16], ..call(1) }, 0));
     w.apply_from(other, mkdir("d")).unwrap();
 }
 

@@ -53,19 +53,19 @@ impl World {
         self.apply_from(None, command)
     }
 
-    pub fn apply_from(&mut self, origin: Option<Origin>, command: Command) -> Outcome {
+    pub fn apply_from(&mut self, request: Option<RequestId>, command: Command) -> Outcome {
         self.seconds += 1;
-        self.apply_at(self.seconds, 0x1111_2222_3333_0000 + self.seconds as u64, origin, command)
+        self.apply_at(self.seconds, 0x1111_2222_3333_0000 + self.seconds as u64, request, command)
     }
 
     /// So many commands in one moment, without a look at the store in between.
-    pub fn many(&mut self, count: u64, command: impl Fn(u64) -> (Option<Origin>, Command)) {
+    pub fn many(&mut self, count: u64, command: impl Fn(u64) -> (Option<RequestId>, Command)) {
         let time = at(self.seconds);
         self.store
             .batch(Durability::Deferred, &mut |edit| {
                 (0..count).try_for_each(|random| {
-                    let (origin, command) = command(random);
-                    apply(edit, &Proposal::new(Stamp { time, random }, origin, command)).map(drop)
+                    let (request, command) = command(random);
+                    apply(edit, &Proposal::new(Stamp { time, random }, request, command)).map(drop)
                 })
             })
             .expect("applies");
@@ -75,20 +75,20 @@ impl World {
         &mut self,
         seconds: i64,
         random: u64,
-        origin: Option<Origin>,
+        request: Option<RequestId>,
         command: Command,
     ) -> Outcome {
         // As of a metaserver with the same state.
         let generations = Generations::of(&*self.view(), &command).expect("reads");
         self.apply_knowing(Proposal {
             generations,
-            ..Proposal::new(Stamp { time: at(seconds), random }, origin, command)
+            ..Proposal::new(Stamp { time: at(seconds), random }, request, command)
         })
     }
 
     /// A proposal of a metaserver that knows these generations.
     pub fn apply_knowing(&mut self, proposal: Proposal) -> Outcome {
-        let origin = proposal.origin;
+        let request = proposal.request;
         let before = self.dump();
         let mut reply = None;
         self.store
@@ -102,7 +102,7 @@ impl World {
         match reply.expect("the batch ran") {
             Reply::Refused(error) => {
                 assert!(
-                    origin.is_some() || self.dump() == before,
+                    request.is_some() || self.dump() == before,
                     "{error:?} changed the store: {proposal:?}"
                 );
                 Err(error)

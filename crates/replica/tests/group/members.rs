@@ -18,7 +18,7 @@ fn busy(replicas: Vec<Replica>, stop: Arc<AtomicBool>) -> tokio::task::JoinHandl
     })
 }
 
-/// These commands have no origin: one whose leader went away may have been carried out.
+/// These commands have no request id: one whose leader went away may have been carried out.
 async fn made_surely(replica: &Replica, name: &str) {
     let outcome = tokio::time::timeout(LIMIT, replica.propose(mkdir(name))).await.expect("in time");
     match outcome {

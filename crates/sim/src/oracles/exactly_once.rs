@@ -1,9 +1,9 @@
-//! What a client asked once was done once, however often it was asked again: every application of the same origin was
+//! What a client asked once was done once, however often it was asked again: every application of the same request was
 //! answered the same, except where the slot had gone on, when it was refused and nothing done.
 
 use std::collections::BTreeMap;
 
-use namespace::{Error, Origin, Reply};
+use namespace::{Error, Reply, RequestId};
 
 use crate::history::History;
 
@@ -13,10 +13,10 @@ pub(super) fn judge(history: &History) -> Vec<String> {
     let mut newest: BTreeMap<_, u32> = BTreeMap::new();
     for (index, (proposal, reply)) in &history.log {
         // Those of metaservers have their own rules (`namespace::servers`), which the model knows.
-        let Some(Origin::Compound(origin)) = proposal.origin else { continue };
-        let slot = (origin.session.0, origin.slot);
-        let newest = newest.entry(slot).or_insert(origin.sequence);
-        if origin.sequence < *newest {
+        let Some(RequestId::Compound(request)) = proposal.request else { continue };
+        let slot = (request.session.0, request.slot);
+        let newest = newest.entry(slot).or_insert(request.sequence);
+        if request.sequence < *newest {
             // A straggler.
             if *reply != Reply::Refused(Error::Misordered) {
                 findings
@@ -24,9 +24,9 @@ pub(super) fn judge(history: &History) -> Vec<String> {
             }
             continue;
         }
-        *newest = origin.sequence;
-        match done.get(&(slot, origin.sequence, origin.index)) {
-            None => drop(done.insert((slot, origin.sequence, origin.index), (*index, reply))),
+        *newest = request.sequence;
+        match done.get(&(slot, request.sequence, request.index)) {
+            None => drop(done.insert((slot, request.sequence, request.index), (*index, reply))),
             Some((first, before)) if *before != reply => findings.push(format!(
                 "at {index} {proposal:?} -> {reply:?}; at {first} it had been answered {before:?}"
             )),

@@ -25,8 +25,8 @@ type Place = u64;
 pub(super) fn judge(history: &History) -> Vec<String> {
     let mut first: BTreeMap<Key, u64> = BTreeMap::new();
     for (index, (proposal, _)) in &history.log {
-        if let Some(origin) = proposal.origin {
-            first.entry(key(&origin)).or_insert(*index);
+        if let Some(request) = proposal.request {
+            first.entry(key(&request)).or_insert(*index);
         }
     }
     let mut findings = against_time(history, &first);
@@ -36,7 +36,7 @@ pub(super) fn judge(history: &History) -> Vec<String> {
 
 fn place(operation: &Operation, first: &BTreeMap<Key, u64>) -> Option<Place> {
     match (&operation.request, &operation.answered) {
-        (Request::Change(Some(origin), _), _) => first.get(&key(origin)).map(|index| 2 * index),
+        (Request::Change(Some(request), _), _) => first.get(&key(request)).map(|index| 2 * index),
         (Request::Look(_), Some((_, Answer::Seen(_, next)))) => Some((2 * next).saturating_sub(1)),
         _ => None,
     }

@@ -1,7 +1,7 @@
 //! No byte is locked by two who exclude each other. Judged by what clients were told alone: one holds a lock from the
 //! answer to LOCK until it asks for LOCKU or CLOSE.
 
-use namespace::{ByteRange, Command, InodeId, LockKind, Origin, Reply};
+use namespace::{ByteRange, Command, InodeId, LockKind, Reply, RequestId};
 
 use crate::history::History;
 use crate::net::Address;
@@ -19,8 +19,10 @@ struct Held {
 pub(super) fn judge(history: &History) -> Vec<String> {
     let mut held: Vec<Held> = vec![];
     for operation in &history.operations {
-        let Request::Change(Some(Origin::Compound(origin)), command) = &operation.request else { continue };
-        let by = (operation.client, origin.slot);
+        let Request::Change(Some(RequestId::Compound(request)), command) = &operation.request else {
+            continue;
+        };
+        let by = (operation.client, request.slot);
         match command {
             // One slot does one thing after the other, and has one lock-owner and one file at a time: either ends all.
             Command::Unlock { .. } | Command::Close { .. } => held

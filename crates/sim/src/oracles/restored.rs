@@ -10,18 +10,18 @@ use crate::restore::{Backup, OF_LEFT_OVER};
 pub(super) fn judge_backup(history: &History, backup: &Backup) -> Vec<String> {
     let mut places = BTreeMap::new();
     for (index, (proposal, _)) in &history.log {
-        if let Some(origin) = &proposal.origin {
-            places.entry(key(origin)).or_insert(*index);
+        if let Some(request) = &proposal.request {
+            places.entry(key(request)).or_insert(*index);
         }
     }
     let mut findings = vec![];
     for (number, operation) in history.operations.iter().enumerate() {
-        let (Request::Change(Some(origin), command), Some((answered, Answer::Reply(reply)))) =
+        let (Request::Change(Some(request), command), Some((answered, Answer::Reply(reply)))) =
             (&operation.request, &operation.answered)
         else {
             continue;
         };
-        let is_in_it = places.get(&key(origin)).is_some_and(|index| *index < backup.applied);
+        let is_in_it = places.get(&key(request)).is_some_and(|index| *index < backup.applied);
         if *answered < backup.asked && !is_in_it {
             findings.push(format!(
                 "operation {number}, {command:?} -> {reply:?}, was acknowledged before the backup, which has what is below {}",

@@ -142,31 +142,31 @@ impl Plain {
         self.now = proposal.stamp.time;
         self.random = proposal.stamp.random;
         self.caller = None;
-        let Some(Origin::Compound(origin)) = proposal.origin else { return self.run(&proposal.command) };
+        let Some(RequestId::Compound(request)) = proposal.request else { return self.run(&proposal.command) };
 
-        let Some(session) = self.sessions.get_mut(&origin.session) else {
+        let Some(session) = self.sessions.get_mut(&request.session) else {
             return Reply::Refused(Error::BadSession);
         };
         self.caller = Some(session.client);
         let before = session.slots.clone();
-        let slot = session.slots.entry(origin.slot).or_insert_with(|| (origin.sequence, BTreeMap::new()));
-        if origin.sequence < slot.0 {
+        let slot = session.slots.entry(request.slot).or_insert_with(|| (request.sequence, BTreeMap::new()));
+        if request.sequence < slot.0 {
             return Reply::Refused(Error::Misordered);
         }
-        if origin.sequence > slot.0 {
-            *slot = (origin.sequence, BTreeMap::new());
+        if request.sequence > slot.0 {
+            *slot = (request.sequence, BTreeMap::new());
         }
-        if let Some(reply) = slot.1.get(&origin.index) {
+        if let Some(reply) = slot.1.get(&request.index) {
             return reply.clone();
         }
         let reply = self.run(&proposal.command);
-        if let Some(session) = self.sessions.get_mut(&origin.session) {
+        if let Some(session) = self.sessions.get_mut(&request.session) {
             if let Reply::Delegated { .. } = reply {
                 session.slots = before; // it is to be asked again
                 return reply;
             }
-            let slot = session.slots.get_mut(&origin.slot).expect("made above");
-            slot.1.insert(origin.index, reply.clone());
+            let slot = session.slots.get_mut(&request.slot).expect("made above");
+            slot.1.insert(request.index, reply.clone());
         }
         reply
     }
