@@ -46,7 +46,7 @@ impl Metaserver {
     /// # Errors
     /// [`AdminError::Failed`].
     pub async fn backup(&self, version: &str) -> Result<replica::Backup, AdminError> {
-        self.see_all().await.map_err(server_failed)?;
+        self.read_barrier().await.map_err(server_failed)?;
         let view = self.view().map_err(server_failed)?.into();
         let backup = replica::Backup::taken(view, self.config.cluster, self.now().seconds, version);
         backup.map_err(|error| AdminError::Failed(error.to_string()))

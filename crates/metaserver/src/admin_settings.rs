@@ -273,7 +273,7 @@ impl Metaserver {
 
     /// Whether anything can be changed, and what was changed before is seen.
     async fn agree(&self) -> Result<(), AdminError> {
-        let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.see_all()).await;
+        let agreed = tokio::time::timeout(AGREE_TIME_MAX, self.read_barrier()).await;
         let refused = "nothing can be asked or changed now: too few metaservers with a vote can be reached";
         agreed.map_err(|_| AdminError::Invalid(refused.into()))?.map_err(server_failed)?;
         self.follow_map().map_err(server_failed)

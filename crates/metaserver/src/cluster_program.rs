@@ -203,7 +203,7 @@ impl Metaserver {
         if object.file.volume != self.config.volume {
             return Err(Status::Stale);
         }
-        self.see_all().await.map_err(|_| Status::Io)?;
+        self.read_barrier().await.map_err(|_| Status::Io)?;
         let inode = {
             let view = self.view().map_err(|_| Status::Io)?;
             read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?

@@ -36,9 +36,9 @@ pub enum Consistency {
 
 /// When the leader was asked last, in milliseconds of the monotonic clock, and one; 0: never.
 #[derive(Default)]
-pub(crate) struct Asked(AtomicU64);
+pub(crate) struct LastBarrier(AtomicU64);
 
-impl Asked {
+impl LastBarrier {
     pub(crate) fn note(&self, at: Duration) {
         self.0.fetch_max(at.as_millis() as u64 + 1, Ordering::Relaxed);
     }
@@ -52,7 +52,7 @@ impl Asked {
 impl Metaserver {
     /// Before a compound of `session` that came over `connection`. Whether all that was answered before it is seen: else
     /// its operations see to that, with [`may_be_lazy`].
-    pub(crate) async fn before_compound(
+    pub(crate) async fn barrier_before_compound(
         &self,
         connection: &Connection,
         session: SessionId,
@@ -60,11 +60,11 @@ impl Metaserver {
         if self.may_read_lazily(connection, session) {
             return Ok(false);
         }
-        self.see_all().await.map(|()| true)
+        self.read_barrier().await.map(|()| true)
     }
 
     /// Before a call of NFSv3.
-    pub(crate) async fn before_call3(
+    pub(crate) async fn barrier_before_call3(
         &self,
         connection: &Connection,
         procedure: nfs3::Procedure,
@@ -72,7 +72,7 @@ impl Metaserver {
         if may_be_lazy3(procedure) && self.may_read_lazily(connection, NO_SESSION) {
             return Ok(());
         }
-        self.see_all().await?;
+        self.read_barrier().await?;
         connection.associate(NO_SESSION);
         Ok(())
     }
@@ -81,7 +81,7 @@ impl Metaserver {
         self.is_lazy_client(connection)
             // What the client did at another metaserver, before it came to this one, is its own.
             && connection.is_associated(session)
-            && self.asked.is_recent(self.clock.monotonic())
+            && self.last_barrier.is_recent(self.clock.monotonic())
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_recent_for_a_second() {
-        let (asked, ms) = (Asked::default(), Duration::from_millis);
+        let (asked, ms) = (LastBarrier::default(), Duration::from_millis);
         assert!(!asked.is_recent(ms(5)), "never asked");
         asked.note(ms(7000));
         asked.note(ms(6000)); // took longer

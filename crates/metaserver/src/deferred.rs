@@ -5,7 +5,7 @@
 //! the metaserver that leads truncates, one truncation of a file at a time, and looks at the record again before each:
 //!
 //! ```text
-//! asked    SetAttributes ─▶ record ─▶ Question::Truncate ─┐                          ┌─▶ see_all ─▶ answer
+//! asked    SetAttributes ─▶ record ─▶ Question::Truncate ─┐                          ┌─▶ read_barrier ─▶ answer
 //! leader                                             └▶ turn ─ look ─ truncation ─ DeferredDone
 //! ```
 
@@ -59,7 +59,7 @@ impl Metaserver {
                 _ if self.replica.leads() => self.truncate(id).await,
                 None => Truncation::Elsewhere,
                 Some(leader) => match self.truncate_at(&leader, id).await {
-                    Truncation::Done => return self.see_all().await,
+                    Truncation::Done => return self.read_barrier().await,
                     truncation => truncation,
                 },
             };
@@ -104,7 +104,7 @@ impl Metaserver {
         let mut deferred = self.deferred(id)?;
         if deferred.is_none() && self.replica.leads() {
             // Who has just begun to lead may not have it yet.
-            self.see_all().await?;
+            self.read_barrier().await?;
             deferred = self.deferred(id)?;
         }
         match deferred {
@@ -121,7 +121,7 @@ impl Metaserver {
     async fn truncate_in_turn(&self, deferred: &DeferredOp) -> Result<bool, Status> {
         // Another one, who led before or leads by now, may have done it long ago.
         if self.replica.leads() {
-            self.see_all().await?;
+            self.read_barrier().await?;
         }
         if !self.replica.leads() {
             return Ok(false);
@@ -179,7 +179,7 @@ impl Metaserver {
     /// One pass over all records that are open for a target that is tried now; whether any were done.
     async fn deferred_round(&self) -> Result<bool, Status> {
         // Not what another one, who leads by now, has done long ago.
-        self.see_all().await?;
+        self.read_barrier().await?;
         let mut after = self.backlog.begin(&self.data.lost_targets(), Instant::now());
         let mut any = false;
         loop {

@@ -300,7 +300,7 @@ impl Metaserver {
     /// Whether who leads can agree with the others, without whom no client is heard. All leases begin again when that is anew.
     async fn may_judge(&self, judged: &mut Judged) -> bool {
         let every = self.lease() / OFTEN;
-        if !matches!(tokio::time::timeout(every, self.see_all()).await, Ok(Ok(()))) {
+        if !matches!(tokio::time::timeout(every, self.read_barrier()).await, Ok(Ok(()))) {
             return false;
         }
         if !judged.goes_on(self.replica.standing().term, Instant::now(), 2 * every) {

@@ -20,7 +20,7 @@ use crate::admission::{CurrentExports, Via};
 use crate::begin::Begin;
 use crate::clocks::Clocks;
 use crate::cluster_map::CurrentMap;
-use crate::consistency::Asked;
+use crate::consistency::LastBarrier;
 use crate::data_servers::DataServers;
 use crate::deferred::backlog::Backlog;
 use crate::delegations::{Delegations, may_be_in_the_way};
@@ -76,7 +76,7 @@ pub struct Metaserver {
     pub(crate) refusals: Refusals,
     /// Exports have changed: layouts to write are to be asked back.
     pub(crate) exports_changed: Notify,
-    pub(crate) asked: Asked,
+    pub(crate) last_barrier: LastBarrier,
     pub(crate) sessions: Sessions,
     pub(crate) leases: Leases,
     pub(crate) ends: Ends,
@@ -142,7 +142,7 @@ impl Metaserver {
             key,
             data,
             placement,
-            asked: Asked::default(),
+            last_barrier: LastBarrier::default(),
             sessions: Sessions::default(),
             leases: Leases::default(),
             ends: Ends::default(),
@@ -259,16 +259,16 @@ impl Metaserver {
 
     /// Returns when views have everything that any metaserver had acknowledged before this call; `Delay` when nobody leads
     /// for so long that the client is better told to come again than kept.
-    pub(crate) async fn see_all(&self) -> Result<(), Status> {
+    pub(crate) async fn read_barrier(&self) -> Result<(), Status> {
         let began = self.clock.monotonic();
         let seen = tokio::time::timeout(LEADERLESS_MAX, self.replica.barrier()).await;
         seen.map_err(|_| Status::Delay)?.map_err(replica_failed)?;
-        self.asked.note(began);
+        self.last_barrier.note(began);
         Ok(())
     }
 
     /// A view that has everything that this metaserver has acknowledged, and all that was there when
-    /// [`Metaserver::see_all`] was called.
+    /// [`Metaserver::read_barrier`] was called.
     pub(crate) fn view(&self) -> Result<Box<dyn View + Send + Sync>, Status> {
         self.replica.view().map_err(store_failed)
     }

@@ -74,7 +74,7 @@ impl Program for Nfs3Program {
             // A client that gets no room has gone: nobody reads the answer.
             call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             // Linux takes a refusal for an error of the disk: it is kept until somebody leads.
-            while let Err(status) = server.before_call3(&call.connection, procedure).await {
+            while let Err(status) = server.barrier_before_call3(&call.connection, procedure).await {
                 if status != WireStatus::Delay || !call.connection.is_open() {
                     return Err(Rejection::SystemError);
                 }

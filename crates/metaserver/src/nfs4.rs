@@ -33,7 +33,7 @@ pub struct Compound {
     pub(crate) current: Option<Current>,
     pub(crate) saved: Option<Current>,
     /// What was answered before this compound is seen by its operations.
-    sees_all: bool,
+    has_read_barrier: bool,
     /// A file whose data servers this compound has asked, and changed nothing since.
     pub(crate) observed: Option<InodeId>,
     /// Commands proposed so far: with session, slot and sequence it names each of them.
@@ -301,7 +301,7 @@ impl Nfs4 for Metaserver {
             return Some(session);
         }
         // Another metaserver may have made it a moment ago.
-        self.see_all().await.ok()?;
+        self.read_barrier().await.ok()?;
         self.find_session(id)
     }
 
@@ -320,7 +320,8 @@ impl Nfs4 for Metaserver {
     async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {
         // Once for all operations of the compound: what each reads is then as new as the compound.
         let arrived = self.clock.monotonic();
-        context.state.sees_all = self.before_compound(&context.connection, session.id()).await?;
+        context.state.has_read_barrier =
+            self.barrier_before_compound(&context.connection, session.id()).await?;
         if !self.may_answer(&context.connection, arrived) {
             return Err(Status::Delay);
         }
@@ -346,11 +347,11 @@ impl Nfs4 for Metaserver {
             self.note_refused(&cx.connection, status, op.name().as_bytes());
             return op.refused(status);
         }
-        if cx.session.is_some() && !cx.state.sees_all && !may_be_lazy(&op) {
-            if let Err(status) = self.see_all().await {
+        if cx.session.is_some() && !cx.state.has_read_barrier && !may_be_lazy(&op) {
+            if let Err(status) = self.read_barrier().await {
                 return op.refused(status);
             }
-            cx.state.sees_all = true;
+            cx.state.has_read_barrier = true;
         }
         let op = match self.in_pseudo_file_system(cx, op).await {
             ControlFlow::Continue(op) => op,

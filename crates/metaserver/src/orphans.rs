@@ -156,7 +156,7 @@ impl Metaserver {
         }
         let args = data::list::Args { target: target.0, after, max: LIST_MAX };
         let page = self.call_target(target, Procedure::List, args).await?;
-        self.see_all().await?;
+        self.read_barrier().await?;
         Ok(page)
     }
 

@@ -196,7 +196,7 @@ impl Metaserver {
     /// Begins the book of a leader, if this metaserver still is one.
     async fn keep_book(&self) -> Option<()> {
         // One that was deposed and does not know it yet must not grant what another grants, too.
-        tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
+        tokio::time::timeout(BEAT, self.read_barrier()).await.ok()?.ok()?;
         let (standing, now) = (self.replica.standing(), self.clock.monotonic());
         let mut book = self.addressing.book.locked();
         let members = standing.members.iter().map(|(id, ..)| *id);
@@ -242,7 +242,7 @@ impl Metaserver {
         member: NodeId,
         held: &[IpAddr],
     ) -> Option<Vec<IpAddr>> {
-        tokio::time::timeout(BEAT, self.see_all()).await.ok()?.ok()?;
+        tokio::time::timeout(BEAT, self.read_barrier()).await.ok()?.ok()?;
         self.replica.leads().then_some(())?;
         self.note_beat(member, held)
     }

@@ -36,7 +36,7 @@ impl Metaserver {
     /// # Errors
     /// [`AdminError`].
     pub async fn join_tokens(&self) -> Result<Vec<JoinToken>, AdminError> {
-        self.see_all().await.map_err(admin::server_failed)?;
+        self.read_barrier().await.map_err(admin::server_failed)?;
         let view = self.view().map_err(admin::server_failed)?;
         let tokens = read::join_tokens(&*view).map_err(|e| admin::server_failed(store_failed(e)))?;
         let now = self.now().seconds.max(0).unsigned_abs();

@@ -402,7 +402,7 @@ impl Metaserver {
         let done = answer.ok().and_then(|bytes| postcard::from_bytes::<Result<(), u32>>(&bytes).ok());
         let failed = |status: u32| Status::from_u32(status).unwrap_or(Status::Delay);
         done.ok_or(Status::Delay)?.map_err(failed)?;
-        self.see_all().await?;
+        self.read_barrier().await?;
         let file = self.inode(&*self.view()?, inode)?;
         if file.columns().is_some() { Ok(file) } else { Err(Status::Delay) }
     }

@@ -20,7 +20,7 @@ pub(crate) async fn bind(server: &Metaserver, context: &Context, args: Args) -> 
     }
     if !context.connection.is_associated(args.sessid) {
         // What the client did at another metaserver is its own, however lazily it reads.
-        server.see_all().await?;
+        server.read_barrier().await?;
     }
     if dir != DirFromServer::Back {
         context.connection.associate(args.sessid);
