@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use nfs::{Answer, Connection, Gatekeeper, Metrics, OperationLabels, Program};
+use nfs::{Answer, Connection, Metrics, OperationLabels, PeerAuth, Program};
 use wire::data::{self, Call, Procedure, Reply, Run, Status};
 use wire::data::{allocate, commit, copy, list, make, null, punch, read, read_plus, remove, seek, status};
 use wire::data::{stat, truncate, write};
@@ -31,7 +31,7 @@ type ObjectsOfTarget = (Arc<Target>, Vec<ObjectName>);
 /// The program.
 pub(crate) struct DataProgram {
     targets: Arc<Targets>,
-    gatekeeper: Gatekeeper,
+    peer_auth: PeerAuth,
     others: Others,
     metrics: Arc<Metrics>,
     /// How often an object was asked for that is lost: each doubling is logged.
@@ -58,7 +58,7 @@ impl Program for DataProgram {
             let arguments =
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             let start = Instant::now();
-            if self.gatekeeper.is_proven(call.connection.id()) {
+            if self.peer_auth.is_proven(call.connection.id()) {
                 call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
             }
             let reply = self.answer(&call.connection, arguments).await;
@@ -72,8 +72,8 @@ impl Program for DataProgram {
 }
 
 impl DataProgram {
-    pub(crate) fn new(targets: Arc<Targets>, gatekeeper: Gatekeeper, others: Others) -> Self {
-        Self { targets, gatekeeper, others, metrics: Arc::default(), lost_objects: AtomicU64::new(0) }
+    pub(crate) fn new(targets: Arc<Targets>, peer_auth: PeerAuth, others: Others) -> Self {
+        Self { targets, peer_auth, others, metrics: Arc::default(), lost_objects: AtomicU64::new(0) }
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -81,12 +81,12 @@ impl DataProgram {
     }
 
     async fn answer(&self, connection: &Arc<Connection>, call: Call) -> Reply {
-        let proven = self.gatekeeper.is_proven(connection.id());
+        let proven = self.peer_auth.is_proven(connection.id());
         let gate = if proven { Ok(()) } else { Err(Status::NotProven) };
         match call {
             Call::Null(_) => Reply::Null(null::Res {}),
-            Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(connection, &args)),
-            Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(connection, &args)),
+            Call::Hello(args) => Reply::Hello(self.peer_auth.hello(connection, &args)),
+            Call::Prove(args) => Reply::Prove(self.peer_auth.prove(connection, &args)),
             Call::Read(args) => Reply::Read(and(gate, self.read(args)).await),
             Call::Write(args) => Reply::Write(and(gate, self.write(args)).await),
             Call::Commit(args) => Reply::Commit(and(gate, self.commit(args)).await),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use host::{Clock, Entropy};
-use nfs::{Gatekeeper, Metrics, Nfs4Program, PeerKey, Programs};
+use nfs::{Metrics, Nfs4Program, PeerAuth, PeerKey, Programs};
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
@@ -195,7 +195,7 @@ impl DataServer {
         let networks = Arc::clone(&client_networks);
         let nfs = Arc::new(NfsServer::new(Arc::clone(&targets), clients, lengths, networks));
         let others = Others::new(peer_key.clone(), Arc::clone(&entropy));
-        let data = DataProgram::new(Arc::clone(&targets), Gatekeeper::new(peer_key, entropy), others);
+        let data = DataProgram::new(Arc::clone(&targets), PeerAuth::new(peer_key, entropy), others);
         let offered = Mutex::default();
         Ok(Self { id, name, targets, nfs, data: Arc::new(data), offered, client_networks, _lock: lock })
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use host::interface::{Interfaces, SystemInterfaces};
 use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
-use metaserver::{Begin, Door, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer, Upcalls};
+use metaserver::{
+    Begin, JoinServer, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer, Upcalls,
+};
 use namespace::{NodeKey, Stamp, Time};
 use nfs::Server;
 use prometheus_client::registry::Registry;
@@ -123,9 +125,14 @@ impl RunningMds {
         let consensus = match &group {
             Some(group) => {
                 let (address, peer_key) = (group.consensus, secret.peer_key());
-                let door = door(secret);
-                let server =
-                    metaserver::serve_members(replica.clone(), address, peer_key, door, entropy.clone());
+                let join_server = join_server(secret);
+                let server = metaserver::serve_members(
+                    replica.clone(),
+                    address,
+                    peer_key,
+                    join_server,
+                    entropy.clone(),
+                );
                 Some(server.await.map_err(|e| listen::refused(address, "`consensus`", &e))?)
             }
             None => None,
@@ -327,8 +334,8 @@ fn look_at_others(replica: &Replica, secret: &Secret) {
 }
 
 /// For machines that want to join.
-fn door(secret: &Secret) -> Door {
-    Door {
+fn join_server(secret: &Secret) -> JoinServer {
+    JoinServer {
         cluster: secret.cluster(),
         secret: secret.bytes(),
         tokens: secret.token_key(),

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use metaserver::{Owners, Settings};
+use metaserver::{Idmap, Settings};
 
 /// How often the files are looked at.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(crate) struct OwnerFiles {
 
 impl OwnerFiles {
     /// The names to put in force, if they or the settings have changed since this was asked last.
-    pub(crate) fn changed(&mut self, settings: &Settings) -> Option<Owners> {
+    pub(crate) fn changed(&mut self, settings: &Settings) -> Option<Idmap> {
         let (domain, give_names) = (&settings.owner_domain, settings.owner_names);
         let now = (domain.clone(), give_names, [PASSWD, GROUP].map(|file| seen(Path::new(file))));
         if self.read.as_ref() == Some(&now) {
@@ -36,9 +36,9 @@ impl OwnerFiles {
         }
         self.read = Some(now);
         if domain.is_empty() {
-            return Some(Owners::default());
+            return Some(Idmap::default());
         }
-        Some(Owners::new(domain, give_names, &text(PASSWD), &text(GROUP)))
+        Some(Idmap::new(domain, give_names, &text(PASSWD), &text(GROUP)))
     }
 }
 

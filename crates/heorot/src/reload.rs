@@ -25,7 +25,7 @@ pub(crate) async fn metaserver(
     let mut owner_files = OwnerFiles::default();
     loop {
         if let Some(names) = owner_files.changed(&server.settings()) {
-            server.set_owners(names);
+            server.set_idmap(names);
         }
         let looked = tokio::time::timeout(LOOK_EVERY, hangups.next()).await;
         if looked.is_ok()

@@ -8,8 +8,8 @@ use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, Sp
 use crate::Metaserver;
 use crate::admission::Via;
 use crate::errors::store_failed;
+use crate::idmap::Idmap;
 use crate::nfs4::Context;
-use crate::owners::Owners;
 
 /// Blocks that `du` counts in: files take whole ones.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
@@ -148,16 +148,16 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// From the attributes of a SETATTR.
-    pub(crate) fn for_set(given: &Fattr, owners: &Owners) -> Result<Self, Status> {
-        Self::checked(given, &SETTABLE, owners)
+    pub(crate) fn for_set(given: &Fattr, idmap: &Idmap) -> Result<Self, Status> {
+        Self::checked(given, &SETTABLE, idmap)
     }
 
     /// From the attributes of a CREATE or OPEN.
-    pub(crate) fn for_new(given: &Fattr, owners: &Owners) -> Result<Self, Status> {
-        Self::checked(given, &SETTABLE_NEW, owners)
+    pub(crate) fn for_new(given: &Fattr, idmap: &Idmap) -> Result<Self, Status> {
+        Self::checked(given, &SETTABLE_NEW, idmap)
     }
 
-    fn checked(given: &Fattr, settable: &Bitmap, owners: &Owners) -> Result<Self, Status> {
+    fn checked(given: &Fattr, settable: &Bitmap, idmap: &Idmap) -> Result<Self, Status> {
         if !given.unknown.is_empty() || !given.mask().difference(&SUPPORTED).is_empty() {
             return Err(Status::AttrNotSupp);
         }
@@ -180,8 +180,8 @@ impl Wanted {
             }
             wanted.mode_mask = Some((masked.value, masked.mask));
         }
-        wanted.uid = given.owner.as_ref().map(|name| owners.user(name)).transpose()?;
-        wanted.gid = given.owner_group.as_ref().map(|name| owners.group(name)).transpose()?;
+        wanted.uid = given.owner.as_ref().map(|name| idmap.user(name)).transpose()?;
+        wanted.gid = given.owner_group.as_ref().map(|name| idmap.group(name)).transpose()?;
         (wanted.accessed, wanted.accessed_now) = time(given.time_access_set)?;
         (wanted.modified, wanted.modified_now) = time(given.time_modify_set)?;
         Ok(wanted)
@@ -275,9 +275,9 @@ impl Metaserver {
     ) -> Result<Fattr, Status> {
         let mut attrs = of_inode(inode);
         if wanted.contains(attr::OWNER) || wanted.contains(attr::OWNER_GROUP) {
-            let owners = self.owners();
-            attrs.owner = Some(owners.user_name(inode.uid));
-            attrs.owner_group = Some(owners.group_name(inode.gid));
+            let idmap = self.idmap();
+            attrs.owner = Some(idmap.user_name(inode.uid));
+            attrs.owner_group = Some(idmap.group_name(inode.gid));
         }
         attrs.fsid = Some(FsId { major: u64::from(self.config.volume), minor: minor_fsid(via) });
         attrs.xattr_support = Some(via != Via::Pseudo);
@@ -396,9 +396,9 @@ mod tests {
     /// RFC 8881, section 5.5; attributes are 12 acl, 25 hidden, 50 time_create, 58 dacl, 59 sacl, 80 sec_label.
     #[test]
     fn what_is_not_supported_is_told_from_what_cannot_be_set() {
-        let owners = Owners::default();
-        let set = |given: &Fattr| Wanted::for_set(given, &owners).err();
-        let new = |given: &Fattr| Wanted::for_new(given, &owners).err();
+        let idmap = Idmap::default();
+        let set = |given: &Fattr| Wanted::for_set(given, &idmap).err();
+        let new = |given: &Fattr| Wanted::for_new(given, &idmap).err();
         for number in [12, 25, 58, 59, 80] {
             // Sent beside one that can be set: nothing is.
             let given = Fattr { unknown: Bitmap::of(&[number]), mode: Some(0o644), ..Fattr::default() };

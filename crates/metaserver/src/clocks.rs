@@ -11,7 +11,7 @@ use host::Locked;
 use namespace::NodeKey;
 
 use crate::Metaserver;
-use crate::door::CLOCKS_DIFFER_MAX;
+use crate::join_server::CLOCKS_DIFFER_MAX;
 
 /// How often the leader asks. A clock that is set wrong is said within this time and that of a heartbeat.
 const ASK_EVERY: Duration = Duration::from_secs(5);

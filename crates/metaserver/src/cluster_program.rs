@@ -62,11 +62,11 @@ impl Program for ClusterProgram {
 
 impl Metaserver {
     async fn cluster_call(&self, connection: &Arc<Connection>, call: Call) -> Reply {
-        let proven = if self.gatekeeper.is_proven(connection.id()) { Ok(()) } else { Err(Status::NotProven) };
+        let proven = if self.peer_auth.is_proven(connection.id()) { Ok(()) } else { Err(Status::NotProven) };
         match call {
             Call::Null(_) => Reply::Null(null::Res {}),
-            Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(connection, &args)),
-            Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(connection, &args)),
+            Call::Hello(args) => Reply::Hello(self.peer_auth.hello(connection, &args)),
+            Call::Prove(args) => Reply::Prove(self.peer_auth.prove(connection, &args)),
             Call::Register(args) => Reply::Register(match proven {
                 Ok(()) => self.register_data_server(args).await,
                 Err(status) => Err(status),

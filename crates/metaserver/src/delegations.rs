@@ -117,7 +117,7 @@ impl Delegations {
 }
 
 /// Whether a delegation may be in the way of a command: it is then kept, to be proposed again.
-pub(crate) fn may_be_in_the_way(command: &Command) -> bool {
+pub(crate) fn may_conflict(command: &Command) -> bool {
     match command {
         Command::Open(open) => {
             open.access.contains(namespace::Share::WRITE)
@@ -149,7 +149,7 @@ impl Metaserver {
         self.delegations.contend(inode, self.clock.monotonic());
         let deadline = tokio::time::Instant::now() + WAIT_MAX;
         loop {
-            let returned = self.layouts_returned.notified();
+            let returned = self.state_returned.notified();
             let holders = read::delegations(&*self.view()?, inode).map_err(store_failed)?;
             let mut others = holders.into_iter().filter(|(client, _)| Some(*client) != except).peekable();
             if others.peek().is_none() {
@@ -172,7 +172,7 @@ impl Metaserver {
     ) -> Result<(), Status> {
         let file = {
             let view = self.view()?;
-            if self.gives_way(&*view, [client])? {
+            if self.yields_to_conflict(&*view, [client])? {
                 return Ok(()); // it has lapsed, and is expired in a moment
             }
             self.inode(&*view, inode)?
@@ -197,7 +197,7 @@ impl Metaserver {
                 self.propose_once(None, Command::DelegationRevoke { client, delegation: delegation.id })
                     .await?;
                 self.delegations.settled(delegation.id);
-                self.layouts_returned.notify_waiters();
+                self.state_returned.notify_waiters();
                 self.deferred_ready.notify_one();
             }
         }

@@ -11,7 +11,7 @@
 //! begun to lead waits one full lease before it finds anyone lapsed, and so does one that could agree with nobody for a while, or
 //! hung: no client could be heard meanwhile. That a client has lapsed is in the state machine: it decides what is in whose way,
 //! and expires the lapsed in the same step as the OPEN or LOCK that wants what they have. What is decided outside of it asks
-//! [`Metaserver::gives_way`].
+//! [`Metaserver::yields_to_conflict`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -69,7 +69,7 @@ impl Judged {
 pub(crate) struct Leases {
     known: Mutex<HashMap<ClientId, Lease>>,
     /// Lapsed clients that are in the way of somebody who was told to come again.
-    in_the_way: Mutex<Vec<ClientId>>,
+    in_conflict: Mutex<Vec<ClientId>>,
     wanted: tokio::sync::Notify,
 }
 
@@ -197,7 +197,7 @@ impl Metaserver {
     }
 
     /// Whether all of `clients` have lapsed. They are then to give way, and soon will have: who asks comes again.
-    pub(crate) fn gives_way(
+    pub(crate) fn yields_to_conflict(
         &self,
         view: &dyn View,
         clients: impl IntoIterator<Item = ClientId>,
@@ -210,7 +210,7 @@ impl Metaserver {
                 None => {}
             }
         }
-        self.leases.in_the_way.locked().extend(giving);
+        self.leases.in_conflict.locked().extend(giving);
         self.leases.wanted.notify_one();
         Ok(true)
     }
@@ -224,7 +224,7 @@ impl Metaserver {
         if holders.is_empty() {
             return Ok(());
         }
-        let gone = self.gives_way(view, holders.into_iter().map(|holder| holder.id))?;
+        let gone = self.yields_to_conflict(view, holders.into_iter().map(|holder| holder.id))?;
         Err(if gone { Status::Delay } else { Status::Locked })
     }
 
@@ -289,7 +289,7 @@ impl Metaserver {
     }
 
     async fn expire_wanted(&self) {
-        let mut wanted = std::mem::take(&mut *self.leases.in_the_way.locked());
+        let mut wanted = std::mem::take(&mut *self.leases.in_conflict.locked());
         wanted.sort_unstable();
         wanted.dedup();
         for client in wanted {

@@ -246,7 +246,7 @@ impl LockWaiters {
 
 impl Metaserver {
     /// What keeps `waiter` from its lock; nothing, if its holder has lapsed, and is expired by whoever asks.
-    pub(crate) fn in_the_way_of(
+    pub(crate) fn conflict_with(
         &self,
         view: &dyn View,
         inode: InodeId,
@@ -266,7 +266,7 @@ impl Metaserver {
             return; // nearly always
         }
         let Ok(view) = self.view() else { return };
-        let is_free = |waiter: &Waiter| matches!(self.in_the_way_of(&*view, inode, waiter), Ok(None));
+        let is_free = |waiter: &Waiter| matches!(self.conflict_with(&*view, inode, waiter), Ok(None));
         for waiter in self.lock_waiters.next(inode, self.clock.monotonic(), is_free) {
             let Some(op) = self.notice(&*view, inode, &waiter) else { return };
             // Nobody waits for the answer: a waiter that is not reached asks by itself.
@@ -388,8 +388,8 @@ mod tests {
         waits(&waiters, waiter(2, "next", WRITE, 0..10, 1));
         assert_eq!(told(&waiters, 10), ["dead"]);
         let barging = waiter(3, "late", WRITE, 5..6, 11);
-        let in_the_way = waiters.turn_of_another(FILE, &barging, s(11)).expect("it is another's turn");
-        assert_eq!((in_the_way.client, in_the_way.owner.as_slice()), (ClientId(1), &b"dead"[..]));
+        let conflict = waiters.turn_of_another(FILE, &barging, s(11)).expect("it is another's turn");
+        assert_eq!((conflict.client, conflict.owner.as_slice()), (ClientId(1), &b"dead"[..]));
         assert_eq!(
             waiters.turn_of_another(FILE, &waiter(1, "dead", WRITE, 0..10, 11), s(11)),
             None,
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_nothing_is_in_the_way_of_is_told() {
+    fn only_waiters_without_a_conflict_are_told() {
         let waiters = LockWaiters::default();
         waits(&waiters, waiter(1, "blocked", WRITE, 0..10, 1));
         waits(&waiters, waiter(1, "free", WRITE, 0..10, 1));

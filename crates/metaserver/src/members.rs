@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use host::{Entropy, Locked};
 use nfs::{
-    Answer, CallFailure, Connection, Gatekeeper, Limits, Metrics, Peer, PeerKey, Program, Programs, Server,
+    Answer, CallFailure, Connection, Limits, Metrics, Peer, PeerAuth, PeerKey, Program, Programs, Server,
 };
 use replica::{Asked, Carried, Channel, Member, Replica, Transport, Unreachable};
 use tokio::net::TcpStream;
@@ -20,7 +20,7 @@ use wire::consensus::{self, Call, Procedure, Reply, Status, call, null};
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
-use crate::door::{Door, DoorProgram};
+use crate::join_server::{JoinProgram, JoinServer};
 
 /// A kernel refuses at once or not at all.
 const REFUSAL_TIME_MAX: Duration = Duration::from_millis(200);
@@ -83,7 +83,7 @@ async fn is_refused(address: &str) -> bool {
 /// The program that the other metaservers call.
 struct ConsensusProgram {
     replica: Replica,
-    gatekeeper: Gatekeeper,
+    peer_auth: PeerAuth,
     /// Why the last call was refused that was: who is at the wrong address asks ten times a second.
     refused: Mutex<String>,
 }
@@ -119,9 +119,9 @@ impl ConsensusProgram {
     async fn carry_out(&self, connection: &Arc<Connection>, call: Call) -> Reply {
         match call {
             Call::Null(_) => Reply::Null(null::Res {}),
-            Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(connection, &args)),
-            Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(connection, &args)),
-            Call::Call(_) if !self.gatekeeper.is_proven(connection.id()) => {
+            Call::Hello(args) => Reply::Hello(self.peer_auth.hello(connection, &args)),
+            Call::Prove(args) => Reply::Prove(self.peer_auth.prove(connection, &args)),
+            Call::Call(_) if !self.peer_auth.is_proven(connection.id()) => {
                 Reply::Call(Err(Status::NotProven))
             }
             Call::Call(args) => Reply::Call(match self.replica.serve(&args.body).await {
@@ -152,15 +152,15 @@ pub async fn serve_members(
     replica: Replica,
     address: SocketAddr,
     key: PeerKey,
-    door: Door,
+    join_server: JoinServer,
     entropy: Arc<dyn Entropy>,
 ) -> std::io::Result<Server> {
-    let gatekeeper = Gatekeeper::new(key, Arc::clone(&entropy));
+    let peer_auth = PeerAuth::new(key, Arc::clone(&entropy));
     let runtime = replica.runtime().clone();
-    let door = Arc::new(DoorProgram::new(door, replica.clone(), entropy));
+    let join_server = Arc::new(JoinProgram::new(join_server, replica.clone(), entropy));
     let programs = Programs::new(vec![
-        Arc::new(ConsensusProgram { replica, gatekeeper, refused: Mutex::default() }),
-        door,
+        Arc::new(ConsensusProgram { replica, peer_auth, refused: Mutex::default() }),
+        join_server,
     ]);
     let metrics: Arc<Metrics> = Arc::default();
     let server = Server::start(address, programs, Limits::default(), metrics);

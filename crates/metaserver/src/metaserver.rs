@@ -8,7 +8,7 @@ use namespace::{
     ClientId, Command, DataServer, FileLayout, Inode, InodeId, MapChange, NewNode, Node, NodeKey, NodeState,
     Proposal, Reply, RequestId, Stamp, StripePolicy, StripeUnit, Time, read,
 };
-use nfs::{Gatekeeper, Limits, Metrics, Nfs4Program, PeerKey, Programs, ReplyCache, Server};
+use nfs::{Limits, Metrics, Nfs4Program, PeerAuth, PeerKey, Programs, ReplyCache, Server};
 use replica::{Replica, ReplicaError};
 use store::View;
 use tokio::sync::Notify;
@@ -23,13 +23,13 @@ use crate::cluster_map::CurrentMap;
 use crate::consistency::LastBarrier;
 use crate::data_servers::DataServers;
 use crate::deferred::backlog::Backlog;
-use crate::delegations::{Delegations, may_be_in_the_way};
+use crate::delegations::{Delegations, may_conflict};
 use crate::errors::{refused, replica_failed, store_failed};
 use crate::idle_layouts::IdleLayouts;
+use crate::idmap::Idmap;
 use crate::lease::Leases;
 use crate::lock_waiters::LockWaiters;
 use crate::migration::Turns;
-use crate::owners::Owners;
 use crate::placement::{Choice, DefaultStripe, Placement};
 use crate::proxy::WriteVerifier;
 use crate::pseudo::DirectoryNames;
@@ -70,7 +70,7 @@ pub struct Metaserver {
     pub(crate) placement: Placement,
     /// The cluster's settings, as the map has them.
     settings: RwLock<Arc<Settings>>,
-    owners: RwLock<Arc<Owners>>,
+    idmap: RwLock<Arc<Idmap>>,
     pub(crate) exports: CurrentExports,
     pub(crate) directory_names: DirectoryNames,
     pub(crate) refusals: Refusals,
@@ -89,14 +89,14 @@ pub struct Metaserver {
     pub(crate) idle_layouts: IdleLayouts,
     pub(crate) clocks: Clocks,
     /// For NFSv3; sessions have their own.
-    pub(crate) replies3: ReplyCache,
+    pub(crate) drc: ReplyCache,
     pub(crate) granted: Granted,
     pub(crate) delegations: Delegations,
     pub(crate) write_verifier: WriteVerifier,
     pub(crate) backlog: Backlog,
     pub(crate) deferred_ready: Notify,
-    pub(crate) layouts_returned: Notify,
-    pub(crate) gatekeeper: Arc<Gatekeeper>,
+    pub(crate) state_returned: Notify,
+    pub(crate) peer_auth: Arc<PeerAuth>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) addressing: Addressing,
     pub(crate) reports: Arc<Reports>,
@@ -132,7 +132,7 @@ impl Metaserver {
         drop(view);
         let server = Arc::new(Self {
             settings: RwLock::default(),
-            owners: RwLock::default(),
+            idmap: RwLock::default(),
             config,
             exports: CurrentExports::default(),
             directory_names: DirectoryNames::default(),
@@ -153,14 +153,14 @@ impl Metaserver {
             rounds: Rounds::default(),
             idle_layouts: IdleLayouts::default(),
             clocks: Clocks::default(),
-            replies3: ReplyCache::default(),
+            drc: ReplyCache::default(),
             granted: Granted::default(),
             delegations,
             write_verifier: WriteVerifier::new(entropy.u64()),
             backlog: Backlog::default(),
             deferred_ready: Notify::new(),
-            layouts_returned: Notify::new(),
-            gatekeeper: Arc::new(Gatekeeper::new(peer_key, Arc::clone(&entropy))),
+            state_returned: Notify::new(),
+            peer_auth: Arc::new(PeerAuth::new(peer_key, Arc::clone(&entropy))),
             metrics: Arc::default(),
             addressing: Addressing::default(),
             reports: Arc::default(),
@@ -215,13 +215,13 @@ impl Metaserver {
     }
 
     /// Users and groups have these names from now on; only numbers, before that is called.
-    pub fn set_owners(&self, owners: Owners) {
-        *self.owners.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(owners);
+    pub fn set_idmap(&self, idmap: Idmap) {
+        *self.idmap.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(idmap);
     }
 
     /// Names of users and groups.
-    pub(crate) fn owners(&self) -> Arc<Owners> {
-        Arc::clone(&self.owners.read().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn idmap(&self) -> Arc<Idmap> {
+        Arc::clone(&self.idmap.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The layout of new files where no directory says otherwise.
@@ -286,7 +286,7 @@ impl Metaserver {
         request: Option<RequestId>,
         command: Command,
     ) -> Result<Reply, Status> {
-        if !may_be_in_the_way(&command) {
+        if !may_conflict(&command) {
             return self.propose_once(request, command).await;
         }
         for _ in 0..DELEGATED_FILES_MAX {

@@ -101,7 +101,7 @@ impl Program for Nfs3Program {
                 let keep = if is_jukebox(&results) { Keep::Nothing } else { Keep::Reply };
                 (results, keep)
             };
-            let once = tokio::time::timeout(CHANGE_TIME_MAX, server.replies3.once(id, kept)).await;
+            let once = tokio::time::timeout(CHANGE_TIME_MAX, server.drc.once(id, kept)).await;
             once.map_err(|_| {
                 call.connection.close(); // Linux takes a refusal for an error, and a lost connection for a reason to ask again
                 Rejection::SystemError

@@ -133,7 +133,7 @@ impl Metaserver {
         if to_ask.is_empty() {
             return Ok(());
         }
-        let returned = self.layouts_returned.notified();
+        let returned = self.state_returned.notified();
         tokio::pin!(returned);
         let deadline = tokio::time::Instant::now() + WAIT_MAX;
         loop {
@@ -144,7 +144,7 @@ impl Metaserver {
                 if tokio::time::timeout_at(until, &mut returned).await.is_err() {
                     break;
                 }
-                returned.set(self.layouts_returned.notified());
+                returned.set(self.state_returned.notified());
             }
             let left = self.holders(inode, whose)?;
             if left.is_empty() {
@@ -168,7 +168,7 @@ impl Metaserver {
     ) -> Result<Vec<ClientId>, Status> {
         let mut asked = JoinSet::new();
         for client in holders {
-            if self.gives_way(&*self.view()?, [client])? {
+            if self.yields_to_conflict(&*self.view()?, [client])? {
                 self.expire(client).await?;
                 continue;
             }
@@ -313,7 +313,7 @@ impl Metaserver {
     pub(crate) async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), Status> {
         let scope = ReturnScope::Revoke { layout };
         self.propose(None, Command::LayoutReturn { client, scope }).await?;
-        self.layouts_returned.notify_waiters();
+        self.state_returned.notify_waiters();
         self.deferred_ready.notify_one();
         Ok(())
     }

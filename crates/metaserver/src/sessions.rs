@@ -184,7 +184,7 @@ impl Metaserver {
         self.sessions.forget_client(client);
         self.lock_waiters.forget_client(client);
         self.delegations.forget_revoked(client);
-        self.layouts_returned.notify_waiters();
+        self.state_returned.notify_waiters();
         self.tell_all_lock_waiters();
     }
 }

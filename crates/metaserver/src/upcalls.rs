@@ -245,7 +245,7 @@ impl Metaserver {
         let flags = seen.flags.swap(0, Ordering::AcqRel);
         let events = std::mem::take(&mut *seen.events.locked());
         if flags & RETURNED != 0 {
-            self.layouts_returned.notify_waiters();
+            self.state_returned.notify_waiters();
         }
         if flags & DEFERRED != 0 {
             self.deferred_ready.notify_one();

@@ -16,7 +16,7 @@ pub(crate) async fn close(server: &Metaserver, context: &mut Context, args: Args
         Ok(Command::Close { client, stateid: given })
     };
     server.change(context, prepare).await?;
-    server.layouts_returned.notify_waiters();
+    server.state_returned.notify_waiters();
     server.deferred_ready.notify_one();
     server.tell_lock_waiters(inode); // its locks went with it
     // The state is gone; RFC 8881 has the invalid stateid returned, so that no one tries it again.

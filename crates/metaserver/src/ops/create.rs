@@ -21,7 +21,7 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
     if args.createattrs.size.is_some() {
         return Err(Status::Inval); // only files have one that can be set, and OPEN makes those
     }
-    let wanted = Wanted::for_new(&args.createattrs, &server.owners())?;
+    let wanted = Wanted::for_new(&args.createattrs, &server.idmap())?;
     let mut attrset = attributes::settable_of(&args.createattrs);
     if matches!(args.objtype, CreateType::Symlink(_)) && wanted.mode != Some(SYMLINK_MODE) {
         attrset.clear(attr::MODE);

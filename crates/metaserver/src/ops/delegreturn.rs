@@ -18,7 +18,7 @@ pub(crate) async fn delegreturn(
     server.change(context, |_| Ok(Command::DelegationReturn { client, stateid: given })).await?;
     server.delegations.settled(given.id);
     // Whoever waits for it looks again; with it a layout may have gone, and a file that had no name.
-    server.layouts_returned.notify_waiters();
+    server.state_returned.notify_waiters();
     server.deferred_ready.notify_one();
     Ok(())
 }

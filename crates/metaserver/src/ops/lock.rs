@@ -34,7 +34,7 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
     let waits = matches!(args.locktype, LockType::ReadWait | LockType::WriteWait);
     // One that asks again is not worth an entry of the log while it cannot have its lock.
     let asks_again = waits && server.lock_waiters.knows(inode, client, &waiter.owner);
-    let mut in_the_way = None;
+    let mut conflict = None;
     // Not of a repetition: what was granted stays granted, whosever turn it is by now.
     let prepare = |view: &dyn store::View| {
         let current = server.inode(view, inode)?;
@@ -44,12 +44,12 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
             _ => return Err(Status::Inval),
         }
         if waits {
-            in_the_way = server.lock_waiters.turn_of_another(inode, &waiter, now);
+            conflict = server.lock_waiters.turn_of_another(inode, &waiter, now);
         }
-        if asks_again && in_the_way.is_none() {
-            in_the_way = server.in_the_way_of(view, inode, &waiter)?;
+        if asks_again && conflict.is_none() {
+            conflict = server.conflict_with(view, inode, &waiter)?;
         }
-        if in_the_way.is_some() {
+        if conflict.is_some() {
             return Err(Status::Denied);
         }
         Ok(Command::Lock { client, inode, owner, kind, range })
@@ -59,7 +59,7 @@ pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args)
         Err(Status::NoSpc) => Err(Status::ServerFault),
         outcome => outcome,
     };
-    let reply = match (outcome, in_the_way) {
+    let reply = match (outcome, conflict) {
         (Err(Status::Denied), Some(conflict)) => Reply::Denied(conflict),
         (outcome, _) => outcome?,
     };

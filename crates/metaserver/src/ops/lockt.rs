@@ -20,7 +20,7 @@ pub(crate) fn lockt(server: &Metaserver, context: &Context, args: Args) -> Resul
     let (client, owner) = (client(context)?, &args.owner.owner.0);
     let conflict = read::conflicting_lock(&*view, inode.id, client, owner, kind(args.locktype), range);
     match conflict.map_err(store_failed)? {
-        Some(conflict) if server.gives_way(&*view, [conflict.client])? => Err(Status::Delay.into()),
+        Some(conflict) if server.yields_to_conflict(&*view, [conflict.client])? => Err(Status::Delay.into()),
         Some(conflict) => Err(Error::Denied(denied(conflict))),
         None => Ok(()),
     }

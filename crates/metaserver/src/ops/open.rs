@@ -16,9 +16,9 @@ use wire::nfs4::{self, Ace, Bitmap, ChangeInfo, Fattr, Status, attr};
 use crate::Metaserver;
 use crate::attributes::{self, Wanted};
 use crate::errors::store_failed;
+use crate::idmap::Idmap;
 use crate::names;
 use crate::nfs4::{Context, change_info, check_sequence, client, stateid, wire_stateid};
-use crate::owners::Owners;
 use crate::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::setattr::{given_to, new_attributes};
 use crate::user::{Permission, User};
@@ -67,7 +67,7 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
         }
         (Claim::Null(name), OpenHow::Create(how)) => {
             let name = names::checked(&name)?;
-            let how = How::new(how, &server.owners())?;
+            let how = How::new(how, &server.idmap())?;
             let attrset = how.attrset;
             let node = opener.placed(current.inode, &name).await?;
             (opener.create_or_truncate(context, current.inode, name, node, how).await?, attrset)
@@ -165,7 +165,7 @@ struct How {
 }
 
 impl How {
-    fn new(how: CreateHow, owners: &Owners) -> Result<Self, Status> {
+    fn new(how: CreateHow, idmap: &Idmap) -> Result<Self, Status> {
         let with = |exists, attrs: &Fattr| {
             let mut attrset = attributes::settable_of(attrs);
             if attrs.size != Some(0) {
@@ -173,7 +173,7 @@ impl How {
                 attrset.clear(attr::SIZE);
             }
             let truncate = exists == Exists::Take && attrs.size == Some(0);
-            Ok(Self { exists, wanted: Wanted::for_new(attrs, owners)?, truncate, attrset })
+            Ok(Self { exists, wanted: Wanted::for_new(attrs, idmap)?, truncate, attrset })
         };
         match how {
             CreateHow::Unchecked(attrs) => with(Exists::Take, &attrs),

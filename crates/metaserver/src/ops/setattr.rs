@@ -21,7 +21,7 @@ pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Ar
 async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let user = server.caller(context)?;
     let client = client(context)?;
-    let wanted = Wanted::for_set(&args.obj_attributes, &server.owners())?;
+    let wanted = Wanted::for_set(&args.obj_attributes, &server.idmap())?;
     let sizes = wanted.size.is_some();
     let inode = {
         let view = server.view()?;

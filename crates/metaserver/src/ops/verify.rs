@@ -42,9 +42,9 @@ async fn same(server: &Metaserver, context: &Context, given: &Fattr) -> Result<b
 
 /// An owner may be given as a number where we would say a name, and is the same one.
 fn with_our_names(server: &Metaserver, given: &Fattr) -> Result<Fattr, Status> {
-    let (owners, mut given) = (server.owners(), given.clone());
-    given.owner = given.owner.map(|name| owners.user(&name)).transpose()?.map(|id| owners.user_name(id));
-    let group = given.owner_group.map(|name| owners.group(&name)).transpose()?;
-    given.owner_group = group.map(|id| owners.group_name(id));
+    let (idmap, mut given) = (server.idmap(), given.clone());
+    given.owner = given.owner.map(|name| idmap.user(&name)).transpose()?.map(|id| idmap.user_name(id));
+    let group = given.owner_group.map(|name| idmap.group(&name)).transpose()?;
+    given.owner_group = group.map(|id| idmap.group_name(id));
     Ok(given)
 }

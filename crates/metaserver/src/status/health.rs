@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clocks::differs;
-use crate::door::duration;
+use crate::join_server::duration;
 
 use super::{DataServer, Liveness, Metaserver, Status, Target};
 

@@ -1,7 +1,7 @@
 //! Attributes of NFSv4: which can be asked for, set, compared, and what is said of what was set.
 
 use bytes::Bytes;
-use metaserver::Owners;
+use metaserver::Idmap;
 use wire::nfs4::create::CreateType;
 use wire::nfs4::fattr::{ModeMasked, ModeUmask, SetTime};
 use wire::nfs4::open::{CreateHow, OpenHow};
@@ -227,7 +227,7 @@ async fn owners_have_names_when_the_configuration_says_so() {
     };
     assert_eq!(ash.status(vec![putfh(&file), setting(by_name())]).await, Status::BadOwner);
     for (names, user, users) in [(false, "1000", "100"), (true, "ann@example.org", "users@example.org")] {
-        world.metaserver.set_owners(Owners::new("example.org", names, passwd, group));
+        world.metaserver.set_idmap(Idmap::new("example.org", names, passwd, group));
         ash.ok(vec![putfh(&file), setting(by_name())]).await;
         let found = attributes(&mut ash, &file, &[attr::OWNER, attr::OWNER_GROUP]).await;
         assert_eq!(found.owner.as_deref(), Some(user.as_bytes()));

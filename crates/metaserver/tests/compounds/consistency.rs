@@ -9,8 +9,8 @@ use wire::nfs3::{self, Procedure, Status as Status3};
 use wire::nfs4::{ArgOp, Status, lookup};
 use wire::xdr::{Decode, Encode};
 
+use crate::drc::{at, root};
 use crate::raw::{Client, Raw};
-use crate::replies3::{at, root};
 use crate::three::Three;
 use crate::world::LEASE;
 

@@ -4,8 +4,8 @@ use wire::nfs4::open::Delegation;
 use wire::nfs4::{ArgOp, Bitmap, ResOp, Stateid, Status, attr};
 use wire::nfs4::{close, delegreturn, getattr, lockt, locku, write};
 
+use crate::drc;
 use crate::raw::{Client, Raw, layoutget_op, putfh};
-use crate::replies3;
 use crate::world::World;
 
 const READ: u32 = 1;
@@ -77,7 +77,7 @@ async fn a_lock_that_a_silent_client_holds_is_given_to_the_next() {
 
 /// LOCKT and I/O without an open change nothing themselves: they are told to come again, and the lapsed client goes.
 #[tokio::test]
-async fn a_silent_client_in_the_way_of_a_question_goes_soon() {
+async fn a_silent_client_in_conflict_with_a_question_goes_soon() {
     let world = World::start().await;
     let mut ash = Client::mount(&world, "ash").await;
     let mut elm = Client::mount(&world, "elm").await;
@@ -140,9 +140,9 @@ async fn a_layout_of_a_silent_client_is_in_nobodys_way() {
     world.a_lease_passes().await;
     assert!(world.client(ash.id).is_some());
     let mut raw = Raw::connect(&world).await;
-    let root = replies3::root(&mut raw).await;
+    let root = drc::root(&mut raw).await;
     // The recall is over; there is no data server to truncate the objects.
-    assert_eq!(replies3::truncate(&mut raw, &root, "f").await, Some(wire::nfs3::Status::Jukebox));
+    assert_eq!(drc::truncate(&mut raw, &root, "f").await, Some(wire::nfs3::Status::Jukebox));
     assert_eq!(world.client(ash.id), None);
 }
 

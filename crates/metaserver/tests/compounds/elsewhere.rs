@@ -10,9 +10,9 @@ use wire::nfs4::sequence::RECALLABLE_STATE_REVOKED;
 use wire::nfs4::{ArgOp, Fattr, ResOp, Status, close, free_stateid};
 use wire::xdr::Payload;
 
+use crate::drc::{self, at, call, root};
 use crate::lock_waiters::{says, unlock, waiting};
 use crate::raw::{Client, Raw, null, putfh};
-use crate::replies3::{self, at, call, root};
 use crate::three::Three;
 use crate::world::LEASE;
 
@@ -44,7 +44,7 @@ async fn a_write_that_waited_until_its_client_was_gone_is_not_carried_out() {
         data: Payload::from(Bytes::from_static(data)),
     };
     let mut here = Raw::connect(&three.worlds[other]).await;
-    replies3::root(&mut here).await;
+    drc::root(&mut here).await;
     let ends = || three.worlds[other].server.connections().ends().len();
     let others = ends() - 1;
     three.hold(other);

@@ -24,9 +24,9 @@ use wire::nfs4::{
 };
 use wire::xdr::Decode;
 
+use crate::drc::{at, call};
 use crate::lock_waiters::{says, waiting};
 use crate::raw::{Client, Raw, layoutget_op, null, putfh};
-use crate::replies3::{at, call};
 use crate::world::World;
 
 const READ: u32 = 1;

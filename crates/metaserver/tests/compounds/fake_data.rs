@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use host::SeededEntropy;
-use nfs::{Answer, Call, Connection, Gatekeeper, Limits, Program, Programs, Server};
+use nfs::{Answer, Call, Connection, Limits, PeerAuth, Program, Programs, Server};
 use tokio::sync::watch;
 use wire::data::{self, ObjectStat, Procedure, Reply, stat};
 use wire::handle::{HandleKey, ObjectHandle};
@@ -23,7 +23,7 @@ pub struct FakeData {
 }
 
 struct Objects {
-    gatekeeper: Gatekeeper,
+    peer_auth: PeerAuth,
     /// By inode; all files have one column.
     stats: Mutex<BTreeMap<u64, ObjectStat>>,
     asked: AtomicUsize,
@@ -34,7 +34,7 @@ struct Objects {
 impl FakeData {
     pub async fn start() -> Self {
         let program = Arc::new(Objects {
-            gatekeeper: Gatekeeper::new(peer_key(), Arc::new(SeededEntropy::new(5))),
+            peer_auth: PeerAuth::new(peer_key(), Arc::new(SeededEntropy::new(5))),
             stats: Mutex::default(),
             asked: 0.into(),
             synced: 0.into(),
@@ -99,8 +99,8 @@ impl Program for Objects {
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
             let arguments = data::Call::decode(procedure, &mut call.arguments);
             let reply = match arguments.map_err(|_| Rejection::GarbageArguments)? {
-                data::Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(&call.connection, &args)),
-                data::Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(&call.connection, &args)),
+                data::Call::Hello(args) => Reply::Hello(self.peer_auth.hello(&call.connection, &args)),
+                data::Call::Prove(args) => Reply::Prove(self.peer_auth.prove(&call.connection, &args)),
                 data::Call::Stat(args) => Reply::Stat(Ok(self.stat(args).await)),
                 data::Call::Make(_) => Reply::Make(Ok(())),
                 _ => return Err(Rejection::ProcedureUnavailable),

@@ -11,8 +11,8 @@ use wire::handle::{FileHandle, HandleKey};
 use wire::nfs4::Status;
 use wire::nfs4::callback::CbArgOp;
 
+use crate::drc;
 use crate::raw::{Client, Raw};
-use crate::replies3;
 use crate::sessions::says;
 use crate::world::{PATIENCE, World};
 
@@ -53,8 +53,8 @@ async fn who_has_no_such_layout_is_asked_again_when_another_metaserver_has_just_
 
     let mut raw = Raw::connect(&world).await;
     let truncation = tokio::spawn(async move {
-        let root = replies3::root(&mut raw).await;
-        replies3::truncate(&mut raw, &root, "f").await
+        let root = drc::root(&mut raw).await;
+        drc::truncate(&mut raw, &root, "f").await
     });
     for answer in [Status::NoMatchingLayout, Status::BadHandle, Status::Delay] {
         let called = ash.raw.called_back(|call| says(call, answer));

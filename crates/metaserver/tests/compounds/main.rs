@@ -4,6 +4,7 @@
 mod attributes;
 mod consistency;
 mod courtesy;
+mod drc;
 mod elsewhere;
 mod exports;
 mod fake_data;
@@ -12,7 +13,6 @@ mod lock_waiters;
 mod procedures3;
 mod ranges;
 mod raw;
-mod replies3;
 mod sessions;
 mod set_id;
 mod snapshot;

@@ -16,8 +16,8 @@ use wire::nfs3::{
 };
 use wire::xdr::{Decode, Encode, Payload};
 
+use crate::drc::root;
 use crate::raw::Raw;
-use crate::replies3::root;
 use crate::world::World;
 
 const LONG: &str = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\

@@ -7,8 +7,8 @@ use wire::nfs4::{ArgOp, ClientId, OwnerName, ResOp, SessionId, Status};
 use wire::nfs4::{bind_conn_to_session, destroy_clientid, destroy_session, remove};
 use wire::rpc::{AuthSys, Credential};
 
+use crate::drc;
 use crate::raw::{CALLBACK_PROGRAM, Client, Raw, create_session_args, layoutget_op, putfh};
-use crate::replies3;
 use crate::world::World;
 
 const BOTH: u32 = 3;
@@ -263,8 +263,8 @@ async fn recalled(world: &World, ash: &mut Client) -> (u32, Credential) {
     ash.ok(vec![]).await; // reads what an earlier recall may have left in the connection
     let mut raw = Raw::connect(world).await;
     let truncation = tokio::spawn(async move {
-        let root = replies3::root(&mut raw).await;
-        replies3::truncate(&mut raw, &root, "f").await
+        let root = drc::root(&mut raw).await;
+        drc::truncate(&mut raw, &root, "f").await
     });
     let (header, compound) = ash.raw.called_back(not_now).await;
     assert!(matches!(compound.ops[1], CbArgOp::LayoutRecall(_)), "{compound:?}");

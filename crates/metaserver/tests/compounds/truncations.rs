@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use host::SeededEntropy;
 use metaserver::Rules;
-use nfs::{Answer, Call, Connection, Gatekeeper, Limits, Program, Programs, Server};
+use nfs::{Answer, Call, Connection, Limits, PeerAuth, Program, Programs, Server};
 use tokio::sync::watch;
 use wire::data::{self, Procedure, Reply};
 use wire::nfs4::{ArgOp, close, remove};
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
+use crate::drc;
 use crate::ranges::grow;
 use crate::raw::{Client, Raw, putfh};
-use crate::replies3;
 use crate::three::Three;
 use crate::world::{PATIENCE, World, peer_key, register_at};
 
@@ -23,7 +23,7 @@ const BOTH: u32 = 3;
 
 /// A data server that counts what it is asked to do, and answers a truncation when it is told to.
 struct Counting {
-    gatekeeper: Gatekeeper,
+    peer_auth: PeerAuth,
     truncations: AtomicUsize,
     removals: AtomicUsize,
     answers: watch::Sender<bool>,
@@ -48,8 +48,8 @@ impl Program for Counting {
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
             let arguments = data::Call::decode(procedure, &mut call.arguments);
             let reply = match arguments.map_err(|_| Rejection::GarbageArguments)? {
-                data::Call::Hello(args) => Reply::Hello(self.gatekeeper.hello(&call.connection, &args)),
-                data::Call::Prove(args) => Reply::Prove(self.gatekeeper.prove(&call.connection, &args)),
+                data::Call::Hello(args) => Reply::Hello(self.peer_auth.hello(&call.connection, &args)),
+                data::Call::Prove(args) => Reply::Prove(self.peer_auth.prove(&call.connection, &args)),
                 data::Call::Truncate(_) => {
                     self.truncations.fetch_add(1, Ordering::Relaxed);
                     let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
@@ -71,9 +71,9 @@ impl Program for Counting {
 
 impl Counting {
     async fn start() -> (Arc<Self>, Server) {
-        let gatekeeper = Gatekeeper::new(peer_key(), Arc::new(SeededEntropy::new(5)));
+        let peer_auth = PeerAuth::new(peer_key(), Arc::new(SeededEntropy::new(5)));
         let answers = watch::Sender::new(false);
-        let counting = Arc::new(Self { gatekeeper, truncations: 0.into(), removals: 0.into(), answers });
+        let counting = Arc::new(Self { peer_auth, truncations: 0.into(), removals: 0.into(), answers });
         let programs = Programs::new(vec![Arc::clone(&counting) as Arc<dyn Program>]);
         let address = ([127, 0, 0, 1], 0).into();
         let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
@@ -103,8 +103,8 @@ async fn one_truncation(asked: &World, leader: &World, all: &[&World]) {
     }
     let mut raw = Raw::connect(asked).await;
     let truncation = tokio::spawn(async move {
-        let root = replies3::root(&mut raw).await;
-        replies3::truncate(&mut raw, &root, "f").await
+        let root = drc::root(&mut raw).await;
+        drc::truncate(&mut raw, &root, "f").await
     });
     asked.until("the data server truncates", || data.counted().0 == 1).await;
     let mut birch = Client::mount(leader, "birch").await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use host::SeededEntropy;
-use metaserver::{Door, serve_members};
+use metaserver::{JoinServer, serve_members};
 use nfs::Peer;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
@@ -117,9 +117,10 @@ async fn half_records_at_the_port_of_consensus_hold_up_no_member() {
     let scene = Scene::start().await;
     let (peer_key, entropy) = (crate::peer_key(), Arc::new(SeededEntropy::new(3)));
     let version = "0.1.0";
-    let door = Door { cluster: CLUSTER, secret: [1; 32], tokens: [2; 32], version };
+    let join_server = JoinServer { cluster: CLUSTER, secret: [1; 32], tokens: [2; 32], version };
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let served = serve_members(scene.replica.clone(), anywhere, peer_key.clone(), door, entropy.clone());
+    let served =
+        serve_members(scene.replica.clone(), anywhere, peer_key.clone(), join_server, entropy.clone());
     let server = served.await.unwrap();
     let program = (consensus::PROGRAM, consensus::VERSION);
     for beginning in beginnings(program, Procedure::Call as u32) {

@@ -275,7 +275,7 @@ impl Picture {
             let mut tests = Vec::new();
             for (client, owner) in &asks {
                 for (kind, start, end) in LOCK_TESTS {
-                    tests.push(plain.in_the_way(id, *client, owner, kind, ByteRange { start, end }));
+                    tests.push(plain.conflict(id, *client, owner, kind, ByteRange { start, end }));
                 }
             }
             picture.lock_tests.insert(id, tests);

@@ -358,7 +358,7 @@ fn a_client_that_has_nothing_is_forgotten_when_its_lease_runs_out() {
 /// a's lease runs out             b opens /f to write -> ok; of a there is nothing left
 /// ```
 #[test]
-fn an_open_in_the_way_of_another_goes_with_its_lapsed_client() {
+fn a_conflicting_open_goes_with_its_lapsed_client() {
     let mut w = World::new();
     let (a, b) = (w.client("a"), w.client("b"));
     w.file("/f");
@@ -375,7 +375,7 @@ fn an_open_in_the_way_of_another_goes_with_its_lapsed_client() {
 }
 
 #[test]
-fn one_living_client_in_the_way_saves_the_lapsed_one_too() {
+fn one_living_client_in_conflict_saves_the_lapsed_one_too() {
     let mut w = World::new();
     let (a, b, c) = (w.client("a"), w.client("b"), w.client("c"));
     w.file("/f");
@@ -404,7 +404,7 @@ fn a_removed_file_passes_from_a_lapsed_client_to_the_next() {
 }
 
 #[test]
-fn a_lock_in_the_way_goes_with_its_lapsed_client() {
+fn a_conflicting_lock_goes_with_its_lapsed_client() {
     let mut w = World::new();
     let (a, b, c) = (w.client("a"), w.client("b"), w.client("c"));
     w.file("/f");

@@ -183,8 +183,8 @@ impl Plain {
 
     /// Those who are in the way go, if all of them have lapsed and none is who asks.
     pub(super) fn make_way(&mut self, holders: &BTreeSet<ClientId>, asks: ClientId) -> bool {
-        let gives_way = |id: &ClientId| *id != asks && self.clients[id].lapsed.is_some();
-        let all = holders.iter().all(gives_way);
+        let yields_to_conflict = |id: &ClientId| *id != asks && self.clients[id].lapsed.is_some();
+        let all = holders.iter().all(yields_to_conflict);
         if all {
             holders.iter().for_each(|holder| self.end_client(*holder));
         }

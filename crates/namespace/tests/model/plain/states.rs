@@ -146,15 +146,15 @@ impl Plain {
             Content::Other(_) => return Err(Error::WrongType),
         }
         let mine = |other: &PlainOpen| other.client == open.client && other.owner == open.owner;
-        let in_the_way = |other: &&PlainOpen| {
+        let conflict = |other: &&PlainOpen| {
             other.inode == inode
                 && !mine(other)
                 && (other.deny().0 & open.access.0 != 0 || other.access().0 & open.deny.0 != 0)
         };
         let holders: BTreeSet<ClientId> =
-            self.opens.values().filter(in_the_way).map(|other| other.client).collect();
-        let in_the_way = truncated || open.access.0 & 2 != 0 || open.deny.0 & 1 != 0;
-        let delegated = in_the_way && self.is_delegated_to_another(inode, Some(open.client));
+            self.opens.values().filter(conflict).map(|other| other.client).collect();
+        let conflict = truncated || open.access.0 & 2 != 0 || open.deny.0 & 1 != 0;
+        let delegated = conflict && self.is_delegated_to_another(inode, Some(open.client));
         let known =
             self.opens.iter().find(|(_, other)| other.inode == inode && mine(other)).map(|(id, _)| *id);
         let id = known.unwrap_or_else(|| self.new_state());
@@ -227,7 +227,7 @@ impl Plain {
     // Locks.
 
     /// The first lock in the way, by where it starts and then by age.
-    pub fn in_the_way(
+    pub fn conflict(
         &self,
         inode: InodeId,
         client: ClientId,
@@ -235,10 +235,10 @@ impl Plain {
         kind: LockKind,
         wanted: ByteRange,
     ) -> Option<Conflict> {
-        self.all_in_the_way(inode, client, owner, kind, wanted).into_iter().next()
+        self.all_conflicts(inode, client, owner, kind, wanted).into_iter().next()
     }
 
-    fn all_in_the_way(
+    fn all_conflicts(
         &self,
         inode: InodeId,
         client: ClientId,
@@ -295,7 +295,7 @@ impl Plain {
         if !allowed {
             return Err(Error::OpenMode);
         }
-        let conflicts = self.all_in_the_way(inode, client, &owner, kind, range);
+        let conflicts = self.all_conflicts(inode, client, &owner, kind, range);
         let holders = conflicts.iter().map(|conflict| conflict.client).collect();
         if let Some(conflict) = conflicts.into_iter().next()
             && !self.make_way(&holders, client)

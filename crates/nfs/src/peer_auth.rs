@@ -27,7 +27,7 @@ enum Stage {
 type Stages = HashMap<ConnectionId, Stage>;
 
 /// Knows which connections are from servers of our own cluster.
-pub struct Gatekeeper {
+pub struct PeerAuth {
     key: PeerKey,
     entropy: Arc<dyn Entropy>,
     stages: Arc<Mutex<Stages>>,
@@ -35,8 +35,8 @@ pub struct Gatekeeper {
     wrong_proofs: AtomicU64,
 }
 
-impl Gatekeeper {
-    /// A gatekeeper that lets in who holds `key`.
+impl PeerAuth {
+    /// A peer_auth that lets in who holds `key`.
     #[must_use]
     pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
         Self { key, entropy, stages: Arc::default(), wrong_proofs: AtomicU64::new(0) }
@@ -55,7 +55,7 @@ impl Gatekeeper {
         Ok(hello::ResOk { nonce: server, proof: server_proof(&self.key.secret, &client, &server) })
     }
 
-    /// PROVE: from its success on, [`Gatekeeper::is_proven`].
+    /// PROVE: from its success on, [`PeerAuth::is_proven`].
     ///
     /// # Errors
     /// [`Status::NotProven`] without a HELLO before, or when the proof is wrong. There is one try for each HELLO.

@@ -31,7 +31,7 @@ const AGREE_TIME_MAX: Duration = Duration::from_secs(7);
 const NAME_BYTES_MAX: usize = 64;
 
 /// What the door knows of its cluster.
-pub struct Door {
+pub struct JoinServer {
     /// The cluster's id.
     pub cluster: [u8; 16],
     /// The cluster's secret, which is given out.
@@ -43,13 +43,13 @@ pub struct Door {
 }
 
 /// The program that machines call.
-pub(crate) struct DoorProgram {
-    door: Door,
+pub(crate) struct JoinProgram {
+    join_server: JoinServer,
     replica: Replica,
     entropy: Arc<dyn Entropy>,
     clock: SystemClock,
     /// Between HELLO and ENTER.
-    greeted: Arc<Mutex<HashMap<ConnectionId, Greeted>>>,
+    handshakes: Arc<Mutex<HashMap<ConnectionId, Handshake>>>,
     refused: Mutex<LastRefused>,
 }
 
@@ -71,13 +71,13 @@ impl LastRefused {
 }
 
 #[derive(Clone)]
-struct Greeted {
+struct Handshake {
     token: Token,
     client: Nonce,
     server: Nonce,
 }
 
-impl Program for DoorProgram {
+impl Program for JoinProgram {
     fn number(&self) -> u32 {
         join::PROGRAM
     }
@@ -123,14 +123,14 @@ impl Program for DoorProgram {
     }
 }
 
-impl DoorProgram {
-    pub(crate) fn new(door: Door, replica: Replica, entropy: Arc<dyn Entropy>) -> Self {
+impl JoinProgram {
+    pub(crate) fn new(join_server: JoinServer, replica: Replica, entropy: Arc<dyn Entropy>) -> Self {
         Self {
-            door,
+            join_server,
             replica,
             entropy,
             clock: SystemClock::default(),
-            greeted: Arc::default(),
+            handshakes: Arc::default(),
             refused: Mutex::default(),
         }
     }
@@ -138,20 +138,20 @@ impl DoorProgram {
     fn hello(&self, connection: &Arc<Connection>, args: &hello::Args) -> Result<hello::ResOk, String> {
         let wall = self.clock.wall();
         let now_ms = wall.seconds.unsigned_abs() * 1000 + u64::from(wall.nanoseconds) / 1_000_000;
-        greetable(args, &self.door.cluster, self.door.version, now_ms)?;
-        let token = Token::new(self.door.cluster, &self.door.tokens, args.id, args.expires);
+        check_hello(args, &self.join_server.cluster, self.join_server.version, now_ms)?;
+        let token = Token::new(self.join_server.cluster, &self.join_server.tokens, args.id, args.expires);
         let (client, server) = (args.nonce, self.entropy.bytes());
         let proof = server_proof(&token.proof_key(), &client, &server);
-        self.greet(connection, Greeted { token, client, server });
+        self.greet(connection, Handshake { token, client, server });
         Ok(hello::ResOk { nonce: server, proof })
     }
 
     /// Notes it, and sees to it that it is forgotten with the connection.
-    fn greet(&self, connection: &Arc<Connection>, greeted: Greeted) {
+    fn greet(&self, connection: &Arc<Connection>, handshakes: Handshake) {
         let id = connection.id();
-        let is_known = self.greeted.locked().insert(id, greeted).is_some();
+        let is_known = self.handshakes.locked().insert(id, handshakes).is_some();
         if !is_known {
-            let (connection, all) = (Arc::clone(connection), Arc::clone(&self.greeted));
+            let (connection, all) = (Arc::clone(connection), Arc::clone(&self.handshakes));
             tokio::spawn(async move {
                 connection.ended().await;
                 all.locked().remove(&id);
@@ -160,8 +160,8 @@ impl DoorProgram {
     }
 
     async fn enter(&self, id: ConnectionId, args: &enter::Args) -> Result<enter::ResOk, String> {
-        let greeted = self.greeted.locked().get(&id).cloned();
-        let Greeted { token, client, server } = greeted.ok_or("ENTER comes after HELLO")?;
+        let handshakes = self.handshakes.locked().get(&id).cloned();
+        let Handshake { token, client, server } = handshakes.ok_or("ENTER comes after HELLO")?;
         let key = token.proof_key();
         if !proof_matches(&client_proof(&key, &client, &server), &args.proof) {
             return Err("the join token is not one of this cluster".into());
@@ -181,14 +181,14 @@ impl DoorProgram {
         wanted.is_free(&members, &servers)?;
         // The last of all, so that a machine that is refused can come again with its token.
         self.use_token(&token, &wanted.name, args.ticket).await?;
-        let (sealed, tag) = seal::seal(&key, &client, &server, &self.door.secret);
+        let (sealed, tag) = seal::seal(&key, &client, &server, &self.join_server.secret);
         tracing::info!(name = ?wanted.name, consensus = ?wanted.consensus, data = ?wanted.data, "let in by a join token");
         let metaservers = members.into_iter().map(|member| Bytes::from(member.serves)).collect();
         Ok(enter::ResOk { sealed, tag, metaservers })
     }
 }
 
-impl DoorProgram {
+impl JoinProgram {
     /// Has the group note that the token was used, which it does once.
     async fn use_token(&self, token: &Token, name: &str, ticket: Nonce) -> Result<(), String> {
         if token.id == OWN_ID {
@@ -226,7 +226,7 @@ impl DoorProgram {
 }
 
 /// What can be said before the machine has proved anything: nothing that is secret.
-fn greetable(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u64) -> Result<(), String> {
+fn check_hello(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u64) -> Result<(), String> {
     if args.cluster != *cluster {
         return Err(
             "the join token is of another cluster; `heorot token` on a node of this one prints its".into()
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_stranger_is_told_what_is_wrong_before_anything_is_done() {
-        let greet = |args: hello::Args| greetable(&args, &[1; 16], "0.1.0", NOW_MS);
+        let greet = |args: hello::Args| check_hello(&args, &[1; 16], "0.1.0", NOW_MS);
         assert_eq!(greet(args()), Ok(()));
         let near = NOW_MS - 4000;
         assert_eq!(greet(hello::Args { clock_ms: near, ..args() }), Ok(()), "as clocks are");

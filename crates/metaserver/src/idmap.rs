@@ -10,7 +10,7 @@ use wire::nfs4::Status;
 
 /// Who has which number, and under which domain names are understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Owners {
+pub struct Idmap {
     domain: Option<String>,
     users: Names,
     groups: Names,
@@ -51,7 +51,7 @@ fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|id| canonical && *id != u32::MAX)
 }
 
-impl Owners {
+impl Idmap {
     /// Names of `domain`, from the texts of a passwd(5) and a group(5). `give_names`: they are also given out.
     #[must_use]
     pub fn new(domain: &str, give_names: bool, passwd: &str, group: &str) -> Self {
@@ -114,23 +114,23 @@ mod tests {
 
     #[test]
     fn numbers_are_always_understood() {
-        for owners in [Owners::default(), Owners::new("example.org", true, PASSWD, GROUP)] {
+        for idmap in [Idmap::default(), Idmap::new("example.org", true, PASSWD, GROUP)] {
             for (text, id) in [("0", Some(0)), ("65534", Some(65534)), ("4294967294", Some(4_294_967_294))] {
-                assert_eq!(owners.user(text.as_bytes()).ok(), id, "{text}");
-                assert_eq!(owners.group(text.as_bytes()).ok(), id, "{text}");
+                assert_eq!(idmap.user(text.as_bytes()).ok(), id, "{text}");
+                assert_eq!(idmap.group(text.as_bytes()).ok(), id, "{text}");
             }
             for text in
                 ["", "+5", "-1", "007", "4294967295", "4294967296", "5 ", "0x5", "5@", "@", "5@example.org"]
             {
-                assert_eq!(owners.user(text.as_bytes()), Err(Status::BadOwner), "{text}");
+                assert_eq!(idmap.user(text.as_bytes()), Err(Status::BadOwner), "{text}");
             }
-            assert_eq!(owners.user(b"\xff@example.org"), Err(Status::BadOwner));
+            assert_eq!(idmap.user(b"\xff@example.org"), Err(Status::BadOwner));
         }
     }
 
     #[test]
     fn names_of_the_domain_are_understood() {
-        let owners = Owners::new("example.org", false, PASSWD, GROUP);
+        let idmap = Idmap::new("example.org", false, PASSWD, GROUP);
         for (text, id) in [
             ("root@example.org", Some(0)),
             ("toor@example.org", Some(0)),
@@ -143,22 +143,22 @@ mod tests {
             ("bad@example.org", None),
             ("+@example.org", None),
         ] {
-            assert_eq!(owners.user(text.as_bytes()).ok(), id, "{text}");
+            assert_eq!(idmap.user(text.as_bytes()).ok(), id, "{text}");
         }
-        assert_eq!(owners.group(b"users@example.org"), Ok(100));
-        assert_eq!(owners.group(b"ann@example.org"), Err(Status::BadOwner));
-        assert_eq!((owners.user_name(1000), owners.group_name(100)), ("1000".into(), "100".into()));
-        assert_eq!(Owners::default().user(b"root@example.org"), Err(Status::BadOwner));
+        assert_eq!(idmap.group(b"users@example.org"), Ok(100));
+        assert_eq!(idmap.group(b"ann@example.org"), Err(Status::BadOwner));
+        assert_eq!((idmap.user_name(1000), idmap.group_name(100)), ("1000".into(), "100".into()));
+        assert_eq!(Idmap::default().user(b"root@example.org"), Err(Status::BadOwner));
     }
 
     #[test]
     fn names_are_given_out_when_asked_for_and_numbers_for_the_rest() {
-        let owners = Owners::new("example.org", true, PASSWD, GROUP);
-        assert_eq!(owners.user_name(0), "root@example.org", "the first of two names");
-        assert_eq!(owners.user_name(1001), "bob@example.org");
-        assert_eq!(owners.user_name(7), "7", "its only name means another number");
-        assert_eq!(owners.user_name(2000), "2000");
-        assert_eq!(owners.group_name(100), "users@example.org");
-        assert_eq!(owners.group_name(1000), "1000");
+        let idmap = Idmap::new("example.org", true, PASSWD, GROUP);
+        assert_eq!(idmap.user_name(0), "root@example.org", "the first of two names");
+        assert_eq!(idmap.user_name(1001), "bob@example.org");
+        assert_eq!(idmap.user_name(7), "7", "its only name means another number");
+        assert_eq!(idmap.user_name(2000), "2000");
+        assert_eq!(idmap.group_name(100), "users@example.org");
+        assert_eq!(idmap.group_name(1000), "1000");
     }
 }
