@@ -436,6 +436,14 @@ impl Story {
     }
 
     fn by_symptom(&self) {
+        // What the text names beside the steps.
+        for (section, line) in [
+            ("Runbook", "heorot status"),
+            ("A disk of a data server is lost", "heorot target list"),
+            ("Clocks", "heorot status"),
+        ] {
+            self.type_at(&self.ash, section, line);
+        }
         for line in ["heorot status", "heorot export list", "heorot target list"] {
             self.type_at(&self.ash, SYMPTOMS, line);
         }
