@@ -16,31 +16,31 @@ use tokio::task::JoinHandle;
 use wire::handle::{ClientHandle, FileHandle, HandleKey};
 use wire::nfs4::Status;
 
-use crate::admission::{CurrentExports, Via};
-use crate::begin::Begin;
-use crate::clocks::Clocks;
-use crate::cluster_map::CurrentMap;
+use crate::admin::settings::Settings;
+use crate::attributes::idmap::Idmap;
+use crate::cluster::begin::Begin;
+use crate::cluster::clocks::Clocks;
+use crate::cluster::map::CurrentMap;
+use crate::cluster::service_addresses::Addressing;
+use crate::cluster::upcalls::{Ends, Follower};
 use crate::consistency::LastBarrier;
-use crate::data_servers::DataServers;
-use crate::deferred::backlog::Backlog;
-use crate::delegations::{Delegations, may_conflict};
+use crate::data::data_servers::DataServers;
+use crate::data::deferred::backlog::Backlog;
+use crate::data::migration::Turns;
+use crate::data::placement::{Choice, DefaultStripe, Placement};
+use crate::data::proxy::WriteVerifier;
+use crate::data::reports::Reports;
+use crate::data::unsettled::Rounds;
 use crate::errors::{refused, replica_failed, store_failed};
-use crate::idle_layouts::IdleLayouts;
-use crate::idmap::Idmap;
-use crate::lease::Leases;
-use crate::lock_waiters::LockWaiters;
-use crate::migration::Turns;
-use crate::placement::{Choice, DefaultStripe, Placement};
-use crate::proxy::WriteVerifier;
-use crate::pseudo::DirectoryNames;
-use crate::recall::{Granted, Recalls};
-use crate::refusals::Refusals;
-use crate::reports::Reports;
-use crate::service_addresses::Addressing;
-use crate::sessions::Sessions;
-use crate::settings::Settings;
-use crate::unsettled::Rounds;
-use crate::upcalls::{Ends, Follower};
+use crate::exports::admission::{CurrentExports, Via};
+use crate::exports::pseudo::DirectoryNames;
+use crate::exports::refusals::Refusals;
+use crate::state::delegations::{Delegations, may_conflict};
+use crate::state::idle_layouts::IdleLayouts;
+use crate::state::lease::Leases;
+use crate::state::lock_waiters::LockWaiters;
+use crate::state::recall::{Granted, Recalls};
+use crate::state::sessions::Sessions;
 
 /// Delegated files that one command may be about: a RENAME is about two.
 const DELEGATED_FILES_MAX: usize = 2;
@@ -193,7 +193,7 @@ impl Metaserver {
             Arc::new(Nfs4Program(Arc::clone(self))),
             Arc::new(crate::nfs3::Nfs3Program(Arc::clone(self))),
             Arc::new(crate::mount3::MountProgram(Arc::clone(self))),
-            Arc::new(crate::cluster_program::ClusterProgram(Arc::clone(self))),
+            Arc::new(crate::cluster::program::ClusterProgram(Arc::clone(self))),
         ]);
         let server = Server::start(address, programs, Limits::default(), Arc::clone(&self.metrics)).await?;
         let mut background = self.background.locked();

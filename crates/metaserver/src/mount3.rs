@@ -15,10 +15,10 @@ use wire::nfs4::Status;
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
-use crate::admission::Via;
 use crate::errors::store_failed;
-use crate::pseudo::Way;
-use crate::refusals::Reason;
+use crate::exports::admission::Via;
+use crate::exports::pseudo::Way;
+use crate::exports::refusals::Reason;
 use crate::{Export, Exports, Metaserver};
 
 /// MOUNT over a metaserver. It remembers nobody: a list of mounts would be as good as the clients' UMNT.

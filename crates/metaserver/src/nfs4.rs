@@ -10,9 +10,9 @@ use nfs::{CompoundContext, Metrics, Nfs4, Position, Session};
 use store::View;
 use wire::nfs4::{self, ArgOp, ResOp, SessionId, Status, sequence};
 
-use crate::admission::{Via, is_for_everybody};
 use crate::consistency::may_be_lazy;
 use crate::errors::{refused, store_failed};
+use crate::exports::admission::{Via, is_for_everybody};
 use crate::user::User;
 use crate::{Metaserver, ops};
 

@@ -6,9 +6,10 @@ use wire::nfs4::access::{
     Args, DELETE, EXECUTE, EXTEND, LOOKUP, MODIFY, READ, ResOk, XATTR_LIST, XATTR_READ, XATTR_WRITE,
 };
 
+use crate::Metaserver;
+use crate::attributes::xattrs;
 use crate::nfs4::Context;
 use crate::user::Permission;
-use crate::{Metaserver, xattrs};
 
 pub(crate) fn access(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     let view = server.view()?;

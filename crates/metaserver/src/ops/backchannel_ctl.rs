@@ -7,7 +7,7 @@ use wire::rpc::SYS_GIDS_MAX;
 
 use crate::Metaserver;
 use crate::nfs4::Context;
-use crate::sessions::credential;
+use crate::state::sessions::credential;
 
 pub(crate) async fn control(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let session = context.session.clone().ok_or(Status::OpNotInSession)?;

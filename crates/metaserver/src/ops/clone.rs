@@ -9,10 +9,11 @@ use wire::nfs4::clone::Args;
 
 use super::copy::{Unlike, copy_small, count, in_columns_like, readable_source, target};
 use super::write::{end_of, without_set_id, wrote};
-use crate::attributes::CLONE_BLOCK_BYTES;
-use crate::copy::{At, How};
+use crate::Metaserver;
+use crate::attributes::nfs4::CLONE_BLOCK_BYTES;
+use crate::data::copy::{At, How};
+use crate::data::migration;
 use crate::nfs4::Context;
-use crate::{Metaserver, migration};
 
 pub(crate) async fn clone(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let source = readable_source(server, context, args.src_stateid)?;

@@ -11,9 +11,10 @@ use wire::nfs4::copy::{Args, Requirements, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status, WriteResponse};
 
 use super::write::{end_of, without_set_id, writable, write_bytes, wrote};
-use crate::copy::{At, How};
+use crate::Metaserver;
+use crate::data::copy::{At, How};
+use crate::data::migration;
 use crate::nfs4::Context;
-use crate::{Metaserver, migration};
 
 pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the first byte goes: see WRITE.

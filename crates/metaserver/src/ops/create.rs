@@ -5,10 +5,10 @@ use wire::nfs4::create::{Args, CreateType, ResOk};
 use wire::nfs4::{Status, attr};
 
 use crate::Metaserver;
-use crate::attributes::{self, Wanted};
+use crate::attributes::nfs4::{Wanted, settable_of};
+use crate::attributes::setattr::{given_to, new_attributes};
 use crate::names;
 use crate::nfs4::{Context, change_info};
-use crate::setattr::{given_to, new_attributes};
 use crate::user::Permission;
 
 /// Linux has no other mode of a symbolic link, whatever the client's umask.
@@ -22,7 +22,7 @@ pub(crate) async fn create(server: &Metaserver, context: &mut Context, args: Arg
         return Err(Status::Inval); // only files have one that can be set, and OPEN makes those
     }
     let wanted = Wanted::for_new(&args.createattrs, &server.idmap())?;
-    let mut attrset = attributes::settable_of(&args.createattrs);
+    let mut attrset = settable_of(&args.createattrs);
     if matches!(args.objtype, CreateType::Symlink(_)) && wanted.mode != Some(SYMLINK_MODE) {
         attrset.clear(attr::MODE);
         attrset.clear(attr::MODE_UMASK);

@@ -5,8 +5,9 @@ use wire::nfs4::Status;
 use wire::nfs4::deallocate::Args;
 
 use super::write::{end_of, without_set_id, writable, wrote};
+use crate::Metaserver;
+use crate::data::migration;
 use crate::nfs4::Context;
-use crate::{Metaserver, migration};
 
 pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args: Args) -> Result<(), Status> {
     let inode = writable(server, context, args.stateid)?;

@@ -4,7 +4,7 @@ use namespace::InodeId;
 use wire::nfs4::{FileHandle, Status, getfh, putfh};
 
 use crate::Metaserver;
-use crate::admission::Via;
+use crate::exports::admission::Via;
 use crate::nfs4::Context;
 
 pub(crate) fn putfh(server: &Metaserver, context: &mut Context, args: &putfh::Args) -> Result<(), Status> {

@@ -5,10 +5,10 @@ use wire::nfs4::getattr::{Args, ResOk};
 use wire::nfs4::{AttrReply, Stateid, Status};
 
 use crate::Metaserver;
-use crate::attributes::check_readable;
+use crate::attributes::nfs4::check_readable;
+use crate::data::unsettled::depend_on_data;
 use crate::errors::store_failed;
 use crate::nfs4::{Context, client, stateid};
-use crate::unsettled::depend_on_data;
 
 pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
     check_readable(&args.attr_request)?;

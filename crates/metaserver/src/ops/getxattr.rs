@@ -4,9 +4,10 @@ use namespace::read;
 use wire::nfs4::Status;
 use wire::nfs4::getxattr::{Args, ResOk};
 
+use crate::Metaserver;
+use crate::attributes::xattrs;
 use crate::errors::store_failed;
 use crate::nfs4::Context;
-use crate::{Metaserver, xattrs};
 
 pub(crate) fn getxattr(server: &Metaserver, context: &Context, args: &Args) -> Result<ResOk, Status> {
     let view = server.view()?;

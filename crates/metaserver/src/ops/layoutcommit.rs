@@ -5,9 +5,9 @@ use wire::nfs4::layoutcommit::{Args, ResOk};
 use wire::nfs4::{LayoutType, Status};
 
 use crate::Metaserver;
-use crate::attributes::time_from;
+use crate::attributes::nfs4::time_from;
+use crate::attributes::setattr::after_write;
 use crate::nfs4::{Context, client, stateid};
-use crate::setattr::after_write;
 
 pub(crate) async fn layoutcommit(
     server: &Metaserver,

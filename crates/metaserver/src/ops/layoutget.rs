@@ -13,9 +13,10 @@ use wire::nfs4::layoutget::{Args, Error, Layout, ResOk};
 use wire::nfs4::{LayoutIoMode, LayoutType, Stateid, Status};
 
 use super::getdeviceinfo::WireDevice;
+use crate::Metaserver;
+use crate::data::migration;
 use crate::errors::store_failed;
 use crate::nfs4::{Context, client, stateid, wire_stateid};
-use crate::{Metaserver, migration};
 
 /// What stands around the layout's body in a reply, for `maxcount`.
 const OVERHEAD_BYTES: usize = 28;

@@ -5,9 +5,10 @@ use namespace::read;
 use wire::nfs4::Status;
 use wire::nfs4::listxattrs::{Args, ResOk};
 
+use crate::Metaserver;
+use crate::attributes::xattrs;
 use crate::errors::store_failed;
 use crate::nfs4::Context;
-use crate::{Metaserver, xattrs};
 
 /// Cookie, count of names, end mark.
 const OVERHEAD_BYTES: usize = 16;

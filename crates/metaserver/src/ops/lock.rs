@@ -7,8 +7,8 @@ use wire::nfs4::{ClientId, LockType, StateOwner, Status};
 
 use crate::Metaserver;
 use crate::errors::store_failed;
-use crate::lock_waiters::Waiter;
 use crate::nfs4::{Context, client, stateid, wire_stateid};
+use crate::state::lock_waiters::Waiter;
 
 pub(crate) async fn lock(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Error> {
     if args.reclaim {

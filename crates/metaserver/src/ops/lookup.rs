@@ -5,8 +5,8 @@ use wire::nfs4::Status;
 use wire::nfs4::lookup::Args;
 
 use crate::Metaserver;
-use crate::admission::Via;
 use crate::errors::store_failed;
+use crate::exports::admission::Via;
 use crate::names;
 use crate::nfs4::Context;
 use crate::user::Permission;

@@ -14,13 +14,13 @@ use wire::nfs4::open::{
 use wire::nfs4::{self, Ace, Bitmap, ChangeInfo, Fattr, Status, attr};
 
 use crate::Metaserver;
-use crate::attributes::{self, Wanted};
+use crate::attributes::idmap::Idmap;
+use crate::attributes::nfs4::{Wanted, settable_of};
+use crate::attributes::setattr::{given_to, new_attributes};
 use crate::errors::store_failed;
-use crate::idmap::Idmap;
 use crate::names;
 use crate::nfs4::{Context, change_info, check_sequence, client, stateid, wire_stateid};
-use crate::recall::{Holders, TRUNCATION_TRIES_MAX};
-use crate::setattr::{given_to, new_attributes};
+use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::user::{Permission, User};
 
 /// Of an existing file, an OPEN that creates sets nothing but a size of 0.
@@ -167,7 +167,7 @@ struct How {
 impl How {
     fn new(how: CreateHow, idmap: &Idmap) -> Result<Self, Status> {
         let with = |exists, attrs: &Fattr| {
-            let mut attrset = attributes::settable_of(attrs);
+            let mut attrset = settable_of(attrs);
             if attrs.size != Some(0) {
                 // What is made is empty; the client sets any other size itself, when it sees that this was not.
                 attrset.clear(attr::SIZE);

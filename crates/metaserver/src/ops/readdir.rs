@@ -9,11 +9,11 @@ use wire::nfs4::readdir::{Args, OVERHEAD_BYTES, Page, ResOk};
 use wire::nfs4::{Fattr, Status, attr};
 
 use crate::Metaserver;
-use crate::admission::Via;
-use crate::attributes::check_readable;
+use crate::attributes::nfs4::check_readable;
+use crate::data::unsettled::depend_on_data;
 use crate::errors::store_failed;
+use crate::exports::admission::Via;
 use crate::nfs4::Context;
-use crate::unsettled::depend_on_data;
 use crate::user::Permission;
 
 /// Cookies never go stale, so there is nothing to verify.

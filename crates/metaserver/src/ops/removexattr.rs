@@ -4,8 +4,9 @@ use namespace::{Command, Reply};
 use wire::nfs4::Status;
 use wire::nfs4::removexattr::{Args, ResOk};
 
+use crate::Metaserver;
+use crate::attributes::xattrs;
 use crate::nfs4::{Context, change_info};
-use crate::{Metaserver, xattrs};
 
 pub(crate) async fn removexattr(
     server: &Metaserver,

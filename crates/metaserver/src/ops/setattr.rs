@@ -5,13 +5,13 @@ use wire::nfs4::setattr::{Args, Res};
 use wire::nfs4::{Bitmap, Status};
 
 use crate::Metaserver;
-use crate::attributes::{self, Wanted};
+use crate::attributes::nfs4::{Wanted, settable_of};
+use crate::attributes::setattr::check;
 use crate::nfs4::{Context, client};
-use crate::recall::{Holders, TRUNCATION_TRIES_MAX};
-use crate::setattr::check;
+use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 
 pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Args) -> Res {
-    let attrsset = attributes::settable_of(&args.obj_attributes);
+    let attrsset = settable_of(&args.obj_attributes);
     match set(server, context, args).await {
         Ok(()) => Res { status: Status::Ok, attrsset },
         Err(status) => Res { status, attrsset: Bitmap::EMPTY },

@@ -4,8 +4,9 @@ use namespace::{Command, Reply, XattrExists};
 use wire::nfs4::Status;
 use wire::nfs4::setxattr::{Args, ResOk, SetOption};
 
+use crate::Metaserver;
+use crate::attributes::xattrs;
 use crate::nfs4::{Context, change_info};
-use crate::{Metaserver, xattrs};
 
 pub(crate) async fn setxattr(
     server: &Metaserver,

@@ -5,9 +5,10 @@ use wire::nfs4::write::{Args, ResOk};
 use wire::nfs4::{StableHow, Stateid, Status};
 use wire::xdr::Payload;
 
+use crate::Metaserver;
+use crate::attributes::setattr::after_write;
+use crate::data::migration;
 use crate::nfs4::Context;
-use crate::setattr::after_write;
-use crate::{Metaserver, migration};
 
 pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the write: one that another write finds changed in between must not vouch for these bytes.

@@ -7,8 +7,9 @@ use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{check_file, failure, make, setattr};
+use crate::Metaserver;
+use crate::attributes::setattr as rules;
 use crate::user::{Permission, User};
-use crate::{Metaserver, setattr as rules};
 
 /// The command that sets a size is the second of the call; the first makes the file.
 const SIZE: u32 = 1;

@@ -6,7 +6,7 @@ use wire::nfs4::Status;
 
 use super::failure;
 use crate::Metaserver;
-use crate::attributes::INODES_MAX;
+use crate::attributes::nfs4::INODES_MAX;
 use crate::errors::store_failed;
 
 /// Space and files, used and free.

@@ -8,8 +8,8 @@ use wire::nfs4::Status;
 use super::readdir::parent_in_export;
 use super::{directory_in_export, entry, failure};
 use crate::Metaserver;
-use crate::admission::Via;
 use crate::errors::store_failed;
+use crate::exports::admission::Via;
 use crate::user::{Permission, User};
 
 /// Finds a name in a directory.

@@ -7,7 +7,7 @@ use wire::nfs4::Status;
 use super::entry::{self, Entry};
 use super::wcc::Wcc;
 use crate::Metaserver;
-use crate::admission::Via;
+use crate::exports::admission::Via;
 use crate::user::{Permission, User};
 
 /// Looks up where something is to be made. What is there already is the caller's to refuse, before permissions are:

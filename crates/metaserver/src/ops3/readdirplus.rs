@@ -10,8 +10,8 @@ use wire::nfs4::Status;
 use super::readdir::{directory, list};
 use super::{TRANSFER_BYTES_MAX, failure};
 use crate::Metaserver;
-use crate::admission::Via;
 use crate::errors::store_failed;
+use crate::exports::admission::Via;
 use crate::user::User;
 
 /// Names in a directory, with attributes and handles.

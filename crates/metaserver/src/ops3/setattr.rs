@@ -7,10 +7,11 @@ use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{failure, object};
-use crate::attributes3::time;
-use crate::recall::{Holders, TRUNCATION_TRIES_MAX};
+use crate::Metaserver;
+use crate::attributes::nfs3::time;
+use crate::attributes::setattr as rules;
+use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::user::User;
-use crate::{Metaserver, setattr as rules};
 
 /// Changes attributes of an object.
 pub(crate) async fn setattr(server: &Metaserver, user: &User, call: &CallId, args: Args) -> Res {

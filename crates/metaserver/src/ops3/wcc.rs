@@ -8,7 +8,7 @@ use namespace::{Change, Inode, InodeId, read};
 use wire::nfs3::{WccAttr, WccData};
 
 use crate::Metaserver;
-use crate::attributes3::wcc_attr;
+use crate::attributes::nfs3::wcc_attr;
 
 /// What an object was before the operation; nothing until it was found.
 #[derive(Default)]

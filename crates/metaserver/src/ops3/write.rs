@@ -7,8 +7,10 @@ use wire::nfs4::Status;
 
 use super::wcc::Wcc;
 use super::{TRANSFER_BYTES_MAX, check_data, check_file, failure};
+use crate::Metaserver;
+use crate::attributes::setattr;
+use crate::data::migration;
 use crate::user::User;
-use crate::{Metaserver, migration, setattr};
 
 /// Writes to a file, through this server.
 pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {

@@ -1,0 +1,192 @@
+//! The status is gathered from the cluster map, the members of the group, and the heartbeats of data servers.
+//!
+//! It takes no read barrier and no lock of the state machine, so it is answered also when no metaserver leads.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use namespace::{NodeKey, NodeState, read};
+use replica::NodeId;
+use wire::data::TargetCondition;
+
+use super::{DataServer, Metaserver as Member, Refused, ServiceAddress, States, Status, Target, health};
+use crate::admin::stripe::{server_failed, store};
+use crate::{AdminError, Metaserver, NodeReport, TargetReport};
+
+/// Deferred object operations counted at most: a longer queue is shown as this long.
+const DEFERRED_COUNTED_MAX: usize = 10_000;
+
+impl Metaserver {
+    /// The status of the cluster as this metaserver knows it; `version` is that of its program.
+    ///
+    /// # Errors
+    /// [`AdminError::Failed`] when the store cannot be read.
+    pub async fn status(&self) -> Result<Status, AdminError> {
+        let group = self.ask_group_report().await;
+        let nodes = self.nodes_with(group.as_ref())?;
+        let standing = self.replica.standing();
+        let view = self.view().map_err(server_failed)?;
+        let clients = read::clients(&*view).map_err(store)?;
+        let mut sessions = 0;
+        for client in &clients {
+            sessions += read::sessions(&*view, *client).map_err(store)?.len() as u64;
+        }
+        let states = read::state_counts(&*view).map_err(store)?;
+        let name = |id: NodeId| {
+            let key = NodeKey::Metaserver(id);
+            nodes.iter().find(|node| node.key == key).map_or_else(|| hex(id), |node| node.name.clone())
+        };
+        let present = || nodes.iter().filter(|node| node.state != NodeState::Removed);
+        let consensus = |id: NodeId| {
+            let member = standing.members.iter().find(|(member, ..)| *member == id);
+            member.map_or_else(String::new, |(_, member, _)| member.address.clone())
+        };
+        let reports = self.data.report();
+        let mut deferred = 0;
+        for record in read::deferred_ops(&*view, DEFERRED_COUNTED_MAX).map_err(store)? {
+            deferred += u64::from(!self.waits_for_lost(&record).map_err(server_failed)?);
+        }
+        let mut status = Status {
+            role: "metaserver".into(),
+            version: self.version(),
+            cluster: self.config.cluster.iter().map(|byte| format!("{byte:02x}")).collect(),
+            asked: name(standing.id),
+            leader: standing.leader.map(name),
+            term: standing.term,
+            // The process's clock begins with the process.
+            uptime_seconds: self.clock.monotonic().as_secs(),
+            clients: clients.len() as u64,
+            sessions,
+            states: States {
+                opens: states.opens,
+                locks: states.locks,
+                layouts: states.layouts,
+                delegations: states.delegations,
+            },
+            inodes: read::counts(&*view).map_err(store)?,
+            deferred_ops: deferred,
+            proxied_read_bytes: self.metrics.file_bytes_read.get(),
+            proxied_written_bytes: self.metrics.file_bytes_written.get(),
+            metaservers: present()
+                .filter_map(|node| match node.key {
+                    NodeKey::Metaserver(id) => Some(member(id, consensus(id), node)),
+                    NodeKey::DataServer(_) => None,
+                })
+                .collect(),
+            service_addresses: group.as_ref().map(|group| service_addresses(&group.addresses, &name)),
+            data_servers: present()
+                .filter_map(|node| match node.key {
+                    NodeKey::DataServer(id) => {
+                        let targets = reports.iter().filter(|target| target.server == id);
+                        Some(data_server(id.0, targets, node))
+                    }
+                    NodeKey::Metaserver(_) => None,
+                })
+                .collect(),
+            refused: self.refused_clients(),
+            ..Status::default()
+        };
+        status.health = health::assess(&status);
+        Ok(status)
+    }
+
+    fn refused_clients(&self) -> Refused {
+        let (count, last) = self.refusals().seen();
+        Refused {
+            count,
+            last_address: last.map(|last| last.address.to_string()),
+            last_reason: last.map(|last| last.reason.word().into()),
+        }
+    }
+
+    /// Version of this metaserver's program, as it told the cluster map.
+    fn version(&self) -> String {
+        let map = self.map();
+        let this = map.node(NodeKey::Metaserver(self.replica.standing().id));
+        this.map_or_else(String::new, |node| node.version.clone())
+    }
+}
+
+fn member(id: NodeId, consensus: String, node: &NodeReport) -> Member {
+    Member {
+        id: hex(id),
+        name: node.name.clone(),
+        consensus,
+        role: node.role.into(),
+        state: state_word(node.state).into(),
+        liveness: node.liveness,
+        seen_ms: node.seen.map(|ago| ago.as_millis() as u64),
+        lag: node.lag,
+        version: node.version.clone(),
+        clock_ahead_ms: node.clock_ahead_ms,
+    }
+}
+
+fn data_server<'a>(
+    id: u64,
+    targets: impl Iterator<Item = &'a TargetReport>,
+    node: &NodeReport,
+) -> DataServer {
+    DataServer {
+        id: hex(id),
+        name: node.name.clone(),
+        addresses: node.addresses.clone(),
+        state: state_word(node.state).into(),
+        liveness: node.liveness,
+        seen_ms: node.seen.map(|ago| ago.as_millis() as u64),
+        version: node.version.clone(),
+        clock_ahead_ms: node.clock_ahead_ms,
+        targets: targets.map(target).collect(),
+    }
+}
+
+fn target(report: &TargetReport) -> Target {
+    Target {
+        id: hex(report.target.0),
+        path: report.path.clone(),
+        total_bytes: report.total_bytes,
+        free_bytes: report.free_bytes,
+        objects: report.objects,
+        trash_bytes: report.trash_bytes,
+        reserve_bytes: report.reserve_bytes,
+        state: if report.alive { condition_word(report.condition) } else { "silent" }.into(),
+    }
+}
+
+/// The word for a target's condition.
+#[must_use]
+pub fn condition_word(condition: TargetCondition) -> &'static str {
+    match condition {
+        TargetCondition::Ok => "ok",
+        TargetCondition::Full => "full",
+        TargetCondition::ReadOnly => "read-only",
+        TargetCondition::Failed => "failed",
+        TargetCondition::Missing => "missing",
+    }
+}
+
+fn service_addresses(
+    held: &BTreeMap<IpAddr, Option<NodeId>>,
+    name: &dyn Fn(NodeId) -> String,
+) -> Vec<ServiceAddress> {
+    let row = |(address, holder): (&IpAddr, &Option<NodeId>)| ServiceAddress {
+        address: address.to_string(),
+        holder: holder.map(name),
+    };
+    held.iter().map(row).collect()
+}
+
+/// The word for an administrative state.
+#[must_use]
+pub fn state_word(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Joining => "joining",
+        NodeState::Serving => "serving",
+        NodeState::Draining => "draining",
+        NodeState::Removed => "removed",
+    }
+}
+
+fn hex(id: u64) -> String {
+    format!("{id:016x}")
+}

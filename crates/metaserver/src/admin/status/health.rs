@@ -1,0 +1,443 @@
+//! The verdict on a cluster: healthy, degraded or failed, with a finding for each reason.
+//!
+//! A finding is *failed* when clients wait or get errors because of it now, or when nothing is known of the group;
+//! it is *degraded* when everything works, but with less redundancy, room or certainty than it should.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::clocks::differs;
+use crate::cluster::join_server::duration;
+
+use super::{DataServer, Liveness, Metaserver, Status, Target};
+
+/// A member that lacks more entries of the log than this is behind: at the rate of a busy cluster, some seconds.
+const LAG_MAX: u64 = 20_000;
+/// A target with less than this share of its room free will be full soon, in percent.
+const FREE_PERCENT_MIN: u64 = 5;
+/// Deferred object operations above this number say that objects are not being removed as fast as files.
+const DEFERRED_MAX: u64 = 5_000;
+
+/// The cluster's condition, from good to bad.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing to do.
+    #[default]
+    Healthy,
+    /// Everything works; something needs an operator.
+    Degraded,
+    /// Something that clients need does not work.
+    Failed,
+}
+
+impl Verdict {
+    /// The word that is shown.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Healthy => "healthy",
+            Verdict::Degraded => "degraded",
+            Verdict::Failed => "failed",
+        }
+    }
+
+    /// 0, 1 or 2: the exit status of `heorot status`, and the value of the metric `heorot_health`.
+    #[must_use]
+    pub fn level(self) -> u8 {
+        self as u8
+    }
+}
+
+/// One reason for a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// How bad it is; never healthy.
+    pub verdict: Verdict,
+    /// The fault, with the name of the server or target.
+    pub problem: String,
+    /// The mend.
+    pub action: String,
+}
+
+/// The verdict, and its reasons, the worst first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// The worst of the findings' verdicts.
+    pub verdict: Verdict,
+    /// The reasons.
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, verdict: Verdict, problem: String, action: impl Into<String>) {
+        self.0.push(Finding { verdict, problem, action: action.into() });
+    }
+}
+
+/// The verdict on everything that `status` says.
+pub(super) fn assess(status: &Status) -> Health {
+    let mut findings = Findings::default();
+    consensus(status, &mut findings);
+    members(status, &mut findings);
+    service_addresses(status, &mut findings);
+    data_servers(status, &mut findings);
+    versions(status, &mut findings);
+    clocks(status, &mut findings);
+    if status.deferred_ops > DEFERRED_MAX {
+        findings.add(
+            Verdict::Degraded,
+            format!("{} files wait for their objects to be truncated or removed", status.deferred_ops),
+            "start the data servers that are silent; the log of the leader names the targets",
+        );
+    }
+    let mut findings = findings.0;
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
+    let verdict = findings.first().map_or(Verdict::Healthy, |finding| finding.verdict);
+    Health { verdict, findings }
+}
+
+fn consensus(status: &Status, findings: &mut Findings) {
+    if status.leader.is_none() {
+        let voters = status.metaservers.iter().filter(|m| is_voter(m) && m.name != status.asked);
+        let others: Vec<&str> = voters.map(|m| m.name.as_str()).collect();
+        findings.add(
+            Verdict::Failed,
+            format!(
+                "{} cannot reach enough metaservers with a vote, so it knows of no leader and serves no client",
+                status.asked
+            ),
+            format!(
+                "start those that are down ({}); if they are well, look at the network of {}",
+                others.join(", "),
+                status.asked
+            ),
+        );
+    } else if status.service_addresses.is_none() {
+        findings.add(
+            Verdict::Degraded,
+            format!("{} cannot ask the leader how the others are", status.asked),
+            "ask again; if it stays so, look at the network between the two on their consensus ports",
+        );
+    }
+}
+
+fn is_voter(member: &Metaserver) -> bool {
+    member.role != "learner"
+}
+
+fn members(status: &Status, findings: &mut Findings) {
+    let voters = status.metaservers.iter().filter(|member| is_voter(member)).count();
+    let silent = |member: &&Metaserver| is_voter(member) && member.liveness == Liveness::Silent;
+    let silent_voters = status.metaservers.iter().filter(silent).count();
+    // What may still die.
+    let spare = (voters.saturating_sub(1) / 2).saturating_sub(silent_voters);
+    for member in &status.metaservers {
+        let name = &member.name;
+        if member.liveness == Liveness::Silent {
+            let rest = match (is_voter(member), spare) {
+                (true, 0) => "; if one more with a vote dies, clients wait",
+                _ => "",
+            };
+            findings.add(
+                Verdict::Degraded,
+                format!("metaserver {name} is silent{}{rest}", since(member.seen_ms)),
+                format!("start it; if it is gone for good: heorot node remove {name} --role mds --force"),
+            );
+        } else if member.state == "joining" {
+            let action = "wait until it has everything; its log says how far it is";
+            findings.add(Verdict::Degraded, format!("metaserver {name} is joining"), action);
+        } else if member.lag.is_some_and(|lag| lag > LAG_MAX) {
+            findings.add(
+                Verdict::Degraded,
+                format!("metaserver {name} lacks {} entries of the log", member.lag.unwrap_or_default()),
+                "look at its disk, its processors and its network",
+            );
+        }
+    }
+}
+
+fn service_addresses(status: &Status, findings: &mut Findings) {
+    for address in status.service_addresses.iter().flatten().filter(|address| address.holder.is_none()) {
+        findings.add(
+            Verdict::Failed,
+            format!("no metaserver holds the service address {}", address.address),
+            "if it stays so: the metaservers' logs say why none can take it",
+        );
+    }
+}
+
+fn data_servers(status: &Status, findings: &mut Findings) {
+    if status.data_servers.is_empty() {
+        let problem = "there is no data server: files of more than 64 KiB cannot be written".into();
+        findings.add(Verdict::Degraded, problem, "add one: heorot join --role ds, or heorot ds");
+        return;
+    }
+    for server in &status.data_servers {
+        match server.liveness {
+            Liveness::Silent => silent_data_server(server, findings),
+            Liveness::Alive | Liveness::Unknown => {
+                server.targets.iter().for_each(|target| one_target(&server.name, target, findings));
+            }
+        }
+    }
+    let is_usable = |server: &DataServer| {
+        let ok = server.targets.iter().any(|target| target.state == "ok");
+        server.state != "draining" && server.liveness != Liveness::Silent && ok
+    };
+    if !status.data_servers.iter().any(is_usable) {
+        findings.add(
+            Verdict::Failed,
+            "no target takes new files".into(),
+            "mend what stands here besides, or add a data server or a target",
+        );
+    }
+}
+
+fn silent_data_server(server: &DataServer, findings: &mut Findings) {
+    let name = &server.name;
+    let objects: u64 = server.targets.iter().map(|target| target.objects).sum();
+    let is_unknown = server.targets.iter().any(|target| target.path.is_empty());
+    let (verdict, consequence) = match objects {
+        0 if !is_unknown => (Verdict::Degraded, ""),
+        _ => (Verdict::Failed, ": files with data there cannot be read or written"),
+    };
+    findings.add(
+        verdict,
+        format!("data server {name} is silent{}{consequence}", since(server.seen_ms)),
+        format!("start it; if its data are gone for good: heorot node remove {name} --role ds --force"),
+    );
+}
+
+fn one_target(server: &str, target: &Target, findings: &mut Findings) {
+    let place = if target.path.is_empty() { &target.id } else { &target.path };
+    let named = format!("target {place} of {server}");
+    let add = |findings: &mut Findings, verdict, problem: &str, action: &str| {
+        findings.add(verdict, format!("{named} {problem}"), action);
+    };
+    let percent = (u128::from(target.free_bytes) * 100).checked_div(target.total_bytes.into());
+    match target.state.as_str() {
+        "ok" if percent.is_some_and(|percent| percent < FREE_PERCENT_MIN.into()) => {
+            add(findings, Verdict::Degraded, "is almost full", "add targets or data servers, or remove files")
+        }
+        "ok" | "silent" => {}
+        "full" => add(
+            findings,
+            Verdict::Degraded,
+            "is full: files that have data there cannot grow",
+            "add targets or data servers, or remove files",
+        ),
+        "read-only" => add(
+            findings,
+            Verdict::Failed,
+            "is read-only: files that have data there cannot be written",
+            "look at its disk and the kernel's log, mend it and mount it writable",
+        ),
+        "missing" => add(
+            findings,
+            Verdict::Failed,
+            "is not there: files that have data there cannot be read or written",
+            &format!(
+                "mount its disk again, and restart its data server; if its data are gone for good: heorot target lost {}",
+                target.id
+            ),
+        ),
+        state => add(
+            findings,
+            Verdict::Failed,
+            &format!("is {state}: files that have data there cannot be read or written"),
+            "look at its disk and the data server's log, mend it, and start the data server again",
+        ),
+    }
+}
+
+fn clocks(status: &Status, findings: &mut Findings) {
+    let members = status.metaservers.iter().map(|member| (&member.name, member.clock_ahead_ms));
+    let servers = status.data_servers.iter().map(|server| (&server.name, server.clock_ahead_ms));
+    for (name, ahead_ms) in members.chain(servers) {
+        if let Some(ahead_ms) = ahead_ms.filter(|ahead| differs(*ahead)) {
+            let which = if ahead_ms > 0 { "ahead of" } else { "behind" };
+            let time = duration(ahead_ms.unsigned_abs() / 1000);
+            findings.add(
+                Verdict::Degraded,
+                format!("the clock of {name} is {time} {which} the cluster's: times of files may be wrong"),
+                format!("set the clock of {name}; chronyd or systemd-timesyncd keep it right"),
+            );
+        }
+    }
+}
+
+fn versions(status: &Status, findings: &mut Findings) {
+    let members = status.metaservers.iter().map(|member| (&member.name, &member.version));
+    let servers = status.data_servers.iter().map(|server| (&server.name, &server.version));
+    let others: Vec<String> = members
+        .chain(servers)
+        .filter(|(_, version)| !version.is_empty() && **version != status.version)
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    if !others.is_empty() {
+        findings.add(
+            Verdict::Degraded,
+            format!("versions differ: {} {}, {}", status.asked, status.version, others.join(", ")),
+            "finish the upgrade: install the newer one and restart them one by one",
+        );
+    }
+}
+
+fn since(seen_ms: Option<u64>) -> String {
+    seen_ms.map_or_else(String::new, |ms| format!(" for {} s", ms / 1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::status::ServiceAddress;
+
+    fn member(name: &str, role: &str) -> Metaserver {
+        Metaserver {
+            name: name.into(),
+            role: role.into(),
+            state: "serving".into(),
+            liveness: Liveness::Alive,
+            seen_ms: Some(10),
+            lag: Some(0),
+            version: "1".into(),
+            ..Metaserver::default()
+        }
+    }
+
+    fn data_server(name: &str) -> DataServer {
+        let target = Target {
+            path: "/data".into(),
+            total_bytes: 1000,
+            free_bytes: 500,
+            objects: 7,
+            state: "ok".into(),
+            ..Target::default()
+        };
+        DataServer {
+            name: name.into(),
+            state: "serving".into(),
+            liveness: Liveness::Alive,
+            version: "1".into(),
+            targets: vec![target],
+            ..DataServer::default()
+        }
+    }
+
+    fn cluster() -> Status {
+        Status {
+            version: "1".into(),
+            asked: "oak".into(),
+            leader: Some("oak".into()),
+            metaservers: vec![member("oak", "leader"), member("elm", "voter"), member("fir", "voter")],
+            service_addresses: Some(vec![ServiceAddress {
+                address: "10.0.0.9".into(),
+                holder: Some("elm".into()),
+            }]),
+            data_servers: vec![data_server("ds0"), data_server("ds1")],
+            ..Status::default()
+        }
+    }
+
+    /// A change of a healthy cluster; the verdict; how the first finding begins.
+    type Case = (fn(&mut Status), Verdict, &'static str);
+
+    #[test]
+    fn each_fault_has_a_verdict_and_a_finding_that_names_the_server() {
+        let cases: &[Case] = &[
+            (|_| {}, Verdict::Healthy, ""),
+            (|s| s.leader = None, Verdict::Failed, "oak cannot reach enough metaservers with a vote"),
+            (|s| s.service_addresses = None, Verdict::Degraded, "oak cannot ask the leader"),
+            (
+                |s| s.metaservers[1].liveness = Liveness::Silent,
+                Verdict::Degraded,
+                "metaserver elm is silent for 0 s; if one more with a vote dies, clients wait",
+            ),
+            (
+                |s| {
+                    s.metaservers[1].liveness = Liveness::Silent;
+                    s.metaservers.extend([member("ash", "voter"), member("yew", "voter")]);
+                    s.metaservers[1].seen_ms = Some(71_000);
+                },
+                Verdict::Degraded,
+                "metaserver elm is silent for 71 s",
+            ),
+            (|s| s.metaservers[2].state = "joining".into(), Verdict::Degraded, "metaserver fir is joining"),
+            (|s| s.metaservers[2].lag = Some(1 << 20), Verdict::Degraded, "metaserver fir lacks 1048576"),
+            (
+                |s| s.service_addresses = Some(vec![ServiceAddress::default()]),
+                Verdict::Failed,
+                "no metaserver holds the service address",
+            ),
+            (|s| s.data_servers.clear(), Verdict::Degraded, "there is no data server"),
+            (
+                |s| s.data_servers[1].liveness = Liveness::Silent,
+                Verdict::Failed,
+                "data server ds1 is silent: files with data there",
+            ),
+            (
+                |s| {
+                    s.data_servers[1].liveness = Liveness::Silent;
+                    s.data_servers[1].targets[0].objects = 0;
+                },
+                Verdict::Degraded,
+                "data server ds1 is silent",
+            ),
+            (
+                |s| s.data_servers.iter_mut().for_each(|server| server.state = "draining".into()),
+                Verdict::Failed,
+                "no target takes new files",
+            ),
+            (
+                |s| s.data_servers[0].targets[0].state = "read-only".into(),
+                Verdict::Failed,
+                "target /data of ds0 is read-only",
+            ),
+            (
+                |s| s.data_servers[0].targets[0].state = "failed".into(),
+                Verdict::Failed,
+                "target /data of ds0 is failed",
+            ),
+            (
+                |s| s.data_servers[0].targets[0].state = "missing".into(),
+                Verdict::Failed,
+                "target /data of ds0 is not there",
+            ),
+            (
+                |s| s.data_servers[0].targets[0].free_bytes = 49,
+                Verdict::Degraded,
+                "target /data of ds0 is almost full",
+            ),
+            (|s| s.data_servers[0].version = "2".into(), Verdict::Degraded, "versions differ: oak 1, ds0 2"),
+            (
+                |s| s.metaservers[1].clock_ahead_ms = Some(-3_700_000),
+                Verdict::Degraded,
+                "the clock of elm is 1 h 1 min behind the cluster's",
+            ),
+            (|s| s.data_servers[0].clock_ahead_ms = Some(4000), Verdict::Healthy, ""),
+            (|s| s.deferred_ops = 1 << 20, Verdict::Degraded, "1048576 files wait"),
+        ];
+        for (change, verdict, begins) in cases {
+            let mut status = cluster();
+            change(&mut status);
+            let health = assess(&status);
+            assert_eq!(health.verdict, *verdict, "{begins}: {health:?}");
+            let first = health.findings.first().map_or("", |finding| finding.problem.as_str());
+            assert!(first.starts_with(begins), "{first:?} does not begin with {begins:?}");
+            assert_eq!(health.findings.is_empty(), *verdict == Verdict::Healthy);
+            assert!(health.findings.iter().all(|finding| !finding.action.is_empty()));
+        }
+    }
+
+    #[test]
+    fn the_worst_finding_comes_first() {
+        let mut status = cluster();
+        status.metaservers[1].liveness = Liveness::Silent;
+        status.data_servers[0].liveness = Liveness::Silent;
+        let verdicts: Vec<_> = assess(&status).findings.iter().map(|finding| finding.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Failed, Verdict::Degraded]);
+    }
+}

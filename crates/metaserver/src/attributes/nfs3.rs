@@ -1,0 +1,111 @@
+//! An inode's attributes in NFSv3's words (RFC 1813, section 2.6), and back.
+
+use namespace::{Inode, InodeId, Kind, NewAttributes, SetAttributes, read};
+use wire::nfs3::{Fattr, FileType, PostOpAttr, SetAttr, SetTime, SpecData, Time, WccAttr};
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::attributes::nfs4::used_bytes;
+use crate::attributes::setattr;
+use crate::user::User;
+
+/// What version 3 can say of a time: 1970 to 2106.
+pub(crate) fn time(time: namespace::Time) -> Time {
+    let before_1970 = time.seconds < 0;
+    let seconds = u32::try_from(time.seconds).unwrap_or(if before_1970 { 0 } else { u32::MAX });
+    Time { seconds, nanoseconds: time.nanoseconds }
+}
+
+fn time_from(time: Time) -> Result<namespace::Time, Status> {
+    if time.nanoseconds >= 1_000_000_000 {
+        return Err(Status::Inval);
+    }
+    Ok(namespace::Time { seconds: i64::from(time.seconds), nanoseconds: time.nanoseconds })
+}
+
+/// What tells whether a cache is still valid.
+pub(crate) fn wcc_attr(inode: &Inode) -> WccAttr {
+    WccAttr { size: inode.size, mtime: time(inode.modified), ctime: time(inode.changed) }
+}
+
+impl Metaserver {
+    /// The attributes of an inode.
+    pub(crate) fn fattr3(&self, inode: &Inode) -> Fattr {
+        let none = SpecData::default();
+        let (kind, rdev) = match inode.kind {
+            Kind::File(_) => (FileType::Regular, none),
+            Kind::Directory(_) => (FileType::Directory, none),
+            Kind::Symlink(_) => (FileType::SymLink, none),
+            Kind::Fifo => (FileType::Fifo, none),
+            Kind::Socket => (FileType::Socket, none),
+            Kind::CharacterDevice(major, minor) => (FileType::Character, SpecData { major, minor }),
+            Kind::BlockDevice(major, minor) => (FileType::Block, SpecData { major, minor }),
+        };
+        Fattr {
+            kind,
+            mode: inode.mode,
+            nlink: inode.links,
+            uid: inode.uid,
+            gid: inode.gid,
+            size: inode.size,
+            used: used_bytes(inode),
+            rdev,
+            fsid: u64::from(self.config.volume),
+            fileid: inode.id.0,
+            atime: time(inode.accessed),
+            mtime: time(inode.modified),
+            ctime: time(inode.changed),
+        }
+    }
+
+    /// The attributes of an inode beside the results of another operation. None are told of a file whose data servers would
+    /// have to be asked: the client asks by GETATTR if it wants to know.
+    pub(crate) fn told3(&self, inode: &Inode) -> PostOpAttr {
+        let unsettled = self.is_unsettled(&*self.view().ok()?, inode).ok()?;
+        (!unsettled).then(|| self.fattr3(inode))
+    }
+
+    /// The same of what has this id now, if it is there.
+    pub(crate) fn post_op_attr(&self, inode: InodeId) -> PostOpAttr {
+        let view = self.view().ok()?;
+        self.told3(&read::inode(&*view, inode).ok()??)
+    }
+
+    /// What to set, and which of the times is to be the server's.
+    pub(crate) fn attributes_to_set(&self, set: &SetAttr) -> Result<(SetAttributes, (bool, bool)), Status> {
+        let ((accessed, accessed_now), (modified, modified_now)) =
+            (self.time_to_set(set.atime)?, self.time_to_set(set.mtime)?);
+        let SetAttr { mode, size, .. } = *set;
+        // The number that stands for "no change" in chown(2).
+        let (uid, gid) = (set.uid.filter(|id| *id != u32::MAX), set.gid.filter(|id| *id != u32::MAX));
+        let set = SetAttributes { mode, uid, gid, size, accessed, modified, layout_of: None, guard: None };
+        Ok((set, (accessed_now, modified_now)))
+    }
+
+    /// The attributes of what `user` makes in `dir`. Only root may say whose it is, as with Linux's server.
+    pub(crate) fn attributes_to_make(
+        &self,
+        user: &User,
+        dir: &Inode,
+        set: &SetAttr,
+        is_dir: bool,
+    ) -> Result<NewAttributes, Status> {
+        let (accessed, _) = self.time_to_set(set.atime)?;
+        let (modified, _) = self.time_to_set(set.mtime)?;
+        let mode = set.mode.unwrap_or(0);
+        let mut new = setattr::new_attributes(user, dir, mode, is_dir, accessed, modified);
+        if user.is_root() {
+            new.uid = set.uid.unwrap_or(new.uid);
+            new.gid = set.gid.unwrap_or(new.gid);
+        }
+        Ok(new)
+    }
+
+    fn time_to_set(&self, set: SetTime) -> Result<(Option<namespace::Time>, bool), Status> {
+        Ok(match set {
+            SetTime::DontChange => (None, false),
+            SetTime::ServerTime => (Some(self.now()), true),
+            SetTime::ClientTime(time) => (Some(time_from(time)?), false),
+        })
+    }
+}

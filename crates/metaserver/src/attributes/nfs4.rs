@@ -1,0 +1,420 @@
+//! An inode's attributes in NFSv4's words (RFC 8881, section 5), and what a client wants them to be.
+
+use namespace::{DataPlace, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, SetAttributes, Time, read};
+use store::View;
+use wire::nfs4::fattr::{ChangeAttrType, SetTime, ThresholdItem};
+use wire::nfs4::{self, Bitmap, Fattr, FileHandle, FileType, FsId, LayoutType, SpecData, Status, attr};
+
+use crate::Metaserver;
+use crate::attributes::idmap::Idmap;
+use crate::errors::store_failed;
+use crate::exports::admission::Via;
+use crate::nfs4::Context;
+
+/// Blocks that `du` counts in: files take whole ones.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+/// The same for the data of small files, which lie close together: the unit of `st_blocks`.
+const SMALL_BLOCK_BYTES: u64 = 512;
+/// The longest name.
+pub(crate) const NAME_BYTES_MAX: u32 = 255;
+/// Names of one inode.
+pub(crate) const LINKS_MAX: u32 = 65_000;
+/// Payload of one READ or WRITE.
+pub(crate) const IO_BYTES_MAX: u64 = 1 << 20;
+/// Inodes that there could be, for `df -i`: there is no such limit, but tools divide by it.
+pub(crate) const INODES_MAX: u64 = 1 << 40;
+/// FSCHARSET_CAP4_CONTAINS_NON_UTF8: names are bytes (RFC 8881, section 14.4).
+const CONTAINS_NON_UTF8: u32 = 1;
+/// What the offsets of a CLONE must be multiples of: the block of every file system that can share data.
+pub(crate) const CLONE_BLOCK_BYTES: u32 = 4096;
+
+/// What GETATTR answers.
+pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
+    attr::SUPPORTED_ATTRS,
+    attr::TYPE,
+    attr::FH_EXPIRE_TYPE,
+    attr::CHANGE,
+    attr::SIZE,
+    attr::LINK_SUPPORT,
+    attr::SYMLINK_SUPPORT,
+    attr::NAMED_ATTR,
+    attr::FSID,
+    attr::UNIQUE_HANDLES,
+    attr::LEASE_TIME,
+    attr::RDATTR_ERROR,
+    attr::ACLSUPPORT,
+    attr::CANSETTIME,
+    attr::CASE_INSENSITIVE,
+    attr::CASE_PRESERVING,
+    attr::CHOWN_RESTRICTED,
+    attr::FILEHANDLE,
+    attr::FILEID,
+    attr::FILES_AVAIL,
+    attr::FILES_FREE,
+    attr::FILES_TOTAL,
+    attr::FS_LOCATIONS,
+    attr::HOMOGENEOUS,
+    attr::MAXFILESIZE,
+    attr::MAXLINK,
+    attr::MAXNAME,
+    attr::MAXREAD,
+    attr::MAXWRITE,
+    attr::MODE,
+    attr::NO_TRUNC,
+    attr::NUMLINKS,
+    attr::OWNER,
+    attr::OWNER_GROUP,
+    attr::RAWDEV,
+    attr::SPACE_AVAIL,
+    attr::SPACE_FREE,
+    attr::SPACE_TOTAL,
+    attr::SPACE_USED,
+    attr::TIME_ACCESS,
+    attr::TIME_ACCESS_SET,
+    attr::TIME_CREATE,
+    attr::TIME_DELTA,
+    attr::TIME_METADATA,
+    attr::TIME_MODIFY,
+    attr::TIME_MODIFY_SET,
+    attr::MOUNTED_ON_FILEID,
+    attr::FS_LAYOUT_TYPES,
+    attr::LAYOUT_TYPE,
+    attr::LAYOUT_BLKSIZE,
+    attr::FS_LOCATIONS_INFO,
+    attr::MDSTHRESHOLD,
+    attr::MODE_SET_MASKED,
+    attr::SUPPATTR_EXCLCREAT,
+    attr::FS_CHARSET_CAP,
+    attr::CLONE_BLKSIZE,
+    attr::CHANGE_ATTR_TYPE,
+    attr::MODE_UMASK,
+    attr::XATTR_SUPPORT,
+]);
+
+/// What SETATTR takes.
+const SETTABLE: Bitmap = Bitmap::of(&[
+    attr::SIZE,
+    attr::MODE,
+    attr::OWNER,
+    attr::OWNER_GROUP,
+    attr::TIME_ACCESS_SET,
+    attr::TIME_MODIFY_SET,
+    attr::MODE_SET_MASKED,
+]);
+
+/// What a create takes: not an owner, which is the caller, but a mode with the caller's umask.
+const SETTABLE_NEW: Bitmap = Bitmap::of(&[
+    attr::SIZE,
+    attr::MODE,
+    attr::OWNER,
+    attr::OWNER_GROUP,
+    attr::TIME_ACCESS_SET,
+    attr::TIME_MODIFY_SET,
+    attr::MODE_UMASK,
+]);
+
+/// What can be set, and never asked for (RFC 8881, section 5.5; RFC 8275, section 4).
+const WRITE_ONLY: Bitmap =
+    Bitmap::of(&[attr::TIME_ACCESS_SET, attr::TIME_MODIFY_SET, attr::MODE_SET_MASKED, attr::MODE_UMASK]);
+
+/// Whether attributes can be asked for, or compared.
+///
+/// # Errors
+/// `Inval` when one of them can only be set.
+pub(crate) fn check_readable(asked: &Bitmap) -> Result<(), Status> {
+    if asked.intersection(&WRITE_ONLY).is_empty() { Ok(()) } else { Err(Status::Inval) }
+}
+
+/// Which of the given attributes are ours to set.
+pub(crate) fn settable_of(given: &Fattr) -> Bitmap {
+    let both = given.mask().intersection(&SETTABLE_NEW);
+    both.union(&given.mask().intersection(&SETTABLE))
+}
+
+/// What a client wants attributes to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    pub mode: Option<u32>,
+    /// Only these bits of the mode are changed.
+    mode_mask: Option<(u32, u32)>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub accessed: Option<Time>,
+    pub modified: Option<Time>,
+    accessed_now: bool,
+    modified_now: bool,
+}
+
+impl Wanted {
+    /// From the attributes of a SETATTR.
+    pub(crate) fn for_set(given: &Fattr, idmap: &Idmap) -> Result<Self, Status> {
+        Self::checked(given, &SETTABLE, idmap)
+    }
+
+    /// From the attributes of a CREATE or OPEN.
+    pub(crate) fn for_new(given: &Fattr, idmap: &Idmap) -> Result<Self, Status> {
+        Self::checked(given, &SETTABLE_NEW, idmap)
+    }
+
+    fn checked(given: &Fattr, settable: &Bitmap, idmap: &Idmap) -> Result<Self, Status> {
+        if !given.unknown.is_empty() || !given.mask().difference(&SUPPORTED).is_empty() {
+            return Err(Status::AttrNotSupp);
+        }
+        if !given.mask().difference(settable).is_empty() {
+            return Err(Status::Inval);
+        }
+        let mut wanted = Self { size: given.size, ..Self::default() };
+        if wanted.size.is_some_and(|size| size > i64::MAX as u64) {
+            return Err(Status::FBig);
+        }
+        wanted.mode = match (given.mode, given.mode_umask) {
+            (Some(mode), None) if mode <= 0o7777 => Some(mode),
+            (None, Some(m)) if m.mode <= 0o7777 && m.umask <= 0o777 => Some(m.mode & !m.umask),
+            (None, None) => None,
+            _ => return Err(Status::Inval),
+        };
+        if let Some(masked) = given.mode_set_masked {
+            if wanted.mode.is_some() || masked.mask > 0o7777 || masked.value & !masked.mask != 0 {
+                return Err(Status::Inval);
+            }
+            wanted.mode_mask = Some((masked.value, masked.mask));
+        }
+        wanted.uid = given.owner.as_ref().map(|name| idmap.user(name)).transpose()?;
+        wanted.gid = given.owner_group.as_ref().map(|name| idmap.group(name)).transpose()?;
+        (wanted.accessed, wanted.accessed_now) = time(given.time_access_set)?;
+        (wanted.modified, wanted.modified_now) = time(given.time_modify_set)?;
+        Ok(wanted)
+    }
+
+    /// Which times become "now": for these, permission to write is enough.
+    pub(crate) fn to_now(self) -> (bool, bool) {
+        (self.accessed_now, self.modified_now)
+    }
+
+    /// As the state machine takes it, with `now` where the server's time was asked for.
+    pub(crate) fn set(&self, now: Time) -> SetAttributes {
+        SetAttributes {
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            size: self.size,
+            accessed: if self.accessed_now { Some(now) } else { self.accessed },
+            modified: if self.modified_now { Some(now) } else { self.modified },
+            layout_of: None,
+            guard: None,
+        }
+    }
+
+    /// The mode that results on `inode`, when only some of its bits are to change.
+    pub(crate) fn with_mode_of(mut self, inode: &Inode) -> Self {
+        if let Some((value, mask)) = self.mode_mask {
+            self.mode = Some(inode.mode & !mask | value);
+        }
+        self
+    }
+}
+
+fn time(set: Option<SetTime>) -> Result<(Option<Time>, bool), Status> {
+    Ok(match set {
+        None => (None, false),
+        Some(SetTime::Server) => (None, true),
+        Some(SetTime::Client(time)) => (Some(time_from(time)?), false),
+    })
+}
+
+/// A client's time.
+///
+/// # Errors
+/// `Inval` for as many nanoseconds as a second has (RFC 8881, section 3.3.1).
+pub(crate) fn time_from(time: nfs4::Time) -> Result<Time, Status> {
+    let nfs4::Time { seconds, nanoseconds } = time;
+    if nanoseconds < nfs4::Time::NANOSECONDS { Ok(Time { seconds, nanoseconds }) } else { Err(Status::Inval) }
+}
+
+fn wire_time(t: Time) -> nfs4::Time {
+    nfs4::Time { seconds: t.seconds, nanoseconds: t.nanoseconds }
+}
+
+/// Bytes that `du` shows.
+pub(crate) fn used_bytes(inode: &Inode) -> u64 {
+    match inode.kind {
+        Kind::File(file) => {
+            let block = match file.data {
+                DataPlace::Inline | DataPlace::Migrating => SMALL_BLOCK_BYTES,
+                DataPlace::Striped => BLOCK_BYTES,
+            };
+            inode.written.div_ceil(block).saturating_mul(block)
+        }
+        Kind::Directory(_) => BLOCK_BYTES,
+        _ => 0,
+    }
+}
+
+fn file_type(kind: &Kind) -> FileType {
+    match kind {
+        Kind::File(_) => FileType::Regular,
+        Kind::Directory(_) => FileType::Directory,
+        Kind::Symlink(_) => FileType::Symlink,
+        Kind::Fifo => FileType::Fifo,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice(..) => FileType::Char,
+        Kind::BlockDevice(..) => FileType::Block,
+    }
+}
+
+impl Metaserver {
+    /// The attributes of `inode`, as a compound came to it; those that cost something only when they are among `wanted`.
+    pub(crate) fn attributes(
+        &self,
+        context: &Context,
+        view: &dyn View,
+        inode: &Inode,
+        via: Via,
+        wanted: &Bitmap,
+    ) -> Result<Fattr, Status> {
+        let mut attrs = of_inode(inode);
+        if wanted.contains(attr::OWNER) || wanted.contains(attr::OWNER_GROUP) {
+            let idmap = self.idmap();
+            attrs.owner = Some(idmap.user_name(inode.uid));
+            attrs.owner_group = Some(idmap.group_name(inode.gid));
+        }
+        attrs.fsid = Some(FsId { major: u64::from(self.config.volume), minor: minor_fsid(via) });
+        attrs.xattr_support = Some(via != Via::Pseudo);
+        attrs.lease_time = Some(self.lease().as_secs() as u32);
+        if wanted.contains(attr::FILEHANDLE) {
+            attrs.filehandle = Some(FileHandle::from(self.handle(via, inode.id, inode.generation)));
+        }
+        let space = [attr::SPACE_AVAIL, attr::SPACE_FREE, attr::SPACE_TOTAL];
+        if space.iter().any(|number| wanted.contains(*number)) {
+            let (total, free) = self.data.space();
+            attrs.space_total = Some(total);
+            attrs.space_free = Some(free);
+            attrs.space_avail = Some(free);
+        }
+        let files = [attr::FILES_AVAIL, attr::FILES_FREE, attr::FILES_TOTAL];
+        if files.iter().any(|number| wanted.contains(*number)) {
+            let used = read::counts(view).map_err(store_failed)?;
+            attrs.files_total = Some(INODES_MAX);
+            attrs.files_free = Some(INODES_MAX.saturating_sub(used));
+            attrs.files_avail = attrs.files_free;
+        }
+        let local = context.connection.local();
+        if wanted.contains(attr::FS_LOCATIONS) {
+            attrs.fs_locations = Some(self.fs_locations(local));
+        }
+        if wanted.contains(attr::FS_LOCATIONS_INFO) {
+            attrs.fs_locations_info = Some(self.fs_locations_info(local));
+        }
+        if wanted.contains(attr::MDSTHRESHOLD) {
+            attrs.mdsthreshold = Some(threshold(inode));
+        }
+        if wanted.contains(attr::LAYOUT_BLKSIZE)
+            && let Some(FileLayout { unit, .. }) = inode.layout()
+        {
+            attrs.layout_blksize = Some(unit.bytes());
+        }
+        Ok(attrs)
+    }
+}
+
+/// Each export is a file system to its clients, as rules and handles of another one do not hold there.
+fn minor_fsid(via: Via) -> u64 {
+    match via {
+        Via::Export(InodeId::ROOT) => 0,
+        Via::Export(export) => export.0,
+        Via::Pseudo => u64::MAX,
+    }
+}
+
+/// Up to which size a client should read and write through us (RFC 8881, section 5.12.4): below it, of a file whose data
+/// are with its inode. Nothing is said of another.
+fn threshold(inode: &Inode) -> Vec<ThresholdItem> {
+    match inode.data() {
+        Some(DataPlace::Inline) => {
+            let below = INLINE_BYTES_MAX + 1;
+            vec![ThresholdItem::sizes(LayoutType::FILES, below, below)]
+        }
+        Some(DataPlace::Migrating | DataPlace::Striped) | None => vec![],
+    }
+}
+
+/// What follows from the inode alone, and what is the same for all.
+fn of_inode(inode: &Inode) -> Fattr {
+    let (major, minor) = match inode.kind {
+        Kind::CharacterDevice(major, minor) | Kind::BlockDevice(major, minor) => (major, minor),
+        _ => (0, 0),
+    };
+    Fattr {
+        supported_attrs: Some(SUPPORTED),
+        file_type: Some(file_type(&inode.kind)),
+        fh_expire_type: Some(0),
+        change: Some(inode.change),
+        size: Some(inode.size),
+        link_support: Some(true),
+        symlink_support: Some(true),
+        named_attr: Some(false),
+        unique_handles: Some(true),
+        rdattr_error: Some(Status::Ok),
+        aclsupport: Some(0),
+        cansettime: Some(true),
+        case_insensitive: Some(false),
+        case_preserving: Some(true),
+        chown_restricted: Some(true),
+        fileid: Some(inode.id.0),
+        homogeneous: Some(true),
+        maxfilesize: Some(i64::MAX as u64),
+        maxlink: Some(LINKS_MAX),
+        maxname: Some(NAME_BYTES_MAX),
+        maxread: Some(IO_BYTES_MAX),
+        maxwrite: Some(IO_BYTES_MAX),
+        mode: Some(inode.mode),
+        no_trunc: Some(true),
+        numlinks: Some(inode.links),
+        rawdev: Some(SpecData { major, minor }),
+        space_used: Some(used_bytes(inode)),
+        time_access: Some(wire_time(inode.accessed)),
+        time_create: Some(wire_time(inode.created)),
+        time_delta: Some(nfs4::Time { seconds: 0, nanoseconds: 1 }),
+        time_metadata: Some(wire_time(inode.changed)),
+        time_modify: Some(wire_time(inode.modified)),
+        mounted_on_fileid: Some(inode.id.0),
+        fs_layout_types: Some(vec![LayoutType::FILES]),
+        layout_type: Some(vec![LayoutType::FILES]),
+        fs_charset_cap: Some(CONTAINS_NON_UTF8),
+        suppattr_exclcreat: Some(SETTABLE_NEW),
+        clone_blksize: Some(CLONE_BLOCK_BYTES),
+        change_attr_type: Some(ChangeAttrType::MonotonicIncr),
+        ..Fattr::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8881, section 5.5; attributes are 12 acl, 25 hidden, 50 time_create, 58 dacl, 59 sacl, 80 sec_label.
+    #[test]
+    fn what_is_not_supported_is_told_from_what_cannot_be_set() {
+        let idmap = Idmap::default();
+        let set = |given: &Fattr| Wanted::for_set(given, &idmap).err();
+        let new = |given: &Fattr| Wanted::for_new(given, &idmap).err();
+        for number in [12, 25, 58, 59, 80] {
+            // Sent beside one that can be set: nothing is.
+            let given = Fattr { unknown: Bitmap::of(&[number]), mode: Some(0o644), ..Fattr::default() };
+            assert_eq!(set(&given), Some(Status::AttrNotSupp), "{number}");
+            assert_eq!(new(&given), Some(Status::AttrNotSupp), "{number}");
+        }
+        let created = Fattr { time_create: Some(nfs4::Time::default()), ..Fattr::default() };
+        assert_eq!((set(&created), new(&created)), (Some(Status::Inval), Some(Status::Inval)));
+        let nothing = Fattr::default();
+        assert_eq!((set(&nothing), new(&nothing)), (None, None));
+    }
+
+    #[test]
+    fn what_can_only_be_set_cannot_be_asked_for() {
+        let at = |wanted: &[u32]| check_readable(&Bitmap::of(wanted));
+        assert_eq!(at(&[attr::SPACE_USED, attr::MODE]), Ok(()));
+        assert_eq!(at(&[attr::MODE, attr::MODE_UMASK]), Err(Status::Inval));
+    }
+}

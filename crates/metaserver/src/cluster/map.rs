@@ -1,0 +1,129 @@
+//! The cluster map as this metaserver follows it, and its own part of it.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use host::Locked;
+use namespace::{ClusterMap, Command, MapChange, Node, NodeKey, NodeState, read};
+use replica::{MemberChange, NodeId};
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::admin::settings::Settings;
+use crate::errors::store_failed;
+use crate::exports::Exports;
+
+/// How often the map is compared with what is.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The map as it was applied last.
+#[derive(Default)]
+pub(crate) struct CurrentMap(RwLock<Arc<ClusterMap>>);
+
+/// What a metaserver says of itself.
+#[derive(Debug, Clone)]
+pub struct ThisServer {
+    /// For people.
+    pub name: String,
+    /// Where clients and data servers reach it.
+    pub address: String,
+    /// Of its program.
+    pub version: &'static str,
+}
+
+impl Metaserver {
+    /// The map.
+    pub(crate) fn map(&self) -> Arc<ClusterMap> {
+        Arc::clone(&self.current_map.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether this member of the group is to get nothing new.
+    pub(crate) fn drains(&self, member: NodeId) -> bool {
+        self.map().state(NodeKey::Metaserver(member)) >= NodeState::Draining
+    }
+
+    /// Takes the map over as it is in the store now.
+    pub(crate) fn follow_map(&self) -> Result<(), Status> {
+        let map = read::cluster_map(&*self.view()?).map_err(store_failed)?;
+        let closed = map.nodes.iter().filter(|node| node.state >= NodeState::Draining);
+        let closed = closed.filter_map(|node| match node.key {
+            NodeKey::DataServer(id) => Some(id),
+            NodeKey::Metaserver(_) => None,
+        });
+        self.data.follow(&map, closed.collect());
+        let settings = self.settings_of(&map);
+        self.put_settings(Settings::of(settings));
+        let exports = Exports::of(settings);
+        *self.current_map.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+        if self.exports.replace(exports) {
+            self.exports_changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Puts this server into the map, and keeps what it answers for there as it is.
+    pub fn enter_map(self: &Arc<Self>, this: ThisServer) {
+        let server = Arc::clone(self);
+        let keep = async move {
+            let mut often = tokio::time::interval(LOOK_EVERY);
+            often.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                often.tick().await;
+                if let Err(status) = server.keep_map(&this).await {
+                    tracing::debug!(?status, "the cluster map is not as it should be yet");
+                }
+            }
+        };
+        self.background.locked().push(tokio::spawn(keep));
+    }
+
+    async fn keep_map(&self, this: &ThisServer) -> Result<(), Status> {
+        let standing = self.replica.standing();
+        let map = self.map();
+        let key = NodeKey::Metaserver(standing.id);
+        let known = map.node(key);
+        let state = known.map(|node| node.state).filter(|state| *state != NodeState::Joining);
+        let node = Node {
+            key,
+            name: this.name.clone(),
+            address: this.address.clone(),
+            version: this.version.into(),
+            state: state.unwrap_or(NodeState::Serving),
+        };
+        if known != Some(&node) {
+            self.change_map(MapChange::Put(node)).await?;
+        }
+        if standing.leader != Some(standing.id) {
+            return Ok(());
+        }
+        // Who leads sees to the rest.
+        self.begin().await?;
+        for node in &map.nodes {
+            if let NodeKey::Metaserver(id) = node.key
+                && node.state != NodeState::Removed
+                && !standing.members.iter().any(|(member, ..)| *member == id)
+            {
+                self.change_map(MapChange::State(node.key, NodeState::Removed)).await?;
+            }
+        }
+        if self.drains(standing.id)
+            && let Some(heir) = self.heir(&standing)
+        {
+            let led = self.replica.change_members(MemberChange::Lead(heir), false).await;
+            led.unwrap_or_else(|why| tracing::warn!(%why, "leadership is not handed over"));
+        }
+        Ok(())
+    }
+
+    /// A voter that lives and does not drain, for this metaserver to hand over to.
+    pub(crate) fn heir(&self, standing: &replica::Standing) -> Option<NodeId> {
+        let mut others = standing.members.iter().filter(|(id, _, voter)| *voter && *id != standing.id);
+        others.find(|(id, ..)| standing.living.contains(id) && !self.drains(*id)).map(|(id, ..)| *id)
+    }
+
+    /// Has the map changed, and follows it.
+    pub(crate) async fn change_map(&self, change: MapChange) -> Result<(), Status> {
+        self.propose(None, Command::Map(change)).await?;
+        self.follow_map()
+    }
+}

@@ -1,0 +1,168 @@
+//! The other metaservers of the group: calls to them, and theirs to us.
+//!
+//! Consensus has an address of its own on each metaserver, apart from its clients': what they send at their worst does
+//! not hold up what the metaservers agree by.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::{Entropy, Locked};
+use nfs::{
+    Answer, CallFailure, Connection, Limits, Metrics, Peer, PeerAuth, PeerKey, Program, Programs, Server,
+};
+use replica::{Asked, Carried, Channel, Member, Replica, Transport, Unreachable};
+use tokio::net::TcpStream;
+use wire::consensus::{self, Call, Procedure, Reply, Status, call, null};
+use wire::rpc::{CallHeader, Rejection};
+use wire::xdr::{Decoder, Encode, Encoder};
+
+use crate::cluster::join_server::{JoinProgram, JoinServer};
+
+/// A kernel refuses at once or not at all.
+const REFUSAL_TIME_MAX: Duration = Duration::from_millis(200);
+
+/// Calls over RPC. A connection for each member and [`Channel`], proved on both sides.
+pub struct Members {
+    key: PeerKey,
+    entropy: Arc<dyn Entropy>,
+    peers: Mutex<HashMap<(SocketAddr, Channel), Arc<Peer>>>,
+}
+
+impl Members {
+    /// Connections are made when they are needed.
+    #[must_use]
+    pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
+        Self { key, entropy, peers: Mutex::default() }
+    }
+
+    fn peer(&self, address: &str, channel: Channel) -> Result<Arc<Peer>, Unreachable> {
+        let address: SocketAddr =
+            address.parse().map_err(|_| Unreachable::NotSent(format!("{address:?} is no address")))?;
+        let mut peers = self.peers.locked();
+        let peer = peers.entry((address, channel)).or_insert_with(|| {
+            let program = (consensus::PROGRAM, consensus::VERSION);
+            Arc::new(Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy)))
+        });
+        Ok(Arc::clone(peer))
+    }
+}
+
+impl Transport for Members {
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
+        let peer = self.peer(&to.address, channel);
+        Box::pin(async move {
+            let peer = peer?;
+            let args = call::Args { body };
+            let answered: Result<call::Res, CallFailure> =
+                peer.call(Procedure::Call as u32, &args, limit).await;
+            match answered {
+                Ok(Ok(answer)) => Ok(answer.body),
+                Ok(Err(status)) => Err(Unreachable::NoAnswer(format!("{}: {status:?}", peer.address()))),
+                Err(failure @ CallFailure::Connect(_)) => Err(Unreachable::NotSent(failure.to_string())),
+                Err(failure) => Err(Unreachable::NoAnswer(format!("{}: {failure}", peer.address()))),
+            }
+        })
+    }
+
+    fn refuses(&self, to: &Member) -> Asked {
+        let address = to.address.clone();
+        Box::pin(async move { is_refused(&address).await })
+    }
+}
+
+/// Whether a connection to `address` is refused: the kernel there says that nobody listens.
+async fn is_refused(address: &str) -> bool {
+    let connected = tokio::time::timeout(REFUSAL_TIME_MAX, TcpStream::connect(address)).await;
+    matches!(connected, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
+/// The program that the other metaservers call.
+struct ConsensusProgram {
+    replica: Replica,
+    peer_auth: PeerAuth,
+    /// Why the last call was refused that was: who is at the wrong address asks ten times a second.
+    refused: Mutex<String>,
+}
+
+impl Program for ConsensusProgram {
+    fn number(&self) -> u32 {
+        consensus::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        consensus::VERSION..=consensus::VERSION
+    }
+
+    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
+        connection.is_member()
+    }
+
+    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+        Box::pin(async move {
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments =
+                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let reply = self.carry_out(&call.connection, arguments).await;
+            let mut encoder = Encoder::default();
+            reply.encode(&mut encoder);
+            Ok(encoder.finish())
+        })
+    }
+}
+
+impl ConsensusProgram {
+    async fn carry_out(&self, connection: &Arc<Connection>, call: Call) -> Reply {
+        match call {
+            Call::Null(_) => Reply::Null(null::Res {}),
+            Call::Hello(args) => Reply::Hello(self.peer_auth.hello(connection, &args)),
+            Call::Prove(args) => Reply::Prove(self.peer_auth.prove(connection, &args)),
+            Call::Call(_) if !self.peer_auth.is_proven(connection.id()) => {
+                Reply::Call(Err(Status::NotProven))
+            }
+            Call::Call(args) => Reply::Call(match self.replica.serve(&args.body).await {
+                Ok(body) => Ok(call::ResOk { body }),
+                Err(why) => {
+                    self.say_refused(connection, why);
+                    Err(Status::Invalid)
+                }
+            }),
+        }
+    }
+
+    fn say_refused(&self, connection: &Connection, why: String) {
+        let mut last = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != why {
+            tracing::warn!(peer = %connection.peer(), %why, "a metaserver's call is refused");
+            *last = why;
+        }
+    }
+}
+
+/// Listens on `address`, on the thread of consensus, for the other metaservers and for machines that want to become one of
+/// the cluster's.
+///
+/// # Errors
+/// When the address cannot be had.
+pub async fn serve_members(
+    replica: Replica,
+    address: SocketAddr,
+    key: PeerKey,
+    join_server: JoinServer,
+    entropy: Arc<dyn Entropy>,
+) -> std::io::Result<Server> {
+    let peer_auth = PeerAuth::new(key, Arc::clone(&entropy));
+    let runtime = replica.runtime().clone();
+    let join_server = Arc::new(JoinProgram::new(join_server, replica.clone(), entropy));
+    let programs = Programs::new(vec![
+        Arc::new(ConsensusProgram { replica, peer_auth, refused: Mutex::default() }),
+        join_server,
+    ]);
+    let metrics: Arc<Metrics> = Arc::default();
+    let server = Server::start(address, programs, Limits::default(), metrics);
+    runtime.spawn(server).await.map_err(std::io::Error::other)?
+}

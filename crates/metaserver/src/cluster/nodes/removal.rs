@@ -1,0 +1,158 @@
+//! What a data server must not have any more before it is removed: objects of files. Those that hold nothing go elsewhere.
+//!
+//! ```text
+//! drained ─▶ LIST ─▶ an object of no file: REMOVE
+//!                 ─▶ an empty column: relocated, then REMOVE
+//!                 ─▶ anything else stays, and so does the server
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use namespace::{InodeId, NodeKey, TargetId, read};
+use tokio::time::Instant;
+use wire::data::ObjectEntry;
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::data::orphans::ByOwner;
+use crate::errors::store_failed;
+
+/// Time for objects to leave one data server in one command. What was done stays done: the next goes on from there.
+const LEAVE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Why a data server is not removed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Remaining {
+    /// Objects of files.
+    of_files: u64,
+    /// Objects of no file, which a restore keeps for a while.
+    orphans: u64,
+    /// That there may be more, since the time was up.
+    has_more: bool,
+    /// A target that could not be asked.
+    not_asked: Option<(TargetId, Status)>,
+}
+
+impl fmt::Display for Remaining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { of_files, orphans, has_more, not_asked } = self;
+        if let Some((target, status)) = not_asked {
+            return write!(
+                f,
+                "cannot be asked for its objects (target {:016x}: {status:?}); their files could not be read any more. Start \
+                 it, or force it",
+                target.0
+            );
+        }
+        if *has_more {
+            return write!(
+                f,
+                "has more empty objects than could be moved elsewhere in a minute. Try again, or force it"
+            );
+        }
+        let mut and = "has";
+        if *of_files > 0 {
+            write!(
+                f,
+                "{and} {of_files} objects of files that are still open or written to, or that no other data server takes"
+            )?;
+            and = ", and";
+        }
+        if *orphans > 0 {
+            write!(
+                f,
+                "{and} {orphans} objects of no file, which are kept for an hour after a restore (heorot clean --after-restore \
+                 removes them)"
+            )?;
+        }
+        write!(f, ". Try again, or force it")
+    }
+}
+
+impl Metaserver {
+    /// Moves the empty columns of files from a data server that drains, and removes their objects there and those of no file.
+    ///
+    /// # Errors
+    /// What is left on it.
+    pub(super) async fn leave_data_server(&self, key: NodeKey) -> Result<(), Remaining> {
+        let map = self.map();
+        let targets = map.data_servers.iter().find(|server| NodeKey::DataServer(server.id) == key);
+        let mut remaining = Remaining::default();
+        let until = Instant::now() + LEAVE_TIME_MAX;
+        for target in targets.map(|server| server.targets.clone()).unwrap_or_default() {
+            // Nothing waits for the objects of a lost one.
+            if self.data.is_lost(target) {
+                continue;
+            }
+            if let Err(status) = self.leave_target(target, until, &mut remaining).await {
+                remaining.not_asked.get_or_insert((target, status));
+            }
+        }
+        if remaining == Remaining::default() { Ok(()) } else { Err(remaining) }
+    }
+
+    async fn leave_target(
+        &self,
+        target: TargetId,
+        until: Instant,
+        remaining: &mut Remaining,
+    ) -> Result<(), Status> {
+        let mut after = None;
+        loop {
+            let page = self.list_objects(target, after).await?;
+            let ByOwner { owned, orphans } = self.by_owner(target, &page.objects)?;
+            match self.held_back_by_restore() {
+                Some(_) => remaining.orphans += orphans.len() as u64,
+                None => drop(self.remove_orphans(target, &orphans).await?),
+            }
+            for (inode, of_file) in by_inode(&owned) {
+                if Instant::now() > until {
+                    remaining.has_more = true;
+                    return Ok(());
+                }
+                remaining.of_files += self.leave_objects(target, inode, of_file).await?;
+            }
+            after = page.next();
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves one file's empty columns; how many of its objects stay.
+    async fn leave_objects(&self, target: TargetId, inode: InodeId, objects: u64) -> Result<u64, Status> {
+        let Some(inode) = read::inode(&*self.view()?, inode).map_err(store_failed)? else { return Ok(0) };
+        let Some(layout) = inode.layout() else { return Ok(0) };
+        let before = self.file_data_of(inode.id, inode.generation, layout)?;
+        let moved = match self.relocate_from(&inode, &|of| of == target).await {
+            Ok(moved) => moved.and_then(|moved| moved.layout()).filter(|moved| *moved != layout),
+            // A client keeps a layout, or a data server is away: another try may find it otherwise.
+            Err(_) => None,
+        };
+        let Some(to) = moved else { return Ok(objects) };
+        let now = self.file_data_of(inode.id, inode.generation, to)?;
+        let is_left = |column: usize| {
+            let column = u32::try_from(column).unwrap_or(u32::MAX);
+            before.layout.target(&before.targets, column) == Some(target)
+                && now.layout.target(&now.targets, column) != Some(target)
+        };
+        let handles = self.object_handles(&before).into_iter().enumerate();
+        let left: Vec<_> =
+            handles.filter(|(column, _)| is_left(*column)).map(|(_, (_, handle))| handle).collect();
+        let count = left.len() as u64;
+        // Nothing comes back to it while it drains.
+        self.remove_objects(target, left).await?;
+        Ok(objects.saturating_sub(count))
+    }
+}
+
+/// How many of the objects each file has.
+fn by_inode(objects: &[ObjectEntry]) -> BTreeMap<InodeId, u64> {
+    let mut files = BTreeMap::new();
+    for entry in objects {
+        *files.entry(InodeId(entry.inode)).or_default() += 1;
+    }
+    files
+}

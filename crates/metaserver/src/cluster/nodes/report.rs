@@ -1,0 +1,213 @@
+//! How the servers are: the cluster map, with what the leader has heard of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use namespace::{Node, NodeKey, NodeState};
+use replica::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::status::Liveness;
+use crate::data::data_servers::SILENT_AFTER;
+use crate::{AdminError, Metaserver};
+
+/// A member of the group that the leader has not heard of for this long is silent: some elections' time.
+const MEMBER_SILENT_AFTER: Duration = Duration::from_secs(3);
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeReport {
+    /// Which.
+    pub key: NodeKey,
+    /// For people.
+    pub name: String,
+    /// "leader", "voter", "learner" or "data server".
+    pub role: &'static str,
+    /// Where clients and other servers reach it; empty if it never said.
+    pub address: String,
+    /// All addresses that a data server told; of a metaserver the one above.
+    pub addresses: Vec<String>,
+    /// Of its program; empty if it never said.
+    pub version: String,
+    /// What it is to do.
+    pub state: NodeState,
+    /// Whether it is heard of.
+    pub liveness: Liveness,
+    /// How long ago it was heard of; none: not since somebody began to listen.
+    pub seen: Option<Duration>,
+    /// Of a metaserver: the index after the last entry of the log that it has.
+    pub applied: Option<u64>,
+    /// How many entries it lacks.
+    pub lag: Option<u64>,
+    /// The service addresses that it holds.
+    pub service_addresses: Vec<IpAddr>,
+    /// Of a data server: the objects on its targets.
+    pub objects: Option<u64>,
+    /// How many milliseconds its clock is ahead of the cluster's; none: not known.
+    pub clock_ahead_ms: Option<i64>,
+}
+
+/// What only the leader knows of the group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GroupReport {
+    /// How many milliseconds ago each member was heard of.
+    pub heard_ms: BTreeMap<NodeId, u64>,
+    /// Up to where each has the log.
+    pub matched: BTreeMap<NodeId, u64>,
+    /// Who holds which service address.
+    pub addresses: BTreeMap<IpAddr, Option<NodeId>>,
+    /// Who was heard of just now.
+    pub living: BTreeSet<NodeId>,
+    /// How many milliseconds each server's clock is ahead of the cluster's.
+    pub clocks: BTreeMap<NodeKey, i64>,
+}
+
+impl Metaserver {
+    /// What this metaserver knows of the group, if it leads.
+    pub(crate) fn group_report(&self) -> Option<GroupReport> {
+        let standing = self.replica.standing();
+        let heard = standing.heard.iter().map(|(id, ago)| (*id, ago.as_millis() as u64));
+        self.replica.leads().then(|| GroupReport {
+            heard_ms: heard.chain([(standing.id, 0)]).collect(),
+            matched: standing.matched,
+            addresses: self.address_owners(),
+            living: standing.living,
+            clocks: self.clocks.ahead(NodeKey::Metaserver(standing.id), self.clock.monotonic()),
+        })
+    }
+
+    /// What the leader knows of the group; none: it cannot be asked.
+    pub(crate) async fn ask_group_report(&self) -> Option<GroupReport> {
+        match self.group_report() {
+            Some(report) => Some(report),
+            None => self.ask_leader_for_group().await,
+        }
+    }
+
+    /// All servers: metaservers first, then by name.
+    ///
+    /// # Errors
+    /// [`AdminError::Failed`].
+    pub async fn nodes(&self) -> Result<Vec<NodeReport>, AdminError> {
+        let group = self.ask_group_report().await;
+        self.nodes_with(group.as_ref())
+    }
+
+    /// The same, with what the leader knows of the group; none: it could not be asked.
+    pub(crate) fn nodes_with(&self, group: Option<&GroupReport>) -> Result<Vec<NodeReport>, AdminError> {
+        self.follow_map().map_err(|status| AdminError::Failed(format!("{status:?}")))?;
+        let (map, standing) = (self.map(), self.replica.standing());
+        let matched = group.map(|group| &group.matched);
+        let end = matched.and_then(|all| all.values().copied().max()).unwrap_or(standing.applied);
+        let end = end.max(standing.applied);
+        let mut nodes = Vec::new();
+        let mut present = BTreeSet::new();
+        for (id, member, voter) in &standing.members {
+            let key = NodeKey::Metaserver(*id);
+            present.insert(key);
+            let its_own = *id == standing.id;
+            let applied = matched.and_then(|all| all.get(id).copied());
+            let applied = if its_own { Some(standing.applied) } else { applied };
+            let seen = group.and_then(|group| group.heard_ms.get(id).copied().map(Duration::from_millis));
+            let seen = if its_own { Some(Duration::ZERO) } else { seen };
+            let liveness = match (group, seen) {
+                (_, Some(ago)) if ago < MEMBER_SILENT_AFTER => Liveness::Alive,
+                (None, _) => Liveness::Unknown,
+                (Some(group), _) if group.living.contains(id) => Liveness::Alive,
+                (Some(_), _) => Liveness::Silent,
+            };
+            let unknown = NodeReport::unknown(key);
+            let known = map.node(key).map(|node| NodeReport::listed(node, map.state(key)));
+            nodes.push(NodeReport {
+                name: known.as_ref().map_or_else(|| member.name.clone(), |node| node.name.clone()),
+                role: match (standing.leader == Some(*id), voter) {
+                    (true, _) => "leader",
+                    (false, true) => "voter",
+                    (false, false) => "learner",
+                },
+                state: map.state(key),
+                liveness,
+                seen,
+                applied,
+                lag: applied.map(|applied| end.saturating_sub(applied)),
+                service_addresses: group.map(|group| held_by(group, *id)).unwrap_or_default(),
+                ..known.unwrap_or(unknown)
+            });
+        }
+        let targets = self.data.report();
+        for server in &map.data_servers {
+            let key = NodeKey::DataServer(server.id);
+            present.insert(key);
+            let its = targets.iter().filter(|target| target.server == server.id);
+            let seen = self.data.heard(server.id);
+            let has_just_begun = self.clock.monotonic() < SILENT_AFTER;
+            let known = map.node(key).map(|node| NodeReport::listed(node, node.state));
+            nodes.push(NodeReport {
+                name: server.name.clone(),
+                role: "data server",
+                address: server.addresses.first().cloned().unwrap_or_default(),
+                addresses: server.addresses.clone(),
+                liveness: match seen {
+                    Some(ago) if ago < SILENT_AFTER => Liveness::Alive,
+                    None if has_just_begun => Liveness::Unknown,
+                    Some(_) | None => Liveness::Silent,
+                },
+                seen,
+                objects: Some(its.map(|target| target.objects).sum()),
+                ..known.unwrap_or(NodeReport::unknown(key))
+            });
+        }
+        // Removed, and therefore no member any more.
+        let removed = map.nodes.iter().filter(|node| !present.contains(&node.key));
+        nodes.extend(removed.map(|node| NodeReport::listed(node, node.state)));
+        for node in &mut nodes {
+            node.clock_ahead_ms = group.and_then(|group| group.clocks.get(&node.key).copied());
+        }
+        nodes.sort_by(|a, b| {
+            let is_data = |node: &NodeReport| matches!(node.key, NodeKey::DataServer(_));
+            (is_data(a), &a.name, a.key).cmp(&(is_data(b), &b.name, b.key))
+        });
+        Ok(nodes)
+    }
+}
+
+impl NodeReport {
+    /// A server of which nothing but its key is known.
+    pub(crate) fn unknown(key: NodeKey) -> Self {
+        Self {
+            key,
+            name: String::new(),
+            role: if matches!(key, NodeKey::DataServer(_)) { "data server" } else { "voter" },
+            address: String::new(),
+            addresses: vec![],
+            version: String::new(),
+            state: NodeState::Serving,
+            liveness: Liveness::Unknown,
+            seen: None,
+            applied: None,
+            lag: None,
+            service_addresses: vec![],
+            objects: None,
+            clock_ahead_ms: None,
+        }
+    }
+
+    /// A server as the cluster map lists it.
+    fn listed(node: &Node, state: NodeState) -> Self {
+        Self {
+            name: node.name.clone(),
+            address: node.address.clone(),
+            addresses: vec![node.address.clone()],
+            version: node.version.clone(),
+            state,
+            ..Self::unknown(node.key)
+        }
+    }
+}
+
+/// The service addresses that a member holds.
+pub(crate) fn held_by(group: &GroupReport, member: NodeId) -> Vec<IpAddr> {
+    let held = group.addresses.iter().filter(|(_, owner)| **owner == Some(member));
+    held.map(|(address, _)| *address).collect()
+}

@@ -1,0 +1,228 @@
+//! Targets that are declared lost, and the files that have data on a target or a data server.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use namespace::{DeviceId, InodeId, MapChange, NodeKey, TargetId, TargetState, read};
+
+use super::change::{AGREE_TIME_MAX, id_text};
+use crate::admin::stripe::{server_failed, store};
+use crate::{AdminError, Metaserver, TargetReport};
+
+/// Names looked at for one page: some tens of milliseconds, in which no other reader waits.
+const NAMES_MAX: usize = 50_000;
+/// Files of one page.
+const FILES_MAX: usize = 1000;
+/// Directories above one another in a path that is shown. Names of one path have 4096 bytes on Linux.
+const DEPTH_MAX: usize = 4096;
+
+/// A target, and what is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownTarget {
+    /// Its id.
+    pub target: TargetId,
+    /// The data server that has it; none: no data server has it now.
+    pub server: Option<String>,
+    /// Its directory there, if that is known.
+    pub path: String,
+    /// Whether its objects count as lost.
+    pub state: TargetState,
+    /// Whether its data server reports.
+    pub is_alive: bool,
+    /// Its condition, as its data server reported it last, and its bytes; none: nothing was reported.
+    pub report: Option<TargetReport>,
+}
+
+/// Some of the files that have data on a target.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilesPage {
+    /// Their paths, from the root of the volume.
+    pub paths: Vec<Vec<u8>>,
+    /// Where the next page begins; none: that was the last.
+    pub next: Option<Vec<u8>>,
+}
+
+impl Metaserver {
+    /// All targets that data servers have, that files name, or that were declared lost.
+    ///
+    /// # Errors
+    /// [`AdminError::Failed`].
+    pub fn known_targets(&self) -> Result<Vec<KnownTarget>, AdminError> {
+        let (map, lost) = (self.map(), self.data.lost_targets());
+        let reports = self.data.report();
+        let mut ids: BTreeSet<TargetId> = map.lost_targets.iter().copied().collect();
+        ids.extend(map.present_data_servers().flat_map(|server| &server.targets));
+        let view = self.view().map_err(server_failed)?;
+        let named = read::devices(&*view).map_err(store)?;
+        let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
+        let of_removed: BTreeSet<TargetId> = removed.flat_map(|server| &server.targets).copied().collect();
+        let named = named.into_iter().flat_map(|device| device.targets);
+        ids.extend(named.filter(|target| !of_removed.contains(target)));
+        let known = |target: TargetId| {
+            let server = map.present_data_servers().find(|server| server.targets.contains(&target));
+            let report = reports.iter().find(|report| report.target == target);
+            let path = report.map(|report| report.path.clone());
+            KnownTarget {
+                target,
+                server: server.map(|server| server.name.clone()),
+                path: path.or_else(|| self.data.lost_path(target)).unwrap_or_default(),
+                state: if lost.contains(&target) { TargetState::Lost } else { TargetState::InUse },
+                is_alive: report.is_some_and(|report| report.alive),
+                report: report.filter(|report| !report.path.is_empty()).cloned(),
+            }
+        };
+        Ok(ids.into_iter().map(known).collect())
+    }
+
+    /// Declares a target lost, or found after all. What is said is for people.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`] when there is no such target.
+    pub async fn declare_target(
+        self: &Arc<Self>,
+        name: &str,
+        state: TargetState,
+    ) -> Result<String, AdminError> {
+        let known = self.named_target(name)?;
+        let id = format!("{:016x}", known.target.0);
+        if known.state == state {
+            return Ok(format!("target {id} is so already"));
+        }
+        let change = self.change_map(MapChange::Target(known.target, state));
+        let changed = tokio::time::timeout(AGREE_TIME_MAX, change).await;
+        changed.unwrap_or(Err(wire::nfs4::Status::Delay)).map_err(server_failed)?;
+        self.deferred_ready.notify_one();
+        match state {
+            TargetState::Lost => {
+                tokio::spawn(Arc::clone(self).recall_layouts_of_lost());
+                Ok(format!(
+                    "target {id} is lost: reading what files had there is an error from now on; heorot files --on {id} lists \
+                     them"
+                ))
+            }
+            TargetState::InUse => Ok(format!("target {id} is used as before, when its data server has it")),
+        }
+    }
+
+    /// The target with this id, or of this data server and directory: `ds1:/data/sdb`.
+    fn named_target(&self, name: &str) -> Result<KnownTarget, AdminError> {
+        let is_named = |known: &KnownTarget| {
+            let place = known.server.as_ref().map(|server| format!("{server}:{}", known.path));
+            format!("{:016x}", known.target.0) == name || place.as_deref() == Some(name)
+        };
+        self.known_targets()?.into_iter().find(is_named).ok_or_else(|| {
+            AdminError::Invalid(format!("no target is called {name:?}; heorot target list shows them"))
+        })
+    }
+
+    /// A page of the files that have data on the target, or on the targets of the data server, of this name or id. `after`: where the
+    /// page before said that this one begins.
+    ///
+    /// # Errors
+    /// [`AdminError::Invalid`] when there is neither.
+    pub fn files_on(&self, name: &str, after: Option<&[u8]>) -> Result<FilesPage, AdminError> {
+        let targets = self.targets_of(name)?;
+        let view = self.view().map_err(server_failed)?;
+        let devices = read::devices(&*view).map_err(store)?;
+        let concerned: BTreeSet<DeviceId> = devices
+            .iter()
+            .filter(|device| device.targets.iter().any(|target| targets.contains(target)))
+            .map(|device| device.id)
+            .collect();
+        let (mut seen, mut found, mut next) = (0, Vec::new(), None);
+        read::names_after(&*view, after.unwrap_or_default(), |key, dir, name, inode| {
+            if seen == NAMES_MAX || found.len() == FILES_MAX {
+                return ControlFlow::Break(());
+            }
+            seen += 1;
+            next = Some(key.to_vec());
+            found.push((dir, name.to_vec(), inode));
+            // Most are of no concern: only these stay.
+            if !self.has_data_on(&*view, inode, &concerned, &targets).unwrap_or(true) {
+                found.pop();
+            }
+            ControlFlow::Continue(())
+        })
+        .map_err(store)?;
+        if seen < NAMES_MAX && found.len() < FILES_MAX {
+            next = None;
+        }
+        let mut paths = Vec::with_capacity(found.len());
+        let mut known = std::collections::BTreeMap::new();
+        for (dir, name, _) in found {
+            let mut path = self.path_of(&*view, dir, &mut known, 0)?;
+            path.push(b'/');
+            path.extend(name);
+            paths.push(path);
+        }
+        Ok(FilesPage { paths, next })
+    }
+
+    fn targets_of(&self, name: &str) -> Result<BTreeSet<TargetId>, AdminError> {
+        let map = self.map();
+        let is_named = |server: &&namespace::DataServer| id_text(NodeKey::DataServer(server.id)) == name;
+        let by_name = |server: &&namespace::DataServer| server.name == name;
+        let server = map.data_servers.iter().find(is_named);
+        // Of one that was removed only when no other has its name now.
+        let server = server.or_else(|| map.present_data_servers().find(by_name));
+        if let Some(server) = server.or_else(|| map.data_servers.iter().find(by_name)) {
+            return Ok(server.targets.iter().copied().collect());
+        }
+        if let Ok(target) = self.named_target(name) {
+            return Ok(BTreeSet::from([target.target]));
+        }
+        let id = u64::from_str_radix(name, 16).ok().filter(|_| name.len() == 16).map(TargetId);
+        let of_removed = |id: &TargetId| map.data_servers.iter().any(|server| server.targets.contains(id));
+        id.filter(of_removed).map(|id| BTreeSet::from([id])).ok_or_else(|| {
+            AdminError::Invalid(format!(
+                "no data server or target is called {name:?}; heorot node list and heorot target list show them"
+            ))
+        })
+    }
+
+    /// Whether one of the file's columns on these targets holds something of it.
+    fn has_data_on(
+        &self,
+        view: &dyn store::View,
+        inode: InodeId,
+        concerned: &BTreeSet<DeviceId>,
+        targets: &BTreeSet<TargetId>,
+    ) -> Result<bool, AdminError> {
+        let Some(inode) = read::inode(view, inode).map_err(store)? else { return Ok(false) };
+        let Some(layout) = inode.columns().filter(|layout| concerned.contains(&layout.device)) else {
+            return Ok(false);
+        };
+        let Some(device) = read::device(view, layout.device).map_err(store)? else { return Ok(true) };
+        let is_there = |column| {
+            let target = layout.target(&device.targets, column);
+            target.is_some_and(|target| targets.contains(&target))
+        };
+        Ok((0..layout.columns).any(|column| is_there(column) && layout.object_len(column, inode.size) > 0))
+    }
+
+    /// The path of a directory, without a slash at its end. `known`: those that were found before.
+    fn path_of(
+        &self,
+        view: &dyn store::View,
+        dir: InodeId,
+        known: &mut std::collections::BTreeMap<InodeId, Vec<u8>>,
+        depth: usize,
+    ) -> Result<Vec<u8>, AdminError> {
+        if dir == InodeId::ROOT || depth > DEPTH_MAX {
+            return Ok(vec![]);
+        }
+        if let Some(path) = known.get(&dir) {
+            return Ok(path.clone());
+        }
+        let inode = read::inode(view, dir).map_err(store)?;
+        let Some(parent) = inode.and_then(|inode| inode.directory().map(|directory| directory.parent)) else {
+            return Ok(vec![]);
+        };
+        let mut path = self.path_of(view, parent, known, depth + 1)?;
+        path.push(b'/');
+        path.extend(read::name_of(view, parent, dir).map_err(store)?.unwrap_or_default());
+        known.insert(dir, path.clone());
+        Ok(path)
+    }
+}

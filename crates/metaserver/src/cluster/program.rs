@@ -1,0 +1,269 @@
+//! The cluster program: data servers register here, and ask how long their objects are.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
+use nfs::{Answer, Connection, OperationLabels, Program};
+use wire::cluster::{self, Call, Procedure, Reply, Status, cluster_status, null, register, size};
+use wire::data::{TargetCondition, TargetSpace};
+use wire::handle::ObjectHandle;
+use wire::nfs4;
+use wire::rpc::{CallHeader, Rejection};
+use wire::xdr::{Decoder, Encode, Encoder};
+
+use crate::Metaserver;
+use crate::data::data_servers::HEARTBEAT;
+use crate::data::proxy::incarnation;
+
+/// Of one data server: bounds what a REGISTER puts into the state machine.
+const TARGETS_MAX: usize = 1024;
+/// Of one data server.
+const ADDRESSES_MAX: usize = 16;
+/// A name is for people; this fits a table.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The program that other servers of the cluster call.
+pub(crate) struct ClusterProgram(pub Arc<Metaserver>);
+
+impl Program for ClusterProgram {
+    fn number(&self) -> u32 {
+        cluster::PROGRAM
+    }
+
+    fn versions(&self) -> RangeInclusive<u32> {
+        cluster::VERSION..=cluster::VERSION
+    }
+
+    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
+        connection.is_member()
+    }
+
+    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+        Box::pin(async move {
+            let procedure =
+                Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
+            let arguments =
+                Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
+            let start = Instant::now();
+            let reply = self.0.cluster_call(&call.connection, arguments).await;
+            let failed =
+                matches!(reply, Reply::Register(Err(_)) | Reply::Size(Err(_)) | Reply::Status(Err(_)));
+            let labels = OperationLabels { protocol: "cluster", operation: procedure.name() };
+            self.0.metrics.operation(labels, start.elapsed(), failed);
+            let mut encoder = Encoder::default();
+            reply.encode(&mut encoder);
+            Ok(encoder.finish())
+        })
+    }
+}
+
+impl Metaserver {
+    async fn cluster_call(&self, connection: &Arc<Connection>, call: Call) -> Reply {
+        let proven = if self.peer_auth.is_proven(connection.id()) { Ok(()) } else { Err(Status::NotProven) };
+        match call {
+            Call::Null(_) => Reply::Null(null::Res {}),
+            Call::Hello(args) => Reply::Hello(self.peer_auth.hello(connection, &args)),
+            Call::Prove(args) => Reply::Prove(self.peer_auth.prove(connection, &args)),
+            Call::Register(args) => Reply::Register(match proven {
+                Ok(()) => self.register_data_server(args).await,
+                Err(status) => Err(status),
+            }),
+            Call::Size(args) => Reply::Size(match proven {
+                Ok(()) => self.object_len(&args.handle).await,
+                Err(status) => Err(status),
+            }),
+            Call::Status(_) => Reply::Status(match proven {
+                Ok(()) => self.status_as_json().await,
+                Err(status) => Err(status),
+            }),
+        }
+    }
+
+    async fn register_data_server(&self, mut args: register::Args) -> register::Res {
+        // A target that is missing where it was, and that another data server has by now, is that one's.
+        let reports = self.data.report();
+        let is_elsewhere = |missing: &TargetSpace| {
+            reports.iter().any(|report| {
+                let serves = report.alive && report.condition != TargetCondition::Missing;
+                report.target.0 == missing.target && report.server.0 != args.server && serves
+            })
+        };
+        args.targets.retain(|space| space.condition != TargetCondition::Missing || !is_elsewhere(space));
+        let server = data_server(&args)?;
+        // A copy of a target's directory, served beside the original, would split the target's files between the two.
+        // One that moved is taken as soon as its former server has been silent for a while.
+        let elsewhere = reports.into_iter().find(|report| {
+            let serves = report.alive && report.condition != TargetCondition::Missing;
+            serves && report.server != server.id && server.targets.contains(&report.target)
+        });
+        if let Some(report) = elsewhere {
+            if self.data.refuse(server.id, Some(Status::Invalid)) {
+                tracing::warn!(
+                    name = %server.name,
+                    target = %format!("{:016x}", report.target.0),
+                    path = %report.path,
+                    "refused: another data server that lives has this target; a target can be served once"
+                );
+            }
+            return Err(Status::Invalid);
+        }
+        let view = self.view().map_err(|_| Status::Io)?;
+        let name_space = read::name_space(&*view).map_err(|_| Status::Io)?;
+        let (incarnation, epoch) = incarnation(&*view).map_err(|_| Status::Delay)?;
+        drop(view);
+        if let Some(target) = args.targets.iter().find(|t| ![0, name_space].contains(&t.name_space)) {
+            if self.data.refuse(server.id, Some(Status::OtherNameSpace)) {
+                tracing::error!(
+                    name = %server.name,
+                    path = %String::from_utf8_lossy(&target.path),
+                    "refused: this data server has files of another name space of this cluster; was this metaserver started \
+                     with an empty data directory, where its own should have been?"
+                );
+            }
+            return Err(Status::OtherNameSpace);
+        }
+        let answer = register::ResOk {
+            name_space,
+            incarnation,
+            epoch,
+            heartbeat_ms: HEARTBEAT.as_millis() as u32,
+            map_version: args.map_version,
+            metaservers: vec![],
+            networks: vec![],
+            trash_seconds: self.settings().trash_time.as_secs(),
+        };
+        // One that is missing says nothing of what it obeys.
+        let mut present = args.targets.iter().filter(|space| space.condition != TargetCondition::Missing);
+        if present.any(|target| target.incarnation != incarnation) {
+            // A new one is told, and registers again at once; clients can come as soon as that is taken in. Another one has to
+            // hear from its operator which it is to obey.
+            let other = args.targets.iter().any(|target| ![0, incarnation].contains(&target.incarnation));
+            if other && self.data.refuse(server.id, Some(Status::OtherIncarnation)) {
+                tracing::error!(
+                    name = %server.name, epoch,
+                    "not taken in: this data server obeys another incarnation of its metaservers, since this group was \
+                     restored from a backup. If it is to serve the restored group from now on, run heorot ds adopt there"
+                );
+            }
+            let map_version = self.map().head.version;
+            return Ok(register::ResOk { map_version, networks: self.exported_networks(), ..answer });
+        }
+        if self.map().state(NodeKey::DataServer(server.id)) == NodeState::Removed {
+            return Err(Status::NotFound);
+        }
+        if self.data.refuse(server.id, None) {
+            tracing::info!(name = %server.name, "is refused no longer");
+        }
+        let key = NodeKey::DataServer(server.id);
+        self.clocks.note(key, args.clock_ms, self.clock_ms(), self.clock.monotonic());
+        let version = String::from_utf8_lossy(&args.version).into_owned();
+        self.register(server, version, &args.targets).await.map_err(|status| match status {
+            nfs4::Status::NoSpc => Status::NoSpace,
+            nfs4::Status::Io => Status::Io,
+            _ => Status::Delay,
+        })?;
+        let map = self.map();
+        let changed = map.head.version != args.map_version;
+        let serving = map
+            .nodes
+            .iter()
+            .filter(|node| matches!(node.key, NodeKey::Metaserver(_)) && node.state != NodeState::Removed);
+        Ok(register::ResOk {
+            map_version: map.head.version,
+            metaservers: match changed {
+                true => serving.map(|node| Bytes::from(node.address.clone())).collect(),
+                false => vec![],
+            },
+            networks: match changed {
+                true => self.exported_networks(),
+                false => vec![],
+            },
+            ..answer
+        })
+    }
+
+    /// The networks of all exports, as they are told.
+    fn exported_networks(&self) -> Vec<Bytes> {
+        self.exports.get().networks().iter().map(|network| Bytes::from(network.to_string())).collect()
+    }
+
+    /// The status of the cluster, for a data server's admin interface.
+    async fn status_as_json(&self) -> cluster_status::Res {
+        let status = self.status().await.map_err(|_| Status::Io)?;
+        let json = serde_json::to_vec(&status).map_err(|_| Status::Io)?;
+        Ok(cluster_status::ResOk { json: json.into() })
+    }
+
+    /// The length that the object with this handle has in a file of its present size.
+    async fn object_len(&self, handle: &Bytes) -> size::Res {
+        let object = ObjectHandle::open(handle, &self.key).ok_or(Status::BadHandle)?;
+        if object.file.volume != self.config.volume {
+            return Err(Status::Stale);
+        }
+        self.read_barrier().await.map_err(|_| Status::Io)?;
+        let inode = {
+            let view = self.view().map_err(|_| Status::Io)?;
+            read::inode(&*view, InodeId(object.file.inode)).map_err(|_| Status::Io)?
+        };
+        let inode = inode.filter(|i| i.generation == object.file.generation).ok_or(Status::Stale)?;
+        let inode = self.true_inode(inode).await.map_err(|_| Status::Delay)?;
+        match inode.kind {
+            Kind::File(file) if object.column < file.layout.columns => {
+                Ok(size::ResOk { len: file.layout.object_len(object.column, inode.size) })
+            }
+            _ => Err(Status::Stale),
+        }
+    }
+}
+
+/// What a data server says of itself, if it can be meant.
+fn data_server(args: &register::Args) -> Result<DataServer, Status> {
+    let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).map_err(|_| Status::Invalid);
+    if args.targets.len() > TARGETS_MAX
+        || args.addresses.is_empty()
+        || args.addresses.len() > ADDRESSES_MAX
+        || args.name.len() > NAME_BYTES_MAX
+        || args.version.len() > NAME_BYTES_MAX
+    {
+        return Err(Status::Invalid);
+    }
+    let addresses = args.addresses.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    if addresses.iter().any(|a| a.parse::<std::net::SocketAddr>().is_err()) {
+        return Err(Status::Invalid);
+    }
+    let targets = args.targets.iter().map(|space| TargetId(space.target)).collect();
+    Ok(DataServer { id: DataServerId(args.server), name: text(&args.name)?, addresses, targets })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(address: &'static str) -> register::Args {
+        let name = Bytes::from_static(b"ds0");
+        let version = Bytes::from_static(b"0.1.0");
+        register::Args {
+            server: 7,
+            name,
+            addresses: vec![address.into()],
+            targets: vec![],
+            version,
+            map_version: 0,
+            clock_ms: 1_900_000_000_000,
+        }
+    }
+
+    #[test]
+    fn an_address_that_nobody_can_reach_is_refused() {
+        assert_eq!(data_server(&args("10.0.0.5:2050")).map(|s| s.id), Ok(DataServerId(7)));
+        for address in ["10.0.0.5", "ds0:2050", "", "10.0.0.5:99999"] {
+            assert_eq!(data_server(&args(address)), Err(Status::Invalid), "{address}");
+        }
+        assert_eq!(data_server(&register::Args { addresses: vec![], ..args("") }), Err(Status::Invalid));
+        let long = register::Args { name: vec![b'x'; 256].into(), ..args("10.0.0.5:2050") };
+        assert_eq!(data_server(&long), Err(Status::Invalid));
+    }
+}

@@ -1,0 +1,427 @@
+//! The data servers that this metaserver knows: where their targets are reached, and how much room they have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use host::{Clock, Entropy, Locked, RwLocked};
+use namespace::{ClusterMap, DataServer, DataServerId, TargetId};
+use nfs::{CallFailure, Peer, PeerKey};
+use tokio::sync::watch;
+use wire::cluster;
+use wire::data::{self, TargetCondition, TargetSpace};
+use wire::nfs4::Status;
+
+use crate::data::placement::Usable;
+
+/// How often a data server registers again, with its free space.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
+/// A target not heard of for this long gets no new files.
+pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// A target that answered NOSPC has no room until then, whatever its report said: the report is as old as a heartbeat.
+const NO_ROOM_FOR: Duration = Duration::from_secs(5);
+/// A target that answered with an error of its disk gets no new files for this long after the last one. Its data server
+/// reports what lasts; what does not (a sector that was written anew) is tried again.
+const FAILING_FOR: Duration = Duration::from_secs(60);
+
+/// More are not remembered as refused.
+const REFUSED_MAX: usize = 1024;
+
+/// What is known of one target.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub server: DataServerId,
+    pub peer: Arc<Peer>,
+    /// As last reported; nothing after a restart until its server reports.
+    pub space: Option<TargetSpace>,
+    heard: Option<Duration>,
+    /// What it answered itself, and when.
+    no_room: Option<Duration>,
+    failing: Option<Duration>,
+    /// Calls that its server has not answered since it last did; of all targets of the server.
+    unanswered: Arc<AtomicU64>,
+}
+
+/// How a target is reached.
+pub(crate) struct Reach {
+    pub peer: Arc<Peer>,
+    unanswered: Arc<AtomicU64>,
+}
+
+impl Reach {
+    /// Notes a call without an answer: logged for the first, and counted from then on.
+    pub(crate) fn failed(&self, procedure: &str, error: &CallFailure) {
+        let address = self.peer.address();
+        if self.unanswered.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!(
+                %address, %error, procedure,
+                "a data server does not answer: its files wait for it; start it, or remove it if it is gone for good"
+            );
+        } else {
+            tracing::debug!(%address, %error, procedure, "the data server does not answer");
+        }
+    }
+
+    /// Notes an answer.
+    pub(crate) fn answered(&self) {
+        // Nearly always: no write to what all threads share.
+        if self.unanswered.load(Ordering::Relaxed) != 0 {
+            let calls = self.unanswered.swap(0, Ordering::Relaxed);
+            tracing::info!(address = %self.peer.address(), calls, "the data server answers again; calls failed meanwhile");
+        }
+    }
+}
+
+/// One row of `heorot status`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetReport {
+    /// The target.
+    pub target: TargetId,
+    /// The data server that has it.
+    pub server: DataServerId,
+    /// Its directory there.
+    pub path: String,
+    /// Bytes of the file system that it is on.
+    pub total_bytes: u64,
+    /// Bytes free there.
+    pub free_bytes: u64,
+    /// Objects on it.
+    pub objects: u64,
+    /// Bytes of removed objects that are still kept, and count as free.
+    pub trash_bytes: u64,
+    /// Bytes of its file system that are left alone, and do not count as free.
+    pub reserve_bytes: u64,
+    /// Whether its server reports.
+    pub alive: bool,
+    /// Whether it can be read and written, as last reported.
+    pub condition: TargetCondition,
+}
+
+/// All targets, by id.
+pub(crate) struct DataServers {
+    targets: RwLock<BTreeMap<TargetId, Target>>,
+    /// Data servers that take no new files.
+    closed: RwLock<BTreeSet<DataServerId>>,
+    /// Targets that nothing waits for: declared lost, or of data servers that were removed. Calls that wait follow it.
+    lost: watch::Sender<Arc<BTreeSet<TargetId>>>,
+    /// The directories of lost targets, as their servers told them before, so that people can go on to name them so.
+    lost_paths: Mutex<BTreeMap<TargetId, String>>,
+    /// Those that may not register, and why, as was said in the log.
+    refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
+    key: PeerKey,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl DataServers {
+    pub(crate) fn new(key: PeerKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        Self {
+            targets: RwLock::default(),
+            closed: RwLock::default(),
+            lost: watch::Sender::default(),
+            lost_paths: Mutex::default(),
+            refused: Mutex::default(),
+            key,
+            clock,
+            entropy,
+        }
+    }
+
+    /// Follows the cluster map: these take no new files from now on, and all others do; targets that are lost, or that no
+    /// data server has any more, are forgotten.
+    pub(crate) fn follow(&self, map: &ClusterMap, closed: BTreeSet<DataServerId>) {
+        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = closed;
+        let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
+        let mut lost: BTreeSet<TargetId> = removed.flat_map(|server| &server.targets).copied().collect();
+        lost.extend(&map.lost_targets);
+        let held: BTreeSet<TargetId> =
+            map.present_data_servers().flat_map(|server| &server.targets).copied().collect();
+        let lost = Arc::new(lost);
+        let is_news = |known: &mut Arc<BTreeSet<TargetId>>| {
+            let news = *known != lost;
+            *known = Arc::clone(&lost);
+            news
+        };
+        // First: a call to a target that is forgotten is then told that it is lost.
+        self.lost.send_if_modified(is_news);
+        let mut paths = self.lost_paths.locked();
+        paths.retain(|id, _| map.lost_targets.contains(id));
+        self.targets.writing().retain(|id, target| {
+            if let Some(space) = target.space.as_ref().filter(|_| map.lost_targets.contains(id)) {
+                paths.insert(*id, String::from_utf8_lossy(&space.path).into_owned());
+            }
+            held.contains(id) && !lost.contains(id)
+        });
+        drop(paths);
+        map.present_data_servers().for_each(|server| self.learn(server));
+    }
+
+    /// Whether nothing waits for the target any more: what was on it is lost.
+    pub(crate) fn is_lost(&self, target: TargetId) -> bool {
+        self.lost_targets().contains(&target)
+    }
+
+    /// The directory of a target that was declared lost, if its server told it since this metaserver was started.
+    pub(crate) fn lost_path(&self, target: TargetId) -> Option<String> {
+        self.lost_paths.locked().get(&target).cloned()
+    }
+
+    /// The targets that nothing waits for.
+    pub(crate) fn lost_targets(&self) -> Arc<BTreeSet<TargetId>> {
+        Arc::clone(&self.lost.borrow())
+    }
+
+    /// Returns when nothing waits for the target any more.
+    pub(crate) fn until_lost(&self, target: TargetId) -> impl Future<Output = ()> + Send + 'static {
+        let mut lost = self.lost.subscribe();
+        async move {
+            if lost.wait_for(|lost| lost.contains(&target)).await.is_err() {
+                std::future::pending().await // this metaserver ends
+            }
+        }
+    }
+
+    /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a second.
+    pub(crate) fn refuse(&self, server: DataServerId, why: Option<cluster::Status>) -> bool {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() >= REFUSED_MAX {
+            refused.clear();
+        }
+        match why {
+            Some(why) => refused.insert(server, why) != Some(why),
+            None => refused.remove(&server).is_some(),
+        }
+    }
+
+    /// How long ago a data server was heard of.
+    pub(crate) fn heard(&self, server: DataServerId) -> Option<Duration> {
+        let targets = self.targets.reading();
+        let heard =
+            targets.values().filter(|target| target.server == server).filter_map(|target| target.heard).max();
+        Some(self.clock.monotonic().saturating_sub(heard?))
+    }
+
+    /// Takes in a data server from the state machine, or as it registered with `spaces`. Returns whether one of its targets
+    /// had not been heard of for a while.
+    pub(crate) fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) -> bool {
+        let Some(address) = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok()) else {
+            return false;
+        };
+        let lost = self.lost_targets();
+        let mut targets = self.targets.writing();
+        let known = targets.values().find(|t| t.server == server.id && t.peer.address() == address);
+        let (peer, unanswered) = known.map_or_else(
+            || {
+                let program = (data::PROGRAM, data::VERSION);
+                let peer = Peer::new(address, program, self.key.clone(), Arc::clone(&self.entropy));
+                (Arc::new(peer), Arc::default())
+            },
+            |t| (Arc::clone(&t.peer), Arc::clone(&t.unanswered)),
+        );
+        let mut is_back = false;
+        for id in server.targets.iter().filter(|id| !lost.contains(id)) {
+            let before = targets.get(id);
+            is_back |= !before.is_some_and(|target| self.is_alive(target));
+            let as_before = before.filter(|target| spaces.is_none() && Arc::ptr_eq(&target.peer, &peer));
+            let reported = spaces.and_then(|s| s.iter().find(|s| s.target == id.0).cloned());
+            let target = Target {
+                server: server.id,
+                peer: Arc::clone(&peer),
+                space: reported.or_else(|| as_before?.space.clone()),
+                heard: spaces.map(|_| self.clock.monotonic()).or_else(|| as_before?.heard),
+                no_room: before.and_then(|target| target.no_room),
+                failing: before.and_then(|target| target.failing),
+                unanswered: Arc::clone(&unanswered),
+            };
+            targets.insert(*id, target);
+        }
+        is_back && spaces.is_some()
+    }
+
+    /// Another metaserver took in a data server. What is known of its targets stays, where they are reached as before.
+    pub(crate) fn learn(&self, server: &DataServer) {
+        let address = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok());
+        let lost = self.lost_targets();
+        let is_known = {
+            let targets = self.targets.reading();
+            let same = |t: &Target| t.server == server.id && Some(t.peer.address()) == address;
+            server.targets.iter().all(|id| lost.contains(id) || targets.get(id).is_some_and(same))
+        };
+        if !is_known {
+            self.put(server, None);
+        }
+    }
+
+    /// Whether its server registered here, and said that the target obeys this incarnation.
+    pub(crate) fn obeys(&self, target: TargetId, incarnation: u64) -> bool {
+        let targets = self.targets.reading();
+        let space = targets.get(&target).and_then(|target| target.space.as_ref());
+        space.is_some_and(|space| space.incarnation == incarnation)
+    }
+
+    /// Notes what a target answered instead of what was asked for.
+    pub(crate) fn refused(&self, target: TargetId, status: data::Status) {
+        let now = self.clock.monotonic();
+        let mut targets = self.targets.writing();
+        let Some(known) = targets.get_mut(&target) else { return };
+        match status {
+            data::Status::NoSpace => known.no_room = Some(now),
+            data::Status::Io | data::Status::ReadOnly | data::Status::TargetLost => {
+                if known.failing.is_none_or(|at| now.saturating_sub(at) >= FAILING_FOR) {
+                    let (address, target) = (known.peer.address(), format!("{:016x}", target.0));
+                    tracing::warn!(
+                        %address, target, ?status,
+                        "a target fails: it gets no new files for a minute; look at its disk, and at its data server's log"
+                    );
+                }
+                known.failing = Some(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// What its server answered about it just now.
+    pub(crate) fn update(&self, target: TargetId, space: TargetSpace) {
+        if let Some(target) = self.targets.writing().get_mut(&target) {
+            target.space = Some(space);
+        }
+    }
+
+    /// What is known of the targets that live, for a metaserver that has just begun.
+    pub(crate) fn living(&self) -> Vec<TargetSpace> {
+        let targets = self.targets.reading();
+        targets.values().filter(|target| self.is_alive(target)).filter_map(|t| t.space.clone()).collect()
+    }
+
+    /// What another metaserver knows, for targets of which nothing was heard here yet.
+    pub(crate) fn learn_living(&self, spaces: Vec<TargetSpace>) {
+        let mut targets = self.targets.writing();
+        for space in spaces {
+            if let Some(target) = targets.get_mut(&TargetId(space.target))
+                && target.heard.is_none()
+            {
+                target.space = Some(space);
+                target.heard = Some(self.clock.monotonic());
+            }
+        }
+    }
+
+    /// Its server does not answer: until it reports again, it gets no new files.
+    pub(crate) fn silence(&self, target: TargetId) {
+        if let Some(target) = self.targets.writing().get_mut(&target) {
+            target.heard = None;
+        }
+    }
+
+    /// The connection to the server that has `target`.
+    pub(crate) fn peer(&self, target: TargetId) -> Option<Arc<Peer>> {
+        Some(Arc::clone(&self.targets.reading().get(&target)?.peer))
+    }
+
+    /// How the server that has `target` is reached.
+    ///
+    /// # Errors
+    /// `Io` for a target that is lost, which nothing waits for; `Delay` for one that no data server has told of.
+    pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, Status> {
+        let targets = self.targets.reading();
+        match targets.get(&target) {
+            Some(known) => {
+                Ok(Reach { peer: Arc::clone(&known.peer), unanswered: Arc::clone(&known.unanswered) })
+            }
+            None if self.is_lost(target) => Err(Status::Io),
+            None => Err(Status::Delay),
+        }
+    }
+
+    /// Whether an object of one of these targets can share its data with an object of the other: both on one file
+    /// system that can, and of one server, which has to do it. None: a server has not said anything yet.
+    pub(crate) fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
+        let targets = self.targets.reading();
+        let (one, other) = (targets.get(&one)?, targets.get(&other)?);
+        let (a, b) = (one.space.as_ref()?, other.space.as_ref()?);
+        Some(one.server == other.server && a.file_system == b.file_system && a.reflinks && b.reflinks)
+    }
+
+    fn is_alive(&self, target: &Target) -> bool {
+        target.heard.is_some_and(|at| self.is_recent(at, SILENT_AFTER))
+    }
+
+    /// Targets that take new files, in the order of their ids.
+    pub(crate) fn usable(&self) -> Vec<Usable> {
+        let targets = self.targets.reading();
+        let closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
+        let usable = |(id, target): (&TargetId, &Target)| {
+            let takes = !closed.contains(&target.server) && self.is_alive(target) && self.is_well(target);
+            let space = target.space.as_ref().filter(|_| takes)?;
+            Some(Usable { target: *id, free: space.free, has_room: self.has_room(target) })
+        };
+        targets.iter().filter_map(usable).collect()
+    }
+
+    /// Whether data that are not on `target` yet should go elsewhere: it is lost, fails, or is full. One that is only away is
+    /// waited for.
+    pub(crate) fn is_unfit(&self, target: TargetId) -> bool {
+        let targets = self.targets.reading();
+        match targets.get(&target) {
+            Some(known) => !self.is_well(known) || !self.has_room(known),
+            None => self.is_lost(target),
+        }
+    }
+
+    fn is_well(&self, target: &Target) -> bool {
+        let fails = target.failing.is_some_and(|at| self.is_recent(at, FAILING_FOR));
+        !fails && target.space.as_ref().is_none_or(|space| takes_files(space.condition))
+    }
+
+    fn has_room(&self, target: &Target) -> bool {
+        let is_full = target.space.as_ref().is_some_and(|space| space.condition == TargetCondition::Full);
+        !is_full && !target.no_room.is_some_and(|at| self.is_recent(at, NO_ROOM_FOR))
+    }
+
+    fn is_recent(&self, at: Duration, time: Duration) -> bool {
+        self.clock.monotonic().saturating_sub(at) < time
+    }
+
+    /// All targets, for people.
+    pub(crate) fn report(&self) -> Vec<TargetReport> {
+        let targets = self.targets.reading();
+        let row = |(id, target): (&TargetId, &Target)| {
+            let space = target.space.as_ref();
+            TargetReport {
+                target: *id,
+                server: target.server,
+                path: space.map_or_else(String::new, |s| String::from_utf8_lossy(&s.path).into_owned()),
+                total_bytes: space.map_or(0, |s| s.total),
+                free_bytes: space.map_or(0, |s| s.free),
+                objects: space.map_or(0, |s| s.objects),
+                trash_bytes: space.map_or(0, |s| s.trash),
+                reserve_bytes: space.map_or(0, |s| s.reserve),
+                alive: self.is_alive(target),
+                condition: space.map_or(TargetCondition::Ok, |s| s.condition),
+            }
+        };
+        targets.iter().map(row).collect()
+    }
+
+    /// Total and free bytes of all targets. Targets on one file system share its room, which counts once.
+    pub(crate) fn space(&self) -> (u64, u64) {
+        let targets = self.targets.reading();
+        let spaces: BTreeMap<u64, &TargetSpace> =
+            targets.values().filter_map(|t| t.space.as_ref()).map(|s| (s.file_system, s)).collect();
+        let sum =
+            |of: fn(&TargetSpace) -> u64| spaces.values().fold(0u64, |sum, s| sum.saturating_add(of(s)));
+        (sum(|s| s.total), sum(|s| s.free))
+    }
+}
+
+/// Whether new files are placed on a target in this condition. A full one may have room again with the next report, and
+/// its free bytes say how much: placement weighs them.
+fn takes_files(condition: TargetCondition) -> bool {
+    match condition {
+        TargetCondition::Ok | TargetCondition::Full => true,
+        TargetCondition::ReadOnly | TargetCondition::Failed | TargetCondition::Missing => false,
+    }
+}

@@ -1,0 +1,265 @@
+//! Objects that no file owns: found by listing every target, and removed.
+//!
+//! Commands leave none, for a removal's record stays until every object is gone. What can leave one is a write that was
+//! under way while its file was removed, or a target that comes back from a copy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use namespace::{FileLayout, Inode, InodeId, Kind, TargetId, read};
+use store::StoreError;
+use wire::data::{self, ObjectEntry, Procedure};
+use wire::handle::{FileHandle, ObjectHandle};
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::data::proxy::incarnation;
+use crate::errors::store_failed;
+
+/// Objects in one LIST: some 20 KiB.
+const LIST_MAX: u32 = 1024;
+/// Objects in one REMOVE: a client's call to the same disk waits behind at most so many.
+const REMOVE_MAX: usize = 256;
+/// How long the first cleaning waits for data servers that are not there yet.
+const FIRST_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How often it looks whether they are.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// How often it looks whether the interval between two cleanings was set to another.
+const SETTINGS_EVERY: Duration = Duration::from_secs(10);
+
+/// Time from a restore to the first cleaning. The group does not know what was made after the backup, and takes its objects for
+/// those of no file: an operator gets the time to see what is missing.
+const AFTER_RESTORE: Duration = Duration::from_secs(60 * 60);
+
+/// What a cleaning found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CleanReport {
+    /// Objects looked at.
+    pub objects_seen: u64,
+    /// Objects that no file owned, now removed.
+    pub objects_removed: u64,
+    /// Targets that were gone through to their end.
+    pub targets_cleaned: u64,
+    /// Targets that were not cleaned, and why: their data servers are away, or they failed.
+    pub not_cleaned: Vec<String>,
+}
+
+/// A list of objects, split.
+#[derive(Debug, Default)]
+pub(crate) struct ByOwner {
+    /// Those of files, in the order of the list.
+    pub owned: Vec<ObjectEntry>,
+    /// Those of no file.
+    pub orphans: Vec<ObjectEntry>,
+}
+
+impl Metaserver {
+    /// Cleans, for ever: once soon after the start, since what a crash left is from before it, then at intervals.
+    pub(crate) async fn clean_regularly(self: Arc<Self>) {
+        let waits = FIRST_WAIT_MAX.as_millis() / FIRST_LOOK.as_millis();
+        for _ in 0..waits {
+            tokio::time::sleep(FIRST_LOOK).await;
+            let targets = self.data.report();
+            if !targets.is_empty() && targets.iter().all(|t| t.alive) {
+                break;
+            }
+        }
+        let mut failed = Vec::new();
+        loop {
+            // Another metaserver's wall clock may be some seconds off: it counts once more.
+            while let Some(left) = self.held_back_by_restore() {
+                tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
+            }
+            if self.replica.leads() {
+                let report = self.clean().await;
+                // The same targets again are no news.
+                if report.not_cleaned != failed {
+                    match report.not_cleaned.is_empty() {
+                        true => tracing::info!("objects without a file are looked for on all targets again"),
+                        false => tracing::warn!(
+                            targets = report.not_cleaned.join(", "),
+                            "objects without a file were not looked for on these targets; start their data servers, or \
+                             remove them"
+                        ),
+                    }
+                    failed = report.not_cleaned;
+                }
+            }
+            let began = tokio::time::Instant::now();
+            // In steps: the interval can be set to a shorter one meanwhile.
+            while let Some(left) = self.settings().clean_interval.checked_sub(began.elapsed()) {
+                tokio::time::sleep(left.min(SETTINGS_EVERY)).await;
+            }
+        }
+    }
+
+    /// How long no object is to be removed for want of a file, since the group was restored from a backup so lately.
+    #[must_use]
+    pub fn held_back_by_restore(&self) -> Option<Duration> {
+        let view = self.view().ok()?;
+        let incarnation = read::incarnation(&*view).ok()?.filter(|incarnation| incarnation.epoch > 1)?;
+        let since = self.now().seconds.saturating_sub(incarnation.began.seconds);
+        // A clock that was ahead at the restore holds it back longer: `heorot clean --after-restore` does not wait.
+        let left = i64::try_from(AFTER_RESTORE.as_secs()).unwrap_or(i64::MAX).saturating_sub(since);
+        u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_secs)
+    }
+
+    /// Lists the objects of every target that can be reached, and removes those that no file owns.
+    pub async fn clean(&self) -> CleanReport {
+        let mut report = CleanReport::default();
+        for target in self.data.report() {
+            let id = target.target;
+            let why = match target.alive {
+                false => "its data server is away".to_owned(),
+                true => match self.clean_target(id, &mut report).await {
+                    Ok(()) => {
+                        report.targets_cleaned += 1;
+                        continue;
+                    }
+                    Err(status) => format!("{status:?}"),
+                },
+            };
+            report.not_cleaned.push(format!("{:016x} ({}): {why}", id.0, target.path));
+        }
+        if report.objects_removed > 0 {
+            tracing::info!(seen = report.objects_seen, removed = report.objects_removed, "orphans removed");
+        }
+        report
+    }
+
+    async fn clean_target(&self, target: TargetId, report: &mut CleanReport) -> Result<(), Status> {
+        let mut after = None;
+        loop {
+            let page = self.list_objects(target, after).await?;
+            report.objects_seen += page.objects.len() as u64;
+            let orphans = self.by_owner(target, &page.objects)?.orphans;
+            report.objects_removed += self.remove_orphans(target, &orphans).await?;
+            after = page.next();
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A page of a target's objects. What any metaserver did before them is in each view that is opened afterwards.
+    ///
+    /// # Errors
+    /// `Delay` when the target does not obey this incarnation of the group, or cannot be asked.
+    pub(crate) async fn list_objects(
+        &self,
+        target: TargetId,
+        after: Option<data::ObjectName>,
+    ) -> Result<data::list::ResOk, Status> {
+        // One that never registered with this incarnation may belong to another group of metaservers, which lives.
+        if !self.data.obeys(target, incarnation(&*self.view()?)?.0) {
+            return Err(Status::Delay);
+        }
+        let args = data::list::Args { target: target.0, after, max: LIST_MAX };
+        let page = self.call_target(target, Procedure::List, args).await?;
+        self.read_barrier().await?;
+        Ok(page)
+    }
+
+    /// Splits a list of a target's objects into those that files own and those that no file does.
+    ///
+    /// The name space is looked at *after* the list was made. An object is made only after its file, whose Create is
+    /// then in every later view; and inode numbers are never used again. So an object that was listed, and whose inode
+    /// a later view does not have, belongs to a file that is gone for ever. Looked at in the other order, a file made
+    /// in between would lose its data.
+    pub(crate) fn by_owner(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<ByOwner, Status> {
+        let view = self.view()?;
+        let mut split = ByOwner::default();
+        for entry in listed.iter().filter(|entry| entry.volume == self.config.volume) {
+            let inode = read::inode(&*view, InodeId(entry.inode)).map_err(store_failed)?;
+            let owned = is_owned(inode.as_ref(), entry, |layout| {
+                let device = read::device(&*view, layout.device)?;
+                // A device that is not known is damage; nothing is removed on its account.
+                Ok(device.is_none_or(|d| layout.target(&d.targets, entry.column) == Some(target)))
+            });
+            match owned.map_err(store_failed)? {
+                true => split.owned.push(*entry),
+                false => split.orphans.push(*entry),
+            }
+        }
+        Ok(split)
+    }
+
+    /// Removes objects that no file owns. How many they were.
+    pub(crate) async fn remove_orphans(
+        &self,
+        target: TargetId,
+        orphans: &[ObjectEntry],
+    ) -> Result<u64, Status> {
+        let incarnation = incarnation(&*self.view()?)?.0;
+        let handle = |entry: &ObjectEntry| {
+            let ObjectEntry { volume, inode, generation, column } = *entry;
+            let file = FileHandle { volume, inode, generation };
+            // Only its name counts: nobody reads or writes it.
+            let (unit, columns) = (0, 0);
+            ObjectHandle { file, column, target: target.0, unit, columns, incarnation }.seal(&self.key)
+        };
+        for some in orphans.chunks(REMOVE_MAX) {
+            self.remove_objects(target, some.iter().map(handle).collect()).await?;
+        }
+        Ok(orphans.len() as u64)
+    }
+}
+
+/// Whether `inode` has this object; `is_here`: whether its layout puts the column on the target that was listed.
+fn is_owned(
+    inode: Option<&Inode>,
+    entry: &ObjectEntry,
+    is_here: impl FnOnce(&FileLayout) -> Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
+    let Some(inode) = inode else { return Ok(false) };
+    match &inode.kind {
+        Kind::File(file) if inode.generation == entry.generation && entry.column < file.layout.columns => {
+            is_here(&file.layout)
+        }
+        _ => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namespace::{DataPlace, DeviceId, File, StripeUnit, Time};
+
+    use super::*;
+
+    fn file(columns: u32) -> Inode {
+        let t = Time::default();
+        let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns };
+        Inode {
+            id: InodeId(9),
+            generation: 3,
+            kind: Kind::File(File { layout, data: DataPlace::Striped }),
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            // Removed but still open: it owns its objects as long as it is there.
+            links: 0,
+            size: 0,
+            written: 0,
+            truncations: 0,
+            accessed: t,
+            modified: t,
+            changed: t,
+            created: t,
+            change: 1,
+            verifier: None,
+        }
+    }
+
+    #[test]
+    fn an_object_is_owned_by_its_generation_column_and_target() {
+        let entry = |generation, column| ObjectEntry { volume: 1, inode: 9, generation, column };
+        let owned = |inode: Option<&Inode>, e, here| is_owned(inode, &e, |_| Ok(here)).unwrap();
+        assert!(owned(Some(&file(2)), entry(3, 1), true));
+        assert!(!owned(None, entry(3, 1), true), "no such file");
+        assert!(!owned(Some(&file(2)), entry(4, 1), true), "another generation");
+        assert!(!owned(Some(&file(2)), entry(3, 2), true), "the file has no such column");
+        assert!(!owned(Some(&file(2)), entry(3, 1), false), "the column is on another target");
+        let fifo = Inode { kind: Kind::Fifo, ..file(2) };
+        assert!(!owned(Some(&fifo), entry(3, 0), true), "no data at all");
+    }
+}

@@ -1,0 +1,378 @@
+//! File data for clients without a layout: read from and written to the data servers in their name.
+//!
+//! Payloads pass through by reference. Pieces of one operation go to their data servers at the same time.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::Locked;
+use namespace::{DataPlace, FileLayout, Inode, InodeId, IoMode, TargetId, read};
+use store::View;
+use tokio::task::JoinSet;
+use wire::data::{self, Procedure};
+use wire::handle::{FileHandle, ObjectHandle};
+use wire::nfs4::Status;
+use wire::xdr::{Decode, Encode, Payload};
+
+use crate::Metaserver;
+use crate::data::migration::Small;
+use crate::errors::store_failed;
+
+/// A data server that does not answer in this time is taken for dead, and the client is told to come again.
+const DATA_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How often a write is tried at other targets: each time all that are known to be unfit are left out.
+const RELOCATIONS_MAX: usize = 3;
+
+/// Zeros for holes, shared by all.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+/// A file's data: where they are, and the name that handles of its objects carry.
+#[derive(Clone)]
+pub(crate) struct FileData {
+    file: FileHandle,
+    pub(crate) layout: FileLayout,
+    pub(crate) targets: Vec<TargetId>,
+    incarnation: u64,
+}
+
+/// The write verifier of this server: changes when it or any data server may have lost unstable writes.
+///
+/// One for all files, since a WRITE that reached one data server must be comparable with a COMMIT that reaches all.
+pub(crate) struct WriteVerifier {
+    start: u64,
+    state: Mutex<VerifierState>,
+}
+
+#[derive(Default)]
+struct VerifierState {
+    epoch: u64,
+    seen: std::collections::BTreeMap<TargetId, data::WriteVerifier>,
+}
+
+impl WriteVerifier {
+    pub(crate) fn new(random: u64) -> Self {
+        Self { start: random, state: Mutex::default() }
+    }
+
+    /// Notes what a data server answered.
+    pub(crate) fn saw(&self, target: TargetId, verifier: data::WriteVerifier) {
+        let mut state = self.state.locked();
+        if state.seen.insert(target, verifier).is_some_and(|before| before != verifier) {
+            state.epoch += 1;
+        }
+    }
+
+    /// The verifier now.
+    pub(crate) fn get(&self) -> [u8; 8] {
+        let epoch = self.state.locked().epoch;
+        self.start.wrapping_add(epoch).to_be_bytes()
+    }
+}
+
+fn data_failed(status: data::Status) -> Status {
+    match status {
+        data::Status::NoSpace => Status::NoSpc,
+        data::Status::Stale | data::Status::NotFound => Status::Stale,
+        data::Status::Delay => Status::Delay,
+        data::Status::ReadOnly => Status::RoFs,
+        data::Status::Invalid => Status::Inval,
+        data::Status::NotSupported => Status::NotSupp,
+        // The data server has logged which object or target it is, and reports the target's condition.
+        data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost => Status::Io,
+        // Until the operator of the data server confirms the restore: the register answer says so in both logs.
+        data::Status::OtherIncarnation => Status::Delay,
+        other => {
+            tracing::error!(status = ?other, "data server refused");
+            Status::Io
+        }
+    }
+}
+
+/// The incarnation of the group as data servers are told it: the first half of its id, and its number.
+pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), Status> {
+    let incarnation = read::incarnation(view).map_err(store_failed)?.ok_or(Status::Delay)?;
+    let [a, b, c, d, e, f, g, h, ..] = incarnation.id;
+    Ok((u64::from_be_bytes([a, b, c, d, e, f, g, h]).max(1), incarnation.epoch))
+}
+
+impl Metaserver {
+    /// Where the objects of `inode` are. `Delay` while its data are not in objects: see [`crate::data::migration::migrate_to_objects`].
+    pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, Status> {
+        inode.layout().ok_or(Status::Inval)?;
+        let columns = inode.columns().ok_or(Status::Delay)?;
+        self.file_data_of(inode.id, inode.generation, columns)
+    }
+
+    /// The same from a file's parts, also when the file is no more.
+    pub(crate) fn file_data_of(
+        &self,
+        inode: InodeId,
+        generation: u32,
+        layout: FileLayout,
+    ) -> Result<FileData, Status> {
+        let view = self.view()?;
+        let device = read::device(&*view, layout.device).map_err(store_failed)?.ok_or(Status::Io)?;
+        let file = FileHandle { volume: self.config.volume, inode: inode.0, generation };
+        let incarnation = incarnation(&*view)?.0;
+        Ok(FileData { file, layout, targets: device.targets, incarnation })
+    }
+
+    /// The sealed handles of a file's columns, in the order of columns, with their targets: to do anything with.
+    pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(TargetId, Bytes)> {
+        self.object_handles_for(data, IoMode::ReadWrite)
+    }
+
+    /// [`Metaserver::object_handles`] for a layout: those of one to read cannot be written with.
+    pub(crate) fn object_handles_for(&self, data: &FileData, mode: IoMode) -> Vec<(TargetId, Bytes)> {
+        let handle = |column| {
+            let target = data.layout.target(&data.targets, column).unwrap_or(TargetId(0));
+            let (unit, columns) = (data.layout.unit.bytes(), data.layout.columns);
+            let (file, incarnation) = (data.file, data.incarnation);
+            let object = ObjectHandle { file, column, target: target.0, unit, columns, incarnation };
+            match mode {
+                IoMode::Read => (target, object.seal_to_read(&self.key)),
+                IoMode::ReadWrite => (target, object.seal(&self.key)),
+            }
+        };
+        (0..data.layout.columns).map(handle).collect()
+    }
+
+    /// One call to the data server that has `target`.
+    pub(crate) fn call_target<A, R>(
+        &self,
+        target: TargetId,
+        procedure: Procedure,
+        arguments: A,
+    ) -> impl Future<Output = Result<R, Status>> + Send + 'static
+    where
+        A: Encode + Send + Sync + 'static,
+        R: Send + 'static,
+        Result<R, data::Status>: Decode,
+    {
+        self.call_target_within(target, procedure, arguments, DATA_TIME_MAX)
+    }
+
+    /// The same with a limit of its own.
+    pub(crate) fn call_target_within<A, R>(
+        &self,
+        target: TargetId,
+        procedure: Procedure,
+        arguments: A,
+        limit: Duration,
+    ) -> impl Future<Output = Result<R, Status>> + Send + 'static
+    where
+        A: Encode + Send + Sync + 'static,
+        R: Send + 'static,
+        Result<R, data::Status>: Decode,
+    {
+        let reach = self.data.reach(target);
+        let data = Arc::clone(&self.data);
+        async move {
+            let reach = reach?;
+            let answer = tokio::select! {
+                biased;
+                answer = reach.peer.call(procedure as u32, &arguments, limit) => answer,
+                // A server that hangs is not waited for any longer.
+                () = data.until_lost(target) => return Err(Status::Io),
+            };
+            let result: Result<R, data::Status> = answer.map_err(|error| {
+                reach.failed(procedure.name(), &error);
+                // Nobody has the data but this server: the client waits for it to come back, until it is declared lost.
+                if data.is_lost(target) { Status::Io } else { Status::Delay }
+            })?;
+            reach.answered();
+            result.map_err(|status| {
+                data.refused(target, status);
+                data_failed(status)
+            })
+        }
+    }
+
+    /// Bytes `offset..offset + count` of a file, as far as its size goes; and whether that is its end.
+    pub(crate) async fn read_data(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        count: u32,
+    ) -> Result<(Payload, bool), Status> {
+        let gone;
+        let inode = match inode.columns() {
+            Some(_) => inode,
+            None => match self.read_small(inode, offset, count)? {
+                Small::Data { data, hole, eof } => {
+                    let mut payload = Payload::from(data);
+                    push_zeros(&mut payload, hole as usize);
+                    return Ok((payload, eof));
+                }
+                Small::Gone(now) => {
+                    gone = now;
+                    &gone
+                }
+            },
+        };
+        let len = inode.size.saturating_sub(offset).min(u64::from(count));
+        let eof = offset.saturating_add(len) >= inode.size;
+        if len == 0 {
+            return Ok((Payload::default(), eof));
+        }
+        let data = self.file_data(inode)?;
+        let handles = self.object_handles(&data);
+        let mut calls = JoinSet::new();
+        let mut pieces = Vec::new();
+        for extent in data.layout.extents(offset, len) {
+            let (target, handle) = handles[extent.column as usize].clone();
+            let args = data::read::Args { handle, offset: extent.object_offset, count: extent.len as u32 };
+            let call = self.call_target::<_, data::read::ResOk>(target, Procedure::Read, args);
+            let index = pieces.len();
+            pieces.push((extent.len as usize, Payload::default()));
+            calls.spawn(async move { (index, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (index, result) = done.map_err(|_| Status::ServerFault)?;
+            pieces[index].1 = result?.payload;
+        }
+        let mut payload = Payload::default();
+        for (len, piece) in pieces {
+            // An object ends before a hole does, and holds nothing where nothing was written.
+            let hole = len.checked_sub(piece.len()).ok_or(Status::ServerFault)?;
+            payload.append(piece);
+            push_zeros(&mut payload, hole);
+        }
+        self.metrics.file_bytes_read.inc_by(payload.len() as u64);
+        Ok((payload, eof))
+    }
+
+    /// Writes a file's bytes from `offset` on. The caller then proposes [`namespace::Command::Wrote`].
+    pub(crate) async fn write_data(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        payload: Payload,
+        stable: bool,
+    ) -> Result<(), Status> {
+        self.write_columns(&self.file_data(inode)?, offset, payload, stable).await
+    }
+
+    /// The same, to objects that are known.
+    pub(crate) async fn write_columns(
+        &self,
+        data: &FileData,
+        offset: u64,
+        payload: Payload,
+        stable: bool,
+    ) -> Result<(), Status> {
+        let handles = self.object_handles(data);
+        let mut calls = JoinSet::new();
+        for extent in data.layout.extents(offset, payload.len() as u64) {
+            let (target, handle) = handles[extent.column as usize].clone();
+            let start = (extent.file_offset - offset) as usize;
+            let piece = payload.slice(start, start + extent.len as usize);
+            let len = piece.len() as u32;
+            let args = data::write::Args { handle, offset: extent.object_offset, stable, data: piece };
+            let call = self.call_target::<_, data::write::ResOk>(target, Procedure::Write, args);
+            calls.spawn(async move { (target, len, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (target, len, result) = done.map_err(|_| Status::ServerFault)?;
+            let result = result?;
+            self.write_verifier.saw(target, result.verifier);
+            if result.count != len {
+                return Err(Status::Io);
+            }
+        }
+        self.metrics.file_bytes_written.inc_by(payload.len() as u64);
+        Ok(())
+    }
+
+    /// [`Metaserver::write_data`], to other targets where those of the file are full, fail or are lost, and hold nothing of
+    /// it. The file as it is then.
+    pub(crate) async fn write_or_relocate(
+        &self,
+        mut inode: Inode,
+        offset: u64,
+        payload: Payload,
+        stable: bool,
+    ) -> Result<Inode, Status> {
+        for _ in 0..RELOCATIONS_MAX {
+            match self.write_data(&inode, offset, payload.clone(), stable).await {
+                Ok(()) => return Ok(inode),
+                Err(status @ (Status::NoSpc | Status::Io | Status::RoFs)) => {
+                    inode = self.relocate(&inode).await?.ok_or(status)?;
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        self.write_data(&inode, offset, payload, stable).await.map(|()| inode)
+    }
+
+    /// Brings a file's unstable writes to disk on all its data servers.
+    pub(crate) async fn commit_data(&self, inode: &Inode) -> Result<(), Status> {
+        if inode.data() == Some(DataPlace::Inline) {
+            return Ok(()); // each write was durable when it was answered
+        }
+        let data = self.file_data(inode)?;
+        let mut calls = JoinSet::new();
+        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
+            if self.is_lost_and_empty(inode, &data.layout, column, target) {
+                continue;
+            }
+            let args = data::commit::Args { handle };
+            let call = self.call_target::<_, data::commit::ResOk>(target, Procedure::Commit, args);
+            calls.spawn(async move { (target, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            self.write_verifier.saw(target, result?.verifier);
+        }
+        Ok(())
+    }
+
+    /// Makes the objects of the columns that `is_meant` tells of, empty and durable, where they are not there yet: one call to
+    /// each target.
+    pub(crate) async fn make_columns(
+        &self,
+        data: &FileData,
+        is_meant: impl Fn(u32) -> bool,
+    ) -> Result<(), Status> {
+        let mut by_target = BTreeMap::<TargetId, Vec<Bytes>>::new();
+        let all = (0..).zip(self.object_handles(data));
+        for (_, (target, handle)) in all.filter(|(column, _)| is_meant(*column)) {
+            by_target.entry(target).or_default().push(handle);
+        }
+        let mut calls = JoinSet::new();
+        for (target, handles) in by_target {
+            let args = data::make::Args { handles };
+            calls.spawn(self.call_target::<_, ()>(target, Procedure::Make, args));
+        }
+        while let Some(done) = calls.join_next().await {
+            done.map_err(|_| Status::ServerFault)??;
+        }
+        Ok(())
+    }
+
+    /// Shortens a file's objects to what a file of `size` bytes has of them.
+    pub(crate) async fn truncate_data(&self, data: &FileData, size: u64) -> Result<(), Status> {
+        let mut calls = JoinSet::new();
+        for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {
+            let len = data.layout.object_len(column as u32, size);
+            let args = data::truncate::Args { handle, len };
+            calls.spawn(self.call_target::<_, ()>(target, Procedure::Truncate, args));
+        }
+        while let Some(done) = calls.join_next().await {
+            done.map_err(|_| Status::ServerFault)??;
+        }
+        Ok(())
+    }
+}
+
+fn push_zeros(payload: &mut Payload, mut count: usize) {
+    while count > 0 {
+        let n = count.min(ZEROS.len());
+        payload.push(Bytes::from_static(&ZEROS[..n]));
+        count -= n;
+    }
+}

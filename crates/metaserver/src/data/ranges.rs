@@ -1,0 +1,264 @@
+//! Ranges of a file, worked on where its data are: finding data and holes, reserving room, making holes. Each column
+//! has one run of a range, so each data server is asked once.
+
+use std::collections::BTreeMap;
+
+use namespace::{Inode, TargetId};
+use tokio::task::JoinSet;
+use wire::data::seek::What;
+use wire::data::{self, Procedure, Run};
+use wire::nfs4::Status;
+use wire::xdr::Payload;
+
+use crate::Metaserver;
+use crate::data::migration::{Small, seek_small};
+
+/// Runs of one READ_PLUS at most: what their lengths and offsets take of a reply stays small.
+pub(crate) const RUNS_MAX: usize = 128;
+
+/// What an ALLOCATE takes of the file systems below: targets on one share its room.
+#[derive(Default)]
+struct Rooms(BTreeMap<u64, (u64, u64)>);
+
+impl Rooms {
+    fn add(&mut self, file_system: u64, needed: u64, free: u64) {
+        let (sum, least) = self.0.entry(file_system).or_insert((0, u64::MAX));
+        *sum = sum.saturating_add(needed);
+        *least = free.min(*least);
+    }
+
+    fn suffice(&self) -> bool {
+        self.0.values().all(|(needed, free)| needed <= free)
+    }
+}
+
+/// What SEEK finds in an object without data.
+fn in_nothing(what: What, offset: u64) -> Option<u64> {
+    match what {
+        What::Data => None,
+        What::Hole => Some(offset),
+        What::End => Some(0),
+    }
+}
+
+impl Metaserver {
+    /// The next data or hole at or after `offset`, if any; a hole may be beyond the end of the file.
+    pub(crate) async fn seek_data(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        what: What,
+    ) -> Result<Option<u64>, Status> {
+        if inode.columns().is_none() {
+            return Ok(seek_small(inode, offset, what));
+        }
+        let layout = self.file_data(inode)?.layout;
+        let found = self.seek_columns(inode, offset, what).await?;
+        // The offsets of a column are in the order of the file's, so the first of all is the first of the columns' own.
+        Ok(found.into_iter().filter_map(|(column, at)| Some(layout.file_offset(column, at?))).min())
+    }
+
+    /// What each column finds at or after `offset` of the file, as offsets in its object.
+    async fn seek_columns(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        what: What,
+    ) -> Result<Vec<(u32, Option<u64>)>, Status> {
+        let data = self.file_data(inode)?;
+        let mut calls = JoinSet::new();
+        let mut found = Vec::new();
+        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
+            let offset = data.layout.object_len(column, offset);
+            if self.is_lost_and_empty(inode, &data.layout, column, target) {
+                found.push((column, in_nothing(what, offset)));
+                continue;
+            }
+            let args = data::seek::Args { handle, offset, what };
+            let call = self.call_target::<_, data::seek::ResOk>(target, Procedure::Seek, args);
+            calls.spawn(async move { (column, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (column, result) = done.map_err(|_| Status::ServerFault)?;
+            found.push((column, result?.found));
+        }
+        Ok(found)
+    }
+
+    /// Reserves room for a range on all data servers, durably.
+    ///
+    /// # Errors
+    /// `NoSpc` if one of them has not enough: all are asked before any reserves. If others take the room in between,
+    /// some of the range may be reserved all the same, which a repetition then finds.
+    pub(crate) async fn allocate_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), Status> {
+        let mut rooms = Rooms::default();
+        for (_, asked) in self.allocate_columns(inode, offset, len, true).await? {
+            rooms.add(asked.file_system, asked.needed, asked.free);
+        }
+        if !rooms.suffice() {
+            return Err(Status::NoSpc);
+        }
+        for (target, done) in self.allocate_columns(inode, offset, len, false).await? {
+            self.write_verifier.saw(target, done.verifier);
+        }
+        Ok(())
+    }
+
+    async fn allocate_columns(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        len: u64,
+        ask: bool,
+    ) -> Result<Vec<(TargetId, data::allocate::ResOk)>, Status> {
+        let data = self.file_data(inode)?;
+        let mut calls = JoinSet::new();
+        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
+            let (offset, len) = data.layout.object_range(column, offset, len);
+            if len > 0 {
+                let args = data::allocate::Args { handle, offset, len, ask };
+                let call = self.call_target::<_, data::allocate::ResOk>(target, Procedure::Allocate, args);
+                calls.spawn(async move { (target, call.await) });
+            }
+        }
+        let mut answers = Vec::with_capacity(calls.len());
+        while let Some(done) = calls.join_next().await {
+            let (target, result) = done.map_err(|_| Status::ServerFault)?;
+            answers.push((target, result?));
+        }
+        Ok(answers)
+    }
+
+    /// Makes a range a hole on all data servers, durably.
+    pub(crate) async fn punch_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), Status> {
+        let data = self.file_data(inode)?;
+        let mut calls = JoinSet::new();
+        for (column, (target, handle)) in (0..).zip(self.object_handles(&data)) {
+            let (offset, len) = data.layout.object_range(column, offset, len);
+            if len > 0 {
+                let args = data::punch::Args { handle, offset, len };
+                calls.spawn(self.call_target::<_, ()>(target, Procedure::Punch, args));
+            }
+        }
+        while let Some(done) = calls.join_next().await {
+            done.map_err(|_| Status::ServerFault)??;
+        }
+        Ok(())
+    }
+
+    /// As [`Metaserver::read_data`], with holes told apart: runs that follow each other, at most [`RUNS_MAX`], which may
+    /// be fewer bytes than wanted; and whether they reach the end of the file.
+    pub(crate) async fn read_runs(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        count: u32,
+    ) -> Result<(Vec<Run>, bool), Status> {
+        if inode.columns().is_none()
+            && let Small::Data { data, hole, eof } = self.read_small(inode, offset, count)?
+        {
+            let runs = [Run::Data(data.into()), Run::Hole(hole)];
+            return Ok((runs.into_iter().filter(|run| length(run) > 0).collect(), eof));
+        }
+        let len = inode.size.saturating_sub(offset).min(u64::from(count));
+        let data = self.file_data(inode)?;
+        let handles = self.object_handles(&data);
+        let mut calls = JoinSet::new();
+        let mut pieces = Vec::new();
+        for extent in data.layout.extents(offset, len) {
+            let (target, handle) = handles[extent.column as usize].clone();
+            let args = data::read::Args { handle, offset: extent.object_offset, count: extent.len as u32 };
+            let call = self.call_target::<_, data::read_plus::ResOk>(target, Procedure::ReadPlus, args);
+            let index = pieces.len();
+            pieces.push((extent.len, Vec::new()));
+            calls.spawn(async move { (index, call.await) });
+        }
+        while let Some(done) = calls.join_next().await {
+            let (index, result) = done.map_err(|_| Status::ServerFault)?;
+            pieces[index].1 = result?.runs;
+        }
+        let (runs, bytes) = join(pieces)?;
+        let sent = |run: &Run| if let Run::Data(data) = run { data.len() as u64 } else { 0 };
+        self.metrics.file_bytes_read.inc_by(runs.iter().map(sent).sum());
+        Ok((runs, offset.saturating_add(bytes) >= inode.size))
+    }
+}
+
+/// One list of runs from those of the pieces, each with its length: neighbours of a kind become one, and where an object
+/// ended, a hole goes on to the end of the piece. Also how many bytes they are.
+fn join(pieces: Vec<(u64, Vec<Run>)>) -> Result<(Vec<Run>, u64), Status> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut bytes = 0;
+    for (len, piece) in pieces {
+        let known: u64 = piece.iter().map(length).fold(0, u64::saturating_add);
+        let rest = len.checked_sub(known).ok_or(Status::ServerFault)?;
+        for run in piece.into_iter().chain([Run::Hole(rest)]) {
+            let (len, full) = (length(&run), runs.len() == RUNS_MAX);
+            match (runs.last_mut(), run) {
+                _ if len == 0 => continue,
+                (Some(Run::Hole(before)), Run::Hole(more)) => *before += more,
+                (Some(Run::Data(before)), Run::Data(more)) => before.append(more),
+                _ if full => return Ok((runs, bytes)),
+                (_, run) => runs.push(run),
+            }
+            bytes += len;
+        }
+    }
+    Ok((runs, bytes))
+}
+
+fn length(run: &Run) -> u64 {
+    match run {
+        Run::Data(data) => Payload::len(data) as u64,
+        Run::Hole(len) => *len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn data(text: &'static str) -> Run {
+        Run::Data(Bytes::from_static(text.as_bytes()).into())
+    }
+
+    #[test]
+    fn room_is_counted_once_for_each_file_system() {
+        let mut rooms = Rooms::default();
+        rooms.add(1, 60, 100);
+        rooms.add(2, 100, 100);
+        assert!(rooms.suffice());
+        rooms.add(1, 41, 100);
+        assert!(!rooms.suffice(), "both have room, but it is the same");
+    }
+
+    #[test]
+    fn neighbouring_runs_are_one_and_a_short_object_ends_in_a_hole() {
+        let pieces = vec![
+            (10, vec![data("abcd"), Run::Hole(2)]),
+            (4, vec![]),
+            (3, vec![data("xyz")]),
+            (3, vec![data("12"), Run::Hole(0)]),
+        ];
+        let expected = vec![data("abcd"), Run::Hole(10), data("xyz12"), Run::Hole(1)];
+        let (runs, bytes) = join(pieces).unwrap();
+        assert_eq!(bytes, 20);
+        assert_eq!(runs.len(), expected.len());
+        for (run, expected) in runs.iter().zip(&expected) {
+            match (run, expected) {
+                (Run::Data(a), Run::Data(b)) => assert_eq!(a.to_bytes(), b.to_bytes()),
+                _ => assert_eq!(run, expected),
+            }
+        }
+        assert_eq!(join(vec![(1, vec![Run::Hole(2)])]), Err(Status::ServerFault), "longer than asked for");
+    }
+
+    #[test]
+    fn crumbs_make_a_short_answer() {
+        let crumbs = vec![(2, vec![data("a"), Run::Hole(1)]); RUNS_MAX];
+        let (runs, bytes) = join(crumbs).unwrap();
+        assert_eq!((runs.len(), bytes), (RUNS_MAX, RUNS_MAX as u64));
+    }
+}

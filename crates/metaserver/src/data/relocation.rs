@@ -1,0 +1,175 @@
+//! Columns that hold nothing, and whose targets cannot take data, get other targets: a new file does not fail because one of
+//! its targets has filled up or fails meanwhile.
+//!
+//! ```text
+//! WRITE ─▶ target 3: NOSPC ─▶ layouts recalled ─▶ column empty? ─▶ MAKE at target 5 ─▶ Relocate ─▶ WRITE
+//! ```
+//!
+//! What goes on at the old targets meanwhile does not count: no layout is out when the state machine changes the place, and a
+//! write through a metaserver that began before is refused its `Wrote`, and done again by its client.
+
+use namespace::{Command, DataPlace, FileLayout, Inode, Reply, TargetId};
+use wire::data::seek::{self, What};
+use wire::data::{self, Procedure};
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::data::proxy::FileData;
+use crate::state::recall::Holders;
+
+impl Metaserver {
+    /// Gives columns of a file other targets where those that they have are unfit and hold nothing of it. The file with its
+    /// new place; none: nothing can move.
+    ///
+    /// # Errors
+    /// `Delay` while a client has not returned a layout, or when another command came in between.
+    pub(crate) async fn relocate(&self, before: &Inode) -> Result<Option<Inode>, Status> {
+        self.relocate_from(before, &|target| self.data.is_unfit(target)).await
+    }
+
+    /// [`Metaserver::relocate`] from the targets that `leaves` tells of.
+    pub(crate) async fn relocate_from(
+        &self,
+        before: &Inode,
+        leaves: &(dyn Fn(TargetId) -> bool + Sync),
+    ) -> Result<Option<Inode>, Status> {
+        let turn = self.relocations.of(before.id);
+        let _mine = turn.lock().await;
+        let inode = self.inode(&*self.view()?, before.id)?;
+        let Some(layout) = inode.layout() else { return Ok(None) };
+        if Some(layout) != before.layout() {
+            return Ok(Some(inode)); // another call has just done it
+        }
+        let to = match inode.data() {
+            Some(DataPlace::Striped) => self.place_columns_again(&inode, leaves).await?,
+            Some(DataPlace::Inline | DataPlace::Migrating) => self.place_again(&inode, layout).await?,
+            None => None,
+        };
+        let Some(to) = to else { return Ok(None) };
+        let command = Command::Relocate { inode: inode.id, from: layout, to };
+        match self.propose(None, command).await? {
+            Reply::Attributes { inode, .. } => Ok(Some(inode)),
+            _ => Err(Status::ServerFault),
+        }
+    }
+
+    /// Another place for a file whose data are with its inode.
+    async fn place_again(&self, inode: &Inode, layout: FileLayout) -> Result<Option<FileLayout>, Status> {
+        let data = self.file_data_of(inode.id, inode.generation, layout)?;
+        let usable = self.data.usable();
+        let is_usable = |target: &TargetId| usable.iter().any(|u| u.target == *target && u.has_room);
+        if data.targets.iter().all(is_usable) {
+            return Ok(None);
+        }
+        match self.placement.choose(&usable, layout.columns) {
+            Some(choice) if choice.targets.iter().all(is_usable) => {
+                self.layout_of(choice, layout.unit).await.map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Another place for those columns of a striped file that hold nothing.
+    async fn place_columns_again(
+        &self,
+        inode: &Inode,
+        leaves: &(dyn Fn(TargetId) -> bool + Sync),
+    ) -> Result<Option<FileLayout>, Status> {
+        let data = self.file_data(inode)?;
+        let unfit: Vec<u32> = (0..data.layout.columns)
+            .filter(|column| {
+                let target = data.layout.target(&data.targets, *column);
+                target.is_some_and(leaves)
+            })
+            .collect();
+        if unfit.is_empty() {
+            return Ok(None);
+        }
+        // Before it is looked whether they are empty: nobody writes to them afterwards.
+        self.recall_layouts(inode.id, inode.generation, Holders::All).await?;
+        let inode = self.inode(&*self.view()?, inode.id)?;
+        let mut empty = Vec::new();
+        for column in unfit {
+            if self.is_empty(&inode, &data, column).await {
+                empty.push(column);
+            }
+        }
+        if empty.is_empty() {
+            return Ok(None);
+        }
+        let usable = self.data.usable();
+        let moves = |column| empty.contains(&column);
+        let Some(choice) = self.placement.choose_again(&usable, &data.layout, &data.targets, moves) else {
+            return Ok(None);
+        };
+        let to = self.layout_of(choice, data.layout.unit).await?;
+        // Those that stay are not made: one that is missing there is lost, and no hole.
+        self.make_columns(&self.file_data_of(inode.id, inode.generation, to)?, moves).await?;
+        Ok(Some(to))
+    }
+
+    /// Whether an object has no data, as its data server says. One that cannot say so may have some that its clients were
+    /// told to be on disk.
+    async fn is_empty(&self, inode: &Inode, data: &FileData, column: u32) -> bool {
+        let Some((target, handle)) = self.object_handles(data).into_iter().nth(column as usize) else {
+            return false;
+        };
+        if self.data.is_lost(target) {
+            return self.is_lost_and_empty(inode, &data.layout, column, target);
+        }
+        let args = data::seek::Args { handle, offset: 0, what: What::End };
+        let end = self.call_target::<_, seek::ResOk>(target, Procedure::Seek, args).await;
+        end.is_ok_and(|end| end.found == Some(0))
+    }
+
+    /// Whether a column is on a target that is lost, and holds nothing of what the file has: then nothing of it is lost.
+    pub(crate) fn is_lost_and_empty(
+        &self,
+        inode: &Inode,
+        layout: &FileLayout,
+        column: u32,
+        target: TargetId,
+    ) -> bool {
+        self.data.is_lost(target) && layout.object_len(column, inode.size) == 0
+    }
+
+    /// Whether a striped file has a column on a target that is lost.
+    pub(crate) fn has_lost_column(&self, inode: &Inode) -> Result<bool, Status> {
+        let lost = self.data.lost_targets();
+        if lost.is_empty() || inode.columns().is_none() {
+            return Ok(false);
+        }
+        Ok(self.file_data(inode)?.targets.iter().any(|target| lost.contains(target)))
+    }
+
+    /// Sees to it that no column of a file is on a target that is lost: before its size is set, or a layout granted.
+    ///
+    /// # Errors
+    /// `Io` when one is that holds data.
+    pub(crate) async fn leave_lost_targets(&self, inode: &Inode) -> Result<(), Status> {
+        if !self.has_lost_column(inode)? {
+            return Ok(());
+        }
+        // A truncation that waits for the target is not done: nothing can move, and waiting for it would have no end.
+        if namespace::read::pending_truncation(&*self.view()?, inode.id)
+            .map_err(crate::errors::store_failed)?
+        {
+            return Err(Status::Io);
+        }
+        match self.relocate(inode).await? {
+            Some(moved) if !self.has_lost_column(&moved)? => Ok(()),
+            _ => Err(Status::Io),
+        }
+    }
+
+    /// That no truncation of the file is pending, whose outcome its data wait for.
+    ///
+    /// # Errors
+    /// `Delay` while one is; `Io` when it cannot be done, since a target is lost.
+    pub(crate) fn check_no_truncation(&self, view: &dyn store::View, inode: &Inode) -> Result<(), Status> {
+        if !namespace::read::pending_truncation(view, inode.id).map_err(crate::errors::store_failed)? {
+            return Ok(());
+        }
+        if self.has_lost_column(inode)? { Err(Status::Io) } else { Err(Status::Delay) }
+    }
+}

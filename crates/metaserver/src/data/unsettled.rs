@@ -1,0 +1,375 @@
+//! Sizes, times and change attributes that are true now: of a file that a client writes through a layout, or wrote and
+//! left, the data servers know them ([`namespace::Unsettled`]). Whoever tells attributes of a file, or depends on its
+//! size, asks here first.
+//!
+//! ```text
+//! asker     true_inode ─▶ marked? ─no──────────────────────────────────────────────▶ inode
+//!                           └yes─▶ STAT of all columns ─▶ news? ─▶ Observe (durable) ─▶ inode
+//! leader    each file without a layout to write: STAT with sync ─▶ Observe ─▶ the mark goes
+//! ```
+//!
+//! What was told is in the log before it is told, so it does not go back after a fail-over. All columns are asked side by
+//! side. Askers of one file share a round that began after they came.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use namespace::{Command, FileLayout, Inode, InodeId, Observation, TargetId, Time, Unsettled, read};
+use store::View;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wire::data::{ObjectStat, Procedure, stat};
+use wire::nfs4::{Bitmap, Status, attr};
+
+use crate::Metaserver;
+use crate::data::proxy::FileData;
+use crate::errors::store_failed;
+
+/// An operation waits this long for a data server that does not answer; then its client is told to come again, so that no
+/// slot is held.
+const HOLD_MAX: Duration = Duration::from_secs(2);
+/// One call of STAT: no disk is read for it most often.
+const STAT_TIME_MAX: Duration = Duration::from_secs(1);
+/// The pause before a data server that did not answer is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// The same with sync, which brings everything to disk that a client left unsynced.
+const SYNC_TIME_MAX: Duration = Duration::from_secs(20);
+/// How often the leader looks for files to settle: a client asks the data servers at most for this long after a close.
+const SETTLE_EVERY: Duration = Duration::from_millis(250);
+/// Files in one round of calls and one command: with 64 columns each, 16,384 handles of some 60 bytes.
+const FILES_AT_ONCE: usize = 256;
+
+/// Rounds of questions that are under way.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    files: Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<Option<Round>>>>>,
+    /// Tells what came before what.
+    ticket: AtomicU64,
+}
+
+/// The last round of a file.
+struct Round {
+    began: u64,
+    outcome: Result<(), Status>,
+}
+
+impl Rounds {
+    fn ticket(&self) -> u64 {
+        self.ticket.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn of(&self, inode: InodeId) -> Arc<tokio::sync::Mutex<Option<Round>>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        // Files that no operation waits for are forgotten, so that the map stays small.
+        files.retain(|_, file| Arc::strong_count(file) > 1);
+        Arc::clone(files.entry(inode).or_default())
+    }
+}
+
+/// Attributes that follow from a file's data.
+const OF_DATA: Bitmap =
+    Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::SPACE_USED, attr::TIME_METADATA, attr::TIME_MODIFY]);
+
+/// Whether any of these attributes follows from a file's data.
+pub(crate) fn depend_on_data(attributes: &Bitmap) -> bool {
+    !attributes.intersection(&OF_DATA).is_empty()
+}
+
+/// The columns that one target has, as (file, column) among those that are asked for, and the handles of their objects.
+type Columns = (Vec<(usize, usize)>, Vec<Bytes>);
+
+/// A file whose data servers are asked.
+struct Asked {
+    inode: InodeId,
+    truncations: u32,
+    mark: Unsettled,
+    layout: FileLayout,
+    /// By column; none: its data server did not answer, or says that it cannot.
+    objects: Vec<Option<ObjectStat>>,
+}
+
+impl Asked {
+    fn observation(&self, durable: bool) -> Observation {
+        let found = || (0..).zip(self.objects.iter().copied().map(Option::unwrap_or_default));
+        let end = |(column, object): (u32, ObjectStat)| {
+            object
+                .len
+                .checked_sub(1)
+                .map_or(0, |last| self.layout.file_offset(column, last).saturating_add(1))
+        };
+        Observation {
+            inode: self.inode,
+            grant: self.mark.grant,
+            truncations: self.truncations,
+            end: found().map(end).max().unwrap_or(0),
+            modified: time(found().map(|(_, object)| object.modified_ns).max().unwrap_or(0)),
+            version: version(found().map(|(_, object)| object)),
+            durable: durable && self.objects.iter().all(Option::is_some),
+        }
+    }
+}
+
+fn time(ns: u64) -> Time {
+    const NS: u64 = 1_000_000_000;
+    Time { seconds: (ns / NS) as i64, nanoseconds: (ns % NS) as u32 }
+}
+
+/// A hash of lengths and times. Each step maps one word to one (splitmix64), so that two states that differ in one word never
+/// have the same.
+fn version(objects: impl Iterator<Item = ObjectStat>) -> u64 {
+    let mix = |hash: u64, word: u64| {
+        let mixed = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    objects.fold(0, |hash, object| mix(mix(hash, object.len), object.modified_ns))
+}
+
+impl Metaserver {
+    /// `inode` with the size, times and change attribute that it has now: what data servers acknowledged before the call
+    /// counts.
+    ///
+    /// # Errors
+    /// `Delay` when a data server of the file has not answered for [`HOLD_MAX`].
+    pub(crate) async fn true_inode(&self, inode: Inode) -> Result<Inode, Status> {
+        let came = self.rounds.ticket();
+        if !self.is_unsettled(&*self.view()?, &inode)? {
+            return Ok(inode);
+        }
+        self.learn(inode.id, came).await?;
+        let now = self.inode(&*self.view()?, inode.id)?;
+        if now.generation == inode.generation { Ok(now) } else { Err(Status::Stale) }
+    }
+
+    /// The same for an operation that depends on the size only from `end` on: bytes below the size that is known are there.
+    pub(crate) async fn true_inode_beyond(&self, inode: Inode, end: u64) -> Result<Inode, Status> {
+        if end <= inode.size { Ok(inode) } else { self.true_inode(inode).await }
+    }
+
+    /// Whether the data servers may know more of a file than its inode says.
+    pub(crate) fn is_unsettled(&self, view: &dyn View, inode: &Inode) -> Result<bool, Status> {
+        if inode.columns().is_none() {
+            return Ok(false);
+        }
+        Ok(read::unsettled(view, inode.id).map_err(store_failed)?.is_some())
+    }
+
+    /// Has what the data servers know become part of a file, unless that was done in a round since `came`.
+    async fn learn(&self, inode: InodeId, came: u64) -> Result<(), Status> {
+        let file = self.rounds.of(inode);
+        let mut last = file.lock().await;
+        if let Some(round) = last.as_ref().filter(|round| round.began > came) {
+            return round.outcome;
+        }
+        let began = self.rounds.ticket();
+        let deadline = Instant::now() + HOLD_MAX;
+        let outcome = loop {
+            let failed = self.observe(&[inode], false).await?;
+            if failed.is_empty() {
+                break Ok(());
+            }
+            if Instant::now() + ASK_AGAIN >= deadline {
+                break Err(Status::Delay);
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        };
+        *last = Some(Round { began, outcome });
+        outcome
+    }
+
+    /// Has what the data servers know become part of these files, as far as they are unsettled. Those are returned of
+    /// which a data server did not answer. `durable`: the data are made durable first, so that a file that nobody can write
+    /// through a layout is settled by it.
+    pub(crate) async fn observe(&self, files: &[InodeId], durable: bool) -> Result<Vec<InodeId>, Status> {
+        let mut failed = Vec::new();
+        for some in files.chunks(FILES_AT_ONCE) {
+            let (known, silent) = self.ask(some, durable).await?;
+            let mut files = Vec::new();
+            for (file, observation) in known {
+                if observation.version != file.mark.version || observation.durable {
+                    files.push(observation);
+                } else if !durable {
+                    self.idle_layouts.note_look(file.inode, file.mark);
+                }
+            }
+            if !files.is_empty() {
+                self.propose(None, Command::Observe { files }).await?;
+            }
+            failed.extend(silent);
+        }
+        Ok(failed)
+    }
+
+    /// What the data servers know of one file, if it is unsettled and all of them answer.
+    pub(crate) async fn observation(&self, inode: InodeId) -> Option<Observation> {
+        let (known, _) = self.ask(&[inode], false).await.ok()?;
+        known.into_iter().next().map(|(_, observation)| observation)
+    }
+
+    /// Asks the data servers of all unsettled files among `files`, each of them once. Files of which one did not answer
+    /// come second.
+    async fn ask(
+        &self,
+        files: &[InodeId],
+        durable: bool,
+    ) -> Result<(Vec<(Asked, Observation)>, Vec<InodeId>), Status> {
+        let (mut asked, data) = self.to_ask(files)?;
+        let silent = self.stat_columns(&mut asked, &data, durable).await?;
+        let (silent, known): (Vec<Asked>, Vec<Asked>) =
+            asked.into_iter().partition(|file| silent.contains(&file.inode));
+        let seen = |file: Asked| {
+            let observation = file.observation(durable);
+            (file, observation)
+        };
+        Ok((known.into_iter().map(seen).collect(), silent.iter().map(|file| file.inode).collect()))
+    }
+
+    fn to_ask(&self, files: &[InodeId]) -> Result<(Vec<Asked>, Vec<FileData>), Status> {
+        let view = self.view()?;
+        let (mut asked, mut data) = (Vec::new(), Vec::new());
+        for id in files {
+            let Some(mark) = read::unsettled(&*view, *id).map_err(store_failed)? else { continue };
+            let Some(inode) = read::inode(&*view, *id).map_err(store_failed)? else { continue };
+            let Some(layout) = inode.columns() else { continue };
+            // The objects are longer than the file until they are truncated: the size is the one that was set.
+            if read::pending_truncation(&*view, *id).map_err(store_failed)? {
+                continue;
+            }
+            data.push(self.file_data(&inode)?);
+            let objects = vec![None; layout.columns as usize];
+            asked.push(Asked { inode: *id, truncations: inode.truncations, mark, layout, objects });
+        }
+        Ok((asked, data))
+    }
+
+    /// Fills in what the objects are. Returns the files of which a data server did not answer.
+    async fn stat_columns(
+        &self,
+        asked: &mut [Asked],
+        data: &[FileData],
+        sync: bool,
+    ) -> Result<Vec<InodeId>, Status> {
+        let mut by_target: BTreeMap<TargetId, Columns> = BTreeMap::new();
+        for (file, data) in data.iter().enumerate() {
+            for (column, (target, handle)) in self.object_handles(data).into_iter().enumerate() {
+                let (places, handles) = by_target.entry(target).or_default();
+                places.push((file, column));
+                handles.push(handle);
+            }
+        }
+        let limit = if sync { SYNC_TIME_MAX } else { STAT_TIME_MAX };
+        let mut calls = JoinSet::new();
+        for (target, (places, handles)) in by_target {
+            let args = stat::Args { handles, sync };
+            let call = self.call_target_within::<_, stat::ResOk>(target, Procedure::Stat, args, limit);
+            calls.spawn(async move { (places, call.await) });
+        }
+        let mut silent = Vec::new();
+        while let Some(done) = calls.join_next().await {
+            let (places, answer) = done.map_err(|_| Status::ServerFault)?;
+            match answer {
+                Ok(found) if found.objects.len() == places.len() => {
+                    for ((file, column), object) in places.into_iter().zip(found.objects) {
+                        asked[file].objects[column] = Some(object);
+                    }
+                }
+                Ok(_) => return Err(Status::ServerFault),
+                Err(Status::Delay) => silent.extend(places.iter().map(|(file, _)| asked[*file].inode)),
+                // Its disk failed. What was on it cannot be read, and what is known of the file is told.
+                Err(status) => tracing::debug!(?status, "a target cannot say how long its objects are"),
+            }
+        }
+        Ok(silent)
+    }
+
+    /// What a grant of a layout to write says of the objects before it: [`Observation::version`].
+    pub(crate) async fn version_before_grant(&self, inode: &Inode) -> Result<u64, Status> {
+        // Its objects were made just now. Unknown: the first look finds another version, and takes that for a write.
+        let Some(layout) = inode.columns() else { return Ok(self.entropy.u64()) };
+        let mark = read::unsettled(&*self.view()?, inode.id).map_err(store_failed)?;
+        if let Some(mark) = mark {
+            return Ok(mark.version);
+        }
+        let mark = Unsettled { grant: 0, version: 0 };
+        let objects = vec![None; layout.columns as usize];
+        let mut asked = [Asked { inode: inode.id, truncations: inode.truncations, mark, layout, objects }];
+        let silent = self.stat_columns(&mut asked, &[self.file_data(inode)?], false).await?;
+        Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.entropy.u64() })
+    }
+
+    /// Settles files that were written through layouts, for ever: what a client left when it closed a file, died, or lost
+    /// its layout, and what a metaserver that led before has not come to.
+    pub(crate) async fn settle_files(self: Arc<Self>) {
+        loop {
+            if self.replica.leads()
+                && let Err(status) = self.settle_round().await
+            {
+                tracing::debug!(?status, "files whose layouts ended wait to be settled");
+            }
+            tokio::time::sleep(SETTLE_EVERY).await;
+        }
+    }
+
+    async fn settle_round(&self) -> Result<(), Status> {
+        let mut after = InodeId(0);
+        loop {
+            let files = read::to_settle(&*self.view()?, after, FILES_AT_ONCE).map_err(store_failed)?;
+            let Some(last) = files.last() else { return Ok(()) };
+            after = *last;
+            let waiting = self.observe(&files, true).await?;
+            if !waiting.is_empty() {
+                tracing::debug!(
+                    files = waiting.len(),
+                    "files wait to be settled: a data server does not answer"
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namespace::{DeviceId, StripeUnit};
+
+    use super::*;
+
+    fn object(len: u64, modified_ns: u64) -> ObjectStat {
+        ObjectStat { len, modified_ns }
+    }
+
+    #[test]
+    fn the_longest_column_ends_the_file_and_the_last_write_is_its_time() {
+        let unit = StripeUnit::DEFAULT;
+        let u = u64::from(unit.bytes());
+        let layout = FileLayout { device: DeviceId(1), first: 1, unit, columns: 2 };
+        let mark = Unsettled { grant: 7, version: 0 };
+        let seen =
+            |objects| Asked { inode: InodeId(3), truncations: 2, mark, layout, objects }.observation(true);
+        let both = seen(vec![Some(object(u + 5, 1_500_000_000)), Some(object(u, 20))]);
+        assert_eq!((both.end, both.modified), (2 * u + 5, Time { seconds: 1, nanoseconds: 500_000_000 }));
+        assert_eq!((both.grant, both.truncations, both.durable), (7, 2, true));
+        let hole = seen(vec![Some(object(0, 0)), Some(object(9, 20))]);
+        assert_eq!((hole.end, hole.durable), (u + 9, true));
+        let unknown = seen(vec![None, Some(object(9, 20))]);
+        assert_eq!((unknown.end, unknown.durable), (u + 9, false));
+    }
+
+    #[test]
+    fn a_version_tells_lengths_times_and_columns_apart() {
+        let states = [
+            vec![object(0, 0), object(0, 0)],
+            vec![object(1, 0), object(0, 0)],
+            vec![object(0, 1), object(0, 0)],
+            vec![object(0, 0), object(1, 0)],
+            vec![object(0, 0), object(0, 1)],
+            vec![object(0, 0)],
+        ];
+        let versions: std::collections::BTreeSet<u64> =
+            states.iter().map(|state| version(state.iter().copied())).collect();
+        assert_eq!(versions.len(), states.len());
+    }
+}

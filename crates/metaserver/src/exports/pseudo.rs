@@ -1,0 +1,338 @@
+//! The pseudo file system (RFC 8881, sections 7.3 and 7.4): the directories above the exports of one client.
+//!
+//! ```text
+//! volume          exported to this client        what it sees from PUTROOTFH
+//! /               /projects/a, /scratch/b        /            pseudo
+//! ├── home                                       ├── projects pseudo
+//! ├── projects                                   │   └── a    export, with all that is in it
+//! │   ├── a                                      └── scratch  pseudo
+//! │   └── secret                                     └── b    export
+//! └── scratch
+//!     └── b
+//! ```
+//!
+//! It is read-only, shows no other names, and is computed from the exports and the directories' parents at each operation,
+//! so that it follows both. A client that the whole volume is exported to never sees it. A pseudo directory has the inode number
+//! of the directory that it stands for, and an fsid of its own, so that a client mounts each export below it by itself.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+
+use host::Locked;
+use namespace::{Entry, Inode, InodeId, Kind, read};
+use nfs::Connection;
+use store::View;
+use wire::nfs4::{ArgOp, ResOp, Status};
+
+use crate::errors::store_failed;
+use crate::exports::Export;
+use crate::exports::admission::{DEPTH_MAX, Via, is_for_everybody};
+use crate::exports::refusals::Reason;
+use crate::nfs4::Context;
+use crate::{Metaserver, names, ops};
+
+/// Names of exported directories, and of those above them, that are remembered: a few hundred bytes each.
+const NAMES_MAX: usize = 16_384;
+/// Permission bits of a pseudo directory.
+const MODE: u32 = 0o555;
+
+/// The last known name of each directory on the way to an export. A name is compared with the store before it is used.
+#[derive(Default)]
+pub(crate) struct DirectoryNames(Mutex<HashMap<InodeId, Vec<u8>>>);
+
+/// An entry of a pseudo directory, what it names, and what a client comes to it through.
+type PseudoEntry = (Entry, Result<Inode, Status>, Via);
+
+impl DirectoryNames {
+    fn get(&self, dir: InodeId) -> Option<Vec<u8>> {
+        self.0.locked().get(&dir).cloned()
+    }
+
+    fn put(&self, dir: InodeId, name: Vec<u8>) {
+        let mut names = self.0.locked();
+        if names.len() >= NAMES_MAX {
+            names.clear();
+        }
+        names.insert(dir, name);
+    }
+}
+
+/// The directories from below the root to an exported directory, with their names.
+pub(crate) type Way = Vec<(InodeId, Vec<u8>)>;
+
+/// The path of a way, for people.
+pub(crate) fn path_of(way: &Way) -> String {
+    let names: Vec<_> = way.iter().map(|(_, name)| String::from_utf8_lossy(name)).collect();
+    format!("/{}", names.join("/"))
+}
+
+/// The ways to all exports of one client.
+pub(crate) struct PseudoTree {
+    ways: Vec<Way>,
+}
+
+/// A name in a pseudo directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Child {
+    inode: InodeId,
+    name: Vec<u8>,
+    via: Via,
+}
+
+impl PseudoTree {
+    /// What there is in a pseudo directory, in the order of inode numbers, which are the cookies.
+    fn children(&self, dir: InodeId) -> Vec<Child> {
+        let mut children = BTreeMap::new();
+        for way in &self.ways {
+            let above = std::iter::once(InodeId::ROOT).chain(way.iter().map(|(inode, _)| *inode));
+            let Some(at) = above.take(way.len()).position(|inode| inode == dir) else { continue };
+            let (inode, name) = way[at].clone();
+            let is_export = at + 1 == way.len();
+            let child = children.entry(inode).or_insert(Child { inode, name, via: Via::Pseudo });
+            if is_export {
+                child.via = Via::Export(inode);
+            }
+        }
+        children.into_values().collect()
+    }
+
+    /// The attributes of a pseudo directory, as those of an inode that nobody may change.
+    ///
+    /// # Errors
+    /// `Stale` when none of the client's exports is below the directory any more.
+    pub(crate) fn directory(&self, server: &Metaserver, real: &Inode) -> Result<Inode, Status> {
+        let children = self.children(real.id);
+        if children.is_empty() && real.id != InodeId::ROOT {
+            return Err(Status::Stale);
+        }
+        Ok(Inode {
+            mode: MODE,
+            uid: 0,
+            gid: 0,
+            links: 2 + children.len() as u32,
+            accessed: real.created,
+            modified: real.created,
+            changed: real.created,
+            // Both only grow, and one of them does whenever a name comes or goes here.
+            change: real.change + server.map().head.version,
+            ..real.clone()
+        })
+    }
+}
+
+impl Metaserver {
+    /// The way from the root to an exported directory as it is now; none: it was removed.
+    pub(crate) fn way_to(&self, view: &dyn View, export: &Export) -> Result<Option<Way>, Status> {
+        self.way_with_hint(view, export.root, &export.path)
+    }
+
+    /// The path of a directory, for people; empty: it was removed.
+    fn path_of_directory(&self, view: &dyn View, dir: InodeId) -> Result<String, Status> {
+        Ok(self.way_with_hint(view, dir, "")?.map_or_else(String::new, |way| path_of(&way)))
+    }
+
+    /// The way to a directory that had this path once.
+    fn way_with_hint(&self, view: &dyn View, dir: InodeId, path: &str) -> Result<Option<Way>, Status> {
+        let (mut dirs, mut at) = (Vec::new(), dir);
+        while at != InodeId::ROOT {
+            let Some(inode) = read::inode(view, at).map_err(store_failed)? else { return Ok(None) };
+            let Kind::Directory(directory) = &inode.kind else { return Ok(None) };
+            if dirs.len() == DEPTH_MAX {
+                return Ok(None);
+            }
+            dirs.push((at, directory.parent));
+            at = directory.parent;
+        }
+        dirs.reverse();
+        let mut components = path.split('/').filter(|name| !name.is_empty());
+        let mut way = Way::new();
+        for (dir, parent) in dirs {
+            let component = components.next().map(|name| name.as_bytes().to_vec());
+            let Some(name) = self.name_of_directory(view, parent, dir, component)? else { return Ok(None) };
+            way.push((dir, name));
+        }
+        Ok(Some(way))
+    }
+
+    /// The name of a directory: the one that it had when it was exported or asked for last, if it still has it.
+    fn name_of_directory(
+        &self,
+        view: &dyn View,
+        parent: InodeId,
+        dir: InodeId,
+        exported: Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, Status> {
+        for name in [exported, self.directory_names.get(dir)].into_iter().flatten() {
+            if read::lookup(view, parent, &name).map_err(store_failed)? == Some(dir) {
+                return Ok(Some(name));
+            }
+        }
+        // Renamed: once all names of the parent are looked at.
+        let name = read::name_of(view, parent, dir).map_err(store_failed)?;
+        if let Some(name) = &name {
+            self.directory_names.put(dir, name.clone());
+        }
+        Ok(name)
+    }
+
+    /// What a client sees of the tree above its exports.
+    pub(crate) fn pseudo_tree(&self, view: &dyn View, connection: &Connection) -> Result<PseudoTree, Status> {
+        let exports = self.admitted_exports(connection);
+        let mut ways = Vec::with_capacity(exports.len());
+        for export in &exports {
+            ways.extend(self.way_to(view, export)?);
+        }
+        Ok(PseudoTree { ways })
+    }
+
+    /// Answers an operation whose current filehandle is a pseudo directory; gives any other operation back.
+    pub(crate) async fn in_pseudo_file_system(
+        &self,
+        context: &mut Context,
+        op: ArgOp,
+    ) -> ControlFlow<ResOp, ArgOp> {
+        let is_pseudo = context.state.current.is_some_and(|current| current.via == Via::Pseudo);
+        if !is_pseudo || is_for_everybody(&op) || has_no_filehandle(&op) {
+            return ControlFlow::Continue(op);
+        }
+        ControlFlow::Break(match op {
+            ArgOp::Lookup(args) => ResOp::Lookup(lookup(self, context, &args.objname)),
+            ArgOp::LookupP => ResOp::LookupP(lookupp(self, context)),
+            ArgOp::SecInfo(args) => match find(self, context, &args.name) {
+                Ok(_) => ResOp::SecInfo(Ok(ops::secinfo::used_up(context))),
+                Err(status) => ResOp::SecInfo(Err(status)),
+            },
+            // These look at the directory as PseudoTree::directory shows it.
+            ArgOp::Access(_)
+            | ArgOp::GetAttr(_)
+            | ArgOp::ReadDir(_)
+            | ArgOp::Verify(_)
+            | ArgOp::NVerify(_)
+            | ArgOp::SecInfoNoName(_) => return ControlFlow::Continue(op),
+            other => {
+                let status = refusal(&other);
+                other.refused(status)
+            }
+        })
+    }
+
+    /// The entries of a pseudo directory above a cookie, and what a client comes to each of them through.
+    pub(crate) fn pseudo_entries(
+        &self,
+        view: &dyn View,
+        context: &Context,
+        dir: InodeId,
+        after_cookie: u64,
+    ) -> Result<Vec<PseudoEntry>, Status> {
+        let tree = self.pseudo_tree(view, &context.connection)?;
+        let mut entries = Vec::new();
+        for Child { inode, name, via } in tree.children(dir) {
+            if inode.0 > after_cookie {
+                let shown = self.inode(view, inode).and_then(|real| match via {
+                    Via::Export(_) => Ok(real),
+                    Via::Pseudo => tree.directory(self, &real),
+                });
+                entries.push((Entry { cookie: inode.0, name, inode }, shown, via));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+fn find(server: &Metaserver, context: &Context, name: &[u8]) -> Result<Child, Status> {
+    let view = server.view()?;
+    let dir = server.current_dir(&*view, context)?;
+    let name = names::checked(name)?;
+    let tree = server.pseudo_tree(&*view, &context.connection)?;
+    if let Some(child) = tree.children(dir.id).into_iter().find(|child| child.name == name) {
+        return Ok(child);
+    }
+    // What is there, and not for this client, is worth a line of the log.
+    if read::lookup(&*view, dir.id, &name).map_err(store_failed)?.is_some() {
+        let above = server.path_of_directory(&*view, dir.id)?;
+        let path = [above.trim_end_matches('/').as_bytes(), &name].join(&b'/');
+        server.note_refusal(&context.connection, Reason::Path, &path);
+    }
+    Err(Status::NoEnt)
+}
+
+fn lookup(server: &Metaserver, context: &mut Context, name: &[u8]) -> Result<(), Status> {
+    let child = find(server, context, name)?;
+    let inode = server.inode(&*server.view()?, child.inode)?;
+    context.state.set_current(&inode, child.via);
+    Ok(())
+}
+
+fn lookupp(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
+    let view = server.view()?;
+    let dir = server.current_dir(&*view, context)?;
+    if dir.id == InodeId::ROOT {
+        return Err(Status::NoEnt);
+    }
+    let parent = dir.directory().ok_or(Status::NotDir)?.parent;
+    let parent = server.inode(&*view, parent)?;
+    context.state.set_current(&parent, Via::Pseudo);
+    Ok(())
+}
+
+/// What a session or a client asks, whatever the current filehandle.
+fn has_no_filehandle(op: &ArgOp) -> bool {
+    matches!(
+        op,
+        ArgOp::ExchangeId(_)
+            | ArgOp::CreateSession(_)
+            | ArgOp::BindConnToSession(_)
+            | ArgOp::BackchannelCtl(_)
+            | ArgOp::GetDeviceInfo(_)
+    )
+}
+
+/// Why an operation is not done in a pseudo directory.
+fn refusal(op: &ArgOp) -> Status {
+    match op {
+        ArgOp::Read(_) | ArgOp::ReadPlus(_) | ArgOp::Seek(_) | ArgOp::Commit(_) => Status::IsDir,
+        ArgOp::Lock(_) | ArgOp::LockT(_) => Status::IsDir,
+        ArgOp::ReadLink => Status::Inval,
+        ArgOp::LayoutGet(_) => Status::LayoutUnavailable,
+        ArgOp::GetXattr(_) | ArgOp::ListXattrs(_) | ArgOp::Unsupported(_) => Status::NotSupp,
+        _ => Status::RoFs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(path: &str) -> Way {
+        // A directory's number is its name.
+        path.split(' ').map(|name| (InodeId(name.parse().unwrap()), name.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn a_pseudo_directory_has_the_names_that_lead_to_exports() {
+        let tree = PseudoTree {
+            ways: vec![way("10 11 12"), way("10 14"), way("20"), way("20 21"), way("30 31 20")],
+        };
+        let children = |dir| {
+            let all = tree.children(InodeId(dir)).into_iter();
+            all.map(|child| (child.inode.0, child.via == Via::Pseudo)).collect::<Vec<_>>()
+        };
+        assert_eq!(children(2), [(10, true), (20, false), (30, true)], "the root");
+        assert_eq!(children(10), [(11, true), (14, false)]);
+        assert_eq!(children(11), [(12, false)]);
+        assert_eq!(children(12), [], "an export is none");
+        assert_eq!(children(20), [(21, false)], "what leads from an outer export to an inner one");
+        assert_eq!(children(99), []);
+    }
+
+    #[test]
+    fn names_are_remembered_within_bounds() {
+        let names = DirectoryNames::default();
+        for number in 0..2 * NAMES_MAX as u64 {
+            names.put(InodeId(number), b"name".to_vec());
+        }
+        assert!(names.0.locked().len() <= NAMES_MAX);
+        assert_eq!(names.get(InodeId(2 * NAMES_MAX as u64 - 1)), Some(b"name".to_vec()));
+    }
+}

@@ -1,0 +1,137 @@
+//! Layouts to write that their holders do not use while other clients look at the file: each look costs a question to the
+//! data servers ([`crate::data::unsettled`]), so they are called back, and the file is settled. A holder that writes again asks
+//! for a new layout, one round trip.
+//!
+//! ```text
+//! look ─▶ the data servers know nothing new ─▶ LOOKS_UNTIL_RECALL in a row ─▶ CB_LAYOUTRECALL ─▶ settled: no question
+//!      └▶ they do: the holder writes ────────▶ counted from 0
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use host::Locked;
+use namespace::{InodeId, IoMode, Unsettled, read};
+use tokio::sync::Notify;
+use wire::nfs4::Status;
+
+use crate::Metaserver;
+use crate::errors::store_failed;
+use crate::state::recall::Holders;
+
+/// Looks at a file without news before its layouts are called back: a recall and a new layout cost three messages and two
+/// commands, about 16 questions; twice that, so that a holder that writes now and then loses at most a third.
+const LOOKS_UNTIL_RECALL: u32 = 32;
+/// Files whose looks are counted: 40 bytes each. With more, counting begins anew.
+const FILES_MAX: usize = 4096;
+
+/// Looks at unsettled files that brought no news.
+#[derive(Default)]
+pub(crate) struct IdleLayouts {
+    looks: Mutex<BTreeMap<InodeId, Looks>>,
+    /// Files whose layouts to write are to be called back.
+    due: Mutex<BTreeSet<InodeId>>,
+    is_due: Notify,
+}
+
+/// Looks at one file, since a grant or a write.
+struct Looks {
+    mark: Unsettled,
+    count: u32,
+}
+
+impl IdleLayouts {
+    /// Counts a look at a file whose data servers knew nothing beyond `mark`.
+    pub(crate) fn note_look(&self, inode: InodeId, mark: Unsettled) {
+        let mut looks = self.looks.locked();
+        if looks.len() >= FILES_MAX && !looks.contains_key(&inode) {
+            looks.clear();
+        }
+        let of_file = looks.entry(inode).or_insert(Looks { mark, count: 0 });
+        if of_file.mark != mark {
+            *of_file = Looks { mark, count: 0 };
+        }
+        of_file.count += 1;
+        if of_file.count >= LOOKS_UNTIL_RECALL {
+            looks.remove(&inode);
+            let mut due = self.due.locked();
+            if due.len() < FILES_MAX {
+                due.insert(inode);
+            }
+            self.is_due.notify_one();
+        }
+    }
+}
+
+impl Metaserver {
+    /// Calls back layouts that are idle while others look at the file, for ever.
+    pub(crate) async fn recall_idle_layouts(self: Arc<Self>) {
+        loop {
+            self.idle_layouts.is_due.notified().await;
+            loop {
+                let Some(inode) = self.idle_layouts.due.locked().pop_first() else { break };
+                match self.recall_if_idle(inode).await {
+                    Ok(()) => {}
+                    Err(status) => {
+                        tracing::debug!(?status, inode = inode.0, "a holder keeps its idle layout")
+                    }
+                }
+            }
+        }
+    }
+
+    async fn recall_if_idle(&self, id: InodeId) -> Result<(), Status> {
+        let inode = self.inode(&*self.view()?, id)?;
+        if self.is_writer_lapsed(id)? {
+            return Ok(());
+        }
+        tracing::debug!(inode = id.0, "idle layouts to write are called back");
+        self.recall_layouts(id, inode.generation, Holders::Writers).await
+    }
+
+    /// Whether the lease of a client with a layout to write has run out: a recall would end the client, which keeps its
+    /// opens and locks by courtesy until another client wants them.
+    fn is_writer_lapsed(&self, inode: InodeId) -> Result<bool, Status> {
+        let view = self.view()?;
+        for (client, _, mode) in read::layouts(&*view, inode).map_err(store_failed)? {
+            let record = read::client(&*view, client).map_err(store_failed)?;
+            if mode == IoMode::ReadWrite && record.is_none_or(|record| record.lapsed.is_some()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(idle: &IdleLayouts) -> Vec<u64> {
+        idle.due.locked().iter().map(|inode| inode.0).collect()
+    }
+
+    #[test]
+    fn only_looks_in_a_row_without_news_count() {
+        let idle = IdleLayouts::default();
+        let mark = |version| Unsettled { grant: 1, version };
+        for version in [1, 2] {
+            for _ in 1..LOOKS_UNTIL_RECALL {
+                idle.note_look(InodeId(7), mark(version));
+            }
+        }
+        assert_eq!(due(&idle), [0; 0]);
+        idle.note_look(InodeId(7), mark(2));
+        assert_eq!(due(&idle), [7]);
+        assert!(idle.looks.locked().is_empty());
+    }
+
+    #[test]
+    fn looks_at_many_files_keep_a_bounded_number_of_counts() {
+        let idle = IdleLayouts::default();
+        for inode in 0..3 * FILES_MAX as u64 {
+            idle.note_look(InodeId(inode), Unsettled { grant: 1, version: 1 });
+        }
+        assert!(idle.looks.locked().len() <= FILES_MAX);
+    }
+}

@@ -1,0 +1,348 @@
+//! Recalling layouts before something happens that their holders must not write through (RFC 8881, section 12.5.5).
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use host::Locked;
+use namespace::{
+    ClientId, Command, DataPlace, Inode, InodeId, IoMode, LayoutState, ReturnScope, State, StateId, read,
+};
+use tokio::task::JoinSet;
+use wire::handle::FileHandle;
+use wire::nfs4::Status;
+use wire::nfs4::callback::{CbArgOp, LayoutRecall};
+
+use crate::Metaserver;
+use crate::data::migration;
+use crate::errors::store_failed;
+use crate::exports::admission::Via;
+use crate::nfs4::wire_stateid;
+
+/// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot is held.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Whose layouts of a file are called back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Holders {
+    All,
+    AllBut(ClientId),
+    /// Those that may write.
+    Writers,
+}
+
+impl Holders {
+    fn have(self, client: ClientId, mode: IoMode) -> bool {
+        match self {
+            Holders::All => true,
+            Holders::AllBut(other) => client != other,
+            Holders::Writers => mode == IoMode::ReadWrite,
+        }
+    }
+}
+
+/// Files whose layouts are asked back at the same time, when those of all files are.
+const FILES_AT_ONCE: usize = 32;
+
+/// A client that says that it has no such layout may not have read the reply of its LAYOUTGET yet. Only when none was
+/// granted for this long is it believed, and until then asked again.
+const GRANT_IN_FLIGHT_MAX: Duration = Duration::from_secs(1);
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Whom a layout was granted lately, by any metaserver: within the last one to two [`GRANT_IN_FLIGHT_MAX`], in two halves that take turns.
+#[derive(Default)]
+pub(crate) struct Granted(Mutex<Halves>);
+
+#[derive(Default)]
+struct Halves {
+    since: Duration,
+    new: HashSet<(InodeId, ClientId)>,
+    old: HashSet<(InodeId, ClientId)>,
+}
+
+impl Granted {
+    /// Notes a grant, before its reply can be on its way.
+    pub(crate) fn note(&self, inode: InodeId, client: ClientId, now: Duration) {
+        let mut halves = self.0.locked();
+        halves.turn(now);
+        halves.new.insert((inode, client));
+    }
+
+    fn is_recent(&self, inode: InodeId, client: ClientId, now: Duration) -> bool {
+        let mut halves = self.0.locked();
+        halves.turn(now);
+        halves.new.contains(&(inode, client)) || halves.old.contains(&(inode, client))
+    }
+}
+
+impl Halves {
+    fn turn(&mut self, now: Duration) {
+        let age = now.saturating_sub(self.since);
+        if age < GRANT_IN_FLIGHT_MAX {
+            return;
+        }
+        let new = std::mem::take(&mut self.new);
+        self.old = if age < GRANT_IN_FLIGHT_MAX * 2 { new } else { HashSet::new() };
+        self.since = now;
+    }
+}
+
+/// When layouts were first asked back that are still out. A client that answers everything but never returns one would
+/// hold the others up for ever: after a lease it loses the layout.
+#[derive(Default)]
+pub(crate) struct Recalls(Mutex<BTreeMap<StateId, Duration>>);
+
+impl Recalls {
+    /// Notes a recall; whether the first one was longer ago than `lease`.
+    fn is_late(&self, layout: StateId, now: Duration, lease: Duration) -> bool {
+        let mut asked = self.0.locked();
+        // What nobody asks for any more is forgotten, so that the map stays small.
+        asked.retain(|_, first| now.saturating_sub(*first) < lease * 4);
+        now.saturating_sub(*asked.entry(layout).or_insert(now)) > lease
+    }
+}
+
+/// How often a change of a size is tried. The state machine refuses it while a layout is out, and one can be granted
+/// between the recall and the change.
+pub(crate) const TRUNCATION_TRIES_MAX: usize = 3;
+
+impl Metaserver {
+    /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no layout out but
+    /// those of other clients than `whose`.
+    ///
+    /// # Errors
+    /// `Delay` as with [`Metaserver::recall_layouts`], or while a data server that is to get the data is away.
+    pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), Status> {
+        if inode.data() == Some(DataPlace::Migrating) {
+            migration::migrate_to_objects(self, inode.id).await?;
+        }
+        self.recall_layouts(inode.id, inode.generation, whose).await
+    }
+
+    /// Has these clients return their layouts of `inode`.
+    ///
+    /// # Errors
+    /// `Delay` while a client has not returned it yet. One that says that it has
+    /// none loses it at once, and one that does not return it loses it after a lease.
+    pub(crate) async fn recall_layouts(
+        &self,
+        inode: InodeId,
+        generation: u32,
+        whose: Holders,
+    ) -> Result<(), Status> {
+        let mut to_ask = self.holders(inode, whose)?;
+        if to_ask.is_empty() {
+            return Ok(());
+        }
+        let returned = self.state_returned.notified();
+        tokio::pin!(returned);
+        let deadline = tokio::time::Instant::now() + WAIT_MAX;
+        loop {
+            let again = self.ask_back(inode, generation, to_ask, deadline).await?;
+            let soon = tokio::time::Instant::now() + ASK_AGAIN;
+            let until = if again.is_empty() { deadline } else { deadline.min(soon) };
+            while !self.holders(inode, whose)?.is_empty() {
+                if tokio::time::timeout_at(until, &mut returned).await.is_err() {
+                    break;
+                }
+                returned.set(self.state_returned.notified());
+            }
+            let left = self.holders(inode, whose)?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return Err(Status::Delay);
+            }
+            to_ask = again.into_iter().filter(|client| left.contains(client)).collect();
+        }
+    }
+
+    /// Asks these clients to return their layouts. Those that say that they have none lose it. Returns whom to ask
+    /// again: those that may not know of it yet, and those that asked for time.
+    async fn ask_back(
+        &self,
+        inode: InodeId,
+        generation: u32,
+        holders: Vec<ClientId>,
+        deadline: tokio::time::Instant,
+    ) -> Result<Vec<ClientId>, Status> {
+        let mut asked = JoinSet::new();
+        for client in holders {
+            if self.yields_to_conflict(&*self.view()?, [client])? {
+                self.expire(client).await?;
+                continue;
+            }
+            let reply = self.propose(None, Command::LayoutRecall { client, inode }).await?;
+            let namespace::Reply::State { stateid: Some(stateid) } = reply else { continue };
+            if self.recalls.is_late(stateid.id, self.clock.monotonic(), self.lease()) {
+                tracing::warn!(client = client.0, "a recalled layout was not returned for a lease: revoked");
+                self.revoke(client, stateid.id).await?;
+                continue;
+            }
+            let Some(State::Layout(layout)) =
+                read::state(&*self.view()?, stateid.id).map_err(store_failed)?
+            else {
+                continue; // returned since
+            };
+            let handle = self.handle(Via::Export(layout.export), inode, generation);
+            let op = CbArgOp::LayoutRecall(LayoutRecall::whole_file(handle.into(), wire_stateid(stateid)));
+            let call = self.call_back(client, op);
+            asked.spawn(async move { (client, stateid.id, call.await) });
+        }
+        let mut ask_again = Vec::new();
+        loop {
+            let answer = match tokio::time::timeout_at(deadline, asked.join_next()).await {
+                Ok(Some(answer)) => answer,
+                Ok(None) => return Ok(ask_again),
+                Err(_) => {
+                    // Not dropped: a call cut short would lose its slot of the back channel.
+                    asked.detach_all();
+                    return Err(Status::Delay);
+                }
+            };
+            let (client, layout, outcome) = answer.map_err(|_| Status::ServerFault)?;
+            match outcome {
+                Ok(Status::Ok) => {}
+                Ok(Status::Delay) => ask_again.push(client),
+                Ok(_) if self.granted.is_recent(inode, client, self.clock.monotonic()) => {
+                    ask_again.push(client)
+                }
+                Ok(other) => {
+                    tracing::debug!(client = client.0, status = ?other, "holds no such layout");
+                    self.revoke(client, layout).await?;
+                }
+                // It will learn from its next SEQUENCE that its back channel is down, bind it and be asked again; or
+                // its lease runs out and its layouts with it.
+                Err(error) => tracing::info!(client = client.0, %error, "layout recall did not arrive"),
+            }
+        }
+    }
+
+    /// Has every client return its layouts to write through, of all files; one that may write gets others.
+    /// Whether none of them is out any more.
+    pub(crate) async fn recall_layouts_to_write(self: Arc<Self>) -> bool {
+        let to_write = |_: &Metaserver, layout: &LayoutState| Ok(layout.mode == IoMode::ReadWrite);
+        let Some(files) = self.recall_all(to_write).await else {
+            tracing::warn!(
+                "layouts to write are still out after the exports changed; they are called back again"
+            );
+            return false;
+        };
+        tracing::info!(files, "layouts to write were asked back, for the new exports");
+        true
+    }
+
+    /// Has every client return its layouts of files with a column on a target that is lost: it gets no others, and is told
+    /// by the metaservers what is lost.
+    pub(crate) async fn recall_layouts_of_lost(self: Arc<Self>) {
+        let is_lost = |server: &Metaserver, layout: &LayoutState| {
+            server.has_lost_column(&server.inode(&*server.view()?, layout.inode)?)
+        };
+        let files = self.recall_all(is_lost).await.unwrap_or_default();
+        tracing::info!(files, "layouts of files on lost targets were asked back");
+    }
+
+    /// Asks back the layouts of all files that have one which `wanted` tells of. How many files these are.
+    async fn recall_all(
+        self: Arc<Self>,
+        wanted: impl Fn(&Metaserver, &LayoutState) -> Result<bool, Status> + Send + 'static,
+    ) -> Option<usize> {
+        let server = Arc::clone(&self);
+        // Looks at all state that there is.
+        let found = tokio::task::spawn_blocking(move || server.layouts(wanted)).await;
+        let Ok(Ok(mut out)) = found else { return None };
+        let files = out.len();
+        let deadline = tokio::time::Instant::now() + self.lease() * 3;
+        while !out.is_empty() && tokio::time::Instant::now() < deadline {
+            for some in out.chunks(FILES_AT_ONCE) {
+                let mut asked = JoinSet::new();
+                for (inode, _) in some {
+                    let (server, inode) = (Arc::clone(&self), *inode);
+                    asked.spawn(async move {
+                        let generation = server.inode(&*server.view()?, inode)?.generation;
+                        server.recall_layouts(inode, generation, Holders::All).await
+                    });
+                }
+                while asked.join_next().await.is_some() {}
+            }
+            let view = self.view().ok()?;
+            out.retain(|(_, state)| matches!(read::state(&*view, *state), Ok(Some(_))));
+        }
+        out.is_empty().then_some(files)
+    }
+
+    fn layouts(
+        &self,
+        wanted: impl Fn(&Metaserver, &LayoutState) -> Result<bool, Status>,
+    ) -> Result<Vec<(InodeId, StateId)>, Status> {
+        let view = self.view()?;
+        let mut out = Vec::new();
+        for client in read::clients(&*view).map_err(store_failed)? {
+            for state in read::states(&*view, client).map_err(store_failed)? {
+                if let Some(State::Layout(layout)) = read::state(&*view, state).map_err(store_failed)?
+                    && wanted(self, &layout)?
+                {
+                    out.push((layout.inode, state));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The file whose layout this call-back recalls.
+    pub(crate) fn recalled(&self, op: &CbArgOp) -> Option<InodeId> {
+        let CbArgOp::LayoutRecall(args) = op else { return None };
+        let LayoutRecall::File(file) = &args.recall else { return None };
+        FileHandle::open(&file.fh.0, &self.key).map(|file| InodeId(file.inode))
+    }
+
+    /// What a client that is connected here answered, for the metaserver that recalls a layout: that it has none is not
+    /// passed on while a reply of ours with the layout may be on its way to it.
+    pub(crate) fn or_later(&self, client: ClientId, recalled: Option<InodeId>, status: Status) -> Status {
+        let is_recent = |inode| self.granted.is_recent(inode, client, self.clock.monotonic());
+        if status != Status::Ok && recalled.is_some_and(is_recent) { Status::Delay } else { status }
+    }
+
+    fn holders(&self, inode: InodeId, whose: Holders) -> Result<Vec<ClientId>, Status> {
+        let view = self.view()?;
+        let layouts = read::layouts(&*view, inode).map_err(store_failed)?;
+        let of_these = layouts.into_iter().filter(|(client, _, mode)| whose.have(*client, *mode));
+        Ok(of_these.map(|(client, ..)| client).collect())
+    }
+
+    pub(crate) async fn revoke(&self, client: ClientId, layout: StateId) -> Result<(), Status> {
+        let scope = ReturnScope::Revoke { layout };
+        self.propose(None, Command::LayoutReturn { client, scope }).await?;
+        self.state_returned.notify_waiters();
+        self.deferred_ready.notify_one();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_recent_for_one_to_two_seconds() {
+        let (granted, ms) = (Granted::default(), Duration::from_millis);
+        let recent = |at| granted.is_recent(InodeId(3), ClientId(1), ms(at));
+        assert!(!recent(5000));
+        granted.note(InodeId(3), ClientId(1), ms(5100));
+        assert!(recent(5100) && recent(6090));
+        assert!(!granted.is_recent(InodeId(3), ClientId(2), ms(6090)), "another client");
+        assert!(!recent(8000));
+        granted.note(InodeId(3), ClientId(1), ms(9000));
+        assert!(!recent(20_000));
+    }
+
+    #[test]
+    fn a_layout_is_late_a_lease_after_it_was_first_asked_back() {
+        let (recalls, s) = (Recalls::default(), Duration::from_secs);
+        let late = |layout, at| recalls.is_late(StateId(layout), s(at), s(30));
+        assert!(!late(7, 100) && !late(7, 120) && !late(7, 130));
+        assert!(late(7, 131));
+        assert!(!late(8, 140), "another layout of the same file and client");
+    }
+}
