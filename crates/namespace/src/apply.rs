@@ -1,10 +1,12 @@
 //! The machine: one proposal in, one reply out, and the change in the store.
 //!
 //! ```text
-//! Proposal ─► slot memory ── known ──► the stored Reply; nothing changes
+//! Proposal ─▶ slot memory ── known ──▶ the stored Reply; nothing changes
 //!                  │ new
 //!                  ▼
-//!             one operation: check everything, then put ──► Reply ─► slot memory
+//!             plan of the command ── refused ──▶ Reply, no changes ─┐
+//!                  │                                                ▼
+//!                  └─────────────▶ Reply and changes ─▶ memory of the Reply ─▶ commit
 //! ```
 //!
 //! **Pure.** What a replica does with a proposal depends on the proposal and the store, and on nothing else: no clock, no
@@ -12,8 +14,9 @@
 //! same log, a log can be replayed after a crash, and a test can run it against a model. Time and random bits come in the
 //! [`Stamp`]; ids come from counters in the store.
 //!
-//! **Refusals change nothing.** An operation reads all it needs and refuses before its first put ([`Step::refuse`]
-//! asserts it), so no command is ever half done, and there is nothing to roll back.
+//! **Refusals change nothing.** A command has a view of the store and gathers its changes in a plan (`step.rs`). Only a
+//! plan that came to its end is committed, and a commit cannot refuse: the types hold both, so no command is ever half
+//! done, and there is nothing to roll back.
 //!
 //! **Exactly once.** A client that lost a reply, or whose metaserver died, sends its compound again under the same
 //! session, slot and sequence (RFC 8881, section 2.10.6). Every changing command carries these and its index in the
@@ -27,35 +30,31 @@
 //! knows of each. Where a replica has another one the two differ in what the number means, and the answer is `Stale`
 //! (`generations.rs`).
 //!
-//! **Cost.** A create is seven gets (session before and after, slot, directory twice, name, counters) and six puts (inode, name,
-//! cookie, directory, counters, slot). No operation's cost grows with a directory; that of an OPEN does not grow with the
+//! **Cost.** A create is seven gets (session before and after, slot, directory twice, name, counters) and six puts
+//! (inode, name, cookie, directory, counters, slot). No operation's cost grows with a directory; that of an OPEN does not grow with the
 //! opens of the file unless one of them denies something (see `Use`); that of a LOCK grows with the locks on its file.
 
-use store::{Edit, StoreError};
+use store::{Edit, StoreError, View};
 
 use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
 use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, lock, open, session};
-use crate::step::{Step, Stop};
+use crate::step::{Changes, Step, Stop};
 use crate::{
-    ClientId, Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply,
-    RequestId, Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
+    Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply, RequestId,
+    Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
 };
 
-/// Carries out one proposal, or remembers that it was. What a client asked for and cannot have is a reply.
+/// Carries out one proposal, or answers it as before if it was carried out. A refusal is a reply.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails; then the whole batch must be given up.
 pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
-    once(edit, proposal, &|edit, caller| match (&proposal.request, &proposal.command) {
-        // There is no store to step through yet.
-        (None, Command::Format { incarnation }) => {
-            format(edit, &proposal.stamp, *incarnation).map(|()| Reply::Done)
-        }
-        _ => run(edit, proposal, caller),
-    })
+    let (reply, changes) = plan(&*edit, proposal, &dispatch)?;
+    changes.commit(edit)?;
+    Ok(reply)
 }
 
 /// Answers [`Error::Fault`] to a proposal whose [`apply`] broke an invariant, in a store that has nothing of what it did
@@ -64,48 +63,74 @@ pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreErr
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn give_up(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
-    once(edit, proposal, &|_, _| Ok(Reply::Refused(Error::Fault)))
+    let fault = |_: &mut Step<'_>, _: &Command| Ok(Reply::Refused(Error::Fault));
+    let (reply, changes) = plan(&*edit, proposal, &fault)?;
+    changes.commit(edit)?;
+    Ok(reply)
 }
 
-type Run<'a> = dyn Fn(&mut dyn Edit, Option<ClientId>) -> Result<Reply, StoreError> + 'a;
+/// Adds a command's changes to a plan that has none.
+type PlanCommand = dyn Fn(&mut Step<'_>, &Command) -> Result<Reply, Stop>;
 
-/// Answers a proposal that was answered before as it was then, and else has it carried out by `run`.
-fn once(edit: &mut dyn Edit, proposal: &Proposal, run: &Run<'_>) -> Result<Reply, StoreError> {
+/// The reply to a proposal, and the changes that it makes: none if it was answered before, else those of the command and
+/// the memory of its reply.
+fn plan(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<(Reply, Changes), StoreError> {
+    let answered = |reply| Ok((reply, Changes::default()));
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
-    match &proposal.request {
-        None => run(edit, None),
+    let empty = Step::new(view, proposal.stamp);
+    let (reply, step) = match &proposal.request {
+        None => plan_new(empty, proposal, command)?,
         Some(RequestId::Compound(request)) => {
-            let (known, client) = match slot::replay(&*edit, request)? {
-                Replay::Reply(reply) => return Ok(reply),
+            let (known, client) = match slot::replay(view, request)? {
+                Replay::Reply(reply) => return answered(reply),
                 Replay::New(known, client) => (known, client),
             };
-            let reply = run(edit, Some(client))?;
+            let (reply, mut step) = plan_new(empty.of(client), proposal, command)?;
             if is_kept(&reply) {
-                slot::remember(edit, request, known, &reply)?;
+                slot::remember(&mut step, request, known, &reply)?;
             }
-            Ok(reply)
+            (reply, step)
         }
         Some(RequestId::Call(call, index)) => {
-            if let Some(reply) = calls::reply(&*edit, call, *index)? {
-                return Ok(reply);
+            if let Some(reply) = calls::reply(view, call, *index)? {
+                return answered(reply);
             }
-            let reply = run(edit, None)?;
+            let (reply, mut step) = plan_new(empty, proposal, command)?;
             // A client that is told to come again comes with another call, or with this one: then it is to be done.
             if is_kept(&reply) && reply != Reply::Refused(Error::Delay) {
-                calls::remember(edit, call, *index, proposal.stamp.time, &reply)?;
+                calls::remember(&mut step, call, *index, &reply)?;
             }
-            Ok(reply)
+            (reply, step)
         }
         Some(RequestId::Server(request)) => {
-            if let Some(reply) = servers::replay(&*edit, request)? {
-                return Ok(reply);
+            if let Some(reply) = servers::replay(view, request)? {
+                return answered(reply);
             }
-            let reply = run(edit, None)?;
+            let (reply, mut step) = plan_new(empty, proposal, command)?;
             if is_kept(&reply) {
-                servers::remember(edit, request, &reply)?;
+                servers::remember(&mut step, request, &reply)?;
             }
-            Ok(reply)
+            (reply, step)
         }
+    };
+    Ok((reply, step.finish()?))
+}
+
+/// The reply to a new proposal, and its plan: `empty` if the command is refused.
+fn plan_new<'a>(
+    empty: Step<'a>,
+    proposal: &Proposal,
+    command: &PlanCommand,
+) -> Result<(Reply, Step<'a>), StoreError> {
+    if !proposal.generations.agree(empty.view(), &proposal.command)? {
+        return Ok((Reply::Refused(Error::Stale), empty));
+    }
+    let mut step = empty.clone();
+    match command(&mut step, &proposal.command) {
+        Ok(reply) => Ok((reply, step)),
+        Err(Stop::Refused(error)) => Ok((Reply::Refused(error), empty)),
+        Err(Stop::Delegated(inode)) => Ok((Reply::Delegated { inode }, empty)),
+        Err(Stop::Failed(error)) => Err(error),
     }
 }
 
@@ -115,15 +140,21 @@ fn once(edit: &mut dyn Edit, proposal: &Proposal, run: &Run<'_>) -> Result<Reply
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Result<(), StoreError> {
-    if edit.get(&keys::counters())?.is_some() {
+    let mut step = Step::new(&*edit, *stamp);
+    plan_format(&mut step, incarnation)?;
+    step.finish()?.commit(edit)
+}
+
+fn plan_format(step: &mut Step<'_>, incarnation: [u8; 16]) -> Result<(), StoreError> {
+    if step.view().get(&keys::counters())?.is_some() {
         return Ok(());
     }
-    let mut step = Step::new(edit, *stamp);
+    let (now, random) = (step.now(), step.random());
     let counters = Counters {
         next_inode: InodeId::ROOT.0 + 1,
         next_state: 1,
         next_client: 1,
-        client_prefix: (stamp.random >> 32) as u32,
+        client_prefix: (random >> 32) as u32,
         next_session: 1,
         next_deferred: 1,
         next_device: 1,
@@ -134,7 +165,7 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Resu
         sessions: 0,
     };
     step.put(&keys::counters(), &counters)?;
-    step.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1, began: stamp.time })?;
+    step.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1, began: now })?;
     let directory = Directory { parent: InodeId::ROOT, entries: 0, next_cookie: FIRST_COOKIE, stripe: None };
     step.put_inode(&Inode {
         id: InodeId::ROOT,
@@ -147,10 +178,10 @@ pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Resu
         size: 0,
         written: 0,
         truncations: 0,
-        accessed: stamp.time,
-        modified: stamp.time,
-        changed: stamp.time,
-        created: stamp.time,
+        accessed: now,
+        modified: now,
+        changed: now,
+        created: now,
         change: 1,
         verifier: None,
     })
@@ -169,29 +200,10 @@ pub fn begin_incarnation(edit: &mut dyn Edit, id: [u8; 16], began: Time) -> Resu
     Ok(incarnation)
 }
 
-fn run(edit: &mut dyn Edit, proposal: &Proposal, caller: Option<ClientId>) -> Result<Reply, StoreError> {
-    if !proposal.generations.agree(&*edit, &proposal.command)? {
-        return Ok(Reply::Refused(Error::Stale));
-    }
-    let mut step = Step::new(edit, proposal.stamp).of(caller);
-    match dispatch(&mut step, &proposal.command) {
-        Ok(reply) => {
-            step.finish()?;
-            Ok(reply)
-        }
-        Err(Stop::Refused(error)) => Ok(Reply::Refused(step.refuse(error))),
-        Err(Stop::Delegated(inode)) => {
-            step.undone();
-            Ok(Reply::Delegated { inode })
-        }
-        Err(Stop::Failed(error)) => Err(error),
-    }
-}
-
+/// Plans a command.
 fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
     match command {
-        // By a session: then there is a root.
-        Command::Format { .. } => Ok(Reply::Done),
+        Command::Format { incarnation } => Ok(plan_format(step, *incarnation).map(|()| Reply::Done)?),
         Command::Create(create) => create::create(step, create),
         Command::Link { inode, dir, name } => link::link(step, *inode, *dir, name),
         Command::Remove { dir, name, expect } => remove::remove(step, *dir, name, *expect),

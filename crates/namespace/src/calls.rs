@@ -10,10 +10,11 @@
 //! A call that makes a change costs three puts more, and two deletes once there are [`CALLS_MAX`]. Ages are told by the
 //! stamps of the commands, so that all replicas forget the same calls at the same index.
 
-use store::{Edit, StoreError, View};
+use store::{StoreError, View};
 
-use crate::record::{CallOrder, CallRecord, encode, get};
-use crate::{CALL_SECONDS_MAX, CALLS_MAX, CallId, Reply, Time, keys};
+use crate::record::{CallOrder, CallRecord, get};
+use crate::step::Step;
+use crate::{CALL_SECONDS_MAX, CALLS_MAX, CallId, Reply, keys};
 
 /// Calls that are forgotten for one that comes: one more than that, so that old ones go in time.
 const FORGOTTEN_AT_ONCE: usize = 2;
@@ -26,45 +27,44 @@ pub(crate) fn reply(view: &dyn View, call: &CallId, index: u32) -> Result<Option
 
 /// Keeps a reply.
 pub(crate) fn remember(
-    edit: &mut dyn Edit,
+    step: &mut Step<'_>,
     call: &CallId,
     index: u32,
-    now: Time,
     reply: &Reply,
 ) -> Result<(), StoreError> {
     let key = keys::call(call);
-    if let Some(mut record) = get::<CallRecord>(&*edit, &key)? {
+    if let Some(mut record) = get::<CallRecord>(step.view(), &key)? {
         record.replies.push((index, reply.clone()));
-        return edit.put(&key, &encode(&key, &record)?);
+        return step.put(&key, &record);
     }
-    let mut order: CallOrder = get(&*edit, &keys::call_order())?.unwrap_or_default();
+    let mut order: CallOrder = get(step.view(), &keys::call_order())?.unwrap_or_default();
     for _ in 0..FORGOTTEN_AT_ONCE {
-        if !forget_oldest(edit, &mut order, now)? {
+        if !forget_oldest(step, &mut order)? {
             break;
         }
     }
-    let record = CallRecord { number: order.next, time: now, replies: vec![(index, reply.clone())] };
-    edit.put(&key, &encode(&key, &record)?)?;
+    let record = CallRecord { number: order.next, time: step.now(), replies: vec![(index, reply.clone())] };
+    step.put(&key, &record)?;
     let key = keys::call_number(order.next);
-    edit.put(&key, &encode(&key, call)?)?;
+    step.put(&key, call)?;
     order.next += 1;
     let key = keys::call_order();
-    edit.put(&key, &encode(&key, &order)?)
+    step.put(&key, &order)
 }
 
 /// Forgets the oldest call if there are too many, or if it is too old; whether it did.
-fn forget_oldest(edit: &mut dyn Edit, order: &mut CallOrder, now: Time) -> Result<bool, StoreError> {
-    let number = keys::call_number(order.oldest);
-    let Some(call) = get::<CallId>(&*edit, &number)? else { return Ok(false) };
+fn forget_oldest(step: &mut Step<'_>, order: &mut CallOrder) -> Result<bool, StoreError> {
+    let (now, number) = (step.now(), keys::call_number(order.oldest));
+    let Some(call) = get::<CallId>(step.view(), &number)? else { return Ok(false) };
     let key = keys::call(&call);
     if order.next - order.oldest < CALLS_MAX {
-        let record = get::<CallRecord>(&*edit, &key)?;
+        let record = get::<CallRecord>(step.view(), &key)?;
         if record.is_some_and(|record| now.seconds.saturating_sub(record.time.seconds) <= CALL_SECONDS_MAX) {
             return Ok(false);
         }
     }
-    edit.delete(&key)?;
-    edit.delete(&number)?;
+    step.delete(&key);
+    step.delete(&number);
     order.oldest += 1;
     Ok(true)
 }

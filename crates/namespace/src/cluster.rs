@@ -22,7 +22,7 @@ pub(crate) fn put_data_server(step: &mut Step<'_>, server: &DataServer) -> Resul
         return Ok(Reply::Done);
     }
     for target in before.iter().flat_map(|before| &before.targets) {
-        step.delete(&keys::target(*target))?;
+        step.delete(&keys::target(*target));
     }
     for target in &server.targets {
         let key = keys::target(*target);
@@ -67,7 +67,7 @@ pub(crate) fn declare(step: &mut Step<'_>, target: TargetId, state: TargetState)
     let key = keys::lost_target(target);
     let is_lost = get::<Time>(step.view(), &key)?.is_some();
     match state {
-        TargetState::InUse if is_lost => step.delete(&key)?,
+        TargetState::InUse if is_lost => step.delete(&key),
         TargetState::Lost if !is_lost => {
             if !is_known(step.view(), target)? {
                 return Err(Error::NoDevice.into());

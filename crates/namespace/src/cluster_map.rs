@@ -302,7 +302,7 @@ fn put_settings(step: &mut Step<'_>, changing: BTreeMap<&str, Option<&str>>) -> 
             Some(value) => {
                 step.put(&keys::setting(key), &Setting { key: key.into(), value: value.into() })?
             }
-            None => step.delete(&keys::setting(key))?,
+            None => step.delete(&keys::setting(key)),
         }
     }
     Ok(())

@@ -39,9 +39,9 @@ pub(crate) fn done(step: &mut Step<'_>, ids: &[u64]) -> Result<Reply, Stop> {
     for id in ids {
         let key = keys::deferred(*id);
         let Some(deferred) = get::<DeferredOp>(step.view(), &key)? else { continue };
-        step.delete(&key)?;
+        step.delete(&key);
         match deferred.kind {
-            DeferredKind::Truncate(_) => step.delete(&keys::truncate(deferred.inode))?,
+            DeferredKind::Truncate(_) => step.delete(&keys::truncate(deferred.inode)),
             DeferredKind::Remove => {}
         }
     }
@@ -68,10 +68,10 @@ fn add(
 fn take_truncation(step: &mut Step<'_>, inode: &Inode) -> Result<Option<u64>, StoreError> {
     let index = keys::truncate(inode.id);
     let Some(id) = get::<u64>(step.view(), &index)? else { return Ok(None) };
-    step.delete(&index)?;
+    step.delete(&index);
     let key = keys::deferred(id);
     let pending: Option<DeferredOp> = get(step.view(), &key)?;
-    step.delete(&key)?;
+    step.delete(&key);
     Ok(pending.and_then(|pending| match pending.kind {
         DeferredKind::Truncate(size) => Some(size),
         DeferredKind::Remove => None,

@@ -11,9 +11,9 @@
 
 use std::ops::ControlFlow;
 
-use store::{Edit, StoreError, View};
+use store::{StoreError, View};
 
-use crate::record::{ServerRecord, ServerSlot, encode, get};
+use crate::record::{ServerRecord, ServerSlot, get};
 use crate::step::{Step, Stop};
 use crate::{Error, MemberRequest, Node, NodeKey, NodeState, Reply, SERVERS_MAX, keys, read, slot};
 
@@ -41,13 +41,13 @@ pub(crate) fn reply(view: &dyn View, request: &MemberRequest) -> Result<Option<R
 
 /// Keeps a reply in the place of the one before.
 pub(crate) fn remember(
-    edit: &mut dyn Edit,
+    step: &mut Step<'_>,
     request: &MemberRequest,
     reply: &Reply,
 ) -> Result<(), StoreError> {
     let key = keys::server_slot(request.member, request.slot);
     let slot = ServerSlot { sequence: request.sequence, reply: reply.clone() };
-    edit.put(&key, &encode(&key, &slot)?)
+    step.put(&key, &slot)
 }
 
 /// Begins the session of a process, once however often it is asked for.
@@ -94,7 +94,8 @@ fn all(view: &dyn View) -> Result<Vec<(u64, ServerRecord)>, StoreError> {
 
 fn forget(step: &mut Step<'_>, member: u64) -> Result<(), StoreError> {
     for key in slot::keys_under(step.view(), &keys::server_slots(member))? {
-        step.delete(&key)?;
+        step.delete(&key);
     }
-    step.delete(&keys::server(member))
+    step.delete(&keys::server(member));
+    Ok(())
 }

@@ -11,9 +11,10 @@
 
 use std::ops::ControlFlow;
 
-use store::{Edit, StoreError, View};
+use store::{StoreError, View};
 
-use crate::record::{SlotRecord, encode, get};
+use crate::record::{SlotRecord, get};
+use crate::step::Step;
 use crate::{ClientId, CompoundRequest, Error, Reply, SessionId, SessionRecord, keys, read};
 
 /// What is known of a command when it arrives.
@@ -67,48 +68,46 @@ fn reply_in(
     get(view, &keys::slot_reply(request.session, request.slot, request.index))
 }
 
-/// Keeps a reply. `slot` is what [`recall`] found.
+/// Keeps a reply. `slot` is the record that [`replay`] found.
 pub(crate) fn remember(
-    edit: &mut dyn Edit,
+    step: &mut Step<'_>,
     request: &CompoundRequest,
     slot: Option<SlotRecord>,
     reply: &Reply,
 ) -> Result<(), StoreError> {
-    if read::session(&*edit, request.session)?.is_none() {
+    if read::session(step.view(), request.session)?.is_none() {
         return Ok(()); // the command ended it
     }
     let key = keys::slot(request.session, request.slot);
     match slot {
         Some(slot) if slot.sequence == request.sequence => {
             if !slot.more {
-                edit.put(&key, &encode(&key, &SlotRecord { more: true, ..slot })?)?;
+                step.put(&key, &SlotRecord { more: true, ..slot })?;
             }
             let key = keys::slot_reply(request.session, request.slot, request.index);
-            edit.put(&key, &encode(&key, reply)?)
+            step.put(&key, reply)
         }
         before => {
             if before.is_some_and(|slot| slot.more) {
-                delete_all(edit, &keys::slot_replies(request.session, Some(request.slot)))?;
+                delete_all(step, &keys::slot_replies(request.session, Some(request.slot)))?;
             }
             let (sequence, index) = (request.sequence, request.index);
-            edit.put(&key, &encode(&key, &SlotRecord { sequence, index, reply: reply.clone(), more: false })?)
+            step.put(&key, &SlotRecord { sequence, index, reply: reply.clone(), more: false })
         }
     }
 }
 
 /// Forgets the slots of a session.
-pub(crate) fn forget(step: &mut crate::step::Step<'_>, session: SessionId) -> Result<(), StoreError> {
+pub(crate) fn forget(step: &mut Step<'_>, session: SessionId) -> Result<(), StoreError> {
     for prefix in [keys::slots(session), keys::slot_replies(session, None)] {
-        for key in keys_under(step.view(), &prefix)? {
-            step.delete(&key)?;
-        }
+        delete_all(step, &prefix)?;
     }
     Ok(())
 }
 
-fn delete_all(edit: &mut dyn Edit, prefix: &[u8]) -> Result<(), StoreError> {
-    for key in keys_under(&*edit, prefix)? {
-        edit.delete(&key)?;
+fn delete_all(step: &mut Step<'_>, prefix: &[u8]) -> Result<(), StoreError> {
+    for key in keys_under(step.view(), prefix)? {
+        step.delete(&key);
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ pub(crate) fn change(step: &mut Step<'_>, change: &TokenChange) -> Result<Reply,
         TokenChange::Use { id, name, ticket } => use_once(step, *id, name, *ticket),
         TokenChange::Revoke { id } => {
             token(step.view(), *id)?.ok_or(Error::NoEntry)?;
-            step.delete(&keys::join_token(*id))?;
+            step.delete(&keys::join_token(*id));
             Ok(Reply::Done)
         }
     }
@@ -79,7 +79,7 @@ fn make(step: &mut Step<'_>, id: u64, expires: u64) -> Result<Reply, Stop> {
         return Err(Error::Invalid.into());
     }
     for token in ended {
-        step.delete(&keys::join_token(token.id))?;
+        step.delete(&keys::join_token(token.id));
     }
     step.put(&keys::join_token(id), &JoinToken { id, expires, made: now, used: None })?;
     Ok(Reply::Done)

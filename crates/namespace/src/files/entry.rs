@@ -39,8 +39,8 @@ pub(crate) fn put(step: &mut Step<'_>, dir: InodeId, name: &[u8], entry: Name) -
 
 /// Takes an entry away. The caller puts the directory.
 pub(crate) fn take(step: &mut Step<'_>, dir: &mut Inode, name: &[u8], entry: Name) -> Result<(), StoreError> {
-    step.delete(&keys::name(dir.id, name))?;
-    step.delete(&keys::cookie(dir.id, entry.cookie))?;
+    step.delete(&keys::name(dir.id, name));
+    step.delete(&keys::cookie(dir.id, entry.cookie));
     let directory = dir.directory_mut().expect("entries are taken from directories only");
     directory.entries -= 1;
     dir.size = directory.entries * ENTRY_BYTES;

@@ -23,12 +23,12 @@ pub(crate) fn write(step: &mut Step<'_>, inode: InodeId, offset: u64, data: &[u8
     delegation::check(step, inode.id)?;
     let key = keys::inline(inode.id);
     if offset == 0 && end >= inode.written {
-        step.put_data(&key, data)?;
+        step.put_data(&key, data);
     } else {
         let mut bytes = read::inline_data(step.view(), inode.id)?.to_vec();
         bytes.resize(inode.written.max(end) as usize, 0);
         bytes[offset as usize..end as usize].copy_from_slice(data);
-        step.put_data(&key, &bytes)?;
+        step.put_data(&key, &bytes);
     }
     inode.wrote(end);
     inode.data_changed(step.now());
@@ -73,7 +73,7 @@ pub(crate) fn migrated(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) 
         // A leader of before copied them to where the file is no more.
         DataPlace::Migrating if file.layout != layout => return Err(Error::Delay.into()),
         DataPlace::Migrating => {
-            forget(step, &inode)?;
+            forget(step, &inode);
             inode.move_data(DataPlace::Striped);
             step.put_inode(&inode)?;
         }
@@ -85,16 +85,19 @@ pub(crate) fn migrated(step: &mut Step<'_>, inode: InodeId, layout: FileLayout) 
 /// Of a file of `inode.written` bytes, all but the first `size` go.
 pub(super) fn truncate(step: &mut Step<'_>, inode: &Inode, size: u64) -> Result<(), StoreError> {
     if size == 0 {
-        return forget(step, inode);
+        forget(step, inode);
+        return Ok(());
     }
     if size < inode.written {
         let kept = read::inline_data(step.view(), inode.id)?.slice(..size as usize);
-        step.put_data(&keys::inline(inode.id), &kept)?;
+        step.put_data(&keys::inline(inode.id), &kept);
     }
     Ok(())
 }
 
 /// The data go.
-pub(super) fn forget(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
-    if inode.written == 0 { Ok(()) } else { step.delete(&keys::inline(inode.id)) }
+pub(super) fn forget(step: &mut Step<'_>, inode: &Inode) {
+    if inode.written > 0 {
+        step.delete(&keys::inline(inode.id));
+    }
 }

@@ -44,8 +44,8 @@ mod tests {
         store
             .batch(Durability::Deferred, &mut |edit| {
                 format(edit, &stamp, [7; 16])?;
-                let mut step = Step::new(edit, stamp);
-                let root = crate::read::inode(step.view(), InodeId::ROOT)?.expect("the root");
+                let mut step = Step::new(&*edit, stamp);
+                let root = crate::read::inode(&*edit, InodeId::ROOT)?.expect("the root");
                 let file = Inode { id: InodeId(9), kind: Kind::Fifo, links: LINKS_MAX - 1, ..root };
                 step.put_inode(&file)?;
                 let mut link = |name| link(&mut step, file.id, InodeId::ROOT, name);

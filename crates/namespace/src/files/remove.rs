@@ -58,17 +58,17 @@ pub(crate) fn discard_if_orphan(step: &mut Step<'_>, inode: InodeId) -> Result<(
 }
 
 fn discard(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
-    step.delete(&keys::inode(inode.id))?;
+    step.delete(&keys::inode(inode.id));
     step.count(|counters| counters.inodes -= 1)?;
     xattr::discard(step, inode.id)?;
     unsettled::discard(step, inode.id)?;
+    if let Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) = inode.file() {
+        inline::forget(step, inode);
+    }
     match inode.file() {
-        Some(File { data: DataPlace::Inline, .. }) => inline::forget(step, inode),
-        Some(File { data: DataPlace::Migrating, layout }) => {
-            inline::forget(step, inode)?;
+        Some(File { data: DataPlace::Migrating | DataPlace::Striped, layout }) => {
             deferred::remove_objects(step, inode, layout)
         }
-        Some(File { data: DataPlace::Striped, layout }) => deferred::remove_objects(step, inode, layout),
-        None => Ok(()),
+        Some(File { data: DataPlace::Inline, .. }) | None => Ok(()),
     }
 }

@@ -14,18 +14,13 @@ pub(crate) fn mark(step: &mut Step<'_>, inode: InodeId, version: u64) -> Result<
 }
 
 /// The number of layouts to write moved. A file without one is to be settled.
-pub(crate) fn used(
-    step: &mut Step<'_>,
-    inode: InodeId,
-    layouts_before: u32,
-    layouts: u32,
-) -> Result<(), StoreError> {
+pub(crate) fn used(step: &mut Step<'_>, inode: InodeId, layouts_before: u32, layouts: u32) {
     let key = keys::to_settle(inode);
     match (layouts_before, layouts) {
-        (0, 0) => Ok(()),
+        (0, 0) => {}
         (0, _) => step.delete(&key),
         (_, 0) => step.mark(&key),
-        _ => Ok(()),
+        _ => {}
     }
 }
 
@@ -34,8 +29,9 @@ pub(crate) fn discard(step: &mut Step<'_>, inode: InodeId) -> Result<(), StoreEr
     if read::unsettled(step.view(), inode)?.is_none() {
         return Ok(());
     }
-    step.delete(&keys::unsettled(inode))?;
-    step.delete(&keys::to_settle(inode))
+    step.delete(&keys::unsettled(inode));
+    step.delete(&keys::to_settle(inode));
+    Ok(())
 }
 
 pub(crate) fn observe(step: &mut Step<'_>, files: &[Observation]) -> Result<Reply, Stop> {

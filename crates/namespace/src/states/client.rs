@@ -123,8 +123,8 @@ fn replace_unconfirmed(step: &mut Step<'_>, by: &Claim<'_>) -> Result<Reply, Sto
         addresses: vec![by.address],
     };
     step.put(&keys::client(id), &client)?;
-    step.mark(&keys::unconfirmed(id))?;
-    step.mark(&keys::unconfirmed_of(by.address, id))?;
+    step.mark(&keys::unconfirmed(id));
+    step.mark(&keys::unconfirmed_of(by.address, id));
     change_address_use(step, by.address, |uses| uses.unconfirmed += 1)?;
     let known = OwnerRecord { unconfirmed: Some(id), ..owner_record(step, by.owner)? };
     step.put(&keys::owner(by.owner), &known)?;
@@ -146,10 +146,10 @@ fn oldest_unconfirmed(step: &Step<'_>, prefix: &[u8]) -> Result<Option<ClientRec
 
 /// It is confirmed, or gone.
 fn no_more_unconfirmed(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), StoreError> {
-    step.delete(&keys::unconfirmed(client.id))?;
+    step.delete(&keys::unconfirmed(client.id));
     step.count(|counters| counters.unconfirmed = counters.unconfirmed.saturating_sub(1))?;
     let Some(address) = counts_at(client) else { return Ok(()) };
-    step.delete(&keys::unconfirmed_of(address, client.id))?;
+    step.delete(&keys::unconfirmed_of(address, client.id));
     change_address_use(step, address, |uses| uses.unconfirmed = uses.unconfirmed.saturating_sub(1))
 }
 
@@ -171,7 +171,7 @@ pub(super) fn change_address_use(
     let key = keys::address_use(address);
     let mut uses = address_use(step, address)?;
     change(&mut uses);
-    if uses == AddressUse::default() { step.delete(&key) } else { step.put(&key, &uses) }
+    step.put_or_delete(&key, &uses)
 }
 
 /// Whether `client` may become a confirmed one, in the place of `old` of the same owner.
@@ -319,10 +319,10 @@ pub(super) fn end(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), Stor
     } else {
         no_more_unconfirmed(step, client)?;
     }
-    step.delete(&keys::client(client.id))?;
+    step.delete(&keys::client(client.id));
     let mut known = owner_record(step, &client.owner)?;
     known.confirmed = known.confirmed.filter(|id| *id != client.id);
     known.unconfirmed = known.unconfirmed.filter(|id| *id != client.id);
     let key = keys::owner(&client.owner);
-    if known == OwnerRecord::default() { step.delete(&key) } else { step.put(&key, &known) }
+    step.put_or_delete(&key, &known)
 }

@@ -179,9 +179,9 @@ fn cover(
         if Some(kind) == joining {
             widened.start = widened.start.min(held.start);
             widened.end = widened.end.max(held.end);
-            take_range(step, state, held)?;
+            take_range(step, state, held);
         } else if held.start < range.end && held.end > range.start {
-            take_range(step, state, held)?;
+            take_range(step, state, held);
             if held.start < range.start {
                 put_range(step, state, ByteRange { start: held.start, end: range.start }, kind)?;
             }
@@ -203,7 +203,7 @@ fn put_range(
     step.put(&keys::lock(state.inode, range.start, state.stateid.id), &HeldLock { end: range.end, kind })
 }
 
-fn take_range(step: &mut Step<'_>, state: &mut LockState, range: ByteRange) -> Result<(), StoreError> {
+fn take_range(step: &mut Step<'_>, state: &mut LockState, range: ByteRange) {
     state.ranges -= 1;
-    step.delete(&keys::lock(state.inode, range.start, state.stateid.id))
+    step.delete(&keys::lock(state.inode, range.start, state.stateid.id));
 }

@@ -60,7 +60,7 @@ pub(crate) fn create(
     let id = session_id(client.id, number, step.random());
     let record = SessionRecord { id, client: client.id, channels: channels.clone() };
     step.put(&keys::session(id), &record)?;
-    step.mark(&keys::client_session(client.id, id))?;
+    step.mark(&keys::client_session(client.id, id));
     let ended = before.map(|before| before.id);
     let reply = Reply::Session { id, client: client.id, sequence, channels: channels.clone(), ended };
     client.sequence = sequence;
@@ -115,8 +115,9 @@ pub(super) fn end(step: &mut Step<'_>, client: &ClientRecord, session: SessionId
     if let Some(address) = client::counts_at(client) {
         client::change_address_use(step, address, |uses| uses.sessions = uses.sessions.saturating_sub(1))?;
     }
-    step.delete(&keys::session(session))?;
-    step.delete(&keys::client_session(client.id, session))
+    step.delete(&keys::session(session));
+    step.delete(&keys::client_session(client.id, session));
+    Ok(())
 }
 
 /// Who has the id of a session can act in it: half of it is random.

@@ -28,7 +28,7 @@ pub(super) fn advance(stateid: &mut Stateid) {
 pub(super) fn insert(step: &mut Step<'_>, state: &State) -> Result<(), StoreError> {
     let id = state.stateid().id;
     step.put(&keys::state(id), state)?;
-    step.mark(&keys::client_state(state.client(), id))?;
+    step.mark(&keys::client_state(state.client(), id));
     step.put(&index_key(state), &id)?;
     step.count(|counters| *counters.states.of(state) += 1)?;
     change_client_use(step, None, Some(state))?;
@@ -45,9 +45,9 @@ pub(super) fn replace(step: &mut Step<'_>, before: &State, after: &State) -> Res
 /// Deletes a state.
 pub(super) fn remove(step: &mut Step<'_>, state: &State) -> Result<(), StoreError> {
     let id = state.stateid().id;
-    step.delete(&keys::state(id))?;
-    step.delete(&keys::client_state(state.client(), id))?;
-    step.delete(&index_key(state))?;
+    step.delete(&keys::state(id));
+    step.delete(&keys::client_state(state.client(), id));
+    step.delete(&index_key(state));
     step.count(|counters| {
         let count = counters.states.of(state);
         *count = count.saturating_sub(1);
@@ -74,7 +74,7 @@ fn change_client_use(
     }
     let key = keys::client_uses(state.client());
     let uses = (read::client_uses(step.view(), state.client())? + more).saturating_sub(less);
-    if uses == 0 { step.delete(&key) } else { step.put(&key, &uses) }
+    step.put_or_delete(&key, &uses)
 }
 
 /// What one state adds to the use that its client makes of us.
@@ -140,8 +140,8 @@ fn change_use(step: &mut Step<'_>, before: Option<&State>, after: Option<&State>
     let key = keys::uses(state.inode());
     let uses_before = get::<Use>(step.view(), &key)?.unwrap_or_default();
     let uses = uses_before.minus(less).plus(more);
-    unsettled::used(step, state.inode(), uses_before.writing_layouts, uses.writing_layouts)?;
-    if uses == Use::default() { step.delete(&key) } else { step.put(&key, &uses) }
+    unsettled::used(step, state.inode(), uses_before.writing_layouts, uses.writing_layouts);
+    step.put_or_delete(&key, &uses)
 }
 
 /// What one state adds to the use of its file. Locks live under opens, and add nothing.
@@ -214,7 +214,7 @@ mod tests {
         store
             .batch(Durability::Immediate, &mut |edit| {
                 apply::format(edit, &stamp, [7; 16])?;
-                let mut step = Step::new(edit, stamp);
+                let mut step = Step::new(&*edit, stamp);
                 step.put(&keys::client_uses(client), &(CLIENT_STATES_MAX - 1))?;
                 assert!(check_room(&step, client).is_ok());
                 step.put(&keys::client_uses(client), &CLIENT_STATES_MAX)?;
@@ -305,7 +305,9 @@ mod tests {
         run(&store, Command::Migrate { inode: striped, made });
         store
             .batch(Durability::Immediate, &mut |edit| {
-                Step::new(edit, Stamp::default()).put(&keys::client_uses(client), &CLIENT_STATES_MAX)
+                let mut step = Step::new(&*edit, Stamp::default());
+                step.put(&keys::client_uses(client), &CLIENT_STATES_MAX)?;
+                step.finish()?.commit(edit)
             })
             .expect("a batch");
 
