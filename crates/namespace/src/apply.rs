@@ -14,7 +14,7 @@
 //! same log, a log can be replayed after a crash, and a test can run it against a model. Time and random bits come in the
 //! [`Stamp`]; ids come from counters in the store.
 //!
-//! **Refusals change nothing.** A command has a view of the store and gathers its changes in a plan (`step.rs`). Only a
+//! **Refusals change nothing.** A command has a view of the store and gathers its changes in a plan (`plan.rs`). Only a
 //! plan that came to its end is committed, and a commit cannot refuse: the types hold both, so no command is ever half
 //! done, and there is nothing to roll back.
 //!
@@ -37,11 +37,11 @@
 use store::{Edit, StoreError, View};
 
 use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
+use crate::plan::{Changes, Plan, Stop};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
 use crate::states::layout_state::{self, Asking};
 use crate::states::{client, delegation, lock, open, session};
-use crate::step::{Changes, Step, Stop};
 use crate::{
     Command, Directory, Error, FIRST_COOKIE, Incarnation, Inode, InodeId, Kind, Proposal, Reply, RequestId,
     Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
@@ -63,71 +63,71 @@ pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreErr
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn give_up(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
-    let fault = |_: &mut Step<'_>, _: &Command| Ok(Reply::Refused(Error::Fault));
+    let fault = |_: &mut Plan<'_>, _: &Command| Ok(Reply::Refused(Error::Fault));
     let (reply, changes) = plan(&*edit, proposal, &fault)?;
     changes.commit(edit)?;
     Ok(reply)
 }
 
 /// Adds a command's changes to a plan that has none.
-type PlanCommand = dyn Fn(&mut Step<'_>, &Command) -> Result<Reply, Stop>;
+type PlanCommand = dyn Fn(&mut Plan<'_>, &Command) -> Result<Reply, Stop>;
 
 /// The reply to a proposal, and the changes that it makes: none if it was answered before, else those of the command and
 /// the memory of its reply.
 fn plan(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<(Reply, Changes), StoreError> {
     let answered = |reply| Ok((reply, Changes::default()));
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
-    let empty = Step::new(view, proposal.stamp);
-    let (reply, step) = match &proposal.request {
+    let empty = Plan::new(view, proposal.stamp);
+    let (reply, plan) = match &proposal.request {
         None => plan_new(empty, proposal, command)?,
         Some(RequestId::Compound(request)) => {
             let (known, client) = match slot::replay(view, request)? {
                 Replay::Reply(reply) => return answered(reply),
                 Replay::New(known, client) => (known, client),
             };
-            let (reply, mut step) = plan_new(empty.of(client), proposal, command)?;
+            let (reply, mut plan) = plan_new(empty.of(client), proposal, command)?;
             if is_kept(&reply) {
-                slot::remember(&mut step, request, known, &reply)?;
+                slot::remember(&mut plan, request, known, &reply)?;
             }
-            (reply, step)
+            (reply, plan)
         }
         Some(RequestId::Call(call, index)) => {
             if let Some(reply) = calls::reply(view, call, *index)? {
                 return answered(reply);
             }
-            let (reply, mut step) = plan_new(empty, proposal, command)?;
+            let (reply, mut plan) = plan_new(empty, proposal, command)?;
             // A client that is told to come again comes with another call, or with this one: then it is to be done.
             if is_kept(&reply) && reply != Reply::Refused(Error::Delay) {
-                calls::remember(&mut step, call, *index, &reply)?;
+                calls::remember(&mut plan, call, *index, &reply)?;
             }
-            (reply, step)
+            (reply, plan)
         }
         Some(RequestId::Server(request)) => {
             if let Some(reply) = servers::replay(view, request)? {
                 return answered(reply);
             }
-            let (reply, mut step) = plan_new(empty, proposal, command)?;
+            let (reply, mut plan) = plan_new(empty, proposal, command)?;
             if is_kept(&reply) {
-                servers::remember(&mut step, request, &reply)?;
+                servers::remember(&mut plan, request, &reply)?;
             }
-            (reply, step)
+            (reply, plan)
         }
     };
-    Ok((reply, step.finish()?))
+    Ok((reply, plan.finish()?))
 }
 
 /// The reply to a new proposal, and its plan: `empty` if the command is refused.
 fn plan_new<'a>(
-    empty: Step<'a>,
+    empty: Plan<'a>,
     proposal: &Proposal,
     command: &PlanCommand,
-) -> Result<(Reply, Step<'a>), StoreError> {
+) -> Result<(Reply, Plan<'a>), StoreError> {
     if !proposal.generations.agree(empty.view(), &proposal.command)? {
         return Ok((Reply::Refused(Error::Stale), empty));
     }
-    let mut step = empty.clone();
-    match command(&mut step, &proposal.command) {
-        Ok(reply) => Ok((reply, step)),
+    let mut plan = empty.clone();
+    match command(&mut plan, &proposal.command) {
+        Ok(reply) => Ok((reply, plan)),
         Err(Stop::Refused(error)) => Ok((Reply::Refused(error), empty)),
         Err(Stop::Delegated(inode)) => Ok((Reply::Delegated { inode }, empty)),
         Err(Stop::Failed(error)) => Err(error),
@@ -140,16 +140,16 @@ fn plan_new<'a>(
 /// # Errors
 /// [`StoreError`] when the store fails.
 pub fn format(edit: &mut dyn Edit, stamp: &Stamp, incarnation: [u8; 16]) -> Result<(), StoreError> {
-    let mut step = Step::new(&*edit, *stamp);
-    plan_format(&mut step, incarnation)?;
-    step.finish()?.commit(edit)
+    let mut plan = Plan::new(&*edit, *stamp);
+    plan_format(&mut plan, incarnation)?;
+    plan.finish()?.commit(edit)
 }
 
-fn plan_format(step: &mut Step<'_>, incarnation: [u8; 16]) -> Result<(), StoreError> {
-    if step.view().get(&keys::counters())?.is_some() {
+fn plan_format(plan: &mut Plan<'_>, incarnation: [u8; 16]) -> Result<(), StoreError> {
+    if plan.view().get(&keys::counters())?.is_some() {
         return Ok(());
     }
-    let (now, random) = (step.now(), step.random());
+    let (now, random) = (plan.now(), plan.random());
     let counters = Counters {
         next_inode: InodeId::ROOT.0 + 1,
         next_state: 1,
@@ -164,12 +164,12 @@ fn plan_format(step: &mut Step<'_>, incarnation: [u8; 16]) -> Result<(), StoreEr
         clients: 0,
         sessions: 0,
     };
-    step.put(&keys::counters(), &counters)?;
-    step.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1, began: now })?;
+    plan.put(&keys::counters(), &counters)?;
+    plan.put(&keys::incarnation(), &Incarnation { id: incarnation, epoch: 1, began: now })?;
     let directory = Directory { parent: InodeId::ROOT, entries: 0, next_cookie: FIRST_COOKIE, stripe: None };
-    step.put_inode(&Inode {
+    plan.put_inode(&Inode {
         id: InodeId::ROOT,
-        generation: step.generation(),
+        generation: plan.generation(),
         kind: Kind::Directory(directory),
         mode: 0o755,
         uid: 0,
@@ -201,70 +201,70 @@ pub fn begin_incarnation(edit: &mut dyn Edit, id: [u8; 16], began: Time) -> Resu
 }
 
 /// Plans a command.
-fn dispatch(step: &mut Step<'_>, command: &Command) -> Result<Reply, Stop> {
+fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
     match command {
-        Command::Format { incarnation } => Ok(plan_format(step, *incarnation).map(|()| Reply::Done)?),
-        Command::Create(create) => create::create(step, create),
-        Command::Link { inode, dir, name } => link::link(step, *inode, *dir, name),
-        Command::Remove { dir, name, expect } => remove::remove(step, *dir, name, *expect),
-        Command::Rename { from_dir, from, to_dir, to } => rename::rename(step, *from_dir, from, *to_dir, to),
-        Command::SetAttributes { inode, set } => set_attributes::set_attributes(step, *inode, set),
-        Command::Wrote { inode, end, truncations } => set_attributes::wrote(step, *inode, *end, *truncations),
-        Command::WriteInline { inode, offset, data } => inline::write(step, *inode, *offset, data),
-        Command::Migrate { inode, made } => inline::migrate(step, *inode, *made),
-        Command::Migrated { inode, layout } => inline::migrated(step, *inode, *layout),
-        Command::PlaceAs { inode, layout } => inline::place_as(step, *inode, *layout),
-        Command::SetStripe { dir, policy } => set_attributes::set_stripe(step, *dir, *policy),
-        Command::SetXattr { inode, name, value, exists } => xattr::set(step, *inode, name, value, *exists),
-        Command::RemoveXattr { inode, name } => xattr::remove(step, *inode, name),
+        Command::Format { incarnation } => Ok(plan_format(plan, *incarnation).map(|()| Reply::Done)?),
+        Command::Create(create) => create::create(plan, create),
+        Command::Link { inode, dir, name } => link::link(plan, *inode, *dir, name),
+        Command::Remove { dir, name, expect } => remove::remove(plan, *dir, name, *expect),
+        Command::Rename { from_dir, from, to_dir, to } => rename::rename(plan, *from_dir, from, *to_dir, to),
+        Command::SetAttributes { inode, set } => set_attributes::set_attributes(plan, *inode, set),
+        Command::Wrote { inode, end, truncations } => set_attributes::wrote(plan, *inode, *end, *truncations),
+        Command::WriteInline { inode, offset, data } => inline::write(plan, *inode, *offset, data),
+        Command::Migrate { inode, made } => inline::migrate(plan, *inode, *made),
+        Command::Migrated { inode, layout } => inline::migrated(plan, *inode, *layout),
+        Command::PlaceAs { inode, layout } => inline::place_as(plan, *inode, *layout),
+        Command::SetStripe { dir, policy } => set_attributes::set_stripe(plan, *dir, *policy),
+        Command::SetXattr { inode, name, value, exists } => xattr::set(plan, *inode, name, value, *exists),
+        Command::RemoveXattr { inode, name } => xattr::remove(plan, *inode, name),
 
         Command::ExchangeId { owner, verifier, principal, update, address } => {
             let by = client::Claim { owner, verifier: *verifier, principal, address: *address };
-            client::exchange_id(step, &by, *update)
+            client::exchange_id(plan, &by, *update)
         }
         Command::CreateSession { client, sequence, principal, channels, address } => {
-            session::create(step, *client, *sequence, principal, channels, *address)
+            session::create(plan, *client, *sequence, principal, channels, *address)
         }
-        Command::DestroySession { session } => session::destroy(step, *session),
-        Command::DestroyClient { client } => client::destroy(step, *client),
-        Command::ReclaimComplete { client } => client::reclaim_complete(step, *client),
-        Command::ExpireClient { client } => client::expire(step, *client),
-        Command::LapseLease { client } => client::lapse_lease(step, *client),
-        Command::RenewLease { client } => client::renew_lease(step, *client),
-        Command::BackchannelCtl { session, callback } => session::backchannel_ctl(step, *session, callback),
+        Command::DestroySession { session } => session::destroy(plan, *session),
+        Command::DestroyClient { client } => client::destroy(plan, *client),
+        Command::ReclaimComplete { client } => client::reclaim_complete(plan, *client),
+        Command::ExpireClient { client } => client::expire(plan, *client),
+        Command::LapseLease { client } => client::lapse_lease(plan, *client),
+        Command::RenewLease { client } => client::renew_lease(plan, *client),
+        Command::BackchannelCtl { session, callback } => session::backchannel_ctl(plan, *session, callback),
 
-        Command::Open(open) => open::open(step, open),
-        Command::Close { client, stateid } => open::close(step, *client, *stateid),
+        Command::Open(open) => open::open(plan, open),
+        Command::Close { client, stateid } => open::close(plan, *client, *stateid),
         Command::OpenDowngrade { client, stateid, access, deny } => {
-            open::downgrade(step, *client, *stateid, *access, *deny)
+            open::downgrade(plan, *client, *stateid, *access, *deny)
         }
         Command::Lock { client, inode, owner, kind, range } => {
-            lock::lock(step, *client, *inode, owner, *kind, *range)
+            lock::lock(plan, *client, *inode, owner, *kind, *range)
         }
-        Command::Unlock { client, stateid, range } => lock::unlock(step, *client, *stateid, *range),
-        Command::FreeState { client, stateid } => lock::free_state(step, *client, *stateid),
+        Command::Unlock { client, stateid, range } => lock::unlock(plan, *client, *stateid, *range),
+        Command::FreeState { client, stateid } => lock::free_state(plan, *client, *stateid),
 
-        Command::DelegationReturn { client, stateid } => delegation::give_back(step, *client, *stateid),
-        Command::DelegationRevoke { client, delegation } => delegation::revoke(step, *client, *delegation),
+        Command::DelegationReturn { client, stateid } => delegation::give_back(plan, *client, *stateid),
+        Command::DelegationRevoke { client, delegation } => delegation::revoke(plan, *client, *delegation),
 
         Command::LayoutGet { client, inode, stateid, mode, made, version, export } => {
             let (client, inode, stateid, mode, export) = (*client, *inode, *stateid, *mode, *export);
             let asking = Asking { client, inode, stateid, mode, export };
-            layout_state::get_layout(step, &asking, *made, *version)
+            layout_state::get_layout(plan, &asking, *made, *version)
         }
         Command::LayoutCommit { client, inode, stateid, last_write, modified, observed } => {
-            layout_state::commit(step, *client, *inode, *stateid, *last_write, *modified, observed.as_ref())
+            layout_state::commit(plan, *client, *inode, *stateid, *last_write, *modified, observed.as_ref())
         }
-        Command::LayoutRecall { client, inode } => layout_state::recall(step, *client, *inode),
-        Command::LayoutReturn { client, scope } => layout_state::give_back(step, *client, scope),
+        Command::LayoutRecall { client, inode } => layout_state::recall(plan, *client, *inode),
+        Command::LayoutReturn { client, scope } => layout_state::give_back(plan, *client, scope),
 
-        Command::PutDataServer(server) => cluster::put_data_server(step, server),
-        Command::DefineDevice { targets } => cluster::define_device(step, targets),
-        Command::DeferredDone { ids } => deferred::done(step, ids),
-        Command::ServerStarts { member } => servers::start(step, *member),
-        Command::Map(change) => cluster_map::change(step, change),
-        Command::Relocate { inode, from, to } => relocate::relocate(step, *inode, *from, *to),
-        Command::JoinToken(change) => crate::tokens::change(step, change),
-        Command::Observe { files } => unsettled::observe(step, files),
+        Command::PutDataServer(server) => cluster::put_data_server(plan, server),
+        Command::DefineDevice { targets } => cluster::define_device(plan, targets),
+        Command::DeferredDone { ids } => deferred::done(plan, ids),
+        Command::ServerStarts { member } => servers::start(plan, *member),
+        Command::Map(change) => cluster_map::change(plan, change),
+        Command::Relocate { inode, from, to } => relocate::relocate(plan, *inode, *from, *to),
+        Command::JoinToken(change) => crate::tokens::change(plan, change),
+        Command::Observe { files } => unsettled::observe(plan, files),
     }
 }

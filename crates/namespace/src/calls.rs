@@ -12,8 +12,8 @@
 
 use store::{StoreError, View};
 
+use crate::plan::Plan;
 use crate::record::{CallOrder, CallRecord, get};
-use crate::step::Step;
 use crate::{CALL_SECONDS_MAX, CALLS_MAX, CallId, Reply, keys};
 
 /// Calls that are forgotten for one that comes: one more than that, so that old ones go in time.
@@ -27,44 +27,44 @@ pub(crate) fn reply(view: &dyn View, call: &CallId, index: u32) -> Result<Option
 
 /// Keeps a reply.
 pub(crate) fn remember(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     call: &CallId,
     index: u32,
     reply: &Reply,
 ) -> Result<(), StoreError> {
     let key = keys::call(call);
-    if let Some(mut record) = get::<CallRecord>(step.view(), &key)? {
+    if let Some(mut record) = get::<CallRecord>(plan.view(), &key)? {
         record.replies.push((index, reply.clone()));
-        return step.put(&key, &record);
+        return plan.put(&key, &record);
     }
-    let mut order: CallOrder = get(step.view(), &keys::call_order())?.unwrap_or_default();
+    let mut order: CallOrder = get(plan.view(), &keys::call_order())?.unwrap_or_default();
     for _ in 0..FORGOTTEN_AT_ONCE {
-        if !forget_oldest(step, &mut order)? {
+        if !forget_oldest(plan, &mut order)? {
             break;
         }
     }
-    let record = CallRecord { number: order.next, time: step.now(), replies: vec![(index, reply.clone())] };
-    step.put(&key, &record)?;
+    let record = CallRecord { number: order.next, time: plan.now(), replies: vec![(index, reply.clone())] };
+    plan.put(&key, &record)?;
     let key = keys::call_number(order.next);
-    step.put(&key, call)?;
+    plan.put(&key, call)?;
     order.next += 1;
     let key = keys::call_order();
-    step.put(&key, &order)
+    plan.put(&key, &order)
 }
 
 /// Forgets the oldest call if there are too many, or if it is too old; whether it did.
-fn forget_oldest(step: &mut Step<'_>, order: &mut CallOrder) -> Result<bool, StoreError> {
-    let (now, number) = (step.now(), keys::call_number(order.oldest));
-    let Some(call) = get::<CallId>(step.view(), &number)? else { return Ok(false) };
+fn forget_oldest(plan: &mut Plan<'_>, order: &mut CallOrder) -> Result<bool, StoreError> {
+    let (now, number) = (plan.now(), keys::call_number(order.oldest));
+    let Some(call) = get::<CallId>(plan.view(), &number)? else { return Ok(false) };
     let key = keys::call(&call);
     if order.next - order.oldest < CALLS_MAX {
-        let record = get::<CallRecord>(step.view(), &key)?;
+        let record = get::<CallRecord>(plan.view(), &key)?;
         if record.is_some_and(|record| now.seconds.saturating_sub(record.time.seconds) <= CALL_SECONDS_MAX) {
             return Ok(false);
         }
     }
-    step.delete(&key);
-    step.delete(&number);
+    plan.delete(&key);
+    plan.delete(&number);
     order.oldest += 1;
     Ok(true)
 }

@@ -4,83 +4,83 @@ use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
+use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::step::{Step, Stop};
 use crate::{
     DataServer, DataServerId, Device, DeviceId, Error, LOST_TARGETS_MAX, Reply, TargetId, TargetState, Time,
     cluster_map, keys, read,
 };
 
 /// A data server registered. Targets that it has now and another had before have moved with their disk.
-pub(crate) fn put_data_server(step: &mut Step<'_>, server: &DataServer) -> Result<Reply, Stop> {
+pub(crate) fn put_data_server(plan: &mut Plan<'_>, server: &DataServer) -> Result<Reply, Stop> {
     let mut server = server.clone();
     let mut seen = std::collections::BTreeSet::new();
     server.targets.retain(|target| seen.insert(*target));
 
-    let before: Option<DataServer> = get(step.view(), &keys::data_server(server.id))?;
+    let before: Option<DataServer> = get(plan.view(), &keys::data_server(server.id))?;
     if before.as_ref() == Some(&server) {
         return Ok(Reply::Done);
     }
     for target in before.iter().flat_map(|before| &before.targets) {
-        step.delete(&keys::target(*target));
+        plan.delete(&keys::target(*target));
     }
     for target in &server.targets {
         let key = keys::target(*target);
-        let holder: Option<DataServerId> = get(step.view(), &key)?;
+        let holder: Option<DataServerId> = get(plan.view(), &key)?;
         if let Some(holder) = holder
-            && let Some(mut holder) = get::<DataServer>(step.view(), &keys::data_server(holder))?
+            && let Some(mut holder) = get::<DataServer>(plan.view(), &keys::data_server(holder))?
         {
             holder.targets.retain(|held| held != target);
-            step.put(&keys::data_server(holder.id), &holder)?;
+            plan.put(&keys::data_server(holder.id), &holder)?;
         }
-        step.put(&key, &server.id)?;
+        plan.put(&key, &server.id)?;
     }
-    step.put(&keys::data_server(server.id), &server)?;
-    cluster_map::changed(step)?;
+    plan.put(&keys::data_server(server.id), &server)?;
+    cluster_map::changed(plan)?;
     Ok(Reply::Done)
 }
 
 /// The device of exactly these targets in this order; made when there is none.
-pub(crate) fn define_device(step: &mut Step<'_>, targets: &[TargetId]) -> Result<Reply, Stop> {
+pub(crate) fn define_device(plan: &mut Plan<'_>, targets: &[TargetId]) -> Result<Reply, Stop> {
     if targets.is_empty() {
         return Err(Error::NoDevice.into());
     }
     let list = keys::device_list(targets);
-    if let Some(id) = get::<DeviceId>(step.view(), &list)? {
+    if let Some(id) = get::<DeviceId>(plan.view(), &list)? {
         return Ok(Reply::Device { id });
     }
     for target in targets {
-        get::<DataServerId>(step.view(), &keys::target(*target))?.ok_or(Error::NoDevice)?;
+        get::<DataServerId>(plan.view(), &keys::target(*target))?.ok_or(Error::NoDevice)?;
     }
-    let id = step.count(|counters| {
+    let id = plan.count(|counters| {
         let id = DeviceId(counters.next_device);
         counters.next_device += 1;
         id
     })?;
-    step.put(&keys::device(id), &Device { id, targets: targets.to_vec() })?;
-    step.put(&list, &id)?;
+    plan.put(&keys::device(id), &Device { id, targets: targets.to_vec() })?;
+    plan.put(&list, &id)?;
     Ok(Reply::Device { id })
 }
 
 /// A target is declared lost, or not lost after all. It need not be on a data server now, but must be known.
-pub(crate) fn declare(step: &mut Step<'_>, target: TargetId, state: TargetState) -> Result<Reply, Stop> {
+pub(crate) fn declare(plan: &mut Plan<'_>, target: TargetId, state: TargetState) -> Result<Reply, Stop> {
     let key = keys::lost_target(target);
-    let is_lost = get::<Time>(step.view(), &key)?.is_some();
+    let is_lost = get::<Time>(plan.view(), &key)?.is_some();
     match state {
-        TargetState::InUse if is_lost => step.delete(&key),
+        TargetState::InUse if is_lost => plan.delete(&key),
         TargetState::Lost if !is_lost => {
-            if !is_known(step.view(), target)? {
+            if !is_known(plan.view(), target)? {
                 return Err(Error::NoDevice.into());
             }
-            if lost_targets(step.view())?.len() >= LOST_TARGETS_MAX {
+            if lost_targets(plan.view())?.len() >= LOST_TARGETS_MAX {
                 return Err(Error::Invalid.into());
             }
-            let now = step.now();
-            step.put(&key, &now)?;
+            let now = plan.now();
+            plan.put(&key, &now)?;
         }
         TargetState::InUse | TargetState::Lost => return Ok(Reply::Done),
     }
-    cluster_map::changed(step)?;
+    cluster_map::changed(plan)?;
     Ok(Reply::Done)
 }
 

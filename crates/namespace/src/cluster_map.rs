@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
+use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::step::{Step, Stop};
 use crate::{DataServer, DataServerId, Error, Reply, TargetId, cluster, keys, read};
 
 /// Servers of a cluster, of all kinds and times.
@@ -210,40 +210,40 @@ fn head(view: &dyn View) -> Result<MapHead, StoreError> {
 }
 
 /// Something that belongs to the map has changed.
-pub(crate) fn changed(step: &mut Step<'_>) -> Result<(), Stop> {
-    let mut head = head(step.view())?;
+pub(crate) fn changed(plan: &mut Plan<'_>) -> Result<(), Stop> {
+    let mut head = head(plan.view())?;
     head.version += 1;
-    Ok(step.put(&keys::map_head(), &head)?)
+    Ok(plan.put(&keys::map_head(), &head)?)
 }
 
-pub(crate) fn change(step: &mut Step<'_>, change: &MapChange) -> Result<Reply, Stop> {
+pub(crate) fn change(plan: &mut Plan<'_>, change: &MapChange) -> Result<Reply, Stop> {
     match change {
-        MapChange::Put(node) => put(step, node),
+        MapChange::Put(node) => put(plan, node),
         MapChange::State(key, state) => {
-            let node: Node = get(step.view(), &keys::node(*key))?.ok_or(Error::NoEntry)?;
-            put_if_new(step, Node { state: *state, ..node })
+            let node: Node = get(plan.view(), &keys::node(*key))?.ok_or(Error::NoEntry)?;
+            put_if_new(plan, Node { state: *state, ..node })
         }
-        MapChange::ServiceAddresses(addresses) => set_service_addresses(step, addresses.clone()),
+        MapChange::ServiceAddresses(addresses) => set_service_addresses(plan, addresses.clone()),
         MapChange::AddServiceAddress(address) => {
-            let mut addresses = head(step.view())?.service_addresses;
+            let mut addresses = head(plan.view())?.service_addresses;
             if addresses.contains(address) {
                 return Err(Error::Exists.into());
             }
             addresses.push(*address);
-            set_service_addresses(step, addresses)
+            set_service_addresses(plan, addresses)
         }
         MapChange::RemoveServiceAddress(address) => {
-            let mut addresses = head(step.view())?.service_addresses;
+            let mut addresses = head(plan.view())?.service_addresses;
             let before = addresses.len();
             addresses.retain(|other| other != address);
             if addresses.len() == before {
                 return Err(Error::NoEntry.into());
             }
-            set_service_addresses(step, addresses)
+            set_service_addresses(plan, addresses)
         }
-        MapChange::Target(target, state) => cluster::declare(step, *target, *state),
-        MapChange::Set(changes) => set(step, changes),
-        MapChange::Begin { settings, service_addresses } => begin(step, settings, service_addresses),
+        MapChange::Target(target, state) => cluster::declare(plan, *target, *state),
+        MapChange::Set(changes) => set(plan, changes),
+        MapChange::Begin { settings, service_addresses } => begin(plan, settings, service_addresses),
     }
 }
 
@@ -253,13 +253,13 @@ fn check_service_addresses(addresses: &[IpAddr]) -> Result<(), Error> {
     if fits { Ok(()) } else { Err(Error::Invalid) }
 }
 
-fn set_service_addresses(step: &mut Step<'_>, addresses: Vec<IpAddr>) -> Result<Reply, Stop> {
+fn set_service_addresses(plan: &mut Plan<'_>, addresses: Vec<IpAddr>) -> Result<Reply, Stop> {
     check_service_addresses(&addresses)?;
-    let mut head = head(step.view())?;
+    let mut head = head(plan.view())?;
     if head.service_addresses != addresses {
         head.service_addresses = addresses;
         head.version += 1;
-        step.put(&keys::map_head(), &head)?;
+        plan.put(&keys::map_head(), &head)?;
     }
     Ok(Reply::Done)
 }
@@ -296,69 +296,69 @@ fn check_settings<'a>(
     if count > SETTINGS_MAX { Err(Error::Invalid.into()) } else { Ok((changing, count)) }
 }
 
-fn put_settings(step: &mut Step<'_>, changing: BTreeMap<&str, Option<&str>>) -> Result<(), StoreError> {
+fn put_settings(plan: &mut Plan<'_>, changing: BTreeMap<&str, Option<&str>>) -> Result<(), StoreError> {
     for (key, value) in changing {
         match value {
             Some(value) => {
-                step.put(&keys::setting(key), &Setting { key: key.into(), value: value.into() })?
+                plan.put(&keys::setting(key), &Setting { key: key.into(), value: value.into() })?
             }
-            None => step.delete(&keys::setting(key)),
+            None => plan.delete(&keys::setting(key)),
         }
     }
     Ok(())
 }
 
-fn set(step: &mut Step<'_>, changes: &[(String, Option<String>)]) -> Result<Reply, Stop> {
-    let (changing, settings) = check_settings(step.view(), changes)?;
+fn set(plan: &mut Plan<'_>, changes: &[(String, Option<String>)]) -> Result<Reply, Stop> {
+    let (changing, settings) = check_settings(plan.view(), changes)?;
     if !changing.is_empty() {
-        let before = head(step.view())?;
-        step.put(&keys::map_head(), &MapHead { version: before.version + 1, settings, ..before })?;
-        put_settings(step, changing)?;
+        let before = head(plan.view())?;
+        plan.put(&keys::map_head(), &MapHead { version: before.version + 1, settings, ..before })?;
+        put_settings(plan, changing)?;
     }
     Ok(Reply::Done)
 }
 
 fn begin(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     settings: &[(String, String)],
     service_addresses: &[IpAddr],
 ) -> Result<Reply, Stop> {
-    let before = head(step.view())?;
+    let before = head(plan.view())?;
     if before.begun {
         return Ok(Reply::Done);
     }
     check_service_addresses(service_addresses)?;
     let all: Vec<_> = settings.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
-    let (changing, settings) = check_settings(step.view(), &all)?;
+    let (changing, settings) = check_settings(plan.view(), &all)?;
     let (version, service_addresses) = (before.version + 1, service_addresses.to_vec());
-    step.put(&keys::map_head(), &MapHead { version, service_addresses, settings, begun: true, ..before })?;
-    put_settings(step, changing)?;
+    plan.put(&keys::map_head(), &MapHead { version, service_addresses, settings, begun: true, ..before })?;
+    put_settings(plan, changing)?;
     Ok(Reply::Done)
 }
 
-fn put(step: &mut Step<'_>, node: &Node) -> Result<Reply, Stop> {
+fn put(plan: &mut Plan<'_>, node: &Node) -> Result<Reply, Stop> {
     let texts = [&node.name, &node.address, &node.version];
     if texts.iter().any(|text| text.len() > NODE_TEXT_BYTES_MAX) {
         return Err(Error::Invalid.into());
     }
-    let known: Option<Node> = get(step.view(), &keys::node(node.key))?;
-    if known.is_none() && head(step.view())?.nodes as usize >= NODES_MAX {
+    let known: Option<Node> = get(plan.view(), &keys::node(node.key))?;
+    if known.is_none() && head(plan.view())?.nodes as usize >= NODES_MAX {
         return Err(Error::Invalid.into());
     }
     let said = known.as_ref().map(|node| node.state).filter(|state| *state >= NodeState::Draining);
     if known.is_none() {
-        let mut head = head(step.view())?;
+        let mut head = head(plan.view())?;
         head.nodes += 1;
-        step.put(&keys::map_head(), &head)?;
+        plan.put(&keys::map_head(), &head)?;
     }
-    put_if_new(step, Node { state: said.unwrap_or(node.state), ..node.clone() })
+    put_if_new(plan, Node { state: said.unwrap_or(node.state), ..node.clone() })
 }
 
-fn put_if_new(step: &mut Step<'_>, node: Node) -> Result<Reply, Stop> {
+fn put_if_new(plan: &mut Plan<'_>, node: Node) -> Result<Reply, Stop> {
     let key = keys::node(node.key);
-    if get::<Node>(step.view(), &key)?.as_ref() != Some(&node) {
-        step.put(&key, &node)?;
-        changed(step)?;
+    if get::<Node>(plan.view(), &key)?.as_ref() != Some(&node) {
+        plan.put(&key, &node)?;
+        changed(plan)?;
     }
     Ok(Reply::Done)
 }

@@ -2,46 +2,46 @@
 
 use store::StoreError;
 
+use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::step::{Step, Stop};
 use crate::{DeferredKind, DeferredOp, FileLayout, Inode, Reply, keys};
 
 /// Leaves a record to truncate the objects of `inode` to `size`. A file has at most one: a truncation that is still pending and this
 /// one are the smaller of the two, for every byte above it must go. It has a new id, so that the outcome of the old one,
 /// whose work may be under way, does not count for it.
 pub(crate) fn truncate(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     inode: &Inode,
     layout: FileLayout,
     size: u64,
 ) -> Result<u64, StoreError> {
-    let size = match take_truncation(step, inode)? {
+    let size = match take_truncation(plan, inode)? {
         Some(pending) => pending.min(size),
         None => size,
     };
-    let id = add(step, inode, layout, DeferredKind::Truncate(size))?;
-    step.put(&keys::truncate(inode.id), &id)?;
+    let id = add(plan, inode, layout, DeferredKind::Truncate(size))?;
+    plan.put(&keys::truncate(inode.id), &id)?;
     Ok(id)
 }
 
 /// Leaves a record to remove the objects of `inode`, which takes the place of a pending truncation.
 pub(crate) fn remove_objects(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     inode: &Inode,
     layout: FileLayout,
 ) -> Result<(), StoreError> {
-    take_truncation(step, inode)?;
-    add(step, inode, layout, DeferredKind::Remove).map(drop)
+    take_truncation(plan, inode)?;
+    add(plan, inode, layout, DeferredKind::Remove).map(drop)
 }
 
 /// The work with these ids is done. Ids of no record are of work that was merged into another, or done before.
-pub(crate) fn done(step: &mut Step<'_>, ids: &[u64]) -> Result<Reply, Stop> {
+pub(crate) fn done(plan: &mut Plan<'_>, ids: &[u64]) -> Result<Reply, Stop> {
     for id in ids {
         let key = keys::deferred(*id);
-        let Some(deferred) = get::<DeferredOp>(step.view(), &key)? else { continue };
-        step.delete(&key);
+        let Some(deferred) = get::<DeferredOp>(plan.view(), &key)? else { continue };
+        plan.delete(&key);
         match deferred.kind {
-            DeferredKind::Truncate(_) => step.delete(&keys::truncate(deferred.inode)),
+            DeferredKind::Truncate(_) => plan.delete(&keys::truncate(deferred.inode)),
             DeferredKind::Remove => {}
         }
     }
@@ -49,29 +49,29 @@ pub(crate) fn done(step: &mut Step<'_>, ids: &[u64]) -> Result<Reply, Stop> {
 }
 
 fn add(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     inode: &Inode,
     layout: FileLayout,
     kind: DeferredKind,
 ) -> Result<u64, StoreError> {
-    let id = step.count(|counters| {
+    let id = plan.count(|counters| {
         let id = counters.next_deferred;
         counters.next_deferred += 1;
         id
     })?;
     let deferred = DeferredOp { id, inode: inode.id, generation: inode.generation, layout, kind };
-    step.put(&keys::deferred(id), &deferred)?;
+    plan.put(&keys::deferred(id), &deferred)?;
     Ok(id)
 }
 
 /// Deletes the pending truncation of `inode`, and says to what size it was.
-fn take_truncation(step: &mut Step<'_>, inode: &Inode) -> Result<Option<u64>, StoreError> {
+fn take_truncation(plan: &mut Plan<'_>, inode: &Inode) -> Result<Option<u64>, StoreError> {
     let index = keys::truncate(inode.id);
-    let Some(id) = get::<u64>(step.view(), &index)? else { return Ok(None) };
-    step.delete(&index);
+    let Some(id) = get::<u64>(plan.view(), &index)? else { return Ok(None) };
+    plan.delete(&index);
     let key = keys::deferred(id);
-    let pending: Option<DeferredOp> = get(step.view(), &key)?;
-    step.delete(&key);
+    let pending: Option<DeferredOp> = get(plan.view(), &key)?;
+    plan.delete(&key);
     Ok(pending.and_then(|pending| match pending.kind {
         DeferredKind::Truncate(size) => Some(size),
         DeferredKind::Remove => None,

@@ -15,7 +15,7 @@ use crate::record::get;
 use crate::{Command, DeferredOp, InodeId, OpenTarget, ReturnScope, State, StateId, keys, read};
 
 /// Generation of an inode that the metaserver that was asked does not have. Generations are never 0: see
-/// `Step::generation`.
+/// `Plan::generation`.
 const NONE: [u8; 4] = [0; 4];
 
 /// One for each name of a command, in the order of [`Named::all`], little-endian; or none at all, and nothing is checked.

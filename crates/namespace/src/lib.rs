@@ -20,13 +20,13 @@ mod files;
 mod generations;
 mod keys;
 mod layout;
+mod plan;
 pub mod read;
 mod record;
 mod reply;
 mod servers;
 mod slot;
 mod states;
-mod step;
 mod tokens;
 mod types;
 

@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
+use crate::plan::{Plan, Stop};
 use crate::record::{ServerRecord, ServerSlot, get};
-use crate::step::{Step, Stop};
 use crate::{Error, MemberRequest, Node, NodeKey, NodeState, Reply, SERVERS_MAX, keys, read, slot};
 
 /// What is answered without doing anything; none: the command is new.
@@ -41,44 +41,44 @@ pub(crate) fn reply(view: &dyn View, request: &MemberRequest) -> Result<Option<R
 
 /// Keeps a reply in the place of the one before.
 pub(crate) fn remember(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     request: &MemberRequest,
     reply: &Reply,
 ) -> Result<(), StoreError> {
     let key = keys::server_slot(request.member, request.slot);
     let slot = ServerSlot { sequence: request.sequence, reply: reply.clone() };
-    step.put(&key, &slot)
+    plan.put(&key, &slot)
 }
 
 /// Begins the session of a process, once however often it is asked for.
-pub(crate) fn start(step: &mut Step<'_>, member: u64) -> Result<Reply, Stop> {
-    let nonce = step.random();
-    let before: Option<ServerRecord> = get(step.view(), &keys::server(member))?;
+pub(crate) fn start(plan: &mut Plan<'_>, member: u64) -> Result<Reply, Stop> {
+    let nonce = plan.random();
+    let before: Option<ServerRecord> = get(plan.view(), &keys::server(member))?;
     if let Some(known) = before.filter(|known| known.nonce == nonce) {
         return Ok(Reply::Started { life: known.life });
     }
-    let all = all(step.view())?;
+    let all = all(plan.view())?;
     let life = all.iter().map(|(_, server)| server.life).max().unwrap_or(0) + 1;
     if before.is_some() {
-        forget(step, member)?;
+        forget(plan, member)?;
     } else if all.len() >= SERVERS_MAX {
-        forget_one(step, &all)?;
+        forget_one(plan, &all)?;
     }
-    step.put(&keys::server(member), &ServerRecord { life, nonce })?;
+    plan.put(&keys::server(member), &ServerRecord { life, nonce })?;
     Ok(Reply::Started { life })
 }
 
 /// Who is not a metaserver of the map (any more) goes first, then the one that began first: that may be one that lives, and
 /// has to begin again.
-fn forget_one(step: &mut Step<'_>, all: &[(u64, ServerRecord)]) -> Result<(), StoreError> {
+fn forget_one(plan: &mut Plan<'_>, all: &[(u64, ServerRecord)]) -> Result<(), StoreError> {
     let mut first = None;
     for (member, server) in all {
-        let node: Option<Node> = get(step.view(), &keys::node(NodeKey::Metaserver(*member)))?;
+        let node: Option<Node> = get(plan.view(), &keys::node(NodeKey::Metaserver(*member)))?;
         let belongs = node.is_some_and(|node| node.state != NodeState::Removed);
         let order = (belongs, server.life, *member);
         first = Some(first.map_or(order, |first| order.min(first)));
     }
-    first.map_or(Ok(()), |(.., member)| forget(step, member))
+    first.map_or(Ok(()), |(.., member)| forget(plan, member))
 }
 
 fn all(view: &dyn View) -> Result<Vec<(u64, ServerRecord)>, StoreError> {
@@ -92,10 +92,10 @@ fn all(view: &dyn View) -> Result<Vec<(u64, ServerRecord)>, StoreError> {
     members.into_iter().filter_map(|member| record(member).transpose()).collect()
 }
 
-fn forget(step: &mut Step<'_>, member: u64) -> Result<(), StoreError> {
-    for key in slot::keys_under(step.view(), &keys::server_slots(member))? {
-        step.delete(&key);
+fn forget(plan: &mut Plan<'_>, member: u64) -> Result<(), StoreError> {
+    for key in slot::keys_under(plan.view(), &keys::server_slots(member))? {
+        plan.delete(&key);
     }
-    step.delete(&keys::server(member));
+    plan.delete(&keys::server(member));
     Ok(())
 }

@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 
 use store::{StoreError, View};
 
+use crate::plan::Plan;
 use crate::record::{SlotRecord, get};
-use crate::step::Step;
 use crate::{ClientId, CompoundRequest, Error, Reply, SessionId, SessionRecord, keys, read};
 
 /// What is known of a command when it arrives.
@@ -70,44 +70,44 @@ fn reply_in(
 
 /// Keeps a reply. `slot` is the record that [`replay`] found.
 pub(crate) fn remember(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     request: &CompoundRequest,
     slot: Option<SlotRecord>,
     reply: &Reply,
 ) -> Result<(), StoreError> {
-    if read::session(step.view(), request.session)?.is_none() {
+    if read::session(plan.view(), request.session)?.is_none() {
         return Ok(()); // the command ended it
     }
     let key = keys::slot(request.session, request.slot);
     match slot {
         Some(slot) if slot.sequence == request.sequence => {
             if !slot.more {
-                step.put(&key, &SlotRecord { more: true, ..slot })?;
+                plan.put(&key, &SlotRecord { more: true, ..slot })?;
             }
             let key = keys::slot_reply(request.session, request.slot, request.index);
-            step.put(&key, reply)
+            plan.put(&key, reply)
         }
         before => {
             if before.is_some_and(|slot| slot.more) {
-                delete_all(step, &keys::slot_replies(request.session, Some(request.slot)))?;
+                delete_all(plan, &keys::slot_replies(request.session, Some(request.slot)))?;
             }
             let (sequence, index) = (request.sequence, request.index);
-            step.put(&key, &SlotRecord { sequence, index, reply: reply.clone(), more: false })
+            plan.put(&key, &SlotRecord { sequence, index, reply: reply.clone(), more: false })
         }
     }
 }
 
 /// Forgets the slots of a session.
-pub(crate) fn forget(step: &mut Step<'_>, session: SessionId) -> Result<(), StoreError> {
+pub(crate) fn forget(plan: &mut Plan<'_>, session: SessionId) -> Result<(), StoreError> {
     for prefix in [keys::slots(session), keys::slot_replies(session, None)] {
-        delete_all(step, &prefix)?;
+        delete_all(plan, &prefix)?;
     }
     Ok(())
 }
 
-fn delete_all(step: &mut Step<'_>, prefix: &[u8]) -> Result<(), StoreError> {
-    for key in keys_under(step.view(), prefix)? {
-        step.delete(&key);
+fn delete_all(plan: &mut Plan<'_>, prefix: &[u8]) -> Result<(), StoreError> {
+    for key in keys_under(plan.view(), prefix)? {
+        plan.delete(&key);
     }
     Ok(())
 }

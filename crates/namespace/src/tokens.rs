@@ -13,8 +13,8 @@
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
+use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::step::{Step, Stop};
 use crate::{Error, NODE_TEXT_BYTES_MAX, Reply, Time, keys, read};
 
 /// Tokens that have not ended, used or not: more machines than are set up in a week.
@@ -56,21 +56,21 @@ pub enum TokenChange {
     Revoke { id: u64 },
 }
 
-pub(crate) fn change(step: &mut Step<'_>, change: &TokenChange) -> Result<Reply, Stop> {
+pub(crate) fn change(plan: &mut Plan<'_>, change: &TokenChange) -> Result<Reply, Stop> {
     match change {
-        TokenChange::Make { id, expires } => make(step, *id, *expires),
-        TokenChange::Use { id, name, ticket } => use_once(step, *id, name, *ticket),
+        TokenChange::Make { id, expires } => make(plan, *id, *expires),
+        TokenChange::Use { id, name, ticket } => use_once(plan, *id, name, *ticket),
         TokenChange::Revoke { id } => {
-            token(step.view(), *id)?.ok_or(Error::NoEntry)?;
-            step.delete(&keys::join_token(*id));
+            token(plan.view(), *id)?.ok_or(Error::NoEntry)?;
+            plan.delete(&keys::join_token(*id));
             Ok(Reply::Done)
         }
     }
 }
 
-fn make(step: &mut Step<'_>, id: u64, expires: u64) -> Result<Reply, Stop> {
-    let now = step.now();
-    let all = read::join_tokens(step.view())?;
+fn make(plan: &mut Plan<'_>, id: u64, expires: u64) -> Result<Reply, Stop> {
+    let now = plan.now();
+    let all = read::join_tokens(plan.view())?;
     let (living, ended): (Vec<_>, Vec<_>) = all.into_iter().partition(|token| !has_ended(token.expires, now));
     if living.iter().any(|token| token.id == id) {
         return Err(Error::Exists.into());
@@ -79,14 +79,14 @@ fn make(step: &mut Step<'_>, id: u64, expires: u64) -> Result<Reply, Stop> {
         return Err(Error::Invalid.into());
     }
     for token in ended {
-        step.delete(&keys::join_token(token.id));
+        plan.delete(&keys::join_token(token.id));
     }
-    step.put(&keys::join_token(id), &JoinToken { id, expires, made: now, used: None })?;
+    plan.put(&keys::join_token(id), &JoinToken { id, expires, made: now, used: None })?;
     Ok(Reply::Done)
 }
 
-fn use_once(step: &mut Step<'_>, id: u64, name: &str, ticket: [u8; 32]) -> Result<Reply, Stop> {
-    let (now, known) = (step.now(), token(step.view(), id)?);
+fn use_once(plan: &mut Plan<'_>, id: u64, name: &str, ticket: [u8; 32]) -> Result<Reply, Stop> {
+    let (now, known) = (plan.now(), token(plan.view(), id)?);
     let known = known.filter(|token| !has_ended(token.expires, now)).ok_or(Error::NoEntry)?;
     if name.len() > NODE_TEXT_BYTES_MAX {
         return Err(Error::Invalid.into());
@@ -96,7 +96,7 @@ fn use_once(step: &mut Step<'_>, id: u64, name: &str, ticket: [u8; 32]) -> Resul
         Some(_) => return Err(Error::Exists.into()),
         None => {
             let used = Some(TokenUse { name: name.to_owned(), time: now, ticket });
-            step.put(&keys::join_token(id), &JoinToken { used, ..known })?;
+            plan.put(&keys::join_token(id), &JoinToken { used, ..known })?;
         }
     }
     Ok(Reply::Done)

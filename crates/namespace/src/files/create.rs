@@ -3,7 +3,7 @@
 use store::StoreError;
 
 use super::entry;
-use crate::step::{Step, Stop};
+use crate::plan::{Plan, Stop};
 use crate::{
     Change, Create, DataPlace, Directory, Error, Exists, FIRST_COOKIE, File, Inode, InodeId, Kind, MODE_BITS,
     NewNode, Reply,
@@ -18,10 +18,10 @@ pub(crate) enum Found {
 }
 
 /// Creates, or takes what is there.
-pub(crate) fn create(step: &mut Step<'_>, create: &Create) -> Result<Reply, Stop> {
-    match find(step, create)? {
+pub(crate) fn create(plan: &mut Plan<'_>, create: &Create) -> Result<Reply, Stop> {
+    match find(plan, create)? {
         Found::Free { dir } => {
-            let (inode, dir) = make(step, dir, create)?;
+            let (inode, dir) = make(plan, dir, create)?;
             Ok(Reply::Created { inode, existed: false, dir })
         }
         Found::Taken { inode, dir, made_by_it } => {
@@ -34,13 +34,13 @@ pub(crate) fn create(step: &mut Step<'_>, create: &Create) -> Result<Reply, Stop
 }
 
 /// Everything that can be refused about a create but the type of what is there.
-pub(crate) fn find(step: &Step<'_>, create: &Create) -> Result<Found, Stop> {
+pub(crate) fn find(plan: &Plan<'_>, create: &Create) -> Result<Found, Stop> {
     if matches!(create.node, NewNode::File(layout) if layout.columns == 0) {
         return Err(Error::Invalid.into());
     }
-    let dir = step.directory(create.dir)?;
-    let Some(name) = entry::find(step, create.dir, &create.name)? else { return Ok(Found::Free { dir }) };
-    let inode = step.inode(name.inode)?;
+    let dir = plan.directory(create.dir)?;
+    let Some(name) = entry::find(plan, create.dir, &create.name)? else { return Ok(Found::Free { dir }) };
+    let inode = plan.inode(name.inode)?;
     let made_by_it = match create.exists {
         Exists::Take => false,
         Exists::Verify(verifier) if inode.verifier == Some(verifier) => true,
@@ -51,11 +51,11 @@ pub(crate) fn find(step: &Step<'_>, create: &Create) -> Result<Found, Stop> {
 
 /// Makes the inode and its entry. Nothing is refused any more.
 pub(crate) fn make(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     mut dir: Inode,
     create: &Create,
 ) -> Result<(Inode, Change), StoreError> {
-    let id = step.count(|counters| {
+    let id = plan.count(|counters| {
         counters.inodes += 1;
         let id = InodeId(counters.next_inode);
         counters.next_inode += 1;
@@ -82,7 +82,7 @@ pub(crate) fn make(
     let attributes = &create.attributes;
     let inode = Inode {
         id,
-        generation: step.generation(),
+        generation: plan.generation(),
         kind,
         mode: attributes.mode & MODE_BITS,
         uid: attributes.uid,
@@ -91,22 +91,22 @@ pub(crate) fn make(
         size,
         written: 0,
         truncations: 0,
-        accessed: attributes.accessed.unwrap_or(step.now()),
-        modified: attributes.modified.unwrap_or(step.now()),
-        changed: step.now(),
-        created: step.now(),
+        accessed: attributes.accessed.unwrap_or(plan.now()),
+        modified: attributes.modified.unwrap_or(plan.now()),
+        changed: plan.now(),
+        created: plan.now(),
         change: 1,
         verifier: match create.exists {
             Exists::Verify(verifier) => Some(verifier),
             Exists::Take | Exists::Refuse => None,
         },
     };
-    step.put_inode(&inode)?;
-    entry::add(step, &mut dir, &create.name, id)?;
+    plan.put_inode(&inode)?;
+    entry::add(plan, &mut dir, &create.name, id)?;
     if is_directory {
         dir.links += 1; // its `..`
     }
-    let change = dir.data_changed(step.now());
-    step.put_inode(&dir)?;
+    let change = dir.data_changed(plan.now());
+    plan.put_inode(&dir)?;
     Ok((inode, change))
 }

@@ -2,21 +2,21 @@
 
 use store::StoreError;
 
+use crate::plan::Plan;
 use crate::record::{CookieEntry, Name, get};
-use crate::step::Step;
 use crate::{Inode, InodeId, keys};
 
 /// What an entry adds to its directory's size.
 const ENTRY_BYTES: u64 = 64;
 
 /// The entry `name` of `dir`.
-pub(crate) fn find(step: &Step<'_>, dir: InodeId, name: &[u8]) -> Result<Option<Name>, StoreError> {
-    get(step.view(), &keys::name(dir, name))
+pub(crate) fn find(plan: &Plan<'_>, dir: InodeId, name: &[u8]) -> Result<Option<Name>, StoreError> {
+    get(plan.view(), &keys::name(dir, name))
 }
 
 /// Adds an entry under the directory's next cookie. The caller puts the directory.
 pub(crate) fn add(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     dir: &mut Inode,
     name: &[u8],
     inode: InodeId,
@@ -27,20 +27,20 @@ pub(crate) fn add(
     directory.next_cookie += 1;
     directory.entries += 1;
     dir.size = directory.entries * ENTRY_BYTES;
-    put(step, id, name, Name { cookie, inode })
+    put(plan, id, name, Name { cookie, inode })
 }
 
 /// Makes an entry name another inode. It keeps its cookie, so a listing that goes on meanwhile sees the name once.
-pub(crate) fn put(step: &mut Step<'_>, dir: InodeId, name: &[u8], entry: Name) -> Result<(), StoreError> {
-    step.put(&keys::name(dir, name), &entry)?;
+pub(crate) fn put(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], entry: Name) -> Result<(), StoreError> {
+    plan.put(&keys::name(dir, name), &entry)?;
     let by_cookie = CookieEntry { name: name.to_vec(), inode: entry.inode };
-    step.put(&keys::cookie(dir, entry.cookie), &by_cookie)
+    plan.put(&keys::cookie(dir, entry.cookie), &by_cookie)
 }
 
 /// Takes an entry away. The caller puts the directory.
-pub(crate) fn take(step: &mut Step<'_>, dir: &mut Inode, name: &[u8], entry: Name) -> Result<(), StoreError> {
-    step.delete(&keys::name(dir.id, name));
-    step.delete(&keys::cookie(dir.id, entry.cookie));
+pub(crate) fn take(plan: &mut Plan<'_>, dir: &mut Inode, name: &[u8], entry: Name) -> Result<(), StoreError> {
+    plan.delete(&keys::name(dir.id, name));
+    plan.delete(&keys::cookie(dir.id, entry.cookie));
     let directory = dir.directory_mut().expect("entries are taken from directories only");
     directory.entries -= 1;
     dir.size = directory.entries * ENTRY_BYTES;

@@ -1,14 +1,14 @@
 //! LINK.
 
 use super::entry;
+use crate::plan::{Plan, Stop};
 use crate::states::delegation;
-use crate::step::{Step, Stop};
 use crate::{Error, InodeId, LINKS_MAX, Reply};
 
-pub(crate) fn link(step: &mut Step<'_>, inode: InodeId, dir: InodeId, name: &[u8]) -> Result<Reply, Stop> {
-    let mut dir = step.directory(dir)?;
-    let mut inode = step.inode(inode)?;
-    if entry::find(step, dir.id, name)?.is_some() {
+pub(crate) fn link(plan: &mut Plan<'_>, inode: InodeId, dir: InodeId, name: &[u8]) -> Result<Reply, Stop> {
+    let mut dir = plan.directory(dir)?;
+    let mut inode = plan.inode(inode)?;
+    if entry::find(plan, dir.id, name)?.is_some() {
         return Err(Error::Exists.into());
     }
     if inode.directory().is_some() {
@@ -20,13 +20,13 @@ pub(crate) fn link(step: &mut Step<'_>, inode: InodeId, dir: InodeId, name: &[u8
     if inode.links >= LINKS_MAX {
         return Err(Error::TooManyLinks.into());
     }
-    delegation::check(step, inode.id)?;
-    entry::add(step, &mut dir, name, inode.id)?;
-    let change = dir.data_changed(step.now());
-    step.put_inode(&dir)?;
+    delegation::check(plan, inode.id)?;
+    entry::add(plan, &mut dir, name, inode.id)?;
+    let change = dir.data_changed(plan.now());
+    plan.put_inode(&dir)?;
     inode.links += 1;
-    inode.attributes_changed(step.now());
-    step.put_inode(&inode)?;
+    inode.attributes_changed(plan.now());
+    plan.put_inode(&inode)?;
     Ok(Reply::Linked { inode, dir: change })
 }
 
@@ -44,11 +44,11 @@ mod tests {
         store
             .batch(Durability::Deferred, &mut |edit| {
                 format(edit, &stamp, [7; 16])?;
-                let mut step = Step::new(&*edit, stamp);
+                let mut plan = Plan::new(&*edit, stamp);
                 let root = crate::read::inode(&*edit, InodeId::ROOT)?.expect("the root");
                 let file = Inode { id: InodeId(9), kind: Kind::Fifo, links: LINKS_MAX - 1, ..root };
-                step.put_inode(&file)?;
-                let mut link = |name| link(&mut step, file.id, InodeId::ROOT, name);
+                plan.put_inode(&file)?;
+                let mut link = |name| link(&mut plan, file.id, InodeId::ROOT, name);
                 assert!(matches!(
                     link(b"last"),
                     Ok(Reply::Linked { inode: Inode { links: 65_000, .. }, .. })

@@ -1,18 +1,18 @@
 //! Columns that hold nothing get other targets: those that they had are full, failing or lost.
 
 use super::set_attributes::file_of;
+use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
-use crate::step::{Step, Stop};
 use crate::{DataPlace, Error, File, FileLayout, InodeId, Kind, Reply, read};
 
 /// Puts `to` in the place of `from`, once however often it is asked for.
 pub(crate) fn relocate(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     inode: InodeId,
     from: FileLayout,
     to: FileLayout,
 ) -> Result<Reply, Stop> {
-    let mut inode = step.inode(inode)?;
+    let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     if file.layout == to {
         return Ok(Reply::Attributes { inode, deferred: None });
@@ -26,8 +26,8 @@ pub(crate) fn relocate(
             return Err(Error::Invalid.into());
         }
         // A layout names the old targets, and so does a pending truncation.
-        if layout_state::held_by_others(step, inode.id, None)?
-            || read::pending_truncation(step.view(), inode.id)?
+        if layout_state::held_by_others(plan, inode.id, None)?
+            || read::pending_truncation(plan.view(), inode.id)?
         {
             return Err(Error::Delay.into());
         }
@@ -35,6 +35,6 @@ pub(crate) fn relocate(
         inode.moved();
     }
     inode.kind = Kind::File(File { layout: to, ..file });
-    step.put_inode(&inode)?;
+    plan.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, deferred: None })
 }

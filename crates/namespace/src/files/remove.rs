@@ -7,14 +7,14 @@
 use store::StoreError;
 
 use super::{entry, inline, unsettled, xattr};
+use crate::plan::{Plan, Stop};
 use crate::states::delegation;
-use crate::step::{Step, Stop};
 use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, read};
 
-pub(crate) fn remove(step: &mut Step<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
-    let mut dir = step.directory(dir)?;
-    let found = entry::find(step, dir.id, name)?.ok_or(Error::NoEntry)?;
-    let inode = step.inode(found.inode)?;
+pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Expect) -> Result<Reply, Stop> {
+    let mut dir = plan.directory(dir)?;
+    let found = entry::find(plan, dir.id, name)?.ok_or(Error::NoEntry)?;
+    let inode = plan.inode(found.inode)?;
     match (expect, inode.directory()) {
         (Expect::NotDirectory, Some(_)) => return Err(Error::IsDirectory.into()),
         (Expect::Directory, None) => return Err(Error::NotDirectory.into()),
@@ -23,51 +23,51 @@ pub(crate) fn remove(step: &mut Step<'_>, dir: InodeId, name: &[u8], expect: Exp
         }
         (Expect::Anything | Expect::Directory | Expect::NotDirectory, _) => {}
     }
-    delegation::check(step, inode.id)?;
-    entry::take(step, &mut dir, name, found)?;
+    delegation::check(plan, inode.id)?;
+    entry::take(plan, &mut dir, name, found)?;
     if inode.directory().is_some() {
         dir.links -= 1; // its `..`
     }
-    let change = dir.data_changed(step.now());
-    step.put_inode(&dir)?;
-    let inode = unname(step, inode)?;
+    let change = dir.data_changed(plan.now());
+    plan.put_inode(&dir)?;
+    let inode = unname(plan, inode)?;
     Ok(Reply::Removed { inode, dir: change })
 }
 
 /// Takes one name of `inode` away, whose entry is gone already, and lets the inode go when nothing holds it.
-pub(crate) fn unname(step: &mut Step<'_>, mut inode: Inode) -> Result<Inode, StoreError> {
+pub(crate) fn unname(plan: &mut Plan<'_>, mut inode: Inode) -> Result<Inode, StoreError> {
     inode.links = if inode.directory().is_some() { 0 } else { inode.links - 1 };
-    inode.attributes_changed(step.now());
-    if inode.links > 0 || read::in_use(step.view(), inode.id)? {
-        step.put_inode(&inode)?;
+    inode.attributes_changed(plan.now());
+    if inode.links > 0 || read::in_use(plan.view(), inode.id)? {
+        plan.put_inode(&inode)?;
     } else {
-        discard(step, &inode)?;
+        discard(plan, &inode)?;
     }
     Ok(inode)
 }
 
 /// An open or a layout of the file ended: an orphan that nothing holds any more goes.
-pub(crate) fn discard_if_orphan(step: &mut Step<'_>, inode: InodeId) -> Result<(), StoreError> {
-    if read::in_use(step.view(), inode)? {
+pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
+    if read::in_use(plan.view(), inode)? {
         return Ok(());
     }
-    match read::inode(step.view(), inode)? {
-        Some(inode) if inode.links == 0 => discard(step, &inode),
+    match read::inode(plan.view(), inode)? {
+        Some(inode) if inode.links == 0 => discard(plan, &inode),
         Some(_) | None => Ok(()),
     }
 }
 
-fn discard(step: &mut Step<'_>, inode: &Inode) -> Result<(), StoreError> {
-    step.delete(&keys::inode(inode.id));
-    step.count(|counters| counters.inodes -= 1)?;
-    xattr::discard(step, inode.id)?;
-    unsettled::discard(step, inode.id)?;
+fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), StoreError> {
+    plan.delete(&keys::inode(inode.id));
+    plan.count(|counters| counters.inodes -= 1)?;
+    xattr::discard(plan, inode.id)?;
+    unsettled::discard(plan, inode.id)?;
     if let Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) = inode.file() {
-        inline::forget(step, inode);
+        inline::forget(plan, inode);
     }
     match inode.file() {
         Some(File { data: DataPlace::Migrating | DataPlace::Striped, layout }) => {
-            deferred::remove_objects(step, inode, layout)
+            deferred::remove_objects(plan, inode, layout)
         }
         Some(File { data: DataPlace::Inline, .. }) | None => Ok(()),
     }

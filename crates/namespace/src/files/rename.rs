@@ -3,24 +3,24 @@
 use store::StoreError;
 
 use super::{entry, remove};
+use crate::plan::{Plan, Stop};
 use crate::record::Name;
 use crate::states::delegation;
-use crate::step::{Step, Stop};
 use crate::{Error, Inode, InodeId, Reply, read};
 
 pub(crate) fn rename(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     from_dir: InodeId,
     from: &[u8],
     to_dir: InodeId,
     to: &[u8],
 ) -> Result<Reply, Stop> {
-    let mut source = step.directory(from_dir)?;
+    let mut source = plan.directory(from_dir)?;
     // One directory is one record: two copies of it would lose each other's changes.
-    let mut target = if from_dir == to_dir { None } else { Some(step.directory(to_dir)?) };
-    let found = entry::find(step, from_dir, from)?.ok_or(Error::NoEntry)?;
-    let mut moved = step.inode(found.inode)?;
-    let over = entry::find(step, to_dir, to)?;
+    let mut target = if from_dir == to_dir { None } else { Some(plan.directory(to_dir)?) };
+    let found = entry::find(plan, from_dir, from)?.ok_or(Error::NoEntry)?;
+    let mut moved = plan.inode(found.inode)?;
+    let over = entry::find(plan, to_dir, to)?;
 
     if over.is_some_and(|over| over.inode == moved.id) {
         // Two names of one file, or one name twice: nothing happens (POSIX, rename()).
@@ -28,49 +28,49 @@ pub(crate) fn rename(
         return Ok(Reply::Renamed { from: source.unchanged(), to, moved: moved.id, replaced: None });
     }
     let moves_directory = moved.directory().is_some();
-    if moves_directory && is_within(step, to_dir, moved.id)? {
+    if moves_directory && is_within(plan, to_dir, moved.id)? {
         return Err(Error::Invalid.into());
     }
     let replaced = match over {
         None => None,
-        Some(over) => Some((over, replaceable(step, over, moves_directory)?)),
+        Some(over) => Some((over, replaceable(plan, over, moves_directory)?)),
     };
-    delegation::check(step, moved.id)?;
+    delegation::check(plan, moved.id)?;
     if let Some((over, _)) = &replaced {
-        delegation::check(step, over.inode)?;
+        delegation::check(plan, over.inode)?;
     }
 
-    entry::take(step, &mut source, from, found)?;
+    entry::take(plan, &mut source, from, found)?;
     if moves_directory {
         source.links -= 1;
     }
     let into = target.as_mut().unwrap_or(&mut source);
     match replaced {
-        Some((over, _)) => entry::put(step, to_dir, to, Name { cookie: over.cookie, inode: moved.id })?,
-        None => entry::add(step, into, to, moved.id)?,
+        Some((over, _)) => entry::put(plan, to_dir, to, Name { cookie: over.cookie, inode: moved.id })?,
+        None => entry::add(plan, into, to, moved.id)?,
     }
     if moves_directory && replaced.is_none() {
         into.links += 1; // else the replaced one's `..` is now the moved one's
     }
-    let from_change = source.data_changed(step.now());
-    step.put_inode(&source)?;
+    let from_change = source.data_changed(plan.now());
+    plan.put_inode(&source)?;
     let to_change = match &mut target {
         None => from_change,
         Some(target) => {
-            let change = target.data_changed(step.now());
-            step.put_inode(target)?;
+            let change = target.data_changed(plan.now());
+            plan.put_inode(target)?;
             change
         }
     };
     if let Some(directory) = moved.directory_mut() {
         directory.parent = to_dir;
     }
-    moved.attributes_changed(step.now());
-    step.put_inode(&moved)?;
+    moved.attributes_changed(plan.now());
+    plan.put_inode(&moved)?;
     let replaced = match replaced {
         None => None,
         Some((over, inode)) => {
-            remove::unname(step, inode)?;
+            remove::unname(plan, inode)?;
             Some(over.inode)
         }
     };
@@ -78,8 +78,8 @@ pub(crate) fn rename(
 }
 
 /// What stands at the new name, if it may be replaced.
-fn replaceable(step: &Step<'_>, over: Name, by_directory: bool) -> Result<Inode, Stop> {
-    let inode = step.inode(over.inode)?;
+fn replaceable(plan: &Plan<'_>, over: Name, by_directory: bool) -> Result<Inode, Stop> {
+    let inode = plan.inode(over.inode)?;
     match (by_directory, inode.directory()) {
         (true, None) => Err(Error::NotDirectory.into()),
         (false, Some(_)) => Err(Error::IsDirectory.into()),
@@ -89,10 +89,10 @@ fn replaceable(step: &Step<'_>, over: Name, by_directory: bool) -> Result<Inode,
 }
 
 /// Whether `dir` is `ancestor` or below it.
-fn is_within(step: &Step<'_>, dir: InodeId, ancestor: InodeId) -> Result<bool, StoreError> {
+fn is_within(plan: &Plan<'_>, dir: InodeId, ancestor: InodeId) -> Result<bool, StoreError> {
     let mut at = dir;
     while at != ancestor {
-        match read::inode(step.view(), at)?
+        match read::inode(plan.view(), at)?
             .and_then(|inode| inode.directory().map(|directory| directory.parent))
         {
             Some(parent) if parent != at => at = parent,

@@ -5,19 +5,19 @@
 //! when the file grows over them.
 
 use super::size;
+use crate::plan::{Plan, Stop};
 use crate::states::{delegation, layout_state};
-use crate::step::{Step, Stop};
 use crate::{
     DataPlace, Error, File, Inode, InodeId, MODE_BITS, Reply, SET_ID_BITS, SIZE_BYTES_MAX, SetAttributes,
     StripePolicy,
 };
 
 pub(crate) fn set_attributes(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     inode: InodeId,
     set: &SetAttributes,
 ) -> Result<Reply, Stop> {
-    let mut inode = step.inode(inode)?;
+    let mut inode = plan.inode(inode)?;
     if set.guard.is_some_and(|guard| guard != inode.changed) {
         return Err(Error::NotSync.into());
     }
@@ -27,9 +27,9 @@ pub(crate) fn set_attributes(
         (Some(_), None) if inode.directory().is_some() => return Err(Error::IsDirectory.into()),
         (Some(_), None) => return Err(Error::Invalid.into()),
         (Some(size), Some(_)) if size > SIZE_BYTES_MAX => return Err(Error::TooLarge.into()),
-        (Some(_), Some(_)) => size::check(step, &inode, set.layout_of)?,
+        (Some(_), Some(_)) => size::check(plan, &inode, set.layout_of)?,
     }
-    delegation::check(step, inode.id)?;
+    delegation::check(plan, inode.id)?;
 
     if let Some(mode) = set.mode {
         inode.mode = mode & MODE_BITS;
@@ -39,25 +39,25 @@ pub(crate) fn set_attributes(
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);
     if set.size.is_some() {
-        inode.modified = step.now();
+        inode.modified = plan.now();
     }
     inode.accessed = set.accessed.unwrap_or(inode.accessed);
     inode.modified = set.modified.unwrap_or(inode.modified);
-    inode.attributes_changed(step.now());
+    inode.attributes_changed(plan.now());
     if set.modified.is_some() && file.is_some() {
-        layout_state::times_set(step, inode.id)?;
+        layout_state::times_set(plan, inode.id)?;
     }
     let deferred = match set.size {
         None => None,
-        Some(size) => size::set(step, &mut inode, size)?,
+        Some(size) => size::set(plan, &mut inode, size)?,
     };
-    step.put_inode(&inode)?;
+    plan.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, deferred })
 }
 
 /// Data were written through a metaserver.
-pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64, truncations: u32) -> Result<Reply, Stop> {
-    let mut inode = step.inode(inode)?;
+pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, truncations: u32) -> Result<Reply, Stop> {
+    let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     if end > SIZE_BYTES_MAX {
         return Err(Error::TooLarge.into());
@@ -65,10 +65,10 @@ pub(crate) fn wrote(step: &mut Step<'_>, inode: InodeId, end: u64, truncations: 
     if inode.truncations != truncations || file.data != DataPlace::Striped {
         return Err(Error::Delay.into());
     }
-    delegation::check(step, inode.id)?;
+    delegation::check(plan, inode.id)?;
     inode.wrote(end);
-    inode.data_changed(step.now());
-    step.put_inode(&inode)?;
+    inode.data_changed(plan.now());
+    plan.put_inode(&inode)?;
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
@@ -82,13 +82,13 @@ pub(super) fn file_of(inode: &Inode) -> Result<File, Error> {
 }
 
 pub(crate) fn set_stripe(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     dir: InodeId,
     policy: Option<StripePolicy>,
 ) -> Result<Reply, Stop> {
-    let mut dir = step.inode(dir)?;
+    let mut dir = plan.inode(dir)?;
     dir.directory_mut().ok_or(Error::NotDirectory)?.stripe = policy;
-    dir.attributes_changed(step.now());
-    step.put_inode(&dir)?;
+    dir.attributes_changed(plan.now());
+    plan.put_inode(&dir)?;
     Ok(Reply::Attributes { inode: dir, deferred: None })
 }

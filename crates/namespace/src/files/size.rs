@@ -3,14 +3,14 @@
 use store::StoreError;
 
 use super::inline;
+use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
-use crate::step::{Step, Stop};
 use crate::{ClientId, DataPlace, Error, File, Inode, deferred};
 
 /// Whether it can be set now. A layout of anyone but `layout_of` must have come back first: its holder may write through
 /// it at any moment, is told that the data are on disk, and then the truncation would take them (RFC 8881, section 12.5.5).
-pub(crate) fn check(step: &Step<'_>, inode: &Inode, layout_of: Option<ClientId>) -> Result<(), Stop> {
-    if inode.data() == Some(DataPlace::Migrating) || layout_state::held_by_others(step, inode.id, layout_of)?
+pub(crate) fn check(plan: &Plan<'_>, inode: &Inode, layout_of: Option<ClientId>) -> Result<(), Stop> {
+    if inode.data() == Some(DataPlace::Migrating) || layout_state::held_by_others(plan, inode.id, layout_of)?
     {
         return Err(Error::Delay.into());
     }
@@ -18,13 +18,13 @@ pub(crate) fn check(step: &Step<'_>, inode: &Inode, layout_of: Option<ClientId>)
 }
 
 /// Sets it; the inode is the caller's to put. Returns the work on objects that this leaves.
-pub(crate) fn set(step: &mut Step<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, StoreError> {
+pub(crate) fn set(plan: &mut Plan<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, StoreError> {
     let deferred = match inode.file() {
         Some(File { data: DataPlace::Striped, layout }) => {
-            Some(deferred::truncate(step, inode, layout, size)?)
+            Some(deferred::truncate(plan, inode, layout, size)?)
         }
         Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) => {
-            inline::truncate(step, inode, size)?;
+            inline::truncate(plan, inode, size)?;
             None
         }
         None => None,

@@ -6,36 +6,36 @@ use std::ops::ControlFlow;
 
 use store::StoreError;
 
+use crate::plan::{Plan, Stop};
 use crate::record::{Xattr, XattrHead, decode_head};
 use crate::states::delegation;
-use crate::step::{Step, Stop};
 use crate::{
     Error, Inode, InodeId, Reply, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XATTRS_MAX,
     XattrExists, keys, read,
 };
 
 pub(crate) fn set(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     inode: InodeId,
     name: &[u8],
     value: &[u8],
     exists: XattrExists,
 ) -> Result<Reply, Stop> {
-    let mut inode = holder(step, inode)?;
+    let mut inode = holder(plan, inode)?;
     if name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX {
         return Err(Error::Invalid.into());
     }
     if value.len() > XATTR_VALUE_BYTES_MAX {
         return Err(Error::XattrTooBig.into());
     }
-    let known = find(step, inode.id, name)?;
+    let known = find(plan, inode.id, name)?;
     match (exists, known) {
         (XattrExists::Create, Some(_)) => return Err(Error::Exists.into()),
         (XattrExists::Replace, None) => return Err(Error::NoXattr.into()),
         (XattrExists::Either | XattrExists::Create | XattrExists::Replace, _) => {}
     }
     let (mut others, mut bytes) = (0, (name.len() + value.len()) as u64);
-    read::xattr_heads(step.view(), inode.id, |other, head| {
+    read::xattr_heads(plan.view(), inode.id, |other, head| {
         if other != name {
             others += 1;
             bytes += other.len() as u64 + head.value_bytes;
@@ -44,38 +44,38 @@ pub(crate) fn set(
     if others >= XATTRS_MAX || bytes > XATTRS_BYTES_MAX {
         return Err(Error::NoXattrRoom.into());
     }
-    delegation::check(step, inode.id)?;
-    let change = inode.attributes_changed(step.now());
+    delegation::check(plan, inode.id)?;
+    let change = inode.attributes_changed(plan.now());
     let cookie = known.map_or(change.after, |known| known.cookie);
-    step.put(&keys::xattr(inode.id, name), &Xattr { cookie, value: value.to_vec() })?;
-    step.put_inode(&inode)?;
+    plan.put(&keys::xattr(inode.id, name), &Xattr { cookie, value: value.to_vec() })?;
+    plan.put_inode(&inode)?;
     Ok(Reply::Changed { change })
 }
 
-pub(crate) fn remove(step: &mut Step<'_>, inode: InodeId, name: &[u8]) -> Result<Reply, Stop> {
-    let mut inode = holder(step, inode)?;
-    find(step, inode.id, name)?.ok_or(Error::NoXattr)?;
-    delegation::check(step, inode.id)?;
-    step.delete(&keys::xattr(inode.id, name));
-    let change = inode.attributes_changed(step.now());
-    step.put_inode(&inode)?;
+pub(crate) fn remove(plan: &mut Plan<'_>, inode: InodeId, name: &[u8]) -> Result<Reply, Stop> {
+    let mut inode = holder(plan, inode)?;
+    find(plan, inode.id, name)?.ok_or(Error::NoXattr)?;
+    delegation::check(plan, inode.id)?;
+    plan.delete(&keys::xattr(inode.id, name));
+    let change = inode.attributes_changed(plan.now());
+    plan.put_inode(&inode)?;
     Ok(Reply::Changed { change })
 }
 
 /// The inode goes, and its attributes with it.
-pub(super) fn discard(step: &mut Step<'_>, inode: InodeId) -> Result<(), StoreError> {
+pub(super) fn discard(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
     let mut keys = Vec::new();
-    read::scan_keys(step.view(), &keys::xattrs(inode), |key| {
+    read::scan_keys(plan.view(), &keys::xattrs(inode), |key| {
         keys.push(key.to_vec());
         ControlFlow::Continue(())
     })?;
-    keys.iter().for_each(|key| step.delete(key));
+    keys.iter().for_each(|key| plan.delete(key));
     Ok(())
 }
 
 /// What can have extended attributes: links, pipes and devices cannot, because Linux's `user.` has none there.
-fn holder(step: &Step<'_>, inode: InodeId) -> Result<Inode, Stop> {
-    let inode = step.inode(inode)?;
+fn holder(plan: &Plan<'_>, inode: InodeId) -> Result<Inode, Stop> {
+    let inode = plan.inode(inode)?;
     if inode.layout().is_some() || inode.directory().is_some() {
         Ok(inode)
     } else {
@@ -83,7 +83,7 @@ fn holder(step: &Step<'_>, inode: InodeId) -> Result<Inode, Stop> {
     }
 }
 
-fn find(step: &Step<'_>, inode: InodeId, name: &[u8]) -> Result<Option<XattrHead>, StoreError> {
+fn find(plan: &Plan<'_>, inode: InodeId, name: &[u8]) -> Result<Option<XattrHead>, StoreError> {
     let key = keys::xattr(inode, name);
-    step.view().get(&key)?.map(|bytes| decode_head(&key, &bytes)).transpose()
+    plan.view().get(&key)?.map(|bytes| decode_head(&key, &bytes)).transpose()
 }

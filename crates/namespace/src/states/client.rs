@@ -19,8 +19,8 @@ use std::ops::ControlFlow;
 use store::StoreError;
 
 use super::{delegation, open, session};
+use crate::plan::{Plan, Stop};
 use crate::record::{AddressUse, OwnerRecord, get};
-use crate::step::{Step, Stop};
 use crate::{
     ADDRESSES_OF_CLIENT_MAX, CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX, ClientId, ClientRecord, Error, Principal,
     Reply, State, UNCONFIRMED_MAX, UNCONFIRMED_OF_ADDRESS_MAX, keys, read,
@@ -34,10 +34,10 @@ pub(crate) struct Claim<'a> {
     pub address: IpAddr,
 }
 
-pub(crate) fn exchange_id(step: &mut Step<'_>, by: &Claim<'_>, update: bool) -> Result<Reply, Stop> {
-    let known = owner_record(step, by.owner)?;
+pub(crate) fn exchange_id(plan: &mut Plan<'_>, by: &Claim<'_>, update: bool) -> Result<Reply, Stop> {
+    let known = owner_record(plan, by.owner)?;
     let confirmed = match known.confirmed {
-        Some(id) => read::client(step.view(), id)?,
+        Some(id) => read::client(plan.view(), id)?,
         None => None,
     };
     match confirmed {
@@ -50,61 +50,61 @@ pub(crate) fn exchange_id(step: &mut Step<'_>, by: &Claim<'_>, update: bool) -> 
             if client.principal != *by.principal {
                 return Err(Error::Permission.into());
             }
-            confirmed_reply(step, client, by.address)
+            confirmed_reply(plan, client, by.address)
         }
         // Case 3: two clients chose one owner. The older keeps it as long as it has anything to lose.
         Some(client) if client.principal != *by.principal => {
-            if client.lapsed.is_none() && is_busy(step, client.id)? {
+            if client.lapsed.is_none() && is_busy(plan, client.id)? {
                 return Err(Error::ClientInUse.into());
             }
-            end(step, &client)?;
-            replace_unconfirmed(step, by)
+            end(plan, &client)?;
+            replace_unconfirmed(plan, by)
         }
         // Case 2: the client asks again, or through another path.
-        Some(client) if client.verifier == by.verifier => confirmed_reply(step, client, by.address),
+        Some(client) if client.verifier == by.verifier => confirmed_reply(plan, client, by.address),
         // Case 5: the client restarted, if it is the client. Its old state goes when it confirms this.
         Some(client) => {
             let is_elsewhere = !client.addresses.contains(&by.address);
-            if is_elsewhere && client.lapsed.is_none() && is_busy(step, client.id)? {
+            if is_elsewhere && client.lapsed.is_none() && is_busy(plan, client.id)? {
                 return Err(Error::ClientInUse.into());
             }
-            replace_unconfirmed(step, by)
+            replace_unconfirmed(plan, by)
         }
         // Cases 1 and 4.
-        None => replace_unconfirmed(step, by),
+        None => replace_unconfirmed(plan, by),
     }
 }
 
 /// The client that is confirmed has shown its verifier, from this address.
-fn confirmed_reply(step: &mut Step<'_>, mut client: ClientRecord, from: IpAddr) -> Result<Reply, Stop> {
+fn confirmed_reply(plan: &mut Plan<'_>, mut client: ClientRecord, from: IpAddr) -> Result<Reply, Stop> {
     if !client.addresses.contains(&from) {
         if client.addresses.len() >= ADDRESSES_OF_CLIENT_MAX {
             client.addresses.remove(1); // it counts where the first one is
         }
         client.addresses.push(from);
-        step.put(&keys::client(client.id), &client)?;
+        plan.put(&keys::client(client.id), &client)?;
     }
     Ok(Reply::Client { id: client.id, sequence: client.sequence.wrapping_add(1), confirmed: true })
 }
 
 /// Makes an unconfirmed record in the place of the one that may be there.
-fn replace_unconfirmed(step: &mut Step<'_>, by: &Claim<'_>) -> Result<Reply, Stop> {
-    if let Some(old) = owner_record(step, by.owner)?.unconfirmed
-        && let Some(old) = read::client(step.view(), old)?
+fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Stop> {
+    if let Some(old) = owner_record(plan, by.owner)?.unconfirmed
+        && let Some(old) = read::client(plan.view(), old)?
     {
-        end(step, &old)?;
+        end(plan, &old)?;
     }
-    let oldest = if address_use(step, by.address)?.unconfirmed >= UNCONFIRMED_OF_ADDRESS_MAX {
-        oldest_unconfirmed(step, &keys::unconfirmed_of_address(by.address))?
-    } else if step.counters()?.unconfirmed >= UNCONFIRMED_MAX {
-        oldest_unconfirmed(step, &[keys::UNCONFIRMED])?
+    let oldest = if address_use(plan, by.address)?.unconfirmed >= UNCONFIRMED_OF_ADDRESS_MAX {
+        oldest_unconfirmed(plan, &keys::unconfirmed_of_address(by.address))?
+    } else if plan.counters()?.unconfirmed >= UNCONFIRMED_MAX {
+        oldest_unconfirmed(plan, &[keys::UNCONFIRMED])?
     } else {
         None
     };
     if let Some(oldest) = oldest {
-        end(step, &oldest)?;
+        end(plan, &oldest)?;
     }
-    let id = step.count(|counters| {
+    let id = plan.count(|counters| {
         counters.unconfirmed += 1;
         let id = ClientId(u64::from(counters.client_prefix) << 32 | u64::from(counters.next_client));
         counters.next_client = counters.next_client.wrapping_add(1);
@@ -122,35 +122,35 @@ fn replace_unconfirmed(step: &mut Step<'_>, by: &Claim<'_>) -> Result<Reply, Sto
         lapsed: None,
         addresses: vec![by.address],
     };
-    step.put(&keys::client(id), &client)?;
-    step.mark(&keys::unconfirmed(id));
-    step.mark(&keys::unconfirmed_of(by.address, id));
-    change_address_use(step, by.address, |uses| uses.unconfirmed += 1)?;
-    let known = OwnerRecord { unconfirmed: Some(id), ..owner_record(step, by.owner)? };
-    step.put(&keys::owner(by.owner), &known)?;
+    plan.put(&keys::client(id), &client)?;
+    plan.mark(&keys::unconfirmed(id));
+    plan.mark(&keys::unconfirmed_of(by.address, id));
+    change_address_use(plan, by.address, |uses| uses.unconfirmed += 1)?;
+    let known = OwnerRecord { unconfirmed: Some(id), ..owner_record(plan, by.owner)? };
+    plan.put(&keys::owner(by.owner), &known)?;
     Ok(Reply::Client { id, sequence: 1, confirmed: false })
 }
 
 /// Ids ascend, so the oldest under `prefix` is the first.
-fn oldest_unconfirmed(step: &Step<'_>, prefix: &[u8]) -> Result<Option<ClientRecord>, StoreError> {
+fn oldest_unconfirmed(plan: &Plan<'_>, prefix: &[u8]) -> Result<Option<ClientRecord>, StoreError> {
     let mut oldest = None;
-    read::scan_keys(step.view(), prefix, |key| {
+    read::scan_keys(plan.view(), prefix, |key| {
         oldest = Some(ClientId(keys::number(key, prefix.len())));
         ControlFlow::Break(())
     })?;
     match oldest {
-        Some(id) => read::client(step.view(), id),
+        Some(id) => read::client(plan.view(), id),
         None => Ok(None),
     }
 }
 
 /// It is confirmed, or gone.
-fn no_more_unconfirmed(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), StoreError> {
-    step.delete(&keys::unconfirmed(client.id));
-    step.count(|counters| counters.unconfirmed = counters.unconfirmed.saturating_sub(1))?;
+fn no_more_unconfirmed(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), StoreError> {
+    plan.delete(&keys::unconfirmed(client.id));
+    plan.count(|counters| counters.unconfirmed = counters.unconfirmed.saturating_sub(1))?;
     let Some(address) = counts_at(client) else { return Ok(()) };
-    step.delete(&keys::unconfirmed_of(address, client.id));
-    change_address_use(step, address, |uses| uses.unconfirmed = uses.unconfirmed.saturating_sub(1))
+    plan.delete(&keys::unconfirmed_of(address, client.id));
+    change_address_use(plan, address, |uses| uses.unconfirmed = uses.unconfirmed.saturating_sub(1))
 }
 
 /// The address that a client is counted at.
@@ -158,31 +158,31 @@ pub(super) fn counts_at(client: &ClientRecord) -> Option<IpAddr> {
     client.addresses.first().copied()
 }
 
-pub(super) fn address_use(step: &Step<'_>, address: IpAddr) -> Result<AddressUse, StoreError> {
-    Ok(get(step.view(), &keys::address_use(address))?.unwrap_or_default())
+pub(super) fn address_use(plan: &Plan<'_>, address: IpAddr) -> Result<AddressUse, StoreError> {
+    Ok(get(plan.view(), &keys::address_use(address))?.unwrap_or_default())
 }
 
 /// Changes what the clients of an address are said to have.
 pub(super) fn change_address_use(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     address: IpAddr,
     change: impl FnOnce(&mut AddressUse),
 ) -> Result<(), StoreError> {
     let key = keys::address_use(address);
-    let mut uses = address_use(step, address)?;
+    let mut uses = address_use(plan, address)?;
     change(&mut uses);
-    step.put_or_delete(&key, &uses)
+    plan.put_or_delete(&key, &uses)
 }
 
 /// Whether `client` may become a confirmed one, in the place of `old` of the same owner.
 pub(super) fn check_room(
-    step: &Step<'_>,
+    plan: &Plan<'_>,
     client: &ClientRecord,
     old: Option<&ClientRecord>,
 ) -> Result<(), Stop> {
-    let full = step.counters()?.clients >= CLIENTS_MAX && old.is_none();
+    let full = plan.counters()?.clients >= CLIENTS_MAX && old.is_none();
     let of_address = match counts_at(client) {
-        Some(address) if old.and_then(counts_at) != Some(address) => address_use(step, address)?.clients,
+        Some(address) if old.and_then(counts_at) != Some(address) => address_use(plan, address)?.clients,
         _ => 0,
     };
     if full || of_address >= CLIENTS_OF_ADDRESS_MAX {
@@ -193,81 +193,81 @@ pub(super) fn check_room(
 
 /// The confirmed client of the owner that `client` has.
 pub(super) fn incarnation_before(
-    step: &Step<'_>,
+    plan: &Plan<'_>,
     client: &ClientRecord,
 ) -> Result<Option<ClientRecord>, StoreError> {
-    match owner_record(step, &client.owner)?.confirmed {
-        Some(old) => read::client(step.view(), old),
+    match owner_record(plan, &client.owner)?.confirmed {
+        Some(old) => read::client(plan.view(), old),
         None => Ok(None),
     }
 }
 
 /// Makes `client` the confirmed one of its owner, and ends the incarnation before it. The caller puts its record.
 pub(super) fn confirm(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     client: &mut ClientRecord,
     old: Option<&ClientRecord>,
 ) -> Result<(), StoreError> {
     if let Some(old) = old {
-        end(step, old)?;
+        end(plan, old)?;
     }
-    no_more_unconfirmed(step, client)?;
+    no_more_unconfirmed(plan, client)?;
     client.confirmed = true;
-    step.count(|counters| counters.clients += 1)?;
+    plan.count(|counters| counters.clients += 1)?;
     if let Some(address) = counts_at(client) {
-        change_address_use(step, address, |uses| uses.clients += 1)?;
+        change_address_use(plan, address, |uses| uses.clients += 1)?;
     }
     let known = OwnerRecord { confirmed: Some(client.id), unconfirmed: None };
-    step.put(&keys::owner(&client.owner), &known)
+    plan.put(&keys::owner(&client.owner), &known)
 }
 
-pub(crate) fn destroy(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
-    let client = find(step, client)?;
-    if is_busy(step, client.id)? {
+pub(crate) fn destroy(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Stop> {
+    let client = find(plan, client)?;
+    if is_busy(plan, client.id)? {
         return Err(Error::ClientBusy.into());
     }
-    end(step, &client)?;
+    end(plan, &client)?;
     Ok(Reply::Done)
 }
 
-pub(crate) fn lapse_lease(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
-    let mut client = find(step, client)?;
-    if !read::has_state(step.view(), client.id)? {
-        end(step, &client)?;
+pub(crate) fn lapse_lease(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Stop> {
+    let mut client = find(plan, client)?;
+    if !read::has_state(plan.view(), client.id)? {
+        end(plan, &client)?;
     } else if client.lapsed.is_none() {
-        client.lapsed = Some(step.now());
-        step.put(&keys::client(client.id), &client)?;
+        client.lapsed = Some(plan.now());
+        plan.put(&keys::client(client.id), &client)?;
     }
     Ok(Reply::Done)
 }
 
-pub(crate) fn renew_lease(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
-    let mut client = find(step, client)?;
+pub(crate) fn renew_lease(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Stop> {
+    let mut client = find(plan, client)?;
     if client.lapsed.take().is_some() {
-        step.put(&keys::client(client.id), &client)?;
+        plan.put(&keys::client(client.id), &client)?;
     }
     Ok(Reply::Done)
 }
 
-pub(crate) fn expire(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
-    let client = find(step, client)?;
+pub(crate) fn expire(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Stop> {
+    let client = find(plan, client)?;
     if client.lapsed.is_none() {
         return Err(Error::ClientBusy.into());
     }
-    end(step, &client)?;
+    end(plan, &client)?;
     Ok(Reply::Done)
 }
 
 /// What is in the way belongs to `holders`. Their records if all of them have it by courtesy only, so that the caller may
 /// [`end`] them; none if one of them is alive, or is the client that asks.
 pub(super) fn all_lapsed(
-    step: &Step<'_>,
+    plan: &Plan<'_>,
     holders: BTreeSet<ClientId>,
     asks: ClientId,
 ) -> Result<Option<Vec<ClientRecord>>, StoreError> {
     let mut lapsed = Vec::new();
     for holder in holders {
-        match read::client(step.view(), holder)? {
+        match read::client(plan.view(), holder)? {
             Some(client) if client.lapsed.is_some() && holder != asks => lapsed.push(client),
             _ => return Ok(None),
         }
@@ -275,54 +275,54 @@ pub(super) fn all_lapsed(
     Ok(Some(lapsed))
 }
 
-pub(crate) fn reclaim_complete(step: &mut Step<'_>, client: ClientId) -> Result<Reply, Stop> {
-    let mut client = find(step, client)?;
+pub(crate) fn reclaim_complete(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Stop> {
+    let mut client = find(plan, client)?;
     if client.reclaim_complete {
         return Err(Error::CompleteAlready.into());
     }
     client.reclaim_complete = true;
-    step.put(&keys::client(client.id), &client)?;
+    plan.put(&keys::client(client.id), &client)?;
     Ok(Reply::Done)
 }
 
-pub(super) fn find(step: &Step<'_>, client: ClientId) -> Result<ClientRecord, Stop> {
-    Ok(read::client(step.view(), client)?.ok_or(Error::StaleClient)?)
+pub(super) fn find(plan: &Plan<'_>, client: ClientId) -> Result<ClientRecord, Stop> {
+    Ok(read::client(plan.view(), client)?.ok_or(Error::StaleClient)?)
 }
 
-fn owner_record(step: &Step<'_>, owner: &[u8]) -> Result<OwnerRecord, StoreError> {
-    Ok(get(step.view(), &keys::owner(owner))?.unwrap_or_default())
+fn owner_record(plan: &Plan<'_>, owner: &[u8]) -> Result<OwnerRecord, StoreError> {
+    Ok(get(plan.view(), &keys::owner(owner))?.unwrap_or_default())
 }
 
-fn is_busy(step: &Step<'_>, client: ClientId) -> Result<bool, StoreError> {
-    Ok(read::has_state(step.view(), client)?
-        || read::any_key(step.view(), &keys::of(keys::CLIENT_SESSIONS, &[client.0]))?)
+fn is_busy(plan: &Plan<'_>, client: ClientId) -> Result<bool, StoreError> {
+    Ok(read::has_state(plan.view(), client)?
+        || read::any_key(plan.view(), &keys::of(keys::CLIENT_SESSIONS, &[client.0]))?)
 }
 
 /// Ends a client with all that it has: opens, and with them locks and layouts; sessions, and with them slots.
-pub(super) fn end(step: &mut Step<'_>, client: &ClientRecord) -> Result<(), StoreError> {
-    for id in read::states(step.view(), client.id)? {
+pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), StoreError> {
+    for id in read::states(plan.view(), client.id)? {
         // Locks and layouts live under opens and delegations, and may be gone already.
-        match read::state(step.view(), id)? {
-            Some(State::Open(state)) => open::end(step, &state)?,
-            Some(State::Delegation(state)) => delegation::end(step, state)?,
+        match read::state(plan.view(), id)? {
+            Some(State::Open(state)) => open::end(plan, &state)?,
+            Some(State::Delegation(state)) => delegation::end(plan, state)?,
             Some(State::Lock(_) | State::Layout(_)) | None => {}
         }
     }
-    for id in read::sessions(step.view(), client.id)? {
-        session::end(step, client, id)?;
+    for id in read::sessions(plan.view(), client.id)? {
+        session::end(plan, client, id)?;
     }
     if client.confirmed {
-        step.count(|counters| counters.clients = counters.clients.saturating_sub(1))?;
+        plan.count(|counters| counters.clients = counters.clients.saturating_sub(1))?;
         if let Some(address) = counts_at(client) {
-            change_address_use(step, address, |uses| uses.clients = uses.clients.saturating_sub(1))?;
+            change_address_use(plan, address, |uses| uses.clients = uses.clients.saturating_sub(1))?;
         }
     } else {
-        no_more_unconfirmed(step, client)?;
+        no_more_unconfirmed(plan, client)?;
     }
-    step.delete(&keys::client(client.id));
-    let mut known = owner_record(step, &client.owner)?;
+    plan.delete(&keys::client(client.id));
+    let mut known = owner_record(plan, &client.owner)?;
     known.confirmed = known.confirmed.filter(|id| *id != client.id);
     known.unconfirmed = known.unconfirmed.filter(|id| *id != client.id);
     let key = keys::owner(&client.owner);
-    step.put_or_delete(&key, &known)
+    plan.put_or_delete(&key, &known)
 }

@@ -18,80 +18,80 @@ use store::StoreError;
 
 use super::{layout_state, table};
 use crate::files::remove;
+use crate::plan::{Plan, Stop};
 use crate::record::{Use, get};
-use crate::step::{Step, Stop};
 use crate::{
     CLIENT_STATES_MAX, ClientId, DelegationState, Error, Inode, InodeId, IoMode, Open, Reply, Share, State,
     StateId, Stateid, keys, read,
 };
 
 /// Whether a change of the file by the caller is in the way of nobody's delegation.
-pub(crate) fn check(step: &Step<'_>, inode: InodeId) -> Result<(), Stop> {
-    check_for(step, inode, step.caller())
+pub(crate) fn check(plan: &Plan<'_>, inode: InodeId) -> Result<(), Stop> {
+    check_for(plan, inode, plan.caller())
 }
 
 /// The same for an OPEN: one for reading, that denies nobody to read, is in nobody's way.
-pub(super) fn check_open(step: &Step<'_>, inode: InodeId, open: &Open, truncation: bool) -> Result<(), Stop> {
+pub(super) fn check_open(plan: &Plan<'_>, inode: InodeId, open: &Open, truncation: bool) -> Result<(), Stop> {
     if truncation || open.access.contains(Share::WRITE) || open.deny.contains(Share::READ) {
-        return check_for(step, inode, Some(open.client));
+        return check_for(plan, inode, Some(open.client));
     }
     Ok(())
 }
 
-fn check_for(step: &Step<'_>, inode: InodeId, caller: Option<ClientId>) -> Result<(), Stop> {
-    if uses(step, inode)?.delegations == 0 {
+fn check_for(plan: &Plan<'_>, inode: InodeId, caller: Option<ClientId>) -> Result<(), Stop> {
+    if uses(plan, inode)?.delegations == 0 {
         return Ok(()); // nearly always
     }
-    let others = read::delegations(step.view(), inode)?.into_iter().any(|(client, _)| Some(client) != caller);
+    let others = read::delegations(plan.view(), inode)?.into_iter().any(|(client, _)| Some(client) != caller);
     if others { Err(Stop::Delegated(inode)) } else { Ok(()) }
 }
 
 /// Gives the opener a delegation of what it has just opened, if it wants one and nobody writes.
-pub(super) fn grant(step: &mut Step<'_>, file: &Inode, open: &Open) -> Result<Option<Stateid>, StoreError> {
+pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Option<Stateid>, StoreError> {
     let (client, inode) = (open.client, file.id);
     if !open.delegate || file.links == 0 || open.access != Share::READ {
         return Ok(None);
     }
-    let uses = uses(step, inode)?;
+    let uses = uses(plan, inode)?;
     let contended = uses.writing > 0 || uses.denying_read > 0;
     // One that was downgraded since may still write through its layout.
-    if contended || (uses.layouts > 0 && is_written_through_a_layout(step, inode)?) {
+    if contended || (uses.layouts > 0 && is_written_through_a_layout(plan, inode)?) {
         return Ok(None);
     }
-    let full = read::client_uses(step.view(), client)? >= CLIENT_STATES_MAX;
-    if full || of_client(step, inode, client)?.is_some() {
+    let full = read::client_uses(plan.view(), client)? >= CLIENT_STATES_MAX;
+    if full || of_client(plan, inode, client)?.is_some() {
         return Ok(None);
     }
-    let stateid = table::new_stateid(step)?;
+    let stateid = table::new_stateid(plan)?;
     let export = open.export;
     let state = DelegationState { stateid, client, inode, revoked: false, export };
-    table::insert(step, &State::Delegation(state))?;
+    table::insert(plan, &State::Delegation(state))?;
     Ok(Some(stateid))
 }
 
-fn is_written_through_a_layout(step: &Step<'_>, inode: InodeId) -> Result<bool, StoreError> {
-    Ok(read::layouts(step.view(), inode)?.into_iter().any(|(.., mode)| mode == IoMode::ReadWrite))
+fn is_written_through_a_layout(plan: &Plan<'_>, inode: InodeId) -> Result<bool, StoreError> {
+    Ok(read::layouts(plan.view(), inode)?.into_iter().any(|(.., mode)| mode == IoMode::ReadWrite))
 }
 
 /// DELEGRETURN (RFC 8881, section 18.6).
-pub(crate) fn give_back(step: &mut Step<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {
-    let State::Delegation(state) = table::find(step, client, stateid.id)? else {
+pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {
+    let State::Delegation(state) = table::find(plan, client, stateid.id)? else {
         return Err(Error::BadStateid.into());
     };
     table::check_sequence(stateid, state.stateid)?;
     if state.revoked {
         return Err(Error::DelegationRevoked.into());
     }
-    end(step, state)?;
+    end(plan, state)?;
     Ok(Reply::Done)
 }
 
 /// The delegation was called back, and not returned in time.
-pub(crate) fn revoke(step: &mut Step<'_>, client: ClientId, delegation: StateId) -> Result<Reply, Stop> {
-    match read::state(step.view(), delegation)? {
+pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId) -> Result<Reply, Stop> {
+    match read::state(plan.view(), delegation)? {
         Some(State::Delegation(state)) if state.client == client && !state.revoked => {
-            end(step, state)?;
-            table::insert(step, &State::Delegation(DelegationState { revoked: true, ..state }))?;
+            end(plan, state)?;
+            table::insert(plan, &State::Delegation(DelegationState { revoked: true, ..state }))?;
         }
         _ => {} // it came back meanwhile
     }
@@ -99,25 +99,25 @@ pub(crate) fn revoke(step: &mut Step<'_>, client: ClientId, delegation: StateId)
 }
 
 /// The delegation goes, and with it the layout that nothing but it allowed, and the file if nothing else held it.
-pub(super) fn end(step: &mut Step<'_>, state: DelegationState) -> Result<(), StoreError> {
-    table::remove(step, &State::Delegation(state))?;
+pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState) -> Result<(), StoreError> {
+    table::remove(plan, &State::Delegation(state))?;
     if state.revoked {
         return Ok(());
     }
-    if !read::any_key(step.view(), &keys::open(state.inode, state.client, &[]))? {
-        layout_state::end_of_client(step, state.inode, state.client)?;
+    if !read::any_key(plan.view(), &keys::open(state.inode, state.client, &[]))? {
+        layout_state::end_of_client(plan, state.inode, state.client)?;
     }
-    remove::discard_if_orphan(step, state.inode)
+    remove::discard_if_orphan(plan, state.inode)
 }
 
 /// The delegation that `client` has of the file, if it has one.
 pub(super) fn of_client(
-    step: &Step<'_>,
+    plan: &Plan<'_>,
     inode: InodeId,
     client: ClientId,
 ) -> Result<Option<DelegationState>, StoreError> {
-    let Some(id) = get::<StateId>(step.view(), &keys::delegation(inode, client))? else { return Ok(None) };
-    match read::state(step.view(), id)? {
+    let Some(id) = get::<StateId>(plan.view(), &keys::delegation(inode, client))? else { return Ok(None) };
+    match read::state(plan.view(), id)? {
         Some(State::Delegation(state)) => Ok(Some(state)),
         Some(State::Open(_) | State::Lock(_) | State::Layout(_)) | None => {
             Err(StoreError { doing: "find a delegation", cause: format!("{id:?} is not a delegation") })
@@ -125,6 +125,6 @@ pub(super) fn of_client(
     }
 }
 
-fn uses(step: &Step<'_>, inode: InodeId) -> Result<Use, StoreError> {
-    Ok(get(step.view(), &keys::uses(inode))?.unwrap_or_default())
+fn uses(plan: &Plan<'_>, inode: InodeId) -> Result<Use, StoreError> {
+    Ok(get(plan.view(), &keys::uses(inode))?.unwrap_or_default())
 }

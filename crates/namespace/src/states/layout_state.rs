@@ -6,8 +6,8 @@ use store::StoreError;
 
 use super::{open, table};
 use crate::files::{remove, unsettled};
+use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::step::{Step, Stop};
 use crate::{
     ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Observation, Reply,
     ReturnScope, SET_ID_BITS, SIZE_BYTES_MAX, State, StateId, Stateid, Time, keys, read,
@@ -24,15 +24,15 @@ pub(crate) struct Asking {
 }
 
 pub(crate) fn get_layout(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     asking: &Asking,
     made: Option<FileLayout>,
     version: u64,
 ) -> Result<Reply, Stop> {
     let Asking { client, inode, stateid, mode, export } = *asking;
-    let mut file = step.inode(inode)?;
+    let mut file = plan.inode(inode)?;
     let File { layout, data } = file.file().ok_or(Error::WrongType)?;
-    let presented = table::find(step, client, stateid.id)?;
+    let presented = table::find(plan, client, stateid.id)?;
     if presented.inode() != inode {
         return Err(Error::BadStateid.into());
     }
@@ -42,7 +42,7 @@ pub(crate) fn get_layout(
         State::Delegation(_) => table::check_sequence(stateid, presented.stateid())?,
         State::Layout(_) => table::check_layout_sequence(stateid, presented.stateid())?,
     }
-    if mode == IoMode::ReadWrite && !open::may_write(step, inode, client)? {
+    if mode == IoMode::ReadWrite && !open::may_write(plan, inode, client)? {
         return Err(Error::OpenMode.into());
     }
     // The first write takes the bits away, and a write through a layout is not seen here.
@@ -50,7 +50,7 @@ pub(crate) fn get_layout(
         return Err(Error::LayoutUnavailable.into());
     }
     let becomes_striped = match data {
-        DataPlace::Striped if read::pending_truncation(step.view(), inode)? => {
+        DataPlace::Striped if read::pending_truncation(plan.view(), inode)? => {
             return Err(Error::Delay.into());
         }
         DataPlace::Striped => false,
@@ -58,17 +58,17 @@ pub(crate) fn get_layout(
         DataPlace::Inline if file.written == 0 && made == Some(layout) => true,
         DataPlace::Inline | DataPlace::Migrating => return Err(Error::Delay.into()),
     };
-    let known = of_client(step, inode, client)?;
+    let known = of_client(plan, inode, client)?;
     if known.is_none() {
-        table::check_room(step, client)?;
+        table::check_room(plan, client)?;
     }
 
     if becomes_striped {
         file.move_data(DataPlace::Striped);
-        step.put_inode(&file)?;
+        plan.put_inode(&file)?;
     }
     if mode == IoMode::ReadWrite {
-        unsettled::mark(step, inode, version)?;
+        unsettled::mark(plan, inode, version)?;
     }
     let stateid = match known {
         Some(mut state) => {
@@ -78,13 +78,13 @@ pub(crate) fn get_layout(
             if mode == IoMode::ReadWrite {
                 state.mode = mode;
             }
-            table::replace(step, &before, &State::Layout(state))?;
+            table::replace(plan, &before, &State::Layout(state))?;
             state.stateid
         }
         None => {
-            let stateid = table::new_stateid(step)?;
+            let stateid = table::new_stateid(plan)?;
             table::insert(
-                step,
+                plan,
                 &State::Layout(LayoutState {
                     stateid,
                     client,
@@ -102,7 +102,7 @@ pub(crate) fn get_layout(
 }
 
 pub(crate) fn commit(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     client: ClientId,
     inode: InodeId,
     stateid: Stateid,
@@ -110,8 +110,8 @@ pub(crate) fn commit(
     modified: Option<Time>,
     observed: Option<&Observation>,
 ) -> Result<Reply, Stop> {
-    let mut file = step.inode(inode)?;
-    let mut state = find(step, client, inode, stateid)?;
+    let mut file = plan.inode(inode)?;
+    let mut state = find(plan, client, inode, stateid)?;
     if state.mode != IoMode::ReadWrite {
         return Err(Error::OpenMode.into());
     }
@@ -126,69 +126,69 @@ pub(crate) fn commit(
         Some(modified) => Some(modified).filter(|modified| *modified > file.modified),
         None => Some(file.modified).filter(|_| state.times_set),
     };
-    file.data_changed(step.now());
+    file.data_changed(plan.now());
     file.modified = later.unwrap_or(file.modified);
     // The writes that are committed here count once: the change attribute moves by one for both.
     if let Some(observed) = observed {
-        unsettled::committed(step, &mut file, observed)?;
+        unsettled::committed(plan, &mut file, observed)?;
     }
-    step.put_inode(&file)?;
+    plan.put_inode(&file)?;
     if state.times_set {
         let before = State::Layout(state);
         state.times_set = false;
-        table::replace(step, &before, &State::Layout(state))?;
+        table::replace(plan, &before, &State::Layout(state))?;
     }
     Ok(Reply::Committed { size: Some(file.size).filter(|size| *size > size_before) })
 }
 
 /// Whether anyone but `except` has a layout of the file.
 pub(crate) fn held_by_others(
-    step: &Step<'_>,
+    plan: &Plan<'_>,
     inode: InodeId,
     except: Option<ClientId>,
 ) -> Result<bool, StoreError> {
-    Ok(read::layouts(step.view(), inode)?.iter().any(|(client, ..)| Some(*client) != except))
+    Ok(read::layouts(plan.view(), inode)?.iter().any(|(client, ..)| Some(*client) != except))
 }
 
 /// The file's modification time was set: see [`LayoutState::times_set`].
-pub(crate) fn times_set(step: &mut Step<'_>, inode: InodeId) -> Result<(), StoreError> {
-    for (_, stateid, mode) in read::layouts(step.view(), inode)? {
+pub(crate) fn times_set(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
+    for (_, stateid, mode) in read::layouts(plan.view(), inode)? {
         if let (IoMode::ReadWrite, Some(State::Layout(mut state))) =
-            (mode, read::state(step.view(), stateid.id)?)
+            (mode, read::state(plan.view(), stateid.id)?)
         {
             let before = State::Layout(state);
             state.times_set = true;
-            table::replace(step, &before, &State::Layout(state))?;
+            table::replace(plan, &before, &State::Layout(state))?;
         }
     }
     Ok(())
 }
 
-pub(crate) fn recall(step: &mut Step<'_>, client: ClientId, inode: InodeId) -> Result<Reply, Stop> {
-    let Some(mut state) = of_client(step, inode, client)? else { return Ok(Reply::State { stateid: None }) };
+pub(crate) fn recall(plan: &mut Plan<'_>, client: ClientId, inode: InodeId) -> Result<Reply, Stop> {
+    let Some(mut state) = of_client(plan, inode, client)? else { return Ok(Reply::State { stateid: None }) };
     if !state.recalled {
         let before = State::Layout(state);
         table::advance(&mut state.stateid);
         state.recalled = true;
-        table::replace(step, &before, &State::Layout(state))?;
+        table::replace(plan, &before, &State::Layout(state))?;
     }
     Ok(Reply::State { stateid: Some(state.stateid) })
 }
 
-pub(crate) fn give_back(step: &mut Step<'_>, client: ClientId, scope: &ReturnScope) -> Result<Reply, Stop> {
+pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, scope: &ReturnScope) -> Result<Reply, Stop> {
     match scope {
         ReturnScope::File { inode, stateid } => {
-            let state = find(step, client, *inode, *stateid)?;
-            end(step, state)?;
+            let state = find(plan, client, *inode, *stateid)?;
+            end(plan, state)?;
         }
-        ReturnScope::Revoke { layout } => match read::state(step.view(), *layout)? {
-            Some(State::Layout(state)) if state.client == client => end(step, state)?,
+        ReturnScope::Revoke { layout } => match read::state(plan.view(), *layout)? {
+            Some(State::Layout(state)) if state.client == client => end(plan, state)?,
             _ => {} // it came back meanwhile
         },
         ReturnScope::All => {
-            for id in read::states(step.view(), client)? {
-                if let Some(State::Layout(state)) = read::state(step.view(), id)? {
-                    end(step, state)?;
+            for id in read::states(plan.view(), client)? {
+                if let Some(State::Layout(state)) = read::state(plan.view(), id)? {
+                    end(plan, state)?;
                 }
             }
         }
@@ -197,21 +197,21 @@ pub(crate) fn give_back(step: &mut Step<'_>, client: ClientId, scope: &ReturnSco
 }
 
 /// Ends the layout that `client` has of the file, if it has one. An orphan stays: the caller looks after it.
-pub(super) fn end_of_client(step: &mut Step<'_>, inode: InodeId, client: ClientId) -> Result<(), StoreError> {
-    match of_client(step, inode, client)? {
-        Some(state) => table::remove(step, &State::Layout(state)),
+pub(super) fn end_of_client(plan: &mut Plan<'_>, inode: InodeId, client: ClientId) -> Result<(), StoreError> {
+    match of_client(plan, inode, client)? {
+        Some(state) => table::remove(plan, &State::Layout(state)),
         None => Ok(()),
     }
 }
 
-fn end(step: &mut Step<'_>, state: LayoutState) -> Result<(), StoreError> {
-    table::remove(step, &State::Layout(state))?;
-    remove::discard_if_orphan(step, state.inode)
+fn end(plan: &mut Plan<'_>, state: LayoutState) -> Result<(), StoreError> {
+    table::remove(plan, &State::Layout(state))?;
+    remove::discard_if_orphan(plan, state.inode)
 }
 
 /// The layout of this file that `stateid` names.
-fn find(step: &Step<'_>, client: ClientId, inode: InodeId, stateid: Stateid) -> Result<LayoutState, Stop> {
-    match table::find(step, client, stateid.id)? {
+fn find(plan: &Plan<'_>, client: ClientId, inode: InodeId, stateid: Stateid) -> Result<LayoutState, Stop> {
+    match table::find(plan, client, stateid.id)? {
         State::Layout(layout) if layout.inode == inode => {
             table::check_layout_sequence(stateid, layout.stateid)?;
             Ok(layout)
@@ -222,9 +222,9 @@ fn find(step: &Step<'_>, client: ClientId, inode: InodeId, stateid: Stateid) -> 
     }
 }
 
-fn of_client(step: &Step<'_>, inode: InodeId, client: ClientId) -> Result<Option<LayoutState>, StoreError> {
-    let Some(id) = get::<StateId>(step.view(), &keys::layout(inode, client))? else { return Ok(None) };
-    match read::state(step.view(), id)? {
+fn of_client(plan: &Plan<'_>, inode: InodeId, client: ClientId) -> Result<Option<LayoutState>, StoreError> {
+    let Some(id) = get::<StateId>(plan.view(), &keys::layout(inode, client))? else { return Ok(None) };
+    match read::state(plan.view(), id)? {
         Some(State::Layout(layout)) => Ok(Some(layout)),
         Some(State::Open(_) | State::Lock(_) | State::Delegation(_)) | None => {
             Err(StoreError { doing: "find a layout", cause: format!("{id:?} is not a layout") })

@@ -14,15 +14,15 @@ use std::ops::ControlFlow;
 use store::StoreError;
 
 use super::{client, open, table};
+use crate::plan::{Plan, Stop};
 use crate::record::{HeldLock, get};
-use crate::step::{Step, Stop};
 use crate::{
     ByteRange, ClientId, Error, Held, InodeId, LockKind, LockOwner, LockState, OpenState, Reply, Share,
     State, StateId, Stateid, keys, read,
 };
 
 pub(crate) fn lock(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     client: ClientId,
     inode: InodeId,
     owner: &LockOwner,
@@ -31,14 +31,14 @@ pub(crate) fn lock(
 ) -> Result<Reply, Stop> {
     let (open, owner, known) = match owner {
         LockOwner::New { open, owner } => {
-            let open = open::find(step, client, *open)?;
-            let known: Option<StateId> = get(step.view(), &keys::lock_state(inode, client, owner))?;
-            let known = known.map(|id| find_any(step, client, id)).transpose()?;
+            let open = open::find(plan, client, *open)?;
+            let known: Option<StateId> = get(plan.view(), &keys::lock_state(inode, client, owner))?;
+            let known = known.map(|id| find_any(plan, client, id)).transpose()?;
             (open, owner.clone(), known)
         }
         LockOwner::Known { lock } => {
-            let known = find(step, client, *lock)?;
-            let State::Open(open) = table::find(step, client, known.open)? else {
+            let known = find(plan, client, *lock)?;
+            let State::Open(open) = table::find(plan, client, known.open)? else {
                 return Err(Error::BadStateid.into());
             };
             (open, known.owner.clone(), Some(known))
@@ -55,13 +55,13 @@ pub(crate) fn lock(
     if !open.access.contains(needed) {
         return Err(Error::OpenMode.into());
     }
-    table::check_room(step, client)?;
-    if let Some(conflict) = read::conflicting_lock(step.view(), inode, client, &owner, kind, range)? {
-        let holders = read::lock_holders(step.view(), inode, client, &owner, kind, range)?;
-        let Some(lapsed) = client::all_lapsed(step, holders, client)? else {
+    table::check_room(plan, client)?;
+    if let Some(conflict) = read::conflicting_lock(plan.view(), inode, client, &owner, kind, range)? {
+        let holders = read::lock_holders(plan.view(), inode, client, &owner, kind, range)?;
+        let Some(lapsed) = client::all_lapsed(plan, holders, client)? else {
             return Ok(Reply::Denied(conflict));
         };
-        lapsed.iter().try_for_each(|client| client::end(step, client))?;
+        lapsed.iter().try_for_each(|client| client::end(plan, client))?;
     }
 
     let (before, mut state) = match known {
@@ -71,39 +71,39 @@ pub(crate) fn lock(
             (Some(known), state)
         }
         None => {
-            let stateid = table::new_stateid(step)?;
+            let stateid = table::new_stateid(plan)?;
             (None, LockState { stateid, client, inode, owner, open: open.stateid.id, ranges: 0 })
         }
     };
-    let widened = cover(step, &mut state, range, Some(kind))?;
-    put_range(step, &mut state, widened, kind)?;
+    let widened = cover(plan, &mut state, range, Some(kind))?;
+    put_range(plan, &mut state, widened, kind)?;
     let stateid = Some(state.stateid);
     match before {
-        None => table::insert(step, &State::Lock(state))?,
-        Some(before) => table::replace(step, &State::Lock(before), &State::Lock(state))?,
+        None => table::insert(plan, &State::Lock(state))?,
+        Some(before) => table::replace(plan, &State::Lock(before), &State::Lock(state))?,
     }
     Ok(Reply::State { stateid })
 }
 
 pub(crate) fn unlock(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     client: ClientId,
     stateid: Stateid,
     range: ByteRange,
 ) -> Result<Reply, Stop> {
-    let before = find(step, client, stateid)?;
+    let before = find(plan, client, stateid)?;
     check_range(range)?;
     let mut state = before.clone();
     table::advance(&mut state.stateid);
-    cover(step, &mut state, range, None)?;
+    cover(plan, &mut state, range, None)?;
     let stateid = Some(state.stateid);
-    table::replace(step, &State::Lock(before), &State::Lock(state))?;
+    table::replace(plan, &State::Lock(before), &State::Lock(state))?;
     Ok(Reply::State { stateid })
 }
 
 /// FREE_STATEID (RFC 8881, section 18.38).
-pub(crate) fn free_state(step: &mut Step<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {
-    let state = table::find(step, client, stateid.id)?;
+pub(crate) fn free_state(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {
+    let state = table::find(plan, client, stateid.id)?;
     match &state {
         State::Layout(_) => return Err(Error::BadStateid.into()),
         State::Delegation(delegation) => {
@@ -123,33 +123,33 @@ pub(crate) fn free_state(step: &mut Step<'_>, client: ClientId, stateid: Stateid
             }
         }
     }
-    table::remove(step, &state)?;
+    table::remove(plan, &state)?;
     Ok(Reply::Done)
 }
 
 /// Ends the lock states that came through `open`, with every range that they hold.
-pub(super) fn end_under(step: &mut Step<'_>, open: &OpenState) -> Result<(), StoreError> {
-    let ids: Vec<StateId> = read::collect(step.view(), &keys::lock_state(open.inode, open.client, &[]))?;
+pub(super) fn end_under(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), StoreError> {
+    let ids: Vec<StateId> = read::collect(plan.view(), &keys::lock_state(open.inode, open.client, &[]))?;
     for id in ids {
-        let Some(State::Lock(lock)) = read::state(step.view(), id)? else { continue };
+        let Some(State::Lock(lock)) = read::state(plan.view(), id)? else { continue };
         if lock.open == open.stateid.id {
             if lock.ranges > 0 {
-                cover(step, &mut lock.clone(), ByteRange { start: 0, end: u64::MAX }, None)?;
+                cover(plan, &mut lock.clone(), ByteRange { start: 0, end: u64::MAX }, None)?;
             }
-            table::remove(step, &State::Lock(lock))?;
+            table::remove(plan, &State::Lock(lock))?;
         }
     }
     Ok(())
 }
 
-fn find(step: &Step<'_>, client: ClientId, stateid: Stateid) -> Result<LockState, Stop> {
-    let lock = find_any(step, client, stateid.id)?;
+fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Result<LockState, Stop> {
+    let lock = find_any(plan, client, stateid.id)?;
     table::check_sequence(stateid, lock.stateid)?;
     Ok(lock)
 }
 
-fn find_any(step: &Step<'_>, client: ClientId, id: StateId) -> Result<LockState, Stop> {
-    match table::find(step, client, id)? {
+fn find_any(plan: &Plan<'_>, client: ClientId, id: StateId) -> Result<LockState, Stop> {
+    match table::find(plan, client, id)? {
         State::Lock(lock) => Ok(lock),
         State::Open(_) | State::Layout(_) | State::Delegation(_) => Err(Error::BadStateid.into()),
     }
@@ -162,13 +162,13 @@ fn check_range(range: ByteRange) -> Result<(), Error> {
 /// Takes `range` out of what the state holds. A range that it touches of the `joining` kind goes whole; what is returned
 /// is `range` widened over those.
 fn cover(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     state: &mut LockState,
     range: ByteRange,
     joining: Option<LockKind>,
 ) -> Result<ByteRange, StoreError> {
     let mut touched = Vec::new();
-    read::locks_starting_before(step.view(), state.inode, range.end.saturating_add(1), |held| {
+    read::locks_starting_before(plan.view(), state.inode, range.end.saturating_add(1), |held| {
         if held.state == state.stateid.id && held.range.end >= range.start {
             touched.push(held);
         }
@@ -179,14 +179,14 @@ fn cover(
         if Some(kind) == joining {
             widened.start = widened.start.min(held.start);
             widened.end = widened.end.max(held.end);
-            take_range(step, state, held);
+            take_range(plan, state, held);
         } else if held.start < range.end && held.end > range.start {
-            take_range(step, state, held);
+            take_range(plan, state, held);
             if held.start < range.start {
-                put_range(step, state, ByteRange { start: held.start, end: range.start }, kind)?;
+                put_range(plan, state, ByteRange { start: held.start, end: range.start }, kind)?;
             }
             if held.end > range.end {
-                put_range(step, state, ByteRange { start: range.end, end: held.end }, kind)?;
+                put_range(plan, state, ByteRange { start: range.end, end: held.end }, kind)?;
             }
         }
     }
@@ -194,16 +194,16 @@ fn cover(
 }
 
 fn put_range(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     state: &mut LockState,
     range: ByteRange,
     kind: LockKind,
 ) -> Result<(), StoreError> {
     state.ranges += 1;
-    step.put(&keys::lock(state.inode, range.start, state.stateid.id), &HeldLock { end: range.end, kind })
+    plan.put(&keys::lock(state.inode, range.start, state.stateid.id), &HeldLock { end: range.end, kind })
 }
 
-fn take_range(step: &mut Step<'_>, state: &mut LockState, range: ByteRange) {
+fn take_range(plan: &mut Plan<'_>, state: &mut LockState, range: ByteRange) {
     state.ranges -= 1;
-    step.delete(&keys::lock(state.inode, range.start, state.stateid.id));
+    plan.delete(&keys::lock(state.inode, range.start, state.stateid.id));
 }

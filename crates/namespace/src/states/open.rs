@@ -5,8 +5,8 @@ use store::StoreError;
 use super::{client, delegation, layout_state, lock, table};
 use crate::files::create::{self, Found};
 use crate::files::{entry, remove, size};
+use crate::plan::{Plan, Stop};
 use crate::record::get;
-use crate::step::{Step, Stop};
 use crate::{
     Change, ClientId, Create, Error, Exists, Inode, InodeId, Kind, NewNode, Open, OpenState, OpenTarget,
     Reply, Share, State, StateId, Stateid, keys, read,
@@ -20,27 +20,27 @@ enum Target<'a> {
     New { dir: Inode, create: &'a Create },
 }
 
-pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
-    if !read::client(step.view(), open.client)?.is_some_and(|client| client.confirmed) {
+pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
+    if !read::client(plan.view(), open.client)?.is_some_and(|client| client.confirmed) {
         return Err(Error::StaleClient.into());
     }
     check_shares(open.access, open.deny)?;
-    table::check_room(step, open.client)?;
+    table::check_room(plan, open.client)?;
     let target = match &open.target {
         OpenTarget::Inode(inode) => {
-            Target::Known { inode: step.inode(*inode)?, dir: None, made_by_it: false, truncation: false }
+            Target::Known { inode: plan.inode(*inode)?, dir: None, made_by_it: false, truncation: false }
         }
         OpenTarget::Name { dir, name } => {
-            let dir = step.directory(*dir)?;
-            let found = entry::find(step, dir.id, name)?.ok_or(Error::NoEntry)?;
-            let inode = step.inode(found.inode)?;
+            let dir = plan.directory(*dir)?;
+            let found = entry::find(plan, dir.id, name)?.ok_or(Error::NoEntry)?;
+            let inode = plan.inode(found.inode)?;
             Target::Known { inode, dir: Some(dir.unchanged()), made_by_it: false, truncation: false }
         }
         OpenTarget::Create { create, truncate } => {
             if !matches!(create.node, NewNode::File(_)) {
                 return Err(Error::Invalid.into());
             }
-            match create::find(step, create)? {
+            match create::find(plan, create)? {
                 Found::Free { dir } => Target::New { dir, create },
                 Found::Taken { inode, dir, made_by_it } => {
                     let truncation = *truncate && create.exists == Exists::Take;
@@ -51,9 +51,9 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
     };
     match target {
         Target::New { dir, create } => {
-            let (inode, dir) = create::make(step, dir, create)?;
-            let stateid = add(step, inode.id, open)?;
-            let delegation = delegation::grant(step, &inode, open)?;
+            let (inode, dir) = create::make(plan, dir, create)?;
+            let stateid = add(plan, inode.id, open)?;
+            let delegation = delegation::grant(plan, &inode, open)?;
             Ok(Reply::Opened { stateid, inode, created: true, dir: Some(dir), deferred: None, delegation })
         }
         Target::Known { mut inode, dir, made_by_it, truncation } => {
@@ -66,34 +66,34 @@ pub(crate) fn open(step: &mut Step<'_>, open: &Open) -> Result<Reply, Stop> {
                 }
             }
             let own = |client, owner: &[u8]| client == open.client && owner == open.owner;
-            let conflicts = read::open_conflicts(step.view(), inode.id, open.access, open.deny, own)?;
-            let Some(lapsed) = client::all_lapsed(step, conflicts, open.client)? else {
+            let conflicts = read::open_conflicts(plan.view(), inode.id, open.access, open.deny, own)?;
+            let Some(lapsed) = client::all_lapsed(plan, conflicts, open.client)? else {
                 return Err(Error::ShareDenied.into());
             };
             if truncation {
-                size::check(step, &inode, Some(open.client))?;
+                size::check(plan, &inode, Some(open.client))?;
             }
-            delegation::check_open(step, inode.id, open, truncation)?;
+            delegation::check_open(plan, inode.id, open, truncation)?;
             // First ours, so that the file stays if it has no name and only they had it open.
-            let stateid = add(step, inode.id, open)?;
-            lapsed.iter().try_for_each(|client| client::end(step, client))?;
+            let stateid = add(plan, inode.id, open)?;
+            lapsed.iter().try_for_each(|client| client::end(plan, client))?;
             let mut deferred = None;
             if truncation {
-                deferred = size::set(step, &mut inode, 0)?;
-                inode.data_changed(step.now());
-                step.put_inode(&inode)?;
+                deferred = size::set(plan, &mut inode, 0)?;
+                inode.data_changed(plan.now());
+                plan.put_inode(&inode)?;
             }
-            let delegation = delegation::grant(step, &inode, open)?;
+            let delegation = delegation::grant(plan, &inode, open)?;
             Ok(Reply::Opened { stateid, inode, created: made_by_it, dir, deferred, delegation })
         }
     }
 }
 
 /// Adds to what the owner has open of the file, or starts with it.
-fn add(step: &mut Step<'_>, inode: InodeId, open: &Open) -> Result<Stateid, StoreError> {
-    let known: Option<StateId> = get(step.view(), &keys::open(inode, open.client, &open.owner))?;
+fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open) -> Result<Stateid, StoreError> {
+    let known: Option<StateId> = get(plan.view(), &keys::open(inode, open.client, &open.owner))?;
     let known = match known {
-        Some(id) => read::state(step.view(), id)?,
+        Some(id) => read::state(plan.view(), id)?,
         None => None,
     };
     let opened = pair(open.access, open.deny);
@@ -104,29 +104,29 @@ fn add(step: &mut Step<'_>, inode: InodeId, open: &Open) -> Result<Stateid, Stor
         state.deny.0 |= open.deny.0;
         state.opened |= opened;
         let stateid = state.stateid;
-        table::replace(step, &before, &State::Open(state))?;
+        table::replace(plan, &before, &State::Open(state))?;
         return Ok(stateid);
     }
-    let stateid = table::new_stateid(step)?;
+    let stateid = table::new_stateid(plan)?;
     let (client, owner, access, deny) = (open.client, open.owner.clone(), open.access, open.deny);
-    table::insert(step, &State::Open(OpenState { stateid, client, inode, owner, access, deny, opened }))?;
+    table::insert(plan, &State::Open(OpenState { stateid, client, inode, owner, access, deny, opened }))?;
     Ok(stateid)
 }
 
-pub(crate) fn close(step: &mut Step<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {
-    let open = find(step, client, stateid)?;
-    end(step, &open)?;
+pub(crate) fn close(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid) -> Result<Reply, Stop> {
+    let open = find(plan, client, stateid)?;
+    end(plan, &open)?;
     Ok(Reply::State { stateid: None })
 }
 
 pub(crate) fn downgrade(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     client: ClientId,
     stateid: Stateid,
     access: Share,
     deny: Share,
 ) -> Result<Reply, Stop> {
-    let mut open = find(step, client, stateid)?;
+    let mut open = find(plan, client, stateid)?;
     check_shares(access, deny)?;
     let kept = pairs_within(open.opened, access, deny);
     if union(kept) != (access, deny) {
@@ -136,13 +136,13 @@ pub(crate) fn downgrade(
     table::advance(&mut open.stateid);
     (open.access, open.deny, open.opened) = (access, deny, kept);
     let stateid = Some(open.stateid);
-    table::replace(step, &before, &State::Open(open))?;
+    table::replace(plan, &before, &State::Open(open))?;
     Ok(Reply::State { stateid })
 }
 
 /// The open of `client` that `stateid` names, if it is current.
-pub(super) fn find(step: &Step<'_>, client: ClientId, stateid: Stateid) -> Result<OpenState, Stop> {
-    let State::Open(open) = table::find(step, client, stateid.id)? else {
+pub(super) fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Result<OpenState, Stop> {
+    let State::Open(open) = table::find(plan, client, stateid.id)? else {
         return Err(Error::BadStateid.into());
     };
     table::check_sequence(stateid, open.stateid)?;
@@ -151,22 +151,22 @@ pub(super) fn find(step: &Step<'_>, client: ClientId, stateid: Stateid) -> Resul
 
 /// Ends an open with the locks that came through it; the client's layout of the file goes with its last open or delegation, and the
 /// file when it has no name and nothing else holds it.
-pub(super) fn end(step: &mut Step<'_>, open: &OpenState) -> Result<(), StoreError> {
-    lock::end_under(step, open)?;
-    table::remove(step, &State::Open(open.clone()))?;
-    if !read::any_key(step.view(), &keys::open(open.inode, open.client, &[]))?
-        && delegation::of_client(step, open.inode, open.client)?.is_none()
+pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), StoreError> {
+    lock::end_under(plan, open)?;
+    table::remove(plan, &State::Open(open.clone()))?;
+    if !read::any_key(plan.view(), &keys::open(open.inode, open.client, &[]))?
+        && delegation::of_client(plan, open.inode, open.client)?.is_none()
     {
-        layout_state::end_of_client(step, open.inode, open.client)?;
+        layout_state::end_of_client(plan, open.inode, open.client)?;
     }
-    remove::discard_if_orphan(step, open.inode)
+    remove::discard_if_orphan(plan, open.inode)
 }
 
 /// Whether the client has the file open for writing.
-pub(super) fn may_write(step: &Step<'_>, inode: InodeId, client: ClientId) -> Result<bool, StoreError> {
-    let opens: Vec<StateId> = read::collect(step.view(), &keys::open(inode, client, &[]))?;
+pub(super) fn may_write(plan: &Plan<'_>, inode: InodeId, client: ClientId) -> Result<bool, StoreError> {
+    let opens: Vec<StateId> = read::collect(plan.view(), &keys::open(inode, client, &[]))?;
     for id in opens {
-        if let Some(State::Open(open)) = read::state(step.view(), id)?
+        if let Some(State::Open(open)) = read::state(plan.view(), id)?
             && open.access.contains(Share::WRITE)
         {
             return Ok(true);

@@ -5,21 +5,21 @@ use std::net::IpAddr;
 use store::StoreError;
 
 use super::client;
-use crate::step::{Step, Stop};
+use crate::plan::{Plan, Stop};
 use crate::{
     Callback, Channels, ClientId, ClientRecord, Error, Principal, Reply, SESSIONS_MAX,
     SESSIONS_OF_ADDRESS_MAX, SESSIONS_OF_CLIENT_MAX, SessionId, SessionRecord, keys, read, slot,
 };
 
 pub(crate) fn create(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     client: ClientId,
     sequence: u32,
     principal: &Principal,
     channels: &Channels,
     address: IpAddr,
 ) -> Result<Reply, Stop> {
-    let mut client = client::find(step, client)?;
+    let mut client = client::find(plan, client)?;
     // Ids of clients can be guessed. From a new address the client shows its verifier first, with EXCHANGE_ID.
     if !client.addresses.contains(&address) {
         return Err(Error::StaleClient.into());
@@ -38,47 +38,47 @@ pub(crate) fn create(
     }
     let before = match client.confirmed {
         true => None,
-        false => client::incarnation_before(step, &client)?,
+        false => client::incarnation_before(plan, &client)?,
     };
     if !client.confirmed {
-        client::check_room(step, &client, before.as_ref())?;
+        client::check_room(plan, &client, before.as_ref())?;
     }
-    check_room(step, &client, before.as_ref())?;
+    check_room(plan, &client, before.as_ref())?;
 
     if !client.confirmed {
-        client::confirm(step, &mut client, before.as_ref())?;
+        client::confirm(plan, &mut client, before.as_ref())?;
     }
-    let number = step.count(|counters| {
+    let number = plan.count(|counters| {
         counters.sessions += 1;
         let number = counters.next_session;
         counters.next_session = counters.next_session.wrapping_add(1);
         number
     })?;
     if let Some(address) = client::counts_at(&client) {
-        client::change_address_use(step, address, |uses| uses.sessions += 1)?;
+        client::change_address_use(plan, address, |uses| uses.sessions += 1)?;
     }
-    let id = session_id(client.id, number, step.random());
+    let id = session_id(client.id, number, plan.random());
     let record = SessionRecord { id, client: client.id, channels: channels.clone() };
-    step.put(&keys::session(id), &record)?;
-    step.mark(&keys::client_session(client.id, id));
+    plan.put(&keys::session(id), &record)?;
+    plan.mark(&keys::client_session(client.id, id));
     let ended = before.map(|before| before.id);
     let reply = Reply::Session { id, client: client.id, sequence, channels: channels.clone(), ended };
     client.sequence = sequence;
     client.lapsed = None;
     client.created_session = Some(reply.clone());
-    step.put(&keys::client(client.id), &client)?;
+    plan.put(&keys::client(client.id), &client)?;
     Ok(reply)
 }
 
 /// Whether `client` may have one more session. Those of `before`, its former incarnation, end with this one.
-fn check_room(step: &Step<'_>, client: &ClientRecord, before: Option<&ClientRecord>) -> Result<(), Stop> {
-    let of = |client: &ClientRecord| read::sessions(step.view(), client.id).map(|sessions| sessions.len());
+fn check_room(plan: &Plan<'_>, client: &ClientRecord, before: Option<&ClientRecord>) -> Result<(), Stop> {
+    let of = |client: &ClientRecord| read::sessions(plan.view(), client.id).map(|sessions| sessions.len());
     let ending = before.map(of).transpose()?.unwrap_or(0) as u32;
-    let in_all = step.counters()?.sessions.saturating_sub(ending);
+    let in_all = plan.counters()?.sessions.saturating_sub(ending);
     let of_address = match client::counts_at(client) {
         Some(address) => {
             let ends_there = before.and_then(client::counts_at) == Some(address);
-            let sessions = client::address_use(step, address)?.sessions;
+            let sessions = client::address_use(plan, address)?.sessions;
             sessions.saturating_sub(if ends_there { ending } else { 0 })
         }
         None => 0,
@@ -91,32 +91,32 @@ fn check_room(step: &Step<'_>, client: &ClientRecord, before: Option<&ClientReco
 }
 
 pub(crate) fn backchannel_ctl(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     session: SessionId,
     callback: &Callback,
 ) -> Result<Reply, Stop> {
-    let mut record = read::session(step.view(), session)?.ok_or(Error::BadSession)?;
+    let mut record = read::session(plan.view(), session)?.ok_or(Error::BadSession)?;
     record.channels.callback = callback.clone();
-    step.put(&keys::session(session), &record)?;
+    plan.put(&keys::session(session), &record)?;
     Ok(Reply::Done)
 }
 
-pub(crate) fn destroy(step: &mut Step<'_>, session: SessionId) -> Result<Reply, Stop> {
-    let record = read::session(step.view(), session)?.ok_or(Error::BadSession)?;
-    let client = client::find(step, record.client)?;
-    end(step, &client, session)?;
+pub(crate) fn destroy(plan: &mut Plan<'_>, session: SessionId) -> Result<Reply, Stop> {
+    let record = read::session(plan.view(), session)?.ok_or(Error::BadSession)?;
+    let client = client::find(plan, record.client)?;
+    end(plan, &client, session)?;
     Ok(Reply::Done)
 }
 
 /// Ends a session, and forgets the replies of its slots.
-pub(super) fn end(step: &mut Step<'_>, client: &ClientRecord, session: SessionId) -> Result<(), StoreError> {
-    slot::forget(step, session)?;
-    step.count(|counters| counters.sessions = counters.sessions.saturating_sub(1))?;
+pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord, session: SessionId) -> Result<(), StoreError> {
+    slot::forget(plan, session)?;
+    plan.count(|counters| counters.sessions = counters.sessions.saturating_sub(1))?;
     if let Some(address) = client::counts_at(client) {
-        client::change_address_use(step, address, |uses| uses.sessions = uses.sessions.saturating_sub(1))?;
+        client::change_address_use(plan, address, |uses| uses.sessions = uses.sessions.saturating_sub(1))?;
     }
-    step.delete(&keys::session(session));
-    step.delete(&keys::client_session(client.id, session));
+    plan.delete(&keys::session(session));
+    plan.delete(&keys::client_session(client.id, session));
     Ok(())
 }
 

@@ -6,13 +6,13 @@ use store::StoreError;
 
 use crate::files::unsettled;
 use crate::keys::Key;
+use crate::plan::{Plan, Stop};
 use crate::record::{Use, get};
-use crate::step::{Step, Stop};
 use crate::{CLIENT_STATES_MAX, ClientId, Error, IoMode, Share, State, StateId, Stateid, keys, read};
 
 /// A stateid for a new state.
-pub(super) fn new_stateid(step: &mut Step<'_>) -> Result<Stateid, StoreError> {
-    step.count(|counters| {
+pub(super) fn new_stateid(plan: &mut Plan<'_>) -> Result<Stateid, StoreError> {
+    plan.count(|counters| {
         let id = StateId(counters.next_state);
         counters.next_state += 1;
         Stateid { sequence: 1, id }
@@ -25,45 +25,45 @@ pub(super) fn advance(stateid: &mut Stateid) {
 }
 
 /// Puts a new state.
-pub(super) fn insert(step: &mut Step<'_>, state: &State) -> Result<(), StoreError> {
+pub(super) fn insert(plan: &mut Plan<'_>, state: &State) -> Result<(), StoreError> {
     let id = state.stateid().id;
-    step.put(&keys::state(id), state)?;
-    step.mark(&keys::client_state(state.client(), id));
-    step.put(&index_key(state), &id)?;
-    step.count(|counters| *counters.states.of(state) += 1)?;
-    change_client_use(step, None, Some(state))?;
-    change_use(step, None, Some(state))
+    plan.put(&keys::state(id), state)?;
+    plan.mark(&keys::client_state(state.client(), id));
+    plan.put(&index_key(state), &id)?;
+    plan.count(|counters| *counters.states.of(state) += 1)?;
+    change_client_use(plan, None, Some(state))?;
+    change_use(plan, None, Some(state))
 }
 
 /// Puts `after` in the place of `before`, the same state.
-pub(super) fn replace(step: &mut Step<'_>, before: &State, after: &State) -> Result<(), StoreError> {
-    step.put(&keys::state(after.stateid().id), after)?;
-    change_client_use(step, Some(before), Some(after))?;
-    change_use(step, Some(before), Some(after))
+pub(super) fn replace(plan: &mut Plan<'_>, before: &State, after: &State) -> Result<(), StoreError> {
+    plan.put(&keys::state(after.stateid().id), after)?;
+    change_client_use(plan, Some(before), Some(after))?;
+    change_use(plan, Some(before), Some(after))
 }
 
 /// Deletes a state.
-pub(super) fn remove(step: &mut Step<'_>, state: &State) -> Result<(), StoreError> {
+pub(super) fn remove(plan: &mut Plan<'_>, state: &State) -> Result<(), StoreError> {
     let id = state.stateid().id;
-    step.delete(&keys::state(id));
-    step.delete(&keys::client_state(state.client(), id));
-    step.delete(&index_key(state));
-    step.count(|counters| {
+    plan.delete(&keys::state(id));
+    plan.delete(&keys::client_state(state.client(), id));
+    plan.delete(&index_key(state));
+    plan.count(|counters| {
         let count = counters.states.of(state);
         *count = count.saturating_sub(1);
     })?;
-    change_client_use(step, Some(state), None)?;
-    change_use(step, Some(state), None)
+    change_client_use(plan, Some(state), None)?;
+    change_use(plan, Some(state), None)
 }
 
 /// Whether the client may have one more state or locked range.
-pub(super) fn check_room(step: &Step<'_>, client: ClientId) -> Result<(), Stop> {
-    let used = read::client_uses(step.view(), client)?;
+pub(super) fn check_room(plan: &Plan<'_>, client: ClientId) -> Result<(), Stop> {
+    let used = read::client_uses(plan.view(), client)?;
     if used < CLIENT_STATES_MAX { Ok(()) } else { Err(Error::TooManyStates.into()) }
 }
 
 fn change_client_use(
-    step: &mut Step<'_>,
+    plan: &mut Plan<'_>,
     before: Option<&State>,
     after: Option<&State>,
 ) -> Result<(), StoreError> {
@@ -73,8 +73,8 @@ fn change_client_use(
         return Ok(());
     }
     let key = keys::client_uses(state.client());
-    let uses = (read::client_uses(step.view(), state.client())? + more).saturating_sub(less);
-    step.put_or_delete(&key, &uses)
+    let uses = (read::client_uses(plan.view(), state.client())? + more).saturating_sub(less);
+    plan.put_or_delete(&key, &uses)
 }
 
 /// What one state adds to the use that its client makes of us.
@@ -86,8 +86,8 @@ pub(crate) fn client_use_of(state: &State) -> u64 {
 }
 
 /// The state of `client` that `stateid` names, whatever its sequence.
-pub(super) fn find(step: &Step<'_>, client: ClientId, id: StateId) -> Result<State, Stop> {
-    match read::state(step.view(), id)? {
+pub(super) fn find(plan: &Plan<'_>, client: ClientId, id: StateId) -> Result<State, Stop> {
+    match read::state(plan.view(), id)? {
         Some(state) if state.client() == client => Ok(state),
         Some(_) | None => Err(Error::BadStateid.into()),
     }
@@ -131,17 +131,17 @@ pub(crate) fn index_key(state: &State) -> Key {
 }
 
 /// Keeps the summary of the file's use; it goes when nothing uses the file.
-fn change_use(step: &mut Step<'_>, before: Option<&State>, after: Option<&State>) -> Result<(), StoreError> {
+fn change_use(plan: &mut Plan<'_>, before: Option<&State>, after: Option<&State>) -> Result<(), StoreError> {
     let Some(state) = after.or(before) else { return Ok(()) };
     let (less, more) = (before.map(use_of).unwrap_or_default(), after.map(use_of).unwrap_or_default());
     if less == more {
         return Ok(());
     }
     let key = keys::uses(state.inode());
-    let uses_before = get::<Use>(step.view(), &key)?.unwrap_or_default();
+    let uses_before = get::<Use>(plan.view(), &key)?.unwrap_or_default();
     let uses = uses_before.minus(less).plus(more);
-    unsettled::used(step, state.inode(), uses_before.writing_layouts, uses.writing_layouts);
-    step.put_or_delete(&key, &uses)
+    unsettled::used(plan, state.inode(), uses_before.writing_layouts, uses.writing_layouts);
+    plan.put_or_delete(&key, &uses)
 }
 
 /// What one state adds to the use of its file. Locks live under opens, and add nothing.
@@ -214,13 +214,13 @@ mod tests {
         store
             .batch(Durability::Immediate, &mut |edit| {
                 apply::format(edit, &stamp, [7; 16])?;
-                let mut step = Step::new(&*edit, stamp);
-                step.put(&keys::client_uses(client), &(CLIENT_STATES_MAX - 1))?;
-                assert!(check_room(&step, client).is_ok());
-                step.put(&keys::client_uses(client), &CLIENT_STATES_MAX)?;
-                let refused = check_room(&step, client);
+                let mut plan = Plan::new(&*edit, stamp);
+                plan.put(&keys::client_uses(client), &(CLIENT_STATES_MAX - 1))?;
+                assert!(check_room(&plan, client).is_ok());
+                plan.put(&keys::client_uses(client), &CLIENT_STATES_MAX)?;
+                let refused = check_room(&plan, client);
                 assert!(matches!(refused, Err(Stop::Refused(Error::TooManyStates))));
-                assert!(check_room(&step, other).is_ok());
+                assert!(check_room(&plan, other).is_ok());
                 Ok::<(), StoreError>(())
             })
             .expect("a batch");
@@ -305,9 +305,9 @@ mod tests {
         run(&store, Command::Migrate { inode: striped, made });
         store
             .batch(Durability::Immediate, &mut |edit| {
-                let mut step = Step::new(&*edit, Stamp::default());
-                step.put(&keys::client_uses(client), &CLIENT_STATES_MAX)?;
-                step.finish()?.commit(edit)
+                let mut plan = Plan::new(&*edit, Stamp::default());
+                plan.put(&keys::client_uses(client), &CLIENT_STATES_MAX)?;
+                plan.finish()?.commit(edit)
             })
             .expect("a batch");
 

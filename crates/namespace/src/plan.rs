@@ -47,7 +47,7 @@ impl From<StoreError> for Stop {
 
 /// The changes of one command so far. As a [`View`] it is the store as it will be after them.
 #[derive(Clone)]
-pub(crate) struct Step<'a> {
+pub(crate) struct Plan<'a> {
     base: &'a dyn View,
     stamp: Stamp,
     caller: Option<ClientId>,
@@ -76,7 +76,7 @@ impl Changes {
     }
 }
 
-impl<'a> Step<'a> {
+impl<'a> Plan<'a> {
     /// A plan without changes, of a command with this stamp.
     pub fn new(base: &'a dyn View, stamp: Stamp) -> Self {
         Self { base, stamp, caller: None, counters: None, changes: Changes::default() }
@@ -195,7 +195,7 @@ impl<'a> Step<'a> {
     }
 }
 
-impl View for Step<'_> {
+impl View for Plan<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.changes.0.get(key) {
             Some(change) => Ok(change.clone()),
@@ -261,7 +261,7 @@ mod tests {
             let before = all(&*store.snapshot().expect("a snapshot"), b"");
             store
                 .batch(Durability::Deferred, &mut |edit| {
-                    let mut plan = Step::new(&*edit, Stamp::default());
+                    let mut plan = Plan::new(&*edit, Stamp::default());
                     for n in 0..5 {
                         let key = [b'b' + ((round * 7 + n * 5) % 20) as u8];
                         match (round + n) % 4 {
