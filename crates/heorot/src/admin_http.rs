@@ -3,7 +3,7 @@
 //! | | |
 //! | --- | --- |
 //! | `GET /metrics` | counters, for Prometheus |
-//! | `GET /status` | [`metaserver::admin::status::Status`] or [`DataServerStatus`] |
+//! | `GET /status` | [`metaserver::status::Status`] or [`DataServerStatus`] |
 //! | `GET /stripe?path=/dir`, `PUT /stripe` | [`Stripe`]; metaserver only |
 //! | `POST /clean?after_restore=` | [`Clean`]; metaserver only |
 //! | `POST /adopt` | [`Adopted`]; data server only |
@@ -22,7 +22,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use dataserver::DataServer;
 use metaserver::Metaserver;
-use metaserver::admin::status::condition_word;
+use metaserver::status::condition_word;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::routing::{get, put};
 use axum::{Json, Router};
-use metaserver::admin::status::state_word;
+use metaserver::status::state_word;
 use metaserver::{NodeChange, NodeReport, NodeRoles};
 use namespace::{DataServerId, NodeKey};
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// `GET /status` of a metaserver, and what a data server passes on of one.
-pub(crate) use metaserver::admin::status::{Status, Target};
+pub(crate) use metaserver::status::{Status, Target};
 
 /// `GET /status` of a data server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub(crate) struct Node {
     pub state: String,
     pub version: String,
     /// "alive", "silent" or "unknown".
-    pub liveness: metaserver::admin::status::Liveness,
+    pub liveness: metaserver::status::Liveness,
     /// How long ago it was heard of; none: not yet.
     pub seen_ms: Option<u64>,
     /// Of a metaserver: the entries of the log that it has, and how many it lacks.

@@ -110,7 +110,7 @@ impl RunningMds {
         };
         let another_id = (entropy.u64() >> 1).max(FOUNDER + 1);
         let members: Arc<dyn Transport> = Arc::new(Members::new(secret.peer_key(), entropy.clone()));
-        let (observer, follower) = metaserver::cluster::upcalls();
+        let (observer, follower) = metaserver::upcalls();
         // A replay after a crash takes a while and would keep a thread of the runtime.
         let opened = tokio::task::spawn_blocking(move || {
             let open = |config: &ReplicaConfig| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use metaserver::admin::status::{Liveness, Status};
+use metaserver::status::{Liveness, Status};
 use nfs::{Metrics, exposition};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -178,7 +178,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use metaserver::admin::status::{DataServer, Metaserver, ServiceAddress, States, Target};
+    use metaserver::status::{DataServer, Metaserver, ServiceAddress, States, Target};
 
     #[test]
     fn two_servers_share_the_description_of_a_metric() {

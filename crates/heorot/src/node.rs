@@ -6,7 +6,7 @@ use crate::cli::{LeaderArgs, NodeCommand, NodeListArgs, Role};
 use crate::failure::Failure;
 use crate::status::seen;
 use crate::table::aligned;
-use metaserver::admin::status::Liveness;
+use metaserver::status::Liveness;
 
 /// When the one that is asked does not know of a leader.
 pub(crate) const NOBODY_LEADS: &str = "nobody leads: too few metaservers with a vote can be reached";

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use host::size;
-use metaserver::admin::status::{Finding, Health, Liveness, Verdict};
+use metaserver::status::{Finding, Health, Liveness, Verdict};
 
 use crate::admin_client::AdminClient;
 use crate::api::{DataServerStatus, Status, Target};
@@ -212,7 +212,7 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metaserver::admin::status::{DataServer, Metaserver, States};
+    use metaserver::status::{DataServer, Metaserver, States};
 
     #[test]
     fn the_verdict_comes_first_then_every_server_and_target_and_the_balance() {
