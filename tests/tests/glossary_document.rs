@@ -1,5 +1,5 @@
 //! docs/glossary.md answers "where is it?": each module and type that its tables name is in the tree, and no two concepts
-//! have one name.
+//! have one name. ARCHITECTURE.md and CONTRIBUTING.md lead to files and modules that there are.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,6 +18,15 @@ fn every_module_and_type_that_the_glossary_names_exists() {
     );
     for row in rows(&document) {
         assert!(places(row[3]).next().is_some(), "a row without a place: {row:?}");
+    }
+}
+
+#[test]
+fn every_place_that_leads_into_the_sources_exists() {
+    for name in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let document = document(name);
+        let missing: Vec<&str> = places(&document).filter(|place| leads_nowhere(place)).collect();
+        assert!(missing.is_empty(), "{name} names what is not in the tree: {missing:?}");
     }
 }
 
@@ -79,6 +88,16 @@ fn exists(place: &str) -> bool {
     file.is_file()
 }
 
+/// Whether a document's code is a path or a module of this repository, and there is none.
+fn leads_nowhere(code: &str) -> bool {
+    let is_path = code.starts_with("crates/") && !code.contains(' ');
+    let is_module = code.split_once("::").is_some_and(|(first, rest)| {
+        root().join("crates").join(first).is_dir()
+            && rest.chars().all(|c| c.is_alphanumeric() || "_:".contains(c))
+    });
+    (is_path && !root().join(code).exists()) || (is_module && !exists(code))
+}
+
 /// Whether a source file defines an item of this name.
 fn defines(file: &Path, name: &str) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
@@ -87,7 +106,11 @@ fn defines(file: &Path, name: &str) -> bool {
 }
 
 fn glossary() -> String {
-    let path = root().join("docs/glossary.md");
+    document("docs/glossary.md")
+}
+
+fn document(name: &str) -> String {
+    let path = root().join(name);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
