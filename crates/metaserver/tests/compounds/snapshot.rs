@@ -1,6 +1,6 @@
 //! What a metaserver keeps in memory, when its store was replaced by another member's.
 
-use metaserver::cluster::upcalls;
+use metaserver::upcalls;
 use namespace::{Command, Proposal, SessionId, Stamp};
 use replica::Observer;
 use wire::nfs4::{ArgOp, Status};
