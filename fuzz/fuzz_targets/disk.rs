@@ -117,7 +117,7 @@ fn read_everything(view: &dyn View) {
         let _ = read::layouts(view, inode);
         let _ = read::in_use(view, inode);
         let _ = read::share_conflict(view, inode, Share::READ, None);
-        let _ = read::pending_cut(view, inode);
+        let _ = read::pending_truncation(view, inode);
         let _ = read::state(view, StateId(id));
         let _ = read::device(view, DeviceId(id));
         let _ = read::target_server(view, TargetId(id));
@@ -135,7 +135,7 @@ fn read_everything(view: &dyn View) {
     }
     let _ = read::devices(view);
     let _ = read::data_servers(view);
-    let _ = read::work(view, 100);
+    let _ = read::deferred_ops(view, 100);
     let _ = read::counts(view);
     assert!(seen < 1 << 20);
 }
@@ -274,7 +274,7 @@ fn afterwards() -> Vec<Proposal> {
             to_dir: InodeId(4),
             to: b"t".to_vec(),
         },
-        Command::Wrote { inode: InodeId(3), end: 50, cuts: 1 },
+        Command::Wrote { inode: InodeId(3), end: 50, truncations: 1 },
         Command::LayoutCommit {
             client,
             inode: InodeId(3),
@@ -308,7 +308,7 @@ fn afterwards() -> Vec<Proposal> {
             address: std::net::Ipv4Addr::LOCALHOST.into(),
         },
         Command::DefineDevice { targets: vec![TargetId(2)] },
-        Command::WorkDone { ids: vec![1, 2, 3] },
+        Command::DeferredDone { ids: vec![1, 2, 3] },
     ];
     (100..).zip(commands).map(|(n, command)| Proposal::new(stamp(n), None, command)).collect()
 }
