@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh Debian machine with a Rust toolchain: `make demo` and `make test`.
 
+# HEOROT_BIN names heorot; heorot-bench, which `heorot bench` and `heorot model` start, is beside it.
 HEOROT := $(CURDIR)/target/release/heorot
+PROGRAMS := --bin heorot --bin heorot-bench
 unexport CARGO_TARGET_DIR # programs are looked for where they are without it
 
 .PHONY: help setup setup-demo build man test lint alerts demo clients postgres stat-cost digest-cost operator upgrade soak sim failover bench compare-fio lab directory size group mount-storm fuzz fix
@@ -24,7 +26,7 @@ help:
 	@echo 'make mount-storm  CLIENTS=2000 clients that mount at once: how long each waits'
 	@echo 'make fuzz    fuzz every decoder, MINUTES (default 10) each; see fuzz/README.md'
 	@echo 'make size    5 million files through the state machine, twice: FILES=5000000 DIRS=50000 LIMIT_MIB=512'
-	@echo 'make build   target/release/heorot; its debug symbols are beside it, in heorot.debug'
+	@echo 'make build   target/release/heorot and heorot-bench; debug symbols are beside them, in heorot.debug and heorot-bench.debug'
 	@echo 'make man     target/man: manual pages, and completions for bash, zsh and fish'
 	@echo 'make lint    what CI looks at before it runs tests: format, clippy, whether the fuzz targets compile'
 	@echo 'make alerts  check the Prometheus alert rules with promtool'
@@ -35,8 +37,9 @@ setup:
 	@scripts/setup.sh
 
 build:
-	cargo build --release --bin heorot
+	cargo build --release $(PROGRAMS)
 	@scripts/strip.sh $(HEOROT)
+	@scripts/strip.sh $(HEOROT)-bench
 
 man: build
 	$(HEOROT) man target/man
@@ -71,7 +74,7 @@ STORIES ?= real_client:: client_kernel:: everyday:: fsx:: two_clients:: lock_wai
 clients: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 clients: setup
 	@$(if $(filter-out uml,$(KERNELS)),scripts/setup-kernels.sh $(filter-out uml,$(KERNELS)))
-	cargo build --bin heorot
+	cargo build $(PROGRAMS)
 	status=0; \
 	for kernel in $(KERNELS); do \
 		echo "clients: $$kernel"; \
@@ -96,14 +99,14 @@ stat-cost: setup build
 
 operator: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 operator: setup
-	cargo build --bin heorot
+	cargo build $(PROGRAMS)
 	cargo test -p tests --test e2e operator:: -- --ignored --nocapture
 
 # The version before: a tag, or any commit whose formats are the same (CHANGELOG says which versions may meet).
 upgrade: export HEOROT_BIN = $(CURDIR)/target/debug/heorot
 upgrade: setup
 	@test -n '$(OLD)' || { echo 'make upgrade OLD=COMMIT: which version is the cluster upgraded from?'; exit 1; }
-	cargo build --bin heorot
+	cargo build $(PROGRAMS)
 	old=$$(scripts/build-old.sh '$(OLD)') && \
 		HEOROT_OLD_BIN=$$old cargo test -p tests --test e2e upgrade:: -- --nocapture
 

@@ -1,7 +1,7 @@
 //! `heorot bench` on a client machine.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bench::result::Results;
@@ -15,12 +15,21 @@ pub struct Load {
 }
 
 impl Load {
-    /// The binary under test, in the lab's folder: what is under /tmp or /mnt of this machine a client does not see.
+    /// Copies the programs under test into the lab's folder: a client does not see /tmp and /mnt of this machine.
     #[track_caller]
     pub fn new(lab: &Lab) -> Load {
-        let program = lab.folder().join("heorot");
-        fs::copy(binary(), &program).unwrap_or_else(|e| panic!("copy {}: {e}", binary().display()));
-        Load { program }
+        for name in ["heorot", "heorot-bench"] {
+            let program = binary().with_file_name(name);
+            fs::copy(&program, lab.folder().join(name))
+                .unwrap_or_else(|e| panic!("copy {}: {e}", program.display()));
+        }
+        Load { program: lab.folder().join("heorot") }
+    }
+
+    /// The path of `heorot` as a client sees it; heorot-bench is beside it.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
     }
 
     /// `mdtest /mnt/h --files 10`, for example, which must succeed.

@@ -20,7 +20,7 @@ use crate::admin_socket;
 use crate::admin_token::AdminToken;
 use crate::api::Refusal;
 use crate::cli::NODE_DIR;
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// A server that cannot carry out a request says so in a quarter of this, at most.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);

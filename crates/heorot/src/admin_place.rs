@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use crate::admin_socket::{self, GROUP_DEFAULT};
 use crate::cli::{NODE_DIR, UP_DIR};
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// Directories of servers below that of a node or of `heorot up`, those first that know most.
 const BELOW: [&str; 9] = ["", "mds", "mds1", "mds2", "mds3", "mds4", "mds5", "mds6", "ds"];

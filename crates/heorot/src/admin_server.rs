@@ -29,8 +29,8 @@ use crate::admin_http::{self, Admin, Refused};
 use crate::admin_socket::{self, AdminSocket};
 use crate::admin_token::AdminToken;
 use crate::config::admin::AdminConfig;
-use crate::failure::Failure;
 use crate::listen;
+use command_line::Failure;
 
 /// Connections of one listener. A person and a Prometheus server have one each, for moments.
 const CONNECTIONS_MAX: usize = 64;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use host::private;
 use rustix::fs::{Mode, OFlags};
 
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// The name of the socket in a server's directory.
 pub(crate) const NAME: &str = "admin.sock";

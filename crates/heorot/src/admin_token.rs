@@ -6,8 +6,8 @@ use std::path::Path;
 
 use host::{Entropy, SystemEntropy, private};
 
-use crate::failure::Failure;
 use crate::secret::hex;
+use command_line::Failure;
 
 /// Fewer could be guessed.
 const BYTES_MIN: usize = 32;

@@ -4,7 +4,7 @@
 use crate::admin_client::AdminClient;
 use crate::admin_place::AdminArgs;
 use crate::api::Adopted;
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// `heorot ds adopt`.
 pub(crate) fn adopt(args: &AdminArgs) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use replica::BackupReader;
 
 use crate::admin_client::AdminClient;
 use crate::cli::BackupArgs;
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// As FILE: standard output.
 const STANDARD_OUTPUT: &str = "-";

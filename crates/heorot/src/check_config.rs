@@ -6,7 +6,7 @@ use crate::cli::CheckConfigArgs;
 use crate::config::ds::{self, DsConfig};
 use crate::config::mds::{self, MdsConfig};
 use crate::config::{self, ConfigError};
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// `heorot check-config`.
 pub(crate) fn check_config(args: &CheckConfigArgs) -> Result<(), Failure> {

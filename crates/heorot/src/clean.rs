@@ -3,7 +3,7 @@
 use crate::admin_client::AdminClient;
 use crate::api::Clean;
 use crate::cli::CleanArgs;
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// `heorot clean`.
 pub(crate) fn clean(args: &CleanArgs) -> Result<(), Failure> {

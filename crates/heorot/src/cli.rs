@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use bench::model::ModelArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::admin_place::AdminArgs;
+use crate::bench_program::BenchProgramArgs;
 pub(crate) use crate::cli_settings::{ExportCommand, GetArgs, ServiceAddressCommand, SetArgs};
 use crate::listen::{ListenAddress, PORT_DEFAULT};
 use crate::manual::{CompletionsArgs, ManArgs};
@@ -90,19 +90,20 @@ pub(crate) enum Command {
     /// Check a configuration file of a metaserver or a data server
     CheckConfig(CheckConfigArgs),
     /// Measure a file system: this one or any other that is mounted
-    #[command(subcommand)]
-    Bench(BenchCommand),
+    #[command(disable_help_flag = true)]
+    Bench(BenchProgramArgs),
     /// Say what hardware allows: how fast N clients can read or write, what binds, and what would double it
-    Model(ModelArgs),
+    #[command(disable_help_flag = true)]
+    Model(BenchProgramArgs),
 }
 
 impl Command {
-    /// As which part of another heorot this is run.
-    /// Whether it runs servers.
+    /// True if the command runs servers.
     pub(crate) fn serves(&self) -> bool {
         matches!(self, Self::Up(_) | Self::Run(_) | Self::Mds(_) | Self::Ds(_))
     }
 
+    /// The name of this process as a part of another heorot.
     pub(crate) fn part(&self) -> Option<&str> {
         match self {
             Self::Mds(args) => args.part.as_deref(),
@@ -416,36 +417,6 @@ pub(crate) struct CheckConfigArgs {
     pub file: PathBuf,
 }
 
-#[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
-pub(crate) enum BenchCommand {
-    #[command(flatten)]
-    Run(bench::run::Run),
-    /// Make one page of files of results: tables, plots, each figure beside its bound, systems side by side
-    Report(bench::page::ReportArgs),
-    /// Work for a run on another machine, which was started there with --agents and --listen
-    Join(JoinArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct JoinArgs {
-    /// Where the run waits for agents: what it was given as --listen
-    #[arg(value_name = "ADDR[:PORT]")]
-    pub address: String,
-    /// What is measured, as this machine sees it: a directory on a mount, or nfs://host[:port]/path?version=4.2
-    #[arg(value_name = "DIR|URL")]
-    pub target: String,
-    /// Measure it although nothing is mounted there
-    #[arg(long)]
-    pub not_a_mount: bool,
-    /// Keep looking for the run for so long, if it does not wait there yet
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=86_400))]
-    pub wait: u64,
-    /// Say nothing but what went wrong
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -476,6 +447,10 @@ mod tests {
         assert!(parse("heorot export set / --ro --rw").is_err() && parse("heorot export set /").is_err());
         assert!(parse("heorot set lease 20s").is_ok() && parse("heorot set lease --default").is_ok());
         assert!(parse("heorot set lease").is_err() && parse("heorot set lease 20s --default").is_err());
+        assert!(
+            parse("heorot bench io500 --time 300s").is_ok() && parse("heorot model --help").is_ok(),
+            "not checked here"
+        );
         assert!(parse("heorot init --name a/b").is_err() && parse("heorot init --name ash").is_ok());
     }
 }

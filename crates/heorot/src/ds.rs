@@ -14,13 +14,13 @@ use crate::admin_http::Admin;
 use crate::admin_server::{AdminPlace, AdminServer};
 use crate::cli::ConfigArgs;
 use crate::config::ds::DsConfig;
-use crate::failure::Failure;
 use crate::heartbeat::{MetaserverLengths, beat, write_networks};
 use crate::known_metaservers::KnownMetaservers;
 use crate::secret::{Secret, SecretError};
-use crate::signals::{Hangups, Signals};
 use crate::supervisor::say_ready;
 use crate::{config, listen, logging, notify, reload};
+use command_line::Failure;
+use command_line::signals::{Hangups, Signals};
 
 /// Where a data server writes down the metaservers that it knows of, in its directory.
 const METASERVERS_FILE: &str = "server.metaservers";

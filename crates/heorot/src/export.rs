@@ -4,7 +4,7 @@ use crate::admin_client::AdminClient;
 use crate::admin_place::AdminArgs;
 use crate::api::{Done, Export, ExportRequest};
 use crate::cli::ExportCommand;
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// `heorot export …`.
 pub(crate) fn export(command: &ExportCommand) -> Result<(), Failure> {

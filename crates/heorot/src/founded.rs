@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::secret::{Secret, hex};
+use command_line::Failure;
 
 /// Whether the metaserver of `dir`, which `joins` others or not, may begin as it is.
 pub(crate) fn check(secret_file: &Path, secret: &Secret, dir: &DataDir, joins: bool) -> Result<(), Failure> {

@@ -10,11 +10,11 @@ use wire::join::Token;
 use crate::cli::{InitArgs, NodeJoinArgs, Role};
 use crate::config::begin;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::knock::{self, Outside, Stranger, Told};
 use crate::node_dir::{self as node, CONSENSUS_PORT, DS_FILE, KIND, MDS_FILE, Plan, SECRET_FILE};
 use crate::secret::Secret;
 use crate::token;
+use command_line::Failure;
 
 /// How often a machine asks to be let in, where its member does not answer to the end.
 const TRIES: u32 = 3;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// NFS's own port.
 pub(crate) const PORT_DEFAULT: u16 = 2049;

@@ -18,7 +18,7 @@ mod admin_tokens;
 mod adopt;
 mod api;
 mod backup;
-mod bench;
+mod bench_program;
 mod check_config;
 mod clean;
 mod cli;
@@ -29,15 +29,12 @@ mod data_dir;
 mod documented;
 mod ds;
 mod export;
-mod failure;
 mod founded;
 mod heartbeat;
 mod init;
 mod knock;
 mod known_metaservers;
-mod limits;
 mod listen;
-mod logging;
 mod manual;
 mod mds;
 mod memory;
@@ -54,7 +51,6 @@ mod restore;
 mod run;
 mod secret;
 mod settings;
-mod signals;
 mod status;
 mod stripe;
 mod supervisor;
@@ -62,21 +58,24 @@ mod table;
 mod target;
 mod token;
 mod up;
-mod usage;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use command_line::{Failure, limits, logging, signals, usage};
 
 use crate::cli::{Cli, Command, DsCommand};
-use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| usage::exit(&error));
-    logging::start(cli.log_json, cli.command.part());
-    limits::raise_open_files();
-    // A benchmark makes files for others to see.
-    if !matches!(cli.command, Command::Bench(_)) {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(_) if bench_program::is_asked_for_help() => return ended(None, &bench_program::become_it()),
+        Err(error) => usage::exit(&error),
+    };
+    // heorot-bench has logs of its own, and makes files for others to see.
+    if !matches!(cli.command, Command::Bench(_) | Command::Model(_)) {
+        logging::start(cli.log_json, cli.command.part(), logging::DEFAULT);
+        limits::raise_open_files();
         limits::make_private();
     }
     let part = cli.command.part().map(str::to_owned);
@@ -113,20 +112,20 @@ fn main() -> ExitCode {
         Command::Set(args) => settings::set(&args),
         Command::Get(args) => settings::get(&args),
         Command::Clean(args) => clean::clean(&args),
-        Command::Bench(command) => bench::bench(&command),
         Command::CheckConfig(args) => check_config::check_config(&args),
-        Command::Model(args) => {
-            ::bench::model::model(&args).map(|text| print!("{text}")).map_err(Failure::new)
-        }
+        Command::Bench(_) | Command::Model(_) => Err(bench_program::become_it()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            match part {
-                Some(part) => eprintln!("heorot: {part}: {failure}"),
-                None => eprintln!("heorot: {failure}"),
-            }
-            failure.code().into()
-        }
+        Err(failure) => ended(part.as_deref(), &failure),
     }
+}
+
+/// Says why the command failed; its exit status.
+fn ended(part: Option<&str>, failure: &Failure) -> ExitCode {
+    match part {
+        Some(part) => eprintln!("heorot: {part}: {failure}"),
+        None => eprintln!("heorot: {failure}"),
+    }
+    failure.code().into()
 }

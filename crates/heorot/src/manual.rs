@@ -4,11 +4,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
-use crate::failure::Failure;
+use crate::bench_program::whole_command_line;
+use command_line::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
@@ -28,7 +28,7 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::new(format!("{}: {e}; name a directory", args.dir.display()));
     std::fs::create_dir_all(&args.dir).map_err(failed)?;
-    clap_mangen::generate_to(Cli::command(), &args.dir).map_err(failed)?;
+    clap_mangen::generate_to(whole_command_line()?, &args.dir).map_err(failed)?;
     println!("{}: manual pages of heorot and its commands", args.dir.display());
     Ok(())
 }
@@ -36,14 +36,17 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
 /// `heorot completions`.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "heorot", &mut script);
+    clap_complete::generate(args.shell, &mut whole_command_line()?, "heorot", &mut script);
     std::io::stdout().write_all(&script)?;
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn each_command_has_a_page_and_each_shell_a_script() {

@@ -21,12 +21,12 @@ use crate::admin_server::{AdminPlace, AdminServer};
 use crate::cli::ConfigArgs;
 use crate::config::mds::{GroupConfig, MdsConfig, default_rules};
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::founded;
 use crate::secret::Secret;
-use crate::signals::{Hangups, Signals};
 use crate::supervisor::say_ready;
 use crate::{config, knock, listen, logging, notify, refill, reload};
+use command_line::Failure;
+use command_line::signals::{Hangups, Signals};
 
 /// The kind of a metaserver's data directory.
 pub(crate) const KIND: &str = "metaserver";

@@ -3,9 +3,9 @@
 use crate::admin_client::AdminClient;
 use crate::api::{Node, NodeDone, NodeRequest};
 use crate::cli::{LeaderArgs, NodeCommand, NodeListArgs, Role};
-use crate::failure::Failure;
 use crate::status::seen;
 use crate::table::aligned;
+use command_line::Failure;
 use metaserver::status::Liveness;
 
 /// When the one that is asked does not know of a leader.

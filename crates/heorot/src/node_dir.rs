@@ -18,8 +18,8 @@ use toml::Value;
 use crate::cli::{NodeSetupArgs, Role};
 use crate::config::ds::DsConfig;
 use crate::config::mds::MdsConfig;
-use crate::failure::Failure;
 use crate::{ds, listen};
+use command_line::Failure;
 
 /// The kind of a node's directory.
 pub(crate) const KIND: &str = "node";

@@ -24,7 +24,7 @@ mod tests {
     #[test]
     #[ignore = "ends its process: the test below runs it in one of its own"]
     fn panics_in_a_task() {
-        crate::logging::start(false, None);
+        command_line::logging::start(false, None, command_line::logging::DEFAULT);
         super::end_the_process();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         runtime.spawn(async { panic!("{FAULT}") });

@@ -19,7 +19,7 @@ use std::time::Duration;
 use replica::{Member, NodeId, Replica, ReplicaConfig, ReplicaError};
 
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
+use command_line::Failure;
 
 const FOLDER: &str = "damaged.";
 const UNFINISHED: &str = ".new";

@@ -11,9 +11,9 @@ use metaserver::Metaserver;
 use crate::config::ds::DsConfig;
 use crate::config::mds::MdsConfig;
 use crate::config::{self, ConfigError};
-use crate::logging;
 use crate::owners::{LOOK_EVERY, OwnerFiles};
-use crate::signals::Hangups;
+use command_line::logging;
+use command_line::signals::Hangups;
 
 /// Has a metaserver follow its file, and those with the names of owners, as the cluster's settings want it.
 pub(crate) async fn metaserver(

@@ -16,9 +16,9 @@ use store::{RedbStore, Store};
 
 use crate::cli::RestoreArgs;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::mds::KIND;
 use crate::secret::{Secret, SecretError, hex};
+use command_line::Failure;
 
 /// There while a restore is under way: what was cut short is not taken for a metaserver's directory.
 const UNDER_WAY: &str = "restoring";

@@ -7,12 +7,12 @@ use crate::config;
 use crate::config::ds::DsConfig;
 use crate::config::mds::MdsConfig;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::node_dir::{DS_FILE, KIND, MDS_FILE};
 use crate::notify;
-use crate::signals::{Hangups, Signals};
 use crate::supervisor::{Part, Supervisor};
 use crate::up::mount_commands;
+use command_line::Failure;
+use command_line::signals::{Hangups, Signals};
 
 /// `heorot run`.
 pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use crate::admin_client::AdminClient;
 use crate::api::{Done, ServiceAddress, ServiceAddressRequest, Setting, SettingRequest};
 use crate::cli::{GetArgs, ServiceAddressCommand, SetArgs};
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// `heorot set`.
 pub(crate) fn set(args: &SetArgs) -> Result<(), Failure> {

@@ -9,8 +9,8 @@ use metaserver::status::{Finding, Health, Liveness, Verdict};
 use crate::admin_client::AdminClient;
 use crate::api::{DataServerStatus, Status, Target};
 use crate::cli::StatusArgs;
-use crate::failure::Failure;
 use crate::table::aligned;
+use command_line::Failure;
 
 /// `heorot status`. The exit status is the verdict: 0 healthy, 1 degraded, 2 failed, 3 when nothing can be said.
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {

@@ -3,7 +3,7 @@
 use crate::admin_client::AdminClient;
 use crate::api::{Stripe, StripeRequest};
 use crate::cli::StripeCommand;
-use crate::failure::Failure;
+use command_line::Failure;
 use host::size;
 
 /// `heorot stripe …`.

@@ -19,8 +19,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::failure::{Failure, TAKEN_OUT};
-use crate::signals::Hangups;
+use command_line::signals::Hangups;
+use command_line::{Failure, TAKEN_OUT};
 
 /// What a child says on its standard output when it serves.
 const READY: &str = "ready";

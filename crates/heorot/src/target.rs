@@ -5,8 +5,8 @@ use host::size;
 use crate::admin_client::AdminClient;
 use crate::api::{Files, KnownTarget, NodeDone, TargetRequest};
 use crate::cli::{FilesArgs, TargetCommand};
-use crate::failure::Failure;
 use crate::table::aligned;
+use command_line::Failure;
 
 /// `heorot target …`.
 pub(crate) fn target(command: &TargetCommand) -> Result<(), Failure> {

@@ -13,7 +13,7 @@ use wire::join::Token;
 use crate::admin_client::AdminClient;
 use crate::admin_place::AdminArgs;
 use crate::api::{JoinToken, JoinTokenRequest, NewJoinToken, NodeDone};
-use crate::failure::Failure;
+use command_line::Failure;
 
 /// A token has 104 bytes; a file with more is something else.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;

@@ -21,12 +21,12 @@ use crate::config::admin::AdminConfig;
 use crate::config::mds::{RESERVE_DEFAULT_BYTES, default_rules};
 use crate::data_dir::DataDir;
 use crate::ds::{DsSettings, RunningDs};
-use crate::failure::Failure;
 use crate::founded;
 use crate::mds::{self, MdsSettings, RunningMds};
 use crate::secret::Secret;
-use crate::signals::Signals;
 use crate::up::group::Counts;
+use command_line::Failure;
+use command_line::signals::Signals;
 
 const KIND: &str = "heorot up";
 const DATA_SERVERS_DEFAULT: u16 = 4;

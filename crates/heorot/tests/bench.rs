@@ -1,84 +1,139 @@
-//! `heorot bench` as a process: what it refuses, each with one line that says what to do, and what it leaves in a file.
+//! `heorot bench` and `heorot model` start heorot-bench: beside heorot, on PATH, or not at all.
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn bench(line: &str) -> Output {
-    let arguments = line.split_whitespace();
-    Command::new(env!("CARGO_BIN_EXE_heorot")).arg("bench").args(arguments).output().unwrap()
+use rustix::process::Signal;
+
+/// A folder with heorot in it, and another one that is on PATH.
+struct Place {
+    dir: tempfile::TempDir,
 }
 
-/// The one line that it ends with.
-#[track_caller]
-fn refused(line: &str) -> String {
-    let output = bench(line);
-    assert!(!output.status.success(), "{line}");
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(text.lines().count(), 1, "{text}");
-    text.trim_end().to_owned()
-}
+impl Place {
+    fn new() -> Self {
+        let place = Self { dir: tempfile::tempdir().unwrap() };
+        for folder in ["heorot", "path"] {
+            std::fs::create_dir(place.dir.path().join(folder)).unwrap();
+        }
+        if std::fs::hard_link(env!("CARGO_BIN_EXE_heorot"), place.program()).is_err() {
+            std::fs::copy(env!("CARGO_BIN_EXE_heorot"), place.program()).unwrap();
+        }
+        place
+    }
 
-#[test]
-fn what_is_no_mounted_directory_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let (dir, file) = (dir.path().display(), dir.path().join("file"));
-    std::fs::write(&file, "").unwrap();
-    let cases = [
-        (format!("{dir}/none"), "none: there is no such directory: make it, or mount what is to be measured"),
-        (file.display().to_string(), "file is not a directory: give the one that is to be measured"),
-        ("/".into(), "mount what is to be measured, or measure this with --not-a-mount"),
-    ];
-    for (target, expected) in cases {
-        let line = refused(&format!("record-size {target} --size 1MiB --records 64KiB"));
-        assert!(line.starts_with("heorot: ") && line.ends_with(expected), "{line}");
+    fn program(&self) -> PathBuf {
+        self.dir.path().join("heorot/heorot")
+    }
+
+    /// Puts a script in place of heorot-bench.
+    fn put(&self, folder: &str, script: &str) {
+        let program = self.dir.path().join(folder).join("heorot-bench");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let path = format!("{}:/usr/bin:/bin", self.dir.path().join("path").display());
+        Command::new(self.program()).args(line.split(' ')).env("PATH", path).output().unwrap()
+    }
+
+    #[track_caller]
+    fn prints(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 }
 
 #[test]
-fn words_that_are_no_sizes_or_counts_are_refused() {
-    for option in ["--size 1GB", "--records 64KiB,x", "--at servers", "--direct --warm"] {
-        assert!(!bench(&format!("record-size /nowhere {option}")).status.success(), "{option}");
+fn the_arguments_come_as_they_are() {
+    let place = Place::new();
+    place.put("heorot", "echo \"$@\"");
+    for line in [
+        "bench",
+        "bench record-size /mnt --size 64MiB -o A.json",
+        "bench --help",
+        "bench io500 -h",
+        "--log-json bench mdtest /mnt",
+        "bench mdtest /mnt --log-json",
+        "model --clients -1 --write",
+        "help bench",
+        "help model",
+        "help bench record-size",
+    ] {
+        assert_eq!(place.prints(line).trim_end(), line);
     }
-    for counts in ["0", "3..1", "1..", "x"] {
-        assert!(!bench(&format!("cluster /nowhere --clients {counts}")).status.success(), "{counts}");
-    }
+    assert!(place.prints("help").contains("Measure a file system"), "of heorot itself");
+    assert!(place.prints("help node").contains("drain"), "of heorot itself");
 }
 
 #[test]
-fn a_file_for_results_that_cannot_be_made_is_refused_before_anything_is_measured() {
-    let dir = tempfile::tempdir().unwrap();
-    let target = dir.path().display();
-    let line = refused(&format!("record-size {target} --not-a-mount --output {target}/none/results.json"));
-    assert!(line.starts_with("heorot: write the results to ") && line.contains("No such file"), "{line}");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was written");
+fn the_program_beside_heorot_goes_before_that_on_path() {
+    let place = Place::new();
+    place.put("path", "echo on PATH");
+    assert_eq!(place.prints("bench"), "on PATH\n");
+    place.put("heorot", "echo beside");
+    assert_eq!(place.prints("bench"), "beside\n");
 }
 
 #[test]
-fn a_run_that_does_not_begin_leaves_no_file_and_keeps_that_of_an_earlier_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let (new, old) = (dir.path().join("new"), dir.path().join("old"));
-    std::fs::write(&old, "earlier").unwrap();
-    for file in [&new, &old] {
-        refused(&format!("record-size / --output {}", file.display()));
+fn it_ends_as_heorot_bench_ends() {
+    let place = Place::new();
+    place.put("heorot", "exit 130");
+    assert_eq!(place.run("bench").status.code(), Some(130));
+    place.put("heorot", "kill -TERM $$");
+    assert_eq!(place.run("model").status.signal(), Some(Signal::TERM.as_raw()), "in the same process");
+}
+
+#[test]
+fn without_it_one_line_says_which_package_brings_it() {
+    let place = Place::new();
+    for line in ["bench record-size /mnt", "bench --help", "help bench", "model --clients 8"] {
+        let output = place.run(line);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), output.stdout.len(), text.lines().count()),
+            (Some(1), 0, 1),
+            "{line}: {text}"
+        );
+        assert!(
+            text.starts_with("heorot: heorot-bench is neither beside this program nor on PATH: "),
+            "{text}"
+        );
+        assert!(text.contains("install the package heorot-bench"), "{text}");
     }
-    assert!(!new.exists());
-    assert_eq!(std::fs::read_to_string(&old).unwrap(), "earlier");
+    place.put("heorot", "");
+    std::fs::set_permissions(place.dir.path().join("heorot/heorot-bench"), PermissionsExt::from_mode(0o644))
+        .unwrap();
+    let text = String::from_utf8(place.run("bench").stderr).unwrap();
+    assert_eq!(text, "heorot: start heorot-bench: Permission denied (os error 13)\n");
 }
 
 #[test]
-fn results_are_a_file_of_json() {
-    let dir = tempfile::tempdir().unwrap();
-    let target = dir.path().display();
-    // Written only: where temporary files are in memory, nothing else is a result.
-    let output = bench(&format!(
-        "separate-write {target} --not-a-mount --size 1MiB --record 64KiB --clients 2 --seed 7 --name mine \
-         --output {target}/results.json"
-    ));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = std::fs::read_to_string(dir.path().join("results.json")).unwrap();
-    let results: bench::result::Results = serde_json::from_str(&text).unwrap();
-    assert_eq!((results.schema, &*results.system, &*results.run), (1, "mine", "separate-write"));
-    assert_eq!(results.settings["seed"], "7");
-    assert_eq!(results.measurements[0].bytes, 2 << 20);
-    assert!(results.machines[0].cpus > 0 && results.machines[0].memory_bytes > 0);
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+fn manual_pages_and_completions_have_what_heorot_bench_describes() {
+    let place = Place::new();
+    let pages = place.dir.path().join("man1");
+    let man = format!("man {}", pages.display());
+    place.prints(&man);
+    assert!(
+        !has(&pages, "heorot-bench-swim.1") && has(&pages, "heorot-bench.1") && has(&pages, "heorot-up.1")
+    );
+    assert!(place.prints("completions bash").contains("service-address"));
+    let swim = r#"{"name":"swim","about":"Swims","long_about":null,"arguments":[],"commands":[]}"#;
+    let bench = |swim: &str| {
+        format!(r#"{{"name":"bench","about":null,"long_about":null,"arguments":[],"commands":[{swim}]}}"#)
+    };
+    place.put("heorot", &format!("[ $1 = describe ] && echo '{}'", bench(&bench(swim))));
+    place.prints(&man);
+    assert!(has(&pages, "heorot-bench-swim.1") && has(&pages, "heorot-model.1"));
+    assert!(place.prints("completions bash").contains("swim"));
+    place.put("heorot", "echo what");
+    assert!(!place.run(&man).status.success(), "no description");
+}
+
+fn has(folder: &Path, file: &str) -> bool {
+    folder.join(file).exists()
 }

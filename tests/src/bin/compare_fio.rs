@@ -19,7 +19,7 @@ use std::time::Duration;
 use bench::report::Spread;
 use bench::result::Results;
 use lab::Link;
-use tests::{Client, Cluster, Lab};
+use tests::{Client, Cluster, Lab, Load};
 
 const DATA_SERVERS: usize = 4;
 const RECORD: &str = "1MiB";
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     let cluster = Cluster::up(&lab, DATA_SERVERS);
     let client = lab.client_on("ash", mbit.map(|mbit| Link { mbit, delay: Duration::ZERO }));
     cluster.mount(&client, "vers=4.2");
-    std::fs::copy(tests::binary(), lab.folder().join("heorot")).expect("a copy for the client");
+    let load = Load::new(&lab);
 
     let mut agrees = true;
     for direct in [false, true] {
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         let mut rates = vec![Vec::new(); PATTERNS.len()];
         for pair in 0..pairs {
             for (i, (fio, ours)) in
-                pair_of(&lab, &client, size, direct, pair % 2 == 0).into_iter().enumerate()
+                pair_of(&load, &client, size, direct, pair % 2 == 0).into_iter().enumerate()
             {
                 eprintln!(
                     "pair {}, {}: fio {fio:.1} MB/s, heorot bench {ours:.1} MB/s",
@@ -100,8 +100,8 @@ fn show(spread: Spread, digits: usize) -> String {
 }
 
 /// MB/s of fio and of ours, by pattern.
-fn pair_of(lab: &Lab, client: &Client, size: &str, direct: bool, fio_first: bool) -> Vec<(f64, f64)> {
-    let program = lab.folder().join("heorot");
+fn pair_of(load: &Load, client: &Client, size: &str, direct: bool, fio_first: bool) -> Vec<(f64, f64)> {
+    let program = load.program();
     let (ours_direct, fio_direct) = if direct { ("--direct", "--direct=1") } else { ("", "--direct=0") };
     let mut choose = String::new();
     for (phase, rw) in PATTERNS {

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tests::{Client, Cluster, Lab};
+use tests::{Client, Cluster, Lab, Load};
 
 const MINUTES: Duration = Duration::from_secs(240);
 const FILE_BYTES: u64 = 8 << 20;
@@ -17,9 +17,8 @@ fn mounted(lab: &Lab) -> (Cluster, Client, String) {
     cluster.admin(&["stripe", "set", "/", "--columns", "1"]);
     let client = lab.client("ash");
     cluster.mount(&client, "vers=4.2");
-    let program = lab.folder().join("heorot");
-    fs::copy(tests::binary(), &program).expect("a copy of the program for the client");
-    (cluster, client, format!("{} bench", program.display()))
+    let load = Load::new(lab);
+    (cluster, client, format!("{} bench", load.program().display()))
 }
 
 /// The objects that have a byte at `offset`.

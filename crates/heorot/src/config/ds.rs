@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::admin::{self, AdminConfig};
 use super::{ConfigError, Document, LOG, Parsed, address, log, path, paths, string};
-use crate::logging;
+use command_line::logging;
 
 pub(crate) const KEYS: [&str; 11] = [
     "listen",

@@ -8,7 +8,7 @@ use metaserver::Rules;
 use super::admin::{self, AdminConfig};
 use super::{ConfigError, Document, LOG, address, boolean, log, path, size, string};
 use crate::cli::ADMIN_DEFAULT;
-use crate::logging;
+use command_line::logging;
 
 pub(crate) const KEYS: [&str; 13] = [
     "listen",

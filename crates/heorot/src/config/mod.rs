@@ -202,7 +202,7 @@ pub(crate) const LOG: &str =
 /// What is to be logged.
 pub(crate) fn log(value: &DeValue<'_>) -> Parsed<String> {
     let text = string(value)?;
-    crate::logging::check(&text).map(|()| text)
+    command_line::logging::check(&text).map(|()| text)
 }
 
 pub(crate) fn size(value: &DeValue<'_>) -> Parsed<u64> {

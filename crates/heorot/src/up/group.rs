@@ -24,11 +24,11 @@ use crate::admin_socket;
 use crate::api::{Done, ExportRequest, Status};
 use crate::cli::UpArgs;
 use crate::data_dir::DataDir;
-use crate::failure::Failure;
 use crate::node_dir as node;
 use crate::secret::Secret;
-use crate::signals::Signals;
 use crate::supervisor::{Part, Supervisor};
+use command_line::Failure;
+use command_line::signals::Signals;
 
 /// Data servers have the 64 ports after the first metaserver's.
 const METASERVER_PORTS: u16 = 100;

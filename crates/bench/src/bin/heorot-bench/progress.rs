@@ -13,7 +13,7 @@ use bench::work::Progress;
 use host::size;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 
 /// Between two lines, where there is no terminal.
 const LINE_EACH: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn heorot(dir: &Path, line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_heorot"))
+    Command::new(env!("CARGO_BIN_EXE_heorot-bench"))
         .current_dir(dir)
         .args(line.split_whitespace())
         .output()

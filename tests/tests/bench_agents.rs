@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tests::Up;
 
 /// Takes long, but leaves room on any disk: random records, one after the other, over and over.
 const ENDLESS: [&str; 4] = ["--size", "64MiB", "--records", "4KiB"];
@@ -27,7 +28,7 @@ struct Bench {
 
 impl Bench {
     fn start(args: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
+        let mut command = Command::new(tests::binary());
         command.arg("bench").args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -285,40 +286,12 @@ fn what_cannot_be_is_one_line_that_says_what_to_do() {
     assert!(said.contains("<DIR|URL>"), "{said}");
 }
 
-/// `heorot up`, killed at the end of its test.
-struct Up(Child, Ipv4Addr);
-
-impl Up {
-    fn start(dir: &Path) -> Self {
-        let ip = own_ip();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_heorot"));
-        command.arg("up").arg("--data").arg(dir).args(["--data-servers", "2"]);
-        command.args(["--listen", &format!("{ip}:2049"), "--admin", &format!("{ip}:20490")]);
-        let mut child = command.env("HEOROT_LOG", "off").stdout(Stdio::piped()).spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let up = Self(child, ip);
-        let mut line = String::new();
-        while line != "ready\n" {
-            line.clear();
-            assert!(stdout.read_line(&mut line).unwrap() > 0, "heorot up ended");
-        }
-        up
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn an_nfs_server_is_measured_without_a_mount_by_each_version() {
     let place = Place::new();
-    let up = Up::start(&place.dir.path().join("data"));
+    let up = Up::start();
     for version in ["3", "4.1", "4.2"] {
-        let url = format!("nfs://{}:2049/?version={version}", up.1);
+        let url = format!("nfs://{}/?version={version}", up.nfs);
         let runs: [(&str, &[&str]); 3] = [
             ("record-size", &["--size", "3MiB", "--records", "64KiB,1MiB", "--verify"]),
             ("processes", &["--processes", "3", "--size", "1MiB", "--verify"]),
@@ -340,8 +313,8 @@ fn an_nfs_server_is_measured_without_a_mount_by_each_version() {
 #[test]
 fn agents_measure_an_nfs_server_without_a_mount() {
     let place = Place::new();
-    let up = Up::start(&place.dir.path().join("data"));
-    let url = format!("nfs://{}:2049/", up.1);
+    let up = Up::start();
+    let url = format!("nfs://{}/", up.nfs);
     let sizes = ["--clients", "2", "--size", "2MiB", "--verify"];
     let coordinator = place.coordinator("shared-read", "2", &sizes);
     let agents = [(); 2].map(|()| Bench::start(&["join", &place.address, &url]));
@@ -359,10 +332,10 @@ fn agents_measure_an_nfs_server_without_a_mount() {
 #[test]
 fn without_a_terminal_lines_tell_how_far_it_is_and_quiet_tells_nothing() {
     let place = Place::new();
-    let up = Up::start(&place.dir.path().join("data"));
+    let up = Up::start();
     // A round trip for each record takes so many of them longer than the few seconds between two lines.
     let long = ["--size", "512MiB", "--records", "4KiB"];
-    let mut bench = place.alone(&format!("nfs://{}:2049/", up.1), "record-size", &long);
+    let mut bench = place.alone(&format!("nfs://{}/", up.nfs), "record-size", &long);
     let line = bench.says(" MB/s");
     assert!(line.starts_with("write, record_bytes 4096: ") && line.contains(" of 512 MiB in "), "{line}");
     bench.signal(Signal::TERM);

@@ -1,4 +1,4 @@
-//! Runs a server until it is told to stop.
+//! Signals that stop a process or have it read its configuration again.
 
 use std::future::Future;
 use std::io;
@@ -6,29 +6,35 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::failure::{Failure, INTERRUPTED};
+use crate::{Failure, INTERRUPTED};
 
-/// SIGTERM and SIGINT, from before anything was started; and the parent's end, for what is a part of another heorot.
-pub(crate) struct Signals {
+/// SIGTERM and SIGINT, and for a part of another heorot the end of that parent.
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
     parent: Option<oneshot::Receiver<()>>,
 }
 
 impl Signals {
-    /// From now on neither signal kills the process.
-    pub(crate) fn catch() -> Result<Self, Failure> {
+    /// Catches both signals: from now on neither kills the process.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn catch() -> Result<Self, Failure> {
         let catch = |kind| signal(kind).map_err(|e| Failure::new(format!("cannot catch signals: {e}")));
         let (terminate, interrupt) = (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
         Ok(Self { terminate, interrupt, parent: None })
     }
 
-    /// The same; `is_part`: standard input ends with the parent.
-    pub(crate) fn catch_as(is_part: bool) -> Result<Self, Failure> {
+    /// Catches both signals, and if `is_part` the end of the parent, which is the end of standard input.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn catch_as(is_part: bool) -> Result<Self, Failure> {
         let mut signals = Self::catch()?;
         if is_part {
             let (tell, told) = oneshot::channel();
-            // A thread that nobody waits for: it reads until the parent is gone.
+            // This thread is never joined: it reads until the parent is gone.
             std::thread::spawn(move || {
                 let _ = io::copy(&mut io::stdin(), &mut io::sink());
                 let _ = tell.send(());
@@ -38,8 +44,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Waits for the first one. The second one ends the process at once.
-    pub(crate) async fn stop(mut self) {
+    /// Waits for the first signal. The second one ends the process at once.
+    pub async fn stop(mut self) {
         let name = self.next().await;
         tracing::info!(signal = name, "stopping; a second signal stops at once");
         tokio::spawn(async move {
@@ -66,40 +72,35 @@ impl Signals {
     }
 }
 
-/// SIGHUP, which no longer kills the process: "read your configuration again".
-pub(crate) struct Hangups(Signal);
+/// SIGHUP: the request to read the configuration again.
+pub struct Hangups(Signal);
 
 impl Hangups {
-    /// From now on.
-    pub(crate) fn catch() -> Result<Self, Failure> {
+    /// Catches SIGHUP: from now on it does not kill the process.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn catch() -> Result<Self, Failure> {
         signal(SignalKind::hangup()).map(Self).map_err(|e| Failure::new(format!("cannot catch signals: {e}")))
     }
 
-    /// Waits for the next one; those that came together are one.
-    pub(crate) async fn next(&mut self) {
+    /// Waits for the next one; several that came together count as one.
+    pub async fn next(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending().await
         }
     }
 }
 
-/// Runs a server to its end.
-pub(crate) fn run(server: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    raise_open_files();
+/// Runs a server until it stops, on a runtime of its own.
+///
+/// # Errors
+/// Those of the server, or if its threads cannot be started.
+pub fn run(server: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::new(format!("cannot start threads: {e}")))?;
     let outcome = runtime.block_on(server);
-    // What still runs serves connections that are closed.
+    // Tasks that still run serve closed connections.
     runtime.shutdown_background();
     outcome
-}
-
-/// Each connection and each open object is a file; 1024, the usual soft limit, is soon reached. The hard limit is what
-/// the administrator allows.
-fn raise_open_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::debug!(%error, "limit of open files not raised");
-    }
 }

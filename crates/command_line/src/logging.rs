@@ -6,30 +6,28 @@ use std::sync::OnceLock;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::reload::{Error, Handle};
 
-/// What is logged where nothing is said.
-pub(crate) const DEFAULT: &str = "info";
-/// The same before a configuration is read. `heorot bench` has none; it speaks NFS with nfs-rs, whose errors say it all.
-const AT_START: &str = "info,nfs_rs=off";
-/// Before what is said: of consensus, the steps of each vote and each heartbeat that did not arrive are for who asks for
-/// them by name; what they come to is logged by the replica.
+/// Log filter of servers whose configuration names none.
+pub const DEFAULT: &str = "info";
+/// Log filter of consensus, before any other filter: its steps of each vote and each lost heartbeat are logged only when
+/// a filter names openraft; the replica logs their outcome.
 const BEFORE: &str = "openraft=error";
 const VARIABLE: &str = "HEOROT_LOG";
 
 type Change = Box<dyn Fn(EnvFilter) -> Result<(), Error> + Send + Sync>;
 
-/// How what is logged is changed; nothing if `HEOROT_LOG` decides it.
+/// Function that changes the filter; empty if `HEOROT_LOG` decides it.
 static CHANGE: OnceLock<Change> = OnceLock::new();
 
-/// Starts logging, as `HEOROT_LOG` says: `info` unless it says otherwise. `part`: what stands before each line.
-pub(crate) fn start(json: bool, part: Option<&str>) {
+/// Starts logging, as `HEOROT_LOG` says, or else as `default` says. `part`: a name before each line.
+pub fn start(json: bool, part: Option<&str>, default: &str) {
     let (filter, bad) = match std::env::var(VARIABLE) {
         Ok(text) => filter(&text).map_or_else(|e| (EnvFilter::new(DEFAULT), Some(e)), |f| (f, None)),
-        Err(_) => (EnvFilter::new(format!("{BEFORE},{AT_START}")), None),
+        Err(_) => (EnvFilter::new(format!("{BEFORE},{default}")), None),
     };
     let prefix = part.filter(|_| !json).map(|part| format!("{part} "));
     let writer = move || Lines { prefix: prefix.clone() };
     let format = tracing_subscriber::fmt().with_writer(writer).with_ansi(io::stderr().is_terminal());
-    // The type of what filters names the format: the filter comes last.
+    // The filter's type contains the format's type: the filter comes last.
     if json {
         let format = format.json().flatten_event(true).with_env_filter(filter).with_filter_reloading();
         changed_by(format.reload_handle());
@@ -40,11 +38,11 @@ pub(crate) fn start(json: bool, part: Option<&str>) {
         format.init();
     }
     if let Some(error) = bad {
-        tracing::warn!(%error, "HEOROT_LOG is not understood; logging as HEOROT_LOG=info");
+        tracing::warn!(%error, "invalid HEOROT_LOG, using HEOROT_LOG=info");
     }
 }
 
-/// Standard error. Each line comes in one piece.
+/// Writer to standard error, each line in one piece.
 struct Lines {
     prefix: Option<String>,
 }
@@ -75,15 +73,18 @@ fn filter(text: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseErro
     EnvFilter::try_new(format!("{BEFORE},{text}"))
 }
 
-/// Whether `text` says what is to be logged.
-pub(crate) fn check(text: &str) -> Result<(), String> {
+/// Checks that `text` is a log filter.
+///
+/// # Errors
+/// The fault of `text`.
+pub fn check(text: &str) -> Result<(), String> {
     filter(text).map(drop).map_err(|e| e.to_string())
 }
 
-/// Logs what `text` says from now on, as a configuration file has it. The environment, if it says anything, wins.
-pub(crate) fn set(text: &str) {
+/// Changes the filter to `text`, of a configuration file. `HEOROT_LOG`, if it is set, goes before it.
+pub fn set(text: &str) {
     let Ok(filter) = filter(text) else { return };
     if let Some(Err(error)) = CHANGE.get().map(|change| change(filter)) {
-        tracing::warn!(%error, "what is logged stays as it was");
+        tracing::warn!(%error, "invalid log filter, keeping the previous one");
     }
 }

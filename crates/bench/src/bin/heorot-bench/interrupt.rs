@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::failure::Failure;
-use crate::signals::Signals;
+use command_line::Failure;
+use command_line::signals::Signals;
 
 /// Whether SIGINT or SIGTERM came.
 #[derive(Debug, Clone)]

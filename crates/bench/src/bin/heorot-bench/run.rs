@@ -1,8 +1,5 @@
 //! `heorot bench`: measures a file system.
 
-mod interrupt;
-mod progress;
-
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -12,16 +9,16 @@ use bench::output::Output;
 use bench::run::Run;
 use bench::team::{Local, Team};
 use bench::{session, table, target};
+use command_line::Failure;
 
 use crate::cli::{BenchCommand, JoinArgs};
-use crate::failure::Failure;
-use interrupt::Interrupt;
-use progress::Shown;
+use crate::interrupt::Interrupt;
+use crate::progress::Shown;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// `heorot bench`.
-pub(crate) fn bench(command: &BenchCommand) -> Result<(), Failure> {
+pub(super) fn bench(command: &BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Run(one) => run(one),
         BenchCommand::Report(args) => bench::page::report(args).map_err(Failure::new),

@@ -1,0 +1,44 @@
+//! `heorot-bench`, which `heorot bench` and `heorot model` start: measures file systems, and computes what hardware allows.
+//!
+//! In: the arguments of `heorot`, unchanged. Out: results, tables and pages. It is a program of its own so that the
+//! servers' program has neither an NFS client nor fonts in it.
+
+mod cli;
+mod interrupt;
+mod progress;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use command_line::description::Description;
+use command_line::{Failure, limits, logging, usage};
+
+use crate::cli::{Cli, Command};
+
+/// Log filter where HEOROT_LOG is not set: of nfs-rs nothing, because each of its errors is in the failure's line.
+const LOG: &str = "info,nfs_rs=off";
+
+fn main() -> ExitCode {
+    let cli = Cli::try_parse().unwrap_or_else(|error| usage::exit(&error));
+    logging::start(cli.log_json, None, LOG);
+    limits::raise_open_files();
+    let outcome = match cli.command {
+        Command::Bench(command) => run::bench(&command),
+        Command::Model(args) => bench::model::model(&args).map(|text| print!("{text}")).map_err(Failure::new),
+        Command::Describe => describe(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("heorot: {failure}");
+            failure.code().into()
+        }
+    }
+}
+
+/// Prints the commands that `heorot` passes on.
+fn describe() -> Result<(), Failure> {
+    println!("{}", serde_json::to_string(&Description::of(&Cli::command()))?);
+    Ok(())
+}
