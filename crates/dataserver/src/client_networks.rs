@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use host::{Network, private};
+use host::{Network, SystemFiles};
 use tokio::sync::{Semaphore, watch};
 
 const FILE: &str = "server.networks";
@@ -114,7 +114,7 @@ impl ClientNetworks {
             return Ok(());
         }
         let lines: String = networks.all.iter().map(|network| format!("{network}\n")).collect();
-        private::replace(&self.file, &self.file.with_extension("networks.new"), lines.as_bytes())?;
+        host::replace(&SystemFiles, &self.file, lines.as_bytes())?;
         *written = Some(networks.all.clone());
         Ok(())
     }

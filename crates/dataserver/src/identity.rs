@@ -8,11 +8,11 @@
 //! ```
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use host::{Entropy, private};
+use host::{Entropy, SystemFiles, private};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -148,18 +148,10 @@ pub(crate) fn id_of(text: &str) -> Option<u64> {
     u64::from_str_radix(&text.id, 16).ok()
 }
 
-/// Written beside, synced, and renamed: there is never half a file of this name.
+/// Replaces the file: there is never half a file of this name.
 fn write(path: &Path, text: &Text) -> io::Result<()> {
-    let new = path.with_extension("toml.new");
     let text = toml::to_string(text).map_err(io::Error::other)?;
-    let mut file = private::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
-    }
+    host::replace(&SystemFiles, path, text.as_bytes())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -4,10 +4,11 @@
 //! place: the data of the old one would be missing while all servers live, and new data would fill the disk below.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use host::SystemFiles;
 
 use crate::absent_target::AbsentTarget;
 use crate::target::{Target, TargetError};
@@ -76,16 +77,8 @@ impl KnownTargets {
     }
 
     fn write(&self, by_path: &BTreeMap<PathBuf, u64>) -> io::Result<()> {
-        let new = self.file.with_extension("targets.new");
-        let mut file = host::private::create(&new)?;
-        for (path, id) in by_path {
-            writeln!(file, "{id:016x} {}", path.display())?;
-        }
-        file.sync_all()?;
-        std::fs::rename(&new, &self.file)?;
-        match self.file.parent() {
-            Some(dir) => File::open(dir)?.sync_all(),
-            None => Ok(()),
-        }
+        let lines: String =
+            by_path.iter().map(|(path, id)| format!("{id:016x} {}\n", path.display())).collect();
+        host::replace(&SystemFiles, &self.file, lines.as_bytes())
     }
 }

@@ -1,10 +1,9 @@
 //! The admin token: what a program shows that administers a server over TCP. A file has it, on both sides; on a socket it
 //! is not asked for.
 
-use std::io::{self, Write};
 use std::path::Path;
 
-use host::{Entropy, SystemEntropy, private};
+use host::{Entropy, SystemEntropy, SystemFiles, private};
 
 use crate::secret::hex;
 use command_line::Failure;
@@ -28,14 +27,10 @@ impl std::fmt::Debug for AdminToken {
 impl AdminToken {
     /// Reads it from a file, which is closed to others; a new one if the file is not there.
     pub(crate) fn read_or_create(file: &Path) -> Result<Self, Failure> {
-        let written = || -> io::Result<()> {
-            let bytes: [u8; 32] = SystemEntropy.bytes();
-            let mut out = private::create(file)?;
-            writeln!(out, "{}", hex(&bytes))?;
-            out.sync_all()
-        };
         if !file.exists() {
-            written().map_err(|e| Failure::new(format!("{}: cannot be written: {e}", file.display())))?;
+            let token = format!("{}\n", hex(&SystemEntropy.bytes()));
+            let written = host::replace(&SystemFiles, file, token.as_bytes());
+            written.map_err(|e| Failure::new(format!("{}: cannot be written: {e}", file.display())))?;
         }
         private::close_file(file).map_err(|e| {
             Failure::new(format!("{}: others can read it: {e}; run chmod 600 on it", file.display()))

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use host::size;
+use host::{SystemFiles, size};
 use replica::BackupReader;
 
 use crate::admin_client::AdminClient;
@@ -20,11 +20,9 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
         return pass_on(&AdminClient::find(&args.admin)?);
     }
     let shown = args.file.display();
-    let new = beside(&args.file);
+    let new = host::temporary(&args.file);
     let outcome = AdminClient::find(&args.admin).and_then(|client| fetch(&client, &new)).and_then(|pairs| {
-        std::fs::rename(&new, &args.file)?;
-        let dir = args.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(dir)?.sync_all()?;
+        host::put_in_place(&SystemFiles, &new, &args.file)?;
         Ok(pairs)
     });
     let pairs = outcome.map_err(|failure| {
@@ -77,10 +75,4 @@ fn fetch(client: &AdminClient, new: &Path) -> Result<u64, Failure> {
     file.sync_all()?;
     let (reader, _) = BackupReader::open(BufReader::new(File::open(new)?))?;
     Ok(reader.check()?)
-}
-
-fn beside(file: &Path) -> PathBuf {
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    file.with_file_name(name)
 }

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use host::private;
+use host::{SystemFiles, private};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -244,18 +244,19 @@ fn read_identity(file: &Path) -> Result<Option<Identity>, DataDirError> {
 /// There is never half a file of this name.
 fn write_identity(dir: &Path, identity: &Identity) -> io::Result<()> {
     let text = toml::to_string(identity).map_err(io::Error::other)?;
-    private::replace(&dir.join(IDENTITY_FILE), &dir.join(IDENTITY_NEW), text.as_bytes())
+    host::replace(&SystemFiles, &dir.join(IDENTITY_FILE), text.as_bytes())
 }
 
 /// What a first start that was cut short may leave, and nothing else.
 fn check_empty(dir: &Path) -> Result<(), DataDirError> {
-    const LEFT_OVER: [&str; 10] = [
+    const LEFT_OVER: [&str; 11] = [
         LOCK_FILE,
         IDENTITY_NEW,
         "lost+found",
         "secret",
         "secret.new",
         "secret.founded",
+        "secret.founded.new",
         "log",
         "namespace.redb",
         "members",

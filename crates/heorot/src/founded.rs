@@ -3,9 +3,9 @@
 //! A metaserver with an empty directory and nobody to join begins a name space. Where it had one, and only its disk is not
 //! mounted, that would be a second one of the same cluster, at the same address, and with the id of a member that had a vote.
 
-use std::fs::File;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use host::SystemFiles;
 
 use crate::data_dir::DataDir;
 use crate::secret::{Secret, hex};
@@ -33,14 +33,7 @@ pub(crate) fn note(secret_file: &Path, secret: &Secret) {
     if std::fs::read_to_string(&path).is_ok_and(|there| there.trim() == text) {
         return;
     }
-    let write = || -> io::Result<()> {
-        let mut file = host::private::create(&path)?;
-        writeln!(file, "{text}")?;
-        file.sync_all()?;
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(dir)?.sync_all()
-    };
-    if let Err(error) = write() {
+    if let Err(error) = host::replace(&SystemFiles, &path, format!("{text}\n").as_bytes()) {
         let path = path.display();
         tracing::warn!(%path, %error, "cannot be written: a data directory that is lost would not be noticed");
     }

@@ -150,7 +150,7 @@ fn read(file: &Path) -> Result<Vec<SocketAddr>, String> {
 /// There is never half a file of this name.
 fn write(file: &Path, addresses: &[SocketAddr]) -> io::Result<()> {
     let lines: String = addresses.iter().map(|address| format!("{address}\n")).collect();
-    host::private::replace(file, &file.with_extension("new"), lines.as_bytes())
+    host::replace(&host::SystemFiles, file, lines.as_bytes())
 }
 
 #[cfg(test)]

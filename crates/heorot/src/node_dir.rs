@@ -246,8 +246,7 @@ pub(crate) fn own_address() -> Result<IpAddr, Failure> {
 
 /// There is never half a file of this name.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let new = path.with_extension("toml.new");
-    host::private::replace(path, &new, text.as_bytes()).map_err(|e| {
+    host::replace(&host::SystemFiles, path, text.as_bytes()).map_err(|e| {
         Failure::new(format!("{}: cannot be written: {e}; name another directory with --dir", path.display()))
     })
 }

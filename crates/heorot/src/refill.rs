@@ -12,10 +12,11 @@
 //! After a crash at any of these points the next start goes on. Two others are needed, who can agree without the old one.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host::SystemFiles;
 use replica::{Member, NodeId, Replica, ReplicaConfig, ReplicaError};
 
 use crate::data_dir::DataDir;
@@ -144,12 +145,8 @@ fn set_aside(
     let folder = dir.path().join(format!("{FOLDER}{old:016x}{UNFINISHED}"));
     let note = || -> io::Result<()> {
         host::private::make_dir(&folder)?;
-        let mut file = host::private::create(&folder.join(OTHERS))?;
-        for member in others {
-            writeln!(file, "{}", member.address)?;
-        }
-        file.sync_all()?;
-        sync(&folder)?;
+        let lines: String = others.iter().map(|member| format!("{}\n", member.address)).collect();
+        host::replace(&SystemFiles, &folder.join(OTHERS), lines.as_bytes())?;
         sync(dir.path())
     };
     note().map_err(|e| said(&folder, &e))?;

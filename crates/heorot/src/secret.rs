@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use host::{Entropy, private};
+use host::{Entropy, SystemFiles, private};
 use nfs::PeerKey;
 use wire::handle::HandleKey;
 use wire::join::Token;
@@ -94,7 +94,7 @@ impl Secret {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        private::replace(path, &path.with_extension("new"), format!("{}\n", hex(&self.0)).as_bytes())
+        host::replace(&SystemFiles, path, format!("{}\n", hex(&self.0)).as_bytes())
     }
 
     /// The cluster's id.

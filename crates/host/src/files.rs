@@ -110,9 +110,11 @@ impl Files for SystemFiles {
         options.mode(crate::private::FILE_MODE);
         match how {
             Opened::Read => options.read(true),
-            Opened::Write | Opened::Durable => options.write(true),
-            Opened::New => options.write(true).create(true).truncate(true),
+            Opened::Write | Opened::Durable | Opened::New => options.write(true),
         };
+        if how == Opened::New {
+            return Ok(Box::new(patiently("open", || crate::private::create(path))?));
+        }
         if how != Opened::Durable {
             return Ok(Box::new(patiently("open", || options.open(path))?));
         }

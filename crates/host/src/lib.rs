@@ -10,6 +10,7 @@ mod locked;
 mod network;
 mod patience;
 pub mod private;
+mod replace;
 pub mod size;
 pub mod time;
 
@@ -20,3 +21,4 @@ pub use files::{File, Files, Opened, SystemFiles};
 pub use locked::{Locked, RwLocked};
 pub use network::Network;
 pub use patience::{patiently, with_room};
+pub use replace::{put_in_place, replace, temporary};

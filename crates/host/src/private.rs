@@ -5,7 +5,7 @@
 //! exchange a name for a link while that is done. Links are not followed.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -48,20 +48,6 @@ pub fn let_group_pass(dir: &Path, group: Option<u32>) -> io::Result<()> {
         return set(dir, mode);
     }
     if now.mode() & 0o7777 == mode { Ok(()) } else { set(dir, mode) }
-}
-
-/// Puts a private file with these bytes in the place of `path`: written beside as `new`, synced, renamed, and the directory
-/// synced. After a crash there is the old file or the new one, whole; when this returns, the new one.
-///
-/// # Errors
-/// As above.
-pub fn replace(path: &Path, new: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = create(new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(new, path)?;
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(dir)?.sync_all()
 }
 
 /// A new file, or an emptied one, that only its owner may read and write.

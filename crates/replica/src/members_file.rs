@@ -18,7 +18,6 @@ use host::{Files, Opened};
 use crate::types::{Member, Membership, NodeId};
 
 const FILE: &str = "members";
-const NEW: &str = "members.new";
 const HEAD: &str = "heorot members 1\n";
 const SUM: &str = "crc32c ";
 /// Bounds what is read: voters are few, and their names short.
@@ -42,12 +41,7 @@ impl MembersFile {
         if matches!(self.text(), Ok(Some(there)) if there == text) {
             return Ok(());
         }
-        let new = self.dir.join(NEW);
-        let file = self.files.open(&new, Opened::New)?;
-        file.write_at(text.as_bytes(), 0)?;
-        file.sync()?;
-        self.files.rename(&new, &self.dir.join(FILE))?;
-        self.files.sync_dir(&self.dir)
+        host::replace(&*self.files, &self.dir.join(FILE), text.as_bytes())
     }
 
     /// The voters that were written down but `own`; none: there is no file, or it cannot be believed.

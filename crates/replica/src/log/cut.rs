@@ -44,15 +44,8 @@ pub(crate) fn under_way(files: &dyn Files, dir: &Path) -> Result<Option<Cut>, Lo
 
 /// Notes what goes; on disk when this returns.
 pub(crate) fn begin(files: &dyn Files, dir: &Path, cut: Cut) -> Result<(), LogError> {
-    let (path, temporary) = (dir.join(FILE), dir.join("cut.tmp"));
-    let note = || {
-        let file = files.open(&temporary, Opened::New)?;
-        file.write_at(&encode(cut), 0)?;
-        file.sync()?;
-        files.rename(&temporary, &path)?;
-        files.sync_dir(dir)
-    };
-    note().map_err(failed("write", &path))
+    let path = dir.join(FILE);
+    host::replace(files, &path, &encode(cut)).map_err(failed("write", &path))
 }
 
 /// It is gone. On disk when this returns: what is appended from now on must not be cut at the next start.

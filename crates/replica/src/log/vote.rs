@@ -43,7 +43,7 @@ pub(crate) fn read(files: &dyn Files, dir: &Path) -> Result<Option<Vote>, LogErr
 
 /// On disk when this returns.
 pub(crate) fn write(files: &dyn Files, dir: &Path, vote: &Vote) -> Result<(), LogError> {
-    let (path, temporary) = (dir.join(FILE), dir.join("vote.tmp"));
+    let path = dir.join(FILE);
     let save = |file: &dyn File| {
         COPIES_AT.iter().try_for_each(|at| {
             file.write_at(&encode(vote), *at)?;
@@ -53,9 +53,9 @@ pub(crate) fn write(files: &dyn Files, dir: &Path, vote: &Vote) -> Result<(), Lo
     let replace = || match files.open(&path, Opened::Write) {
         Ok(file) => save(&*file),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let temporary = host::temporary(&path);
             save(&*files.open(&temporary, Opened::New)?)?;
-            files.rename(&temporary, &path)?;
-            files.sync_dir(dir)
+            host::put_in_place(files, &temporary, &path)
         }
         Err(e) => Err(e),
     };

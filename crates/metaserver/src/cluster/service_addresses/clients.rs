@@ -11,12 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use host::interface::Interfaces;
-use host::{Entropy, Locked};
+use host::{Entropy, Locked, SystemFiles};
 use replica::NodeId;
 
 /// When to tell a client, each after the one before: a segment may be lost, the client's network may not know yet where the
@@ -66,9 +66,7 @@ impl Known {
     pub(crate) fn write(&self, file: &Path) -> std::io::Result<()> {
         let all = self.all();
         let lines = all.iter().flat_map(|(a, clients)| clients.iter().map(move |c| format!("{a} {c}\n")));
-        let next: PathBuf = file.with_extension("next");
-        std::fs::write(&next, lines.collect::<String>())?;
-        std::fs::rename(&next, file)
+        host::replace(&SystemFiles, file, lines.collect::<String>().as_bytes())
     }
 }
 
