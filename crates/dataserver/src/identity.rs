@@ -84,7 +84,7 @@ pub(crate) fn read_or_create(
     cluster: [u8; 16],
     entropy: &dyn Entropy,
 ) -> Result<Identity, IdentityError> {
-    let cluster = hex(&cluster);
+    let cluster = hex::encode(cluster);
     match std::fs::read_to_string(path) {
         Ok(text) => read(path, &text, kind, &cluster),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -104,11 +104,11 @@ pub(crate) fn replace(
     cluster: [u8; 16],
     identity: Identity,
 ) -> Result<(), IdentityError> {
-    put(path, kind, hex(&cluster), identity)
+    put(path, kind, hex::encode(cluster), identity)
 }
 
 fn put(path: &Path, kind: &'static str, cluster: String, identity: Identity) -> Result<(), IdentityError> {
-    let number = |number: u64| hex(&number.to_be_bytes());
+    let number = |number: u64| format!("{number:016x}");
     let (id, name_space) = (number(identity.id), identity.name_space.map(number));
     let incarnation = identity.incarnation.map(number);
     let text = Text { format: FORMAT, kind: kind.into(), cluster, id, name_space, incarnation };
@@ -152,8 +152,4 @@ pub(crate) fn id_of(text: &str) -> Option<u64> {
 fn write(path: &Path, text: &Text) -> io::Result<()> {
     let text = toml::to_string(text).map_err(io::Error::other)?;
     host::replace(&SystemFiles, path, text.as_bytes())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

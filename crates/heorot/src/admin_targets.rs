@@ -12,7 +12,6 @@ use wire::data::TargetCondition;
 
 use crate::admin_http::{Admin, Refused, failed, metaserver, refused};
 use crate::api::{self, Files, NodeDone, TargetRequest};
-use crate::secret::hex;
 
 /// These routes.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
@@ -70,19 +69,14 @@ async fn files(
     Query(query): Query<FilesQuery>,
 ) -> Result<Json<Files>, Refused> {
     let mark =
-        query.after.map(|text| unhex(&text).ok_or_else(|| refused("`after` is no mark"))).transpose()?;
+        query.after.map(|text| hex::decode(text).map_err(|_| refused("`after` is no mark"))).transpose()?;
     let server = Arc::clone(metaserver(&admin)?);
     let page = tokio::task::spawn_blocking(move || server.files_on(&query.on, mark.as_deref()));
     let page = page.await.map_err(failed)?.map_err(refused)?;
     Ok(Json(Files {
         paths: page.paths.iter().map(|path| one_line(path)).collect(),
-        next: page.next.map(|mark| hex(&mark)),
+        next: page.next.map(|mark| hex::encode(mark)),
     }))
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let byte = |at| text.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-    if text.len().is_multiple_of(2) { (0..text.len()).step_by(2).map(byte).collect() } else { None }
 }
 
 /// A path as one line of text: control characters, backslashes and what is no UTF-8 as `\x0a`.
@@ -111,7 +105,5 @@ mod tests {
     fn a_path_is_one_line_whatever_its_bytes() {
         assert_eq!(one_line("/a b/ä".as_bytes()), "/a b/ä");
         assert_eq!(one_line(b"/a\nb\\c\xff\x1b"), "/a\\x0ab\\\\c\\xff\\x1b");
-        assert_eq!(unhex(&hex(b"\x00\xff/")), Some(b"\x00\xff/".to_vec()));
-        assert_eq!((unhex("0"), unhex("0g"), unhex("")), (None, None, Some(vec![])));
     }
 }

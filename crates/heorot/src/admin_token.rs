@@ -5,7 +5,6 @@ use std::path::Path;
 
 use host::{Entropy, SystemEntropy, SystemFiles, private};
 
-use crate::secret::hex;
 use command_line::Failure;
 
 /// Fewer could be guessed.
@@ -28,7 +27,7 @@ impl AdminToken {
     /// Reads it from a file, which is closed to others; a new one if the file is not there.
     pub(crate) fn read_or_create(file: &Path) -> Result<Self, Failure> {
         if !file.exists() {
-            let token = format!("{}\n", hex(&SystemEntropy.bytes()));
+            let token = format!("{}\n", hex::encode(SystemEntropy.bytes()));
             let written = host::replace(&SystemFiles, file, token.as_bytes());
             written.map_err(|e| Failure::new(format!("{}: cannot be written: {e}", file.display())))?;
         }

@@ -18,8 +18,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::secret::hex;
-
 const FORMAT: u32 = 1;
 const LOCK_FILE: &str = "lock";
 const IDENTITY_FILE: &str = "identity.toml";
@@ -137,7 +135,7 @@ impl DataDir {
 
     /// Checks that the directory is this cluster's.
     pub(crate) fn check(&self, cluster: &[u8; 16]) -> Result<(), DataDirError> {
-        let wanted = hex(cluster);
+        let wanted = hex::encode(cluster);
         match self.cluster() {
             Some(found) if found != wanted => {
                 Err(DataDirError::OtherCluster { path: self.path.clone(), found: found.into(), wanted })
@@ -177,7 +175,7 @@ impl DataDir {
         let new = || Identity {
             format: FORMAT,
             kind: self.kind.to_string(),
-            cluster: hex(cluster),
+            cluster: hex::encode(cluster),
             data_servers: None,
             metaservers: None,
             member: None,

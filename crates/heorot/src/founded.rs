@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use host::SystemFiles;
 
 use crate::data_dir::DataDir;
-use crate::secret::{Secret, hex};
+use crate::secret::Secret;
 use command_line::Failure;
 
 /// Whether the metaserver of `dir`, which `joins` others or not, may begin as it is.
 pub(crate) fn check(secret_file: &Path, secret: &Secret, dir: &DataDir, joins: bool) -> Result<(), Failure> {
     let note = path(secret_file);
-    let had_one = || std::fs::read_to_string(&note).is_ok_and(|text| text.trim() == hex(&secret.cluster()));
+    let had_one =
+        || std::fs::read_to_string(&note).is_ok_and(|text| text.trim() == hex::encode(secret.cluster()));
     if joins || dir.member().is_some() || !had_one() {
         return Ok(());
     }
@@ -29,7 +30,7 @@ pub(crate) fn check(secret_file: &Path, secret: &Secret, dir: &DataDir, joins: b
 /// Notes, durably, that there is a name space.
 pub(crate) fn note(secret_file: &Path, secret: &Secret) {
     let path = path(secret_file);
-    let text = hex(&secret.cluster());
+    let text = hex::encode(secret.cluster());
     if std::fs::read_to_string(&path).is_ok_and(|there| there.trim() == text) {
         return;
     }

@@ -55,7 +55,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
     let dir = plan.dir.display();
     println!(
         "cluster {} begins in {dir}: {:?} at {}, {}",
-        crate::secret::hex(&secret.cluster()),
+        hex::encode(secret.cluster()),
         plan.name,
         plan.address,
         plan.roles()
@@ -84,7 +84,7 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     let member = resolve(&args.member)?;
     let dir = std::path::absolute(&args.node.dir)?;
     if let Some(cluster) = DataDir::look(&dir)? {
-        return Err(if cluster == crate::secret::hex(&token.cluster) {
+        return Err(if cluster == hex::encode(token.cluster) {
             Failure::new(format!(
                 "{0}: is a node of this cluster already; run it: heorot run {0}",
                 dir.display()
@@ -114,7 +114,7 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     let dir = plan.dir.display();
     println!(
         "joined cluster {} in {dir}: {:?} at {}, {}",
-        crate::secret::hex(&secret.cluster()),
+        hex::encode(secret.cluster()),
         plan.name,
         plan.address,
         plan.roles()

@@ -17,7 +17,7 @@ use store::{RedbStore, Store};
 use crate::cli::RestoreArgs;
 use crate::data_dir::DataDir;
 use crate::mds::KIND;
-use crate::secret::{Secret, SecretError, hex};
+use crate::secret::{Secret, SecretError};
 use command_line::Failure;
 
 /// There while a restore is under way: what was cut short is not taken for a metaserver's directory.
@@ -62,7 +62,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     println!(
         "{}: {pairs} records of cluster {}; {clients} clients have nothing open or locked any more, and must mount again",
         dir.path().display(),
-        hex(&head.cluster)
+        hex::encode(head.cluster)
     );
     Ok(())
 }
@@ -78,8 +78,8 @@ fn secret(args: &RestoreArgs, head: &BackupHead) -> Result<Secret, Failure> {
             "{}: is the secret of cluster {}, and the backup is of cluster {}: the data of files above 64 KiB would not be \
              found; name that cluster's secret, or add --other-secret to do without these data",
             path.display(),
-            hex(&found),
-            hex(&wanted)
+            hex::encode(found),
+            hex::encode(wanted)
         )));
     }
     Ok(secret)
@@ -89,7 +89,11 @@ fn secret(args: &RestoreArgs, head: &BackupHead) -> Result<Secret, Failure> {
 fn begin(dir: &Path, store: Arc<dyn Store>, id: u64, applied: u64) -> Result<usize, Failure> {
     let founder = (id, Member::default());
     let incarnation = replica::begin_restored(&Ground::default(), dir, &*store, founder, applied)?;
-    tracing::info!(id = hex(&incarnation.id), epoch = incarnation.epoch, "a new incarnation of the group");
+    tracing::info!(
+        id = hex::encode(incarnation.id),
+        epoch = incarnation.epoch,
+        "a new incarnation of the group"
+    );
     let config = ReplicaConfig { id, ..ReplicaConfig::alone(dir.to_owned(), 0) };
     let replica = Replica::open(config, store, stamp(), Arc::new(()), Arc::new(()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -61,7 +61,8 @@ impl Secret {
             Err(e) => return Err(SecretError::Read(path.into(), e)),
         };
         close(path).map_err(|e| SecretError::Open(path.into(), e))?;
-        let bytes = parse_hex(text.trim()).ok_or_else(|| SecretError::Malformed(path.into()))?;
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(text.trim(), &mut bytes).map_err(|_| SecretError::Malformed(path.into()))?;
         Ok(Some(Self(bytes)))
     }
 
@@ -94,7 +95,7 @@ impl Secret {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        host::replace(&SystemFiles, path, format!("{}\n", hex(&self.0)).as_bytes())
+        host::replace(&SystemFiles, path, format!("{}\n", hex::encode(self.0)).as_bytes())
     }
 
     /// The cluster's id.
@@ -135,22 +136,6 @@ fn close(path: &Path) -> io::Result<()> {
     let metadata = std::fs::metadata(path)?;
     let ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if metadata.mode() & if ours { 0o077 } else { 0o007 } == 0 { Ok(()) } else { private::close_file(path) }
-}
-
-/// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn parse_hex(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

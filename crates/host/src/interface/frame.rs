@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn gratuitous_arp_names_its_sender_as_its_target() {
-        let hex = |form| hex(&gratuitous_arp(form, MAC, Ipv4Addr::new(10, 77, 1, 50)));
+        let hex = |form| hex::encode(gratuitous_arp(form, MAC, Ipv4Addr::new(10, 77, 1, 50)));
         assert_eq!(
             hex(Arp::Request),
             "ffffffffffff 02005e100001 0806 0001080006040001 02005e100001 0a4d0132 000000000000 0a4d0132"
@@ -116,23 +116,19 @@ mod tests {
         let address: Ipv6Addr = "fd77::50".parse().expect("an address");
         let frame = neighbour_advertisement(MAC, address);
         assert_eq!(
-            hex(&frame[..54]),
+            hex::encode(&frame[..54]),
             "333300000001 02005e100001 86dd 60000000 0020 3a ff fd770000000000000000000000000050 \
              ff020000000000000000000000000001"
                 .replace(' ', "")
         );
         let message = &frame[54..];
-        assert_eq!(hex(&message[..2]), "8800");
+        assert_eq!(hex::encode(&message[..2]), "8800");
         assert_eq!(
-            hex(&message[4..]),
+            hex::encode(&message[4..]),
             "20000000 fd770000000000000000000000000050 0201 02005e100001".replace(' ', "")
         );
         // A receiver sums all of it, the checksum too, and must get 0.
         assert_eq!(icmpv6_checksum(address, ALL_NODES, message), 0);
         assert_ne!(message[2..4], [0, 0]);
-    }
-
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

@@ -96,7 +96,7 @@ impl Token {
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
-        self.bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.bytes()))
     }
 }
 
@@ -105,14 +105,8 @@ impl FromStr for Token {
 
     fn from_str(text: &str) -> Result<Self, TokenError> {
         let digits = text.trim().strip_prefix(PREFIX).ok_or(TokenError::NoToken)?;
-        if digits.len() != 2 * BYTES || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(TokenError::Mistyped);
-        }
         let mut bytes = [0; BYTES];
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            let pair = digits.get(2 * index..2 * index + 2).ok_or(TokenError::Mistyped)?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| TokenError::Mistyped)?;
-        }
+        hex::decode_to_slice(digits, &mut bytes).map_err(|_| TokenError::Mistyped)?;
         let number = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
         let (expires, id) = (number(&bytes[..5]), number(&bytes[5..13]));
         let mut token = Self { id, expires, cluster: [0; 16], key: [0; 16] };
