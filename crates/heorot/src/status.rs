@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use host::size;
+use host::{size, time};
 use metaserver::status::{Finding, Health, Liveness, Verdict};
 
 use crate::admin_client::AdminClient;
@@ -83,7 +84,7 @@ fn table(status: &Status) -> String {
         &mut out,
         format_args!(
             "up       {}, {} clients with {} sessions, {} files and directories",
-            duration(status.uptime_seconds),
+            time::show_rounded(Duration::from_secs(status.uptime_seconds)),
             status.clients,
             status.sessions,
             status.inodes
@@ -198,15 +199,6 @@ fn row(server: &str, address: &str, target: &Target) -> Vec<String> {
         target.objects.to_string(),
         target.state.clone(),
     ]
-}
-
-fn duration(seconds: u64) -> String {
-    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0, s) => format!("{s} s"),
-        (0, 0, m, s) => format!("{m} min {s} s"),
-        (0, h, m, _) => format!("{h} h {m} min"),
-        (d, h, ..) => format!("{d} d {h} h"),
-    }
 }
 
 #[cfg(test)]

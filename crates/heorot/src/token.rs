@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use host::private;
+use host::{private, time};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use wire::join::Token;
 
@@ -53,27 +53,13 @@ enum TokenCommand {
 #[derive(Debug, Args)]
 struct TokenNewArgs {
     /// For how long it is good, such as 30m, 24h or 7d
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = valid)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = time::parse)]
     valid: Duration,
     /// Write it to a file that only its owner can read, not to standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     admin: AdminArgs,
-}
-
-fn valid(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time such as 30m, 24h or 7d");
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    Ok(Duration::from_secs(u64::from(number) * seconds))
 }
 
 /// `heorot token`.
@@ -125,13 +111,7 @@ fn table(tokens: &[JoinToken], now: u64) -> String {
 }
 
 fn left(expires: u64, now: u64) -> String {
-    let seconds = expires.saturating_sub(now);
-    match (seconds / 86_400, seconds / 3600, seconds / 60) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, minutes) => format!("{minutes} min"),
-        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
-        (days, hours, _) => format!("{days} d {} h", hours % 24),
-    }
+    time::show_rounded(Duration::from_secs(expires.saturating_sub(now)))
 }
 
 fn now_s() -> u64 {
@@ -183,16 +163,6 @@ fn prompted(stdin: &io::Stdin) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_read_as_people_write_them() {
-        for (text, seconds) in [("30m", 1800), ("24h", 86_400), ("7d", 604_800), ("0s", 0)] {
-            assert_eq!(valid(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in ["", "h", "24", "24x", "-1h", "99999999999h", "1µ"] {
-            assert!(valid(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn the_list_shows_what_lives_and_who_came_in() {

@@ -25,6 +25,18 @@ pub fn show(time: Duration) -> String {
     format!("{}{unit}", seconds / in_unit)
 }
 
+/// For people: the two largest units, rounded down: `59 s`, `59 min`, `23 h 1 min`, `6 d 23 h`.
+#[must_use]
+pub fn show_rounded(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 86_400, seconds / 3600, seconds / 60) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
+        (days, hours, _) => format!("{days} d {} h", hours % 24),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,8 +53,12 @@ mod tests {
             );
         }
         assert_eq!(show(Duration::from_secs(86_400)), "1d");
-        for text in ["", "s", "7", "-1s", "+1s", "1.5h", "1w", "99999999999d", "1 d"] {
+        for text in ["", "s", "7", "h", "24x", "1µ", "-1s", "+1s", "1.5h", "1w", "99999999999d", "1 d"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+        for (seconds, text) in [(59, "59 s"), (3599, "59 min"), (82_860, "23 h 1 min"), (604_799, "6 d 23 h")]
+        {
+            assert_eq!(show_rounded(Duration::from_secs(seconds)), text);
         }
     }
 }

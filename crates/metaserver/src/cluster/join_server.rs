@@ -247,24 +247,14 @@ fn check_hello(args: &hello::Args, cluster: &[u8; 16], version: &str, now_ms: u6
         let seconds = args.clock_ms.abs_diff(now_ms) / 1000;
         return Err(format!(
             "the clock of this machine is {} {which} the cluster's; set it (chronyd or systemd-timesyncd keep it right)",
-            duration(seconds)
+            host::time::show_rounded(Duration::from_secs(seconds))
         ));
     }
     if args.expires.saturating_mul(1000) < now_ms {
-        let ago = duration(now_ms / 1000 - args.expires);
+        let ago = host::time::show_rounded(Duration::from_secs(now_ms / 1000 - args.expires));
         return Err(format!("the join token expired {ago} ago; `heorot token` on a node prints another one"));
     }
     Ok(())
-}
-
-/// A time for people, to two places.
-pub(crate) fn duration(seconds: u64) -> String {
-    match (seconds / 86_400, seconds / 3600, seconds / 60) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, minutes) => format!("{minutes} min"),
-        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
-        (days, hours, _) => format!("{days} d {} h", hours % 24),
-    }
 }
 
 /// What a machine wants to be.

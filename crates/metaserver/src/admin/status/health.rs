@@ -6,7 +6,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::clocks::differs;
-use crate::cluster::join_server::duration;
 
 use super::{DataServer, Liveness, Metaserver, Status, Target};
 
@@ -259,7 +258,7 @@ fn clocks(status: &Status, findings: &mut Findings) {
     for (name, ahead_ms) in members.chain(servers) {
         if let Some(ahead_ms) = ahead_ms.filter(|ahead| differs(*ahead)) {
             let which = if ahead_ms > 0 { "ahead of" } else { "behind" };
-            let time = duration(ahead_ms.unsigned_abs() / 1000);
+            let time = host::time::show_rounded(std::time::Duration::from_millis(ahead_ms.unsigned_abs()));
             findings.add(
                 Verdict::Degraded,
                 format!("the clock of {name} is {time} {which} the cluster's: times of files may be wrong"),
