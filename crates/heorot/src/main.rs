@@ -3,68 +3,26 @@
 //! In: a command line and configuration files. Out: the servers of the other crates, started with their real clock,
 //! disks and sockets, and stopped in order. It holds no logic of its own about files.
 
-mod admin_access;
-mod admin_backup;
-mod admin_client;
-mod admin_http;
-mod admin_nodes;
-mod admin_place;
-mod admin_server;
-mod admin_settings;
-mod admin_socket;
-mod admin_targets;
-mod admin_token;
-mod admin_tokens;
-mod adopt;
-mod api;
-mod backup;
-mod bench_program;
-mod check_config;
-mod clean;
+mod admin;
 mod cli;
-mod cli_settings;
+mod commands;
 mod config;
-mod data_dir;
-#[cfg(test)]
-mod documented;
-mod ds;
-mod export;
-mod founded;
-mod heartbeat;
-mod init;
-mod knock;
-mod known_metaservers;
-mod listen;
-mod manual;
-mod mds;
-mod memory;
-mod metrics;
 mod node;
-mod node_dir;
-mod node_name;
-mod notify;
-mod owners;
-mod panics;
-mod refill;
-mod reload;
-mod restore;
-mod run;
-mod secret;
-mod settings;
-mod status;
-mod stripe;
-mod supervisor;
-mod table;
-mod target;
-mod token;
-mod up;
+mod process;
+mod servers;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use command_line::{Failure, limits, logging, signals, usage};
 
-use crate::cli::{Cli, Command, DsCommand};
+use crate::cli::{Cli, Command, DsCommand, bench_program, manual};
+use crate::commands::{
+    adopt, backup, check_config, clean, export, restore, settings, status, stripe, target, token,
+};
+use crate::node::{init, run, up};
+use crate::process::panics;
+use crate::servers::{ds, mds};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -102,8 +60,8 @@ fn main() -> ExitCode {
         },
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => restore::restore(&args),
-        Command::Node(command) => node::node(&command),
-        Command::Leader(args) => node::leader(&args),
+        Command::Node(command) => commands::node::node(&command),
+        Command::Leader(args) => commands::node::leader(&args),
         Command::Target(command) => target::target(&command),
         Command::Files(args) => target::files(&args),
         Command::Stripe(command) => stripe::stripe(&command),

@@ -80,7 +80,7 @@ impl DsConfig {
             )?,
             admin: admin::read(&r, ADMIN_DEFAULT)?,
             name: r.optional("name", "a name of at most 64 bytes, such as \"ds5\"", |v| {
-                crate::node_name::parse(&string(v)?)
+                crate::node::name::parse(&string(v)?)
             })?,
             log: r.optional("log", LOG, log)?.unwrap_or_else(|| logging::DEFAULT.into()),
         })

@@ -79,7 +79,7 @@ impl MdsConfig {
         let document = Document::parse(file, text)?;
         document.refuse_moved(&MOVED)?;
         let r = document.top(&KEYS)?;
-        let everywhere = SocketAddr::from(([0, 0, 0, 0], crate::listen::PORT_DEFAULT));
+        let everywhere = SocketAddr::from(([0, 0, 0, 0], crate::node::listen::PORT_DEFAULT));
         let listen =
             r.optional("listen", "an address such as \"10.0.0.1:2049\"", address)?.unwrap_or(everywhere);
         let consensus = r.optional("consensus", CONSENSUS, |v| {
@@ -103,7 +103,7 @@ impl MdsConfig {
             if consensus.is_none() {
                 return Err(ALONE.into());
             }
-            crate::node_name::parse(&string(v)?)
+            crate::node::name::parse(&string(v)?)
         })?;
         let group = consensus.map(|consensus| {
             let name = name.unwrap_or_else(|| consensus.ip().to_string());
@@ -128,7 +128,7 @@ impl MdsConfig {
                         Ok(bytes)
                     }
                 })?
-                .unwrap_or_else(crate::memory::store_bytes_default),
+                .unwrap_or_else(crate::process::memory::store_bytes_default),
         })
     }
 }

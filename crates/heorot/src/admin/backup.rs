@@ -1,0 +1,58 @@
+//! The part of the admin interface that gives all metadata away: `GET /backup`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use replica::Backup;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::admin::http::{Admin, Refused, failed, metaserver};
+
+/// Pieces of half a megabyte between the store and the network.
+const PIECES_WAITING_MAX: usize = 4;
+/// Time in which a reader takes the next piece; one that does not would keep the store's pages of this moment for ever.
+const PIECE_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// This route.
+pub(crate) fn routes() -> Router<Arc<Admin>> {
+    Router::new().route("/backup", get(backup))
+}
+
+async fn backup(State(admin): State<Arc<Admin>>) -> Result<Response, Refused> {
+    let backup = metaserver(&admin)?.backup(env!("CARGO_PKG_VERSION")).await.map_err(failed)?;
+    let (send, pieces) = mpsc::channel(PIECES_WAITING_MAX);
+    let runtime = Handle::current();
+    tokio::task::spawn_blocking(move || read(backup, &send, &runtime));
+    // An error ends the answer before its end, and whoever reads it sees that.
+    let pieces = futures_util::stream::unfold(pieces, |mut pieces| async move {
+        let piece: Result<Bytes, std::io::Error> = pieces.recv().await?;
+        Some((piece, pieces))
+    });
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], Body::from_stream(pieces)).into_response())
+}
+
+fn read(mut backup: Backup, send: &mpsc::Sender<Result<Bytes, std::io::Error>>, runtime: &Handle) {
+    loop {
+        let piece = match backup.next_piece() {
+            Ok(Some(piece)) => Ok(Bytes::from(piece)),
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%error, "a backup ends early");
+                Err(std::io::Error::other(error))
+            }
+        };
+        let failed = piece.is_err();
+        let sent = runtime.block_on(async { tokio::time::timeout(PIECE_TIME_MAX, send.send(piece)).await });
+        // Nobody waits for it any more.
+        if !matches!(sent, Ok(Ok(()))) || failed {
+            return;
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The admin interface: HTTP on a Unix socket and over TCP, and the client that the commands are.
+
+pub(crate) mod access;
+pub(crate) mod api;
+pub(crate) mod backup;
+pub(crate) mod client;
+pub(crate) mod http;
+pub(crate) mod metrics;
+pub(crate) mod nodes;
+pub(crate) mod place;
+pub(crate) mod server;
+pub(crate) mod settings;
+pub(crate) mod socket;
+pub(crate) mod targets;
+pub(crate) mod token;
+pub(crate) mod tokens;

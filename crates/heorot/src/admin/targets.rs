@@ -1,0 +1,109 @@
+//! The part of the admin interface that is about storage targets: `GET /targets`, `PUT /target`, `GET /files`.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::routing::{get, put};
+use axum::{Json, Router};
+use metaserver::{KnownTarget, TargetReport};
+use namespace::TargetState;
+use serde::Deserialize;
+use wire::data::TargetCondition;
+
+use crate::admin::api::{self, Files, NodeDone, TargetRequest};
+use crate::admin::http::{Admin, Refused, failed, metaserver, refused};
+
+/// These routes.
+pub(crate) fn routes() -> Router<Arc<Admin>> {
+    Router::new().route("/targets", get(targets)).route("/target", put(declare)).route("/files", get(files))
+}
+
+async fn targets(State(admin): State<Arc<Admin>>) -> Result<Json<Vec<api::KnownTarget>>, Refused> {
+    let targets = metaserver(&admin)?.known_targets().map_err(failed)?;
+    Ok(Json(targets.into_iter().map(shown).collect()))
+}
+
+fn shown(known: KnownTarget) -> api::KnownTarget {
+    let is_missing = known.report.as_ref().is_some_and(|report| report.condition == TargetCondition::Missing);
+    let bytes = |of: fn(&TargetReport) -> u64| known.report.as_ref().filter(|_| !is_missing).map(of);
+    api::KnownTarget {
+        id: format!("{:016x}", known.target.0),
+        server: known.server.clone(),
+        path: known.path.clone(),
+        state: match (known.state, known.is_alive) {
+            (TargetState::Lost, _) => "lost",
+            (TargetState::InUse, true) if is_missing => "missing",
+            (TargetState::InUse, true) => "in use",
+            (TargetState::InUse, false) => "away",
+        }
+        .into(),
+        total_bytes: bytes(|report| report.total_bytes),
+        free_bytes: bytes(|report| report.free_bytes),
+        trash_bytes: bytes(|report| report.trash_bytes),
+        reserve_bytes: bytes(|report| report.reserve_bytes),
+    }
+}
+
+async fn declare(
+    State(admin): State<Arc<Admin>>,
+    Json(request): Json<TargetRequest>,
+) -> Result<Json<NodeDone>, Refused> {
+    let state = match request.state.as_str() {
+        "lost" => TargetState::Lost,
+        "found" => TargetState::InUse,
+        other => return Err(refused(format!("a target is lost or found, and not {other:?}"))),
+    };
+    let server = Arc::clone(metaserver(&admin)?);
+    let done = tokio::spawn(async move { server.declare_target(&request.name, state).await });
+    Ok(Json(NodeDone { done: done.await.map_err(failed)?.map_err(refused)? }))
+}
+
+#[derive(Deserialize)]
+struct FilesQuery {
+    on: String,
+    after: Option<String>,
+}
+
+async fn files(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<FilesQuery>,
+) -> Result<Json<Files>, Refused> {
+    let mark =
+        query.after.map(|text| hex::decode(text).map_err(|_| refused("`after` is no mark"))).transpose()?;
+    let server = Arc::clone(metaserver(&admin)?);
+    let page = tokio::task::spawn_blocking(move || server.files_on(&query.on, mark.as_deref()));
+    let page = page.await.map_err(failed)?.map_err(refused)?;
+    Ok(Json(Files {
+        paths: page.paths.iter().map(|path| one_line(path)).collect(),
+        next: page.next.map(|mark| hex::encode(mark)),
+    }))
+}
+
+/// A path as one line of text: control characters, backslashes and what is no UTF-8 as `\x0a`.
+fn one_line(path: &[u8]) -> String {
+    let mut out = String::new();
+    for chunk in path.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                c if c.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_line_whatever_its_bytes() {
+        assert_eq!(one_line("/a b/ä".as_bytes()), "/a b/ä");
+        assert_eq!(one_line(b"/a\nb\\c\xff\x1b"), "/a\\x0ab\\\\c\\xff\\x1b");
+    }
+}

@@ -1,0 +1,463 @@
+//! The command line.
+
+pub(crate) mod bench_program;
+#[cfg(test)]
+mod documented;
+pub(crate) mod manual;
+pub(crate) mod settings;
+pub(crate) mod table;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::admin::place::AdminArgs;
+use crate::cli::bench_program::BenchProgramArgs;
+use crate::cli::manual::{CompletionsArgs, ManArgs};
+pub(crate) use crate::cli::settings::{ExportCommand, GetArgs, ServiceAddressCommand, SetArgs};
+use crate::commands::token::TokenArgs;
+use crate::node::listen::{ListenAddress, PORT_DEFAULT};
+use crate::node::name;
+use host::size;
+
+/// Where a node is, unless told otherwise.
+pub(crate) const NODE_DIR: &str = "/var/lib/heorot";
+/// Where `heorot up` keeps everything, unless told otherwise.
+pub(crate) const UP_DIR: &str = "heorot-data";
+/// Where the metrics page of a metaserver is, unless told otherwise.
+pub(crate) const ADMIN_DEFAULT: &str = "127.0.0.1:20490";
+
+/// Heorot: a cluster file system that every Linux machine can mount.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+#[command(after_help = "Try it: heorot up, then mount as it says.\n\
+    Environment: HEOROT_LOG sets what is logged, such as info (the default), debug, or nfs=trace,info.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    /// Log as JSON, one object a line
+    #[arg(long, global = true)]
+    pub log_json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a whole cluster on this machine: a metaserver and some data servers
+    Up(UpArgs),
+    /// Begin a cluster of several machines: makes the first node's files
+    Init(InitArgs),
+    /// Make this machine a node of a cluster: makes its files
+    Join(NodeJoinArgs),
+    /// Make a token for heorot join, or list or revoke those that were made
+    Token(TokenArgs),
+    /// Run a node: all that its directory says
+    Run(RunArgs),
+    /// Run a metaserver
+    Mds(ConfigArgs),
+    /// Run a data server, or have it obey a restored group of metaservers
+    Ds(DsArgs),
+    /// Show servers, targets and how evenly they are filled
+    Status(StatusArgs),
+    /// Show the servers of the cluster, drain them, or remove them
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Show storage targets, and declare one lost whose disk is gone for good
+    #[command(subcommand)]
+    Target(TargetCommand),
+    /// List the files that have data on a data server or a storage target
+    Files(FilesArgs),
+    /// Show which metaserver leads, or have another one lead
+    Leader(LeaderArgs),
+    /// Write all metadata to a file, while the metaserver runs
+    Backup(BackupArgs),
+    /// Make a metaserver's directory from a backup, for a new cluster of one metaserver, which others then join
+    Restore(RestoreArgs),
+    /// Show or set how new files in a directory are striped
+    #[command(subcommand)]
+    Stripe(StripeCommand),
+    /// Show or change who may mount which directory, and how
+    #[command(subcommand)]
+    Export(ExportCommand),
+    /// Show or change the addresses that clients mount and that move to a metaserver that lives
+    #[command(subcommand)]
+    ServiceAddress(ServiceAddressCommand),
+    /// Set what holds for the whole cluster; heorot get shows the settings
+    Set(SetArgs),
+    /// Show what holds for the whole cluster: all settings, or one
+    Get(GetArgs),
+    /// Find objects that no file owns, and remove them, now
+    Clean(CleanArgs),
+    /// Write manual pages: for those who package heorot
+    #[command(hide = true)]
+    Man(ManArgs),
+    /// Print a script that completes commands in a shell: for those who package heorot
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
+    /// Check a configuration file of a metaserver or a data server
+    CheckConfig(CheckConfigArgs),
+    /// Measure a file system: this one or any other that is mounted
+    #[command(disable_help_flag = true)]
+    Bench(BenchProgramArgs),
+    /// Say what hardware allows: how fast N clients can read or write, what binds, and what would double it
+    #[command(disable_help_flag = true)]
+    Model(BenchProgramArgs),
+}
+
+impl Command {
+    /// True if the command runs servers.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self, Self::Up(_) | Self::Run(_) | Self::Mds(_) | Self::Ds(_))
+    }
+
+    /// The name of this process as a part of another heorot.
+    pub(crate) fn part(&self) -> Option<&str> {
+        match self {
+            Self::Mds(args) => args.part.as_deref(),
+            Self::Ds(args) => args.run.as_ref()?.part.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Where everything is kept; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = UP_DIR)]
+    pub data: PathBuf,
+    /// How many data servers; when started again, as many as before [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub data_servers: Option<u16>,
+    /// How many metaservers: more than one keep the same name space, each server a process of its own that can be killed;
+    /// metaserver i on the port of --listen plus 100 i; when started again, as many as before [default: 1, and everything in one process]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=7))]
+    pub metaservers: Option<u16>,
+    /// Address of the metaserver; data server i listens on the port after it, plus i. On other addresses than
+    /// 127.0.0.1, root of a client is squashed and clients must use ports below 1024
+    #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:2049")]
+    pub listen: ListenAddress,
+    /// Root of a client stays root, also on another address than 127.0.0.1: whoever can reach it can do everything. It stays
+    /// so at the next start: heorot export set / --squash root ends it
+    #[arg(long)]
+    pub no_root_squash: bool,
+    /// Address of the metrics page; with --admin-token-file also of the admin interface, which is otherwise a socket in DIR
+    #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
+    pub admin: SocketAddr,
+    /// Serve the admin interface on its address, too, to those that show the token in FILE; made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub admin_token_file: Option<PathBuf>,
+    /// The group whose members may use the admin socket [default: heorot, if the machine has it]
+    #[arg(long, value_name = "GROUP")]
+    pub admin_group: Option<String>,
+}
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Metaserver: names, attributes, locks. Three or five of a cluster's nodes
+    Mds,
+    /// Data server: file data
+    Ds,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeSetupArgs {
+    /// The node's directory; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = NODE_DIR)]
+    pub dir: PathBuf,
+    /// What the node does
+    #[arg(long = "role", value_name = "ROLE,…", value_enum, value_delimiter = ',', default_value = "mds,ds")]
+    pub roles: Vec<Role>,
+    /// The address that the other machines and the clients reach this one at [default: as it is in the network]
+    #[arg(long, value_name = "ADDR")]
+    pub address: Option<IpAddr>,
+    /// The node's name, for people [default: the machine's]
+    #[arg(long, value_name = "NAME", value_parser = name::parse)]
+    pub name: Option<String>,
+    /// Where file data are kept: a directory for each disk, each with a --target [default: DIR/target]
+    #[arg(long = "target", value_name = "DIR")]
+    pub targets: Vec<PathBuf>,
+    /// Where clients mount; the data server is on the port after it, and the other metaservers come on the third
+    #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// Address of the metrics page; the data server's is on the port after it
+    #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
+    pub admin: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    #[command(flatten)]
+    pub node: NodeSetupArgs,
+    /// Addresses that clients mount, and that move to a metaserver that lives; heorot service-address changes them later
+    #[arg(long = "service-address", value_name = "ADDR,…", value_delimiter = ',')]
+    pub service_addresses: Vec<IpAddr>,
+    /// Root of a client stays root: whoever can reach the cluster can do everything; heorot export changes that later
+    #[arg(long)]
+    pub no_root_squash: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeJoinArgs {
+    /// A metaserver of the cluster
+    #[arg(value_name = "ADDR[:PORT]", value_parser = member)]
+    pub member: String,
+    /// The file with what heorot token printed on a node; -: standard input, or asked for at a terminal
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub token_file: PathBuf,
+    #[command(flatten)]
+    pub node: NodeSetupArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The node's directory
+    #[arg(value_name = "DIR", default_value = NODE_DIR)]
+    pub dir: PathBuf,
+}
+
+/// A token on a command line can be read by every user of the machine.
+fn member(text: &str) -> Result<String, String> {
+    if text.starts_with("heorot") && text.contains('-') && text.len() > 64 {
+        return Err("this is a join token, which others may have seen now: revoke it, make another, and give it by --token-file \
+                    or on standard input"
+            .into());
+    }
+    Ok(text.into())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// The configuration file, TOML; docs/examples has one of each
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Run as NAME below another heorot: it ends with that one, and NAME stands before each line of its log
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub part: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct DsArgs {
+    #[command(flatten)]
+    pub run: Option<ConfigArgs>,
+    #[command(subcommand)]
+    pub command: Option<DsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DsCommand {
+    /// Have this machine's data server obey the metaservers that were restored from a backup, and no others
+    Adopt {
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Show all servers: role, state, version, how far each has the log, service addresses
+    List(NodeListArgs),
+    /// Take a server out of the cluster; a metaserver stops then
+    Remove {
+        #[command(flatten)]
+        node: NodeArgs,
+        /// Also if too few metaservers are left that can be reached, or if a data server has objects: they are lost then
+        #[arg(long)]
+        force: bool,
+        /// Which server of a machine that has both
+        #[arg(long, value_name = "ROLE", value_enum)]
+        role: Option<Role>,
+    },
+    /// Give a server nothing new: no service address, no leadership, no new files
+    Drain(NodeArgs),
+    /// Have a server that drains serve again
+    Undrain(NodeArgs),
+    /// Give a metaserver that only learns a vote
+    Promote(NodeArgs),
+    /// Take a metaserver's vote: it still serves
+    Demote {
+        #[command(flatten)]
+        node: NodeArgs,
+        /// Also if too few metaservers are left that can be reached
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TargetCommand {
+    /// Show all storage targets: those that data servers have, that files name, or that are lost
+    List {
+        #[command(flatten)]
+        admin: AdminArgs,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Declare a target lost: reading what files had there is an error from then on, and nothing waits for it
+    Lost {
+        /// Its id, or its data server and directory: ds1:/data/sdb
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Use a target again that was declared lost
+    Found {
+        /// Its id, or its data server and directory: ds1:/data/sdb
+        name: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FilesArgs {
+    /// A data server's name or id, or a target's id, or its data server and directory: ds1:/data/sdb
+    #[arg(long, value_name = "NAME")]
+    pub on: String,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeListArgs {
+    #[command(flatten)]
+    pub admin: AdminArgs,
+    /// As JSON, for programs; also those that were removed
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// The server's name, or its id
+    pub name: String,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LeaderArgs {
+    /// The metaserver that is to lead
+    pub name: Option<String>,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StripeCommand {
+    /// Show how new files in a directory are striped, and which directory says so
+    Get {
+        /// Directory in the volume, whose root is "/" wherever a client mounted it
+        path: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Set how new files in and below a directory are striped; files that exist stay as they are
+    #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+    Set {
+        /// Directory in the volume, whose root is "/" wherever a client mounted it
+        path: String,
+        /// Bytes on one data server before the next: a multiple of 64KiB, such as 1MiB [default: as it is now]
+        #[arg(long, value_name = "SIZE", value_parser = size::parse, group = "what")]
+        unit: Option<u64>,
+        /// Over how many targets a file is striped; 0: over all [default: as it is now]
+        #[arg(long, value_name = "N", group = "what")]
+        columns: Option<u32>,
+        /// As the directory above says
+        #[arg(long, conflicts_with_all = ["unit", "columns"], group = "what")]
+        inherit: bool,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file; it is replaced when the backup is whole. -: standard output, which nobody has checked then
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// What will be the metaserver's `data_dir`: an empty directory, or none yet
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The secret of the cluster that the backup was taken of: only with it are the data servers' objects found
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: PathBuf,
+    /// Take another secret than the backup's cluster had: names, attributes and files of up to 64 KiB are restored, the
+    /// data of larger files are not
+    #[arg(long)]
+    pub other_secret: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CleanArgs {
+    /// Also within an hour after this group was restored from a backup: what was made after the backup goes to the trash
+    #[arg(long)]
+    pub after_restore: bool,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckConfigArgs {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        assert!(parse("heorot up --data-servers 2 --listen 10.0.0.1").is_ok());
+        assert!(parse("heorot up --data-servers 0").is_err());
+        assert!(parse("heorot init --role mds,ds --service-address 10.0.0.100,10.0.0.101").is_ok());
+        assert!(parse("heorot join 10.0.0.1 --token-file - --role ds --target /a --target /b").is_ok());
+        assert!(parse("heorot join heorot2-00 10.0.0.1").is_err(), "a token in sight of all");
+        assert!(parse("heorot init --role metaserver").is_err());
+        assert!(
+            parse("heorot token --valid 7d").is_ok()
+                && parse("heorot token list").is_ok()
+                && parse("heorot token --valid 7").is_err()
+        );
+        assert!(parse("heorot stripe set / --unit 1MiB --columns 4").is_ok());
+        assert!(parse("heorot stripe set /").is_err(), "sets nothing");
+        assert!(parse("heorot stripe set / --inherit --columns 4").is_err());
+        assert!(parse("heorot stripe set / --unit 1mb").is_err());
+        assert!(parse("heorot export add /scratch --network 10.0.0.0/8 --rw --squash root").is_ok());
+        assert!(parse("heorot export add /scratch").is_err(), "to nobody");
+        assert!(parse("heorot export set / --ro --rw").is_err() && parse("heorot export set /").is_err());
+        assert!(parse("heorot set lease 20s").is_ok() && parse("heorot set lease --default").is_ok());
+        assert!(parse("heorot set lease").is_err() && parse("heorot set lease 20s --default").is_err());
+        assert!(
+            parse("heorot bench io500 --time 300s").is_ok() && parse("heorot model --help").is_ok(),
+            "not checked here"
+        );
+        assert!(parse("heorot init --name a/b").is_err() && parse("heorot init --name ash").is_ok());
+    }
+}

@@ -1,0 +1,313 @@
+//! A node: what one machine runs of a cluster, in one directory. `heorot init` and `heorot join` make it, people edit its
+//! files, `heorot run` runs what is there.
+//!
+//! ```text
+//! DIR/ secret   identity.toml   mds.toml  mds/    where it is a metaserver
+//!                               ds.toml   ds/     where it is a data server; and its targets, here or elsewhere
+//! ```
+//!
+//! identity.toml comes last: a directory without it was left half made, and may be made again.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use toml::Value;
+
+use crate::cli::{NodeSetupArgs, Role};
+use crate::config::ds::DsConfig;
+use crate::config::mds::MdsConfig;
+use crate::node::listen;
+use crate::servers::ds;
+use command_line::Failure;
+
+/// The kind of a node's directory.
+pub(crate) const KIND: &str = "node";
+pub(crate) const SECRET_FILE: &str = "secret";
+pub(crate) const MDS_FILE: &str = "mds.toml";
+pub(crate) const DS_FILE: &str = "ds.toml";
+/// Where a metaserver's others reach it, unless told otherwise: the third port after its clients'.
+pub(crate) const CONSENSUS_PORT: u16 = listen::PORT_DEFAULT + CONSENSUS_AFTER;
+const CONSENSUS_AFTER: u16 = 3;
+/// A data server's port is the one after its machine's metaserver's.
+const DATA_AFTER: u16 = 1;
+
+/// The examples in docs/, which are the files that a node begins with.
+const MDS_EXAMPLE: &str = include_str!("../../../../docs/examples/mds.toml");
+const DS_EXAMPLE: &str = include_str!("../../../../docs/examples/ds.toml");
+
+/// What a node is to be.
+pub(crate) struct Plan {
+    pub dir: PathBuf,
+    pub name: String,
+    pub address: IpAddr,
+    pub metaserver: bool,
+    pub data_server: bool,
+    targets: Vec<PathBuf>,
+    port: u16,
+    admin: SocketAddr,
+}
+
+impl Plan {
+    /// As the command line says. `address`: this machine's, where it does not say that.
+    pub(crate) fn new(
+        args: &NodeSetupArgs,
+        address: impl FnOnce() -> Result<IpAddr, Failure>,
+    ) -> Result<Self, Failure> {
+        let absolute = |path: &Path| {
+            std::path::absolute(path)
+                .map_err(|e| Failure::new(format!("{}: {e}; name a directory", path.display())))
+        };
+        let dir = absolute(&args.dir)?;
+        let name = args.name.clone().unwrap_or_else(ds::host_name);
+        let (metaserver, data_server) = (args.roles.contains(&Role::Mds), args.roles.contains(&Role::Ds));
+        if !data_server && !args.targets.is_empty() {
+            return Err(Failure::new(
+                "--target is for a data server, and --role does not have ds; add it, or leave --target out",
+            ));
+        }
+        let targets = match args.targets.as_slice() {
+            [] => vec![dir.join("target")],
+            targets => targets.iter().map(|target| absolute(target)).collect::<Result<_, _>>()?,
+        };
+        if args.port.checked_add(CONSENSUS_AFTER).is_none() || args.admin.port() == u16::MAX {
+            return Err(Failure::new(
+                "a node uses the ports after --port and --admin, too; choose lower ones",
+            ));
+        }
+        let address = match args.address {
+            Some(address) => address,
+            None => address()?,
+        };
+        Ok(Self { dir, name, address, metaserver, data_server, targets, port: args.port, admin: args.admin })
+    }
+
+    /// Where the other metaservers reach it.
+    pub(crate) fn consensus(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port + CONSENSUS_AFTER)
+    }
+
+    /// Where clients mount.
+    pub(crate) fn serves(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port)
+    }
+
+    /// Where clients read and write.
+    pub(crate) fn data(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port + DATA_AFTER)
+    }
+
+    pub(crate) fn roles(&self) -> &'static str {
+        match (self.metaserver, self.data_server) {
+            (true, true) => "metaserver and data server",
+            (true, false) => "metaserver",
+            (false, _) => "data server",
+        }
+    }
+
+    /// Whether its addresses can be had now, which is when a person looks.
+    pub(crate) fn check_addresses(&self) -> Result<(), Failure> {
+        let metaserver = self.metaserver.then_some([(self.serves(), "--port"), (self.consensus(), "--port")]);
+        let data_server = self.data_server.then_some((self.data(), "--port"));
+        for (address, setting) in metaserver.into_iter().flatten().chain(data_server) {
+            TcpListener::bind(address).map_err(|error| {
+                let setting =
+                    if error.kind() == io::ErrorKind::AddrNotAvailable { "--address" } else { setting };
+                listen::refused(address, setting, &error)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether this machine has the address now.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        address == self.address || UdpSocket::bind((address, 0)).is_ok()
+    }
+
+    /// Whether its targets can be where they are wanted. A target below a directory that is not there is mistyped, or its disk
+    /// is not mounted; one on the root file system is said: a line for people, or nothing, since that is seldom meant.
+    pub(crate) fn check_targets(&self) -> Result<String, Failure> {
+        let mut notes = String::new();
+        if !self.data_server {
+            return Ok(notes);
+        }
+        let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
+        for target in &self.targets {
+            // The default one is in the node's own directory, which is made.
+            let above = if target.starts_with(&self.dir) {
+                self.dir.ancestors().find(|dir| dir.exists())
+            } else {
+                target.parent()
+            };
+            let Some(above) = above.filter(|above| above.is_dir()) else {
+                return Err(Failure::new(format!(
+                    "--target {}: there is no directory {}; make it, or mount the disk that it should be on",
+                    target.display(),
+                    target.parent().unwrap_or(target).display()
+                )));
+            };
+            let holds = if target.exists() { target } else { above };
+            if device(holds).is_some() && device(holds) == device(Path::new("/")) {
+                notes += &format!(
+                    "\nThe target {} is on the root file system, which file data can fill; a disk of its own is better.\n",
+                    target.display()
+                );
+            }
+        }
+        Ok(notes)
+    }
+
+    /// The text of its mds.toml. `everywhere`: it is to serve addresses that it does not have yet.
+    pub(crate) fn mds_toml(&self, join: Option<SocketAddr>, everywhere: bool) -> Result<String, Failure> {
+        // Service addresses can be added at any time; they cannot be on a loopback interface's network.
+        let listen = match self.address {
+            address if address.is_loopback() && !everywhere => self.serves(),
+            IpAddr::V4(_) => SocketAddr::from(([0; 4], self.port)),
+            IpAddr::V6(_) => SocketAddr::from(([0; 16], self.port)),
+        };
+        let mut settings: toml::Table = [
+            ("listen".to_owned(), listen.to_string().into()),
+            ("data_dir".to_owned(), text(&self.dir.join("mds"))?),
+            ("secret_file".to_owned(), text(&self.dir.join(SECRET_FILE))?),
+            ("admin".to_owned(), self.admin.to_string().into()),
+            ("name".to_owned(), self.name.clone().into()),
+            ("consensus".to_owned(), self.consensus().to_string().into()),
+        ]
+        .into_iter()
+        .collect();
+        settings.extend(join.map(|join| ("join".to_owned(), join.to_string().into())));
+        let file = filled(MDS_EXAMPLE, settings);
+        MdsConfig::parse(&self.dir.join(MDS_FILE), &file)?;
+        Ok(file)
+    }
+
+    /// The text of its ds.toml.
+    pub(crate) fn ds_toml(&self, metaservers: &[String]) -> Result<String, Failure> {
+        let targets = self.targets.iter().map(|target| text(target)).collect::<Result<Vec<_>, _>>()?;
+        let metaservers = metaservers.iter().cloned().map(Value::from).collect::<Vec<_>>();
+        let admin = SocketAddr::new(self.admin.ip(), self.admin.port() + 1);
+        let settings = [
+            ("listen", self.data().to_string().into()),
+            ("metaserver", metaservers.into()),
+            ("secret_file", text(&self.dir.join(SECRET_FILE))?),
+            ("data_dir", text(&self.dir.join("ds"))?),
+            ("targets", targets.into()),
+            ("admin", admin.to_string().into()),
+            ("name", self.name.clone().into()),
+        ];
+        let file =
+            filled(DS_EXAMPLE, settings.map(|(key, value)| (key.to_owned(), value)).into_iter().collect());
+        DsConfig::parse(&self.dir.join(DS_FILE), &file)?;
+        Ok(file)
+    }
+}
+
+/// A path as a configuration file has it.
+pub(crate) fn text(path: &Path) -> Result<Value, Failure> {
+    let text = path.to_str().map(Value::from);
+    text.ok_or_else(|| {
+        Failure::new(format!("{}: is not UTF-8, as a configuration file is; name another", path.display()))
+    })
+}
+
+/// An example with these values in place of its own, and what it does not have at its end.
+fn filled(example: &str, mut settings: toml::Table) -> String {
+    let mut out = String::new();
+    for line in example.lines() {
+        let key = line.strip_prefix("# ").unwrap_or(line).split_once(" = ").map(|(key, _)| key);
+        match key.and_then(|key| settings.remove(key).map(|value| format!("{key} = {value}"))) {
+            Some(line) => out += &line,
+            None => out += line,
+        }
+        out.push('\n');
+    }
+    if !settings.is_empty() {
+        // Sections begin further down; these stand above them.
+        let rest: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        out.insert_str(0, &rest);
+    }
+    out
+}
+
+/// The address that this machine has in the network, if there is only one way to see it. Nothing is sent.
+pub(crate) fn own_address() -> Result<IpAddr, Failure> {
+    let routed = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        // An address for documentation (RFC 5737): the question is by which way it would go.
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    match routed.map(|address| address.ip()) {
+        Ok(ip) if !ip.is_unspecified() && !ip.is_loopback() => Ok(ip),
+        _ => Err(Failure::new(
+            "which address do the other machines reach this one at? Name it with --address, such as --address 10.0.0.1",
+        )),
+    }
+}
+
+/// There is never half a file of this name.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    host::replace(&host::SystemFiles, path, text.as_bytes()).map_err(|e| {
+        Failure::new(format!("{}: cannot be written: {e}; name another directory with --dir", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn plan(line: &str) -> Plan {
+        let Command::Init(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("{line}")
+        };
+        Plan::new(&args.node, || Ok([10, 0, 0, 9].into())).unwrap()
+    }
+
+    #[test]
+    fn a_node_s_files_are_the_examples_with_its_own_values() {
+        let plan = plan("heorot init --dir /n --name ash --address 10.0.0.1 --target /a --target /b");
+        let mds = plan.mds_toml(None, false).unwrap();
+        let config = MdsConfig::parse(Path::new("f"), &mds).unwrap();
+        assert_eq!(config.listen, "0.0.0.0:2049".parse().unwrap(), "service addresses can come");
+        assert_eq!(config.data_dir, Path::new("/n/mds"));
+        let group = config.group.unwrap();
+        assert_eq!((group.name.as_str(), group.join), ("ash", None));
+        assert_eq!(group.consensus, "10.0.0.1:2052".parse().unwrap());
+        assert_eq!(mds.lines().count(), MDS_EXAMPLE.lines().count(), "with all that it explains");
+
+        let ds = plan.ds_toml(&["10.0.0.1:2049".into(), "10.0.0.2:2049".into()]).unwrap();
+        let config = DsConfig::parse(Path::new("f"), &ds).unwrap();
+        assert_eq!((config.listen, config.metaservers.len()), ("10.0.0.1:2050".parse().unwrap(), 2));
+        assert_eq!(config.targets, [Path::new("/a"), Path::new("/b")]);
+        assert_eq!(config.name.as_deref(), Some("ash"));
+    }
+
+    #[test]
+    fn one_that_joins_on_a_loopback_address_listens_there_alone() {
+        let plan = plan("heorot init --dir /n --name ash --port 3049");
+        assert_eq!(plan.address, IpAddr::from([10, 0, 0, 9]), "as it was found out");
+        let local = Plan { address: [127, 0, 0, 9].into(), ..plan };
+        let file = local.mds_toml("10.0.0.1:2052".parse().ok(), false).unwrap();
+        let config = MdsConfig::parse(Path::new("f"), &file).unwrap();
+        assert_eq!(config.listen, "127.0.0.9:3049".parse().unwrap());
+        assert_eq!(config.group.unwrap().join, "10.0.0.1:2052".parse().ok());
+    }
+
+    #[test]
+    fn a_target_below_a_directory_that_is_not_there_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let at =
+            |target: &str| format!("heorot init --dir {0}/n --target {0}/{target}", home.path().display());
+        assert!(plan(&at("disk")).check_targets().is_ok());
+        let error = plan(&at("dsik/target")).check_targets().unwrap_err().to_string();
+        assert!(
+            error.contains("there is no directory") && error.contains("/dsik; make it, or mount"),
+            "{error}"
+        );
+        let default = plan(&format!("heorot init --dir {}/made/later", home.path().display()));
+        assert!(default.check_targets().is_ok(), "in the node's own directory");
+    }
+}

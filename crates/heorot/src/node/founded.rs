@@ -1,0 +1,47 @@
+//! That a name space was begun with a secret is noted beside it, in `<secret_file>.founded`: the cluster's id.
+//!
+//! A metaserver with an empty directory and nobody to join begins a name space. Where it had one, and only its disk is not
+//! mounted, that would be a second one of the same cluster, at the same address, and with the id of a member that had a vote.
+
+use std::path::{Path, PathBuf};
+
+use host::SystemFiles;
+
+use crate::node::data_dir::DataDir;
+use crate::node::secret::Secret;
+use command_line::Failure;
+
+/// Whether the metaserver of `dir`, which `joins` others or not, may begin as it is.
+pub(crate) fn check(secret_file: &Path, secret: &Secret, dir: &DataDir, joins: bool) -> Result<(), Failure> {
+    let note = path(secret_file);
+    let had_one =
+        || std::fs::read_to_string(&note).is_ok_and(|text| text.trim() == hex::encode(secret.cluster()));
+    if joins || dir.member().is_some() || !had_one() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{}: empty, and a metaserver of this machine had a name space of this cluster: is its disk not mounted? Bring it back, \
+         name another metaserver as `join` to have all from there, or restore a backup. To begin with nothing, remove {}",
+        dir.path().display(),
+        note.display()
+    )))
+}
+
+/// Notes, durably, that there is a name space.
+pub(crate) fn note(secret_file: &Path, secret: &Secret) {
+    let path = path(secret_file);
+    let text = hex::encode(secret.cluster());
+    if std::fs::read_to_string(&path).is_ok_and(|there| there.trim() == text) {
+        return;
+    }
+    if let Err(error) = host::replace(&SystemFiles, &path, format!("{text}\n").as_bytes()) {
+        let path = path.display();
+        tracing::warn!(%path, %error, "cannot be written: a data directory that is lost would not be noticed");
+    }
+}
+
+fn path(secret_file: &Path) -> PathBuf {
+    let mut name = secret_file.as_os_str().to_owned();
+    name.push(".founded");
+    name.into()
+}

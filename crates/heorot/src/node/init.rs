@@ -1,0 +1,195 @@
+//! `heorot init` and `heorot join`: a machine becomes the first of a cluster, or one more.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::time::Duration;
+
+use host::{Entropy, SystemEntropy};
+use wire::join::Token;
+
+use crate::cli::{InitArgs, NodeJoinArgs, Role};
+use crate::commands::token;
+use crate::config::begin;
+use crate::node::data_dir::DataDir;
+use crate::node::dir::{self as node, CONSENSUS_PORT, DS_FILE, KIND, MDS_FILE, Plan, SECRET_FILE};
+use crate::node::knock::{self, Outside, Stranger, Told};
+use crate::node::secret::Secret;
+use command_line::Failure;
+
+/// How often a machine asks to be let in, where its member does not answer to the end.
+const TRIES: u32 = 3;
+/// A machine of the same network answers at once, or does not live.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// `heorot init`.
+pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
+    if !args.node.roles.contains(&Role::Mds) {
+        return Err(Failure::new("the first node of a cluster is a metaserver; add mds to --role"));
+    }
+    let plan = Plan::new(&args.node, node::own_address)?;
+    refuse_a_node(&plan.dir)?;
+    plan.check_addresses()?;
+    let notes = plan.check_targets()?;
+    if let Some(address) = args.service_addresses.iter().find(|address| plan.is_own(**address)) {
+        return Err(Failure::new(format!(
+            "--service-address {address} is this machine's own address; a service address belongs to no machine, so that it \
+             can move to one that lives: choose one of the same network that is free"
+        )));
+    }
+    let exports = if args.no_root_squash { vec!["* squash=none".to_owned()] } else { vec![] };
+    let begin = begin::text(&exports, &args.service_addresses);
+    let mds = plan.mds_toml(None, !args.service_addresses.is_empty())?;
+    let ds = plan.data_server.then(|| plan.ds_toml(&[plan.serves().to_string()])).transpose()?;
+
+    let mut dir = DataDir::open(&plan.dir, KIND)?;
+    let secret = Secret::create(&plan.dir.join(SECRET_FILE), &SystemEntropy)?;
+    let begin_file = begin::path(&plan.dir.join(MDS_FILE));
+    match begin {
+        Some(begin) => node::write(&begin_file, &begin)?,
+        // Of a try before this one, with other options.
+        None => drop(std::fs::remove_file(begin_file)),
+    }
+    write(&plan, Some(&mds), ds.as_deref())?;
+    dir.claim(&secret.cluster(), None)?;
+
+    let dir = plan.dir.display();
+    println!(
+        "cluster {} begins in {dir}: {:?} at {}, {}",
+        hex::encode(secret.cluster()),
+        plan.name,
+        plan.address,
+        plan.roles()
+    );
+    println!("\nrun it, here:\n\n    heorot run {dir}\n");
+    println!("and, for each other machine, make a token here while that runs, bring it there, and join:\n");
+    println!("    heorot token --out FILE --admin {dir}");
+    println!("    heorot join --token-file FILE {}\n", plan.consensus());
+    println!(
+        "A token lets one machine in, within a day, which can then read and change every file: keep it as you keep a password."
+    );
+    print!("{notes}");
+    if !args.no_root_squash && !plan.address.is_loopback() {
+        println!(
+            "Clients' root becomes nobody, and a new volume is root's: heorot export set / --squash none, on this machine \
+             once it runs, changes that."
+        );
+    }
+    Ok(())
+}
+
+/// `heorot join`.
+pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
+    // Whatever is wrong here is found before anybody is asked.
+    let token = token::read(&args.token_file)?;
+    let member = resolve(&args.member)?;
+    let dir = std::path::absolute(&args.node.dir)?;
+    if let Some(cluster) = DataDir::look(&dir)? {
+        return Err(if cluster == hex::encode(token.cluster) {
+            Failure::new(format!(
+                "{0}: is a node of this cluster already; run it: heorot run {0}",
+                dir.display()
+            ))
+        } else {
+            a_node_already(&dir, &cluster)
+        });
+    }
+    let plan = Plan::new(&args.node, || way_to(member))?;
+    plan.check_addresses()?;
+    let notes = plan.check_targets()?;
+
+    let refused = |why: Outside| Failure::new(format!("not joined by {member}: {why}"));
+    let told = enter(member, &token, &plan).await.map_err(refused)?;
+    let mds = plan.metaserver.then(|| plan.mds_toml(Some(member), false)).transpose()?;
+    let mut metaservers = told.metaservers;
+    if plan.metaserver {
+        metaservers.push(plan.serves().to_string());
+    }
+    let ds = plan.data_server.then(|| plan.ds_toml(&metaservers)).transpose()?;
+
+    let mut dir = DataDir::open(&plan.dir, KIND)?;
+    let secret = Secret::receive(told.secret, &plan.dir.join(SECRET_FILE))?;
+    write(&plan, mds.as_deref(), ds.as_deref())?;
+    dir.claim(&secret.cluster(), None)?;
+
+    let dir = plan.dir.display();
+    println!(
+        "joined cluster {} in {dir}: {:?} at {}, {}",
+        hex::encode(secret.cluster()),
+        plan.name,
+        plan.address,
+        plan.roles()
+    );
+    println!("\nrun it, here:\n\n    heorot run {dir}");
+    print!("{notes}");
+    Ok(())
+}
+
+/// Asks to be let in. The token is used by then perhaps, and the answer lost: this machine is answered again.
+async fn enter(member: SocketAddr, token: &Token, plan: &Plan) -> Result<Told, Outside> {
+    let ticket = SystemEntropy.bytes();
+    let (consensus, data) =
+        (plan.metaserver.then(|| plan.consensus()), plan.data_server.then(|| plan.data()));
+    let mut greeted = knock::hello(member, token, Stranger::now()).await?;
+    for _ in 1..TRIES {
+        match greeted.enter(ticket, &plan.name, consensus, data).await {
+            Err(Outside::Nobody(_)) => greeted = knock::hello(member, token, Stranger::now()).await?,
+            answered => return answered,
+        }
+    }
+    greeted.enter(ticket, &plan.name, consensus, data).await
+}
+
+fn refuse_a_node(dir: &Path) -> Result<(), Failure> {
+    match DataDir::look(dir)? {
+        Some(cluster) => Err(a_node_already(dir, &cluster)),
+        None => Ok(()),
+    }
+}
+
+fn a_node_already(dir: &Path, cluster: &str) -> Failure {
+    Failure::new(format!(
+        "{0}: belongs to cluster {cluster} already; run what is there (heorot run {0}), or name another directory with --dir",
+        dir.display()
+    ))
+}
+
+/// The secret is there; its owner's files follow.
+fn write(plan: &Plan, mds: Option<&str>, ds: Option<&str>) -> Result<(), Failure> {
+    for (name, text) in [(MDS_FILE, mds), (DS_FILE, ds)] {
+        let path = plan.dir.join(name);
+        match text {
+            Some(text) => node::write(&path, text)?,
+            // Of a try before this one, with other roles.
+            None => drop(std::fs::remove_file(path)),
+        }
+    }
+    Ok(())
+}
+
+/// Where a member is: an address or a host name, with or without a port.
+fn resolve(text: &str) -> Result<SocketAddr, Failure> {
+    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, CONSENSUS_PORT));
+    }
+    let with_port = if text.contains(':') { text.to_owned() } else { format!("{text}:{CONSENSUS_PORT}") };
+    let wrong = |why: String| {
+        Failure::new(format!(
+            "{text}: {why}; name a metaserver of the cluster, such as 10.0.0.1 or 10.0.0.1:{CONSENSUS_PORT}"
+        ))
+    };
+    let mut found = with_port.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
+    found.next().ok_or_else(|| wrong("has no address".into()))
+}
+
+/// This machine's address on the way to a member; whether somebody is there at all.
+fn way_to(member: SocketAddr) -> Result<IpAddr, Failure> {
+    let stream = TcpStream::connect_timeout(&member, CONNECT_TIME_MAX).and_then(|stream| stream.local_addr());
+    let address = stream.map_err(|e| {
+        Failure::new(format!(
+            "not joined by {member}: no connection: {e}; does heorot run there, is that a metaserver's address, and does \
+             no firewall stand before it?"
+        ))
+    })?;
+    Ok(address.ip())
+}

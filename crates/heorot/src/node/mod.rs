@@ -1,0 +1,13 @@
+//! A node: its directory, its secret, how it begins, joins and runs.
+
+pub(crate) mod data_dir;
+pub(crate) mod dir;
+pub(crate) mod founded;
+pub(crate) mod init;
+pub(crate) mod knock;
+pub(crate) mod listen;
+pub(crate) mod name;
+pub(crate) mod run;
+pub(crate) mod secret;
+pub(crate) mod supervisor;
+pub(crate) mod up;

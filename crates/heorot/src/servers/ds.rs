@@ -1,0 +1,160 @@
+//! Runs a data server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataserver::{DataServer, DataServerConfig};
+use host::{SystemClock, SystemEntropy};
+use nfs::{Limits, Server};
+use tokio::task::JoinHandle;
+
+use crate::admin::http::Admin;
+use crate::admin::server::{AdminPlace, AdminServer};
+use crate::cli::ConfigArgs;
+use crate::config;
+use crate::config::ds::DsConfig;
+use crate::node::listen;
+use crate::node::secret::{Secret, SecretError};
+use crate::node::supervisor::say_ready;
+use crate::process::notify;
+use crate::servers::heartbeat::{MetaserverLengths, beat, write_networks};
+use crate::servers::known_metaservers::KnownMetaservers;
+use crate::servers::reload;
+use command_line::signals::{Hangups, Signals};
+use command_line::{Failure, logging};
+
+/// Where a data server writes down the metaservers that it knows of, in its directory.
+const METASERVERS_FILE: &str = "server.metaservers";
+
+/// What a data server is run with.
+pub(crate) struct DsSettings {
+    pub name: String,
+    pub listen: SocketAddr,
+    /// What names the address to listen on: for error messages.
+    pub listen_setting: &'static str,
+    pub advertise: SocketAddr,
+    pub metaservers: Vec<SocketAddr>,
+    pub data_dir: PathBuf,
+    pub targets: Vec<PathBuf>,
+}
+
+/// A data server that runs.
+pub(crate) struct RunningDs {
+    pub data_server: Arc<DataServer>,
+    pub metaservers: Arc<KnownMetaservers>,
+    server: Server,
+    heartbeat: JoinHandle<()>,
+    sweeper: JoinHandle<()>,
+}
+
+/// How often the trash of the targets is swept, and the sessions of clients that are not admitted any more.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Ends what is over, for ever.
+async fn sweep(server: Arc<DataServer>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let swept = Arc::clone(&server);
+        // One at a time: a disk that hangs holds one thread.
+        let work = move || {
+            swept.end_sessions_not_admitted();
+            write_networks(&swept);
+            swept.sweep_trash();
+        };
+        let _ = tokio::task::spawn_blocking(work).await;
+    }
+}
+
+impl RunningDs {
+    /// Opens its targets, listens, and registers from then on.
+    pub(crate) async fn start(settings: DsSettings, secret: &Secret) -> Result<Self, Failure> {
+        let entropy = Arc::new(SystemEntropy);
+        let file = settings.data_dir.join(METASERVERS_FILE);
+        let metaservers = Arc::new(KnownMetaservers::new(settings.metaservers, secret.peer_key(), file));
+        let lengths =
+            Arc::new(MetaserverLengths { metaservers: Arc::clone(&metaservers), key: secret.handle_key() });
+        let config = DataServerConfig {
+            data_dir: settings.data_dir,
+            targets: settings.targets,
+            key: secret.handle_key(),
+            peer_key: secret.peer_key(),
+            name: settings.name,
+        };
+        let opened = tokio::task::spawn_blocking(move || {
+            DataServer::open(config, lengths, Arc::new(SystemClock::default()), entropy)
+        });
+        let data_server = Arc::new(opened.await??);
+        let metrics = Arc::clone(data_server.metrics());
+        let server = Server::start(settings.listen, data_server.programs(), Limits::default(), metrics)
+            .await
+            .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
+        let heartbeat =
+            tokio::spawn(beat(Arc::clone(&data_server), settings.advertise, Arc::clone(&metaservers)));
+        let sweeper = tokio::spawn(sweep(Arc::clone(&data_server)));
+        Ok(Self { data_server, metaservers, server, heartbeat, sweeper })
+    }
+
+    /// Ends it. What clients did not commit stays in the page cache, and is synced at the next start.
+    pub(crate) fn stop(self) {
+        self.heartbeat.abort();
+        self.sweeper.abort();
+        self.server.stop();
+    }
+}
+
+/// `heorot ds`.
+pub(crate) async fn ds(args: ConfigArgs) -> Result<(), Failure> {
+    let (signals, hangups) = (Signals::catch_as(args.part.is_some())?, Hangups::catch()?);
+    let config = DsConfig::parse(&args.config, &config::read(&args.config)?)?;
+    logging::set(&config.log);
+    let secret = Secret::read(&config.secret_file)?.ok_or_else(|| {
+        let why = "a data server does not make one: the metaserver does, at its first start".to_string();
+        SecretError::Lost(config.secret_file.clone(), why)
+    })?;
+    let mut metaservers = Vec::new();
+    for name in &config.metaservers {
+        metaservers.push(resolve(name).await?);
+    }
+    let settings = DsSettings {
+        name: config.name.clone().unwrap_or_else(host_name),
+        listen: config.listen,
+        listen_setting: "`listen`",
+        advertise: config.advertise,
+        metaservers,
+        data_dir: config.data_dir.clone(),
+        targets: config.targets.clone(),
+    };
+    let running = RunningDs::start(settings, &secret).await?;
+    let admin = Admin::new(None, &[&running]);
+    let (dir, config_of_admin) = (config.data_dir.clone(), config.admin.clone());
+    let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
+    let _admin = AdminServer::start(place, admin).await?;
+    tracing::info!(name = running.data_server.name(), address = %running.server.address(), "ready");
+    match args.part {
+        Some(_) => say_ready(),
+        None => notify::ready(),
+    }
+    tokio::select! {
+        () = signals.stop() => {}
+        () = reload::data_server(hangups, &args.config, &config) => {}
+    }
+    running.stop();
+    Ok(())
+}
+
+async fn resolve(name: &str) -> Result<SocketAddr, Failure> {
+    let failed = |why: String| {
+        Failure::new(format!(
+            "metaserver {name}: {why}; write its address, such as \"10.0.0.1:2049\", as `metaserver`"
+        ))
+    };
+    let mut found = tokio::net::lookup_host(name).await.map_err(|e| failed(e.to_string()))?;
+    found.next().ok_or_else(|| failed("has no address".into()))
+}
+
+pub(crate) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "ds".into() } else { name.trim().into() }
+}

@@ -1,0 +1,201 @@
+//! A data server tells the metaserver that it lives, and asks it how long objects are.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use dataserver::{DataServer, Incarnation, Obeyed, ObjectLengths};
+use nfs::{CallFailure, Peer};
+use tokio::task::{AbortHandle, JoinSet};
+use wire::cluster::{Procedure, register, size};
+use wire::handle::{HandleKey, ObjectHandle};
+
+use crate::node::knock;
+use crate::servers::known_metaservers::KnownMetaservers;
+
+/// A metaserver that does not answer a small question in this time is taken for lost until it does.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// Time in which a metaserver that is started at the same moment, or just before, comes to serve.
+const START_TIME_MAX: Duration = Duration::from_secs(10);
+/// Between two tries to reach a lost one: a client waits for this.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Asks a metaserver how long an object is: any, and the next one if it does not answer.
+pub(crate) struct MetaserverLengths {
+    pub metaservers: Arc<KnownMetaservers>,
+    pub key: HandleKey,
+}
+
+impl ObjectLengths for MetaserverLengths {
+    fn length(&self, object: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>> {
+        Box::pin(async move {
+            let args = size::Args { handle: object.seal(&self.key) };
+            for peer in self.metaservers.peers().values() {
+                let answer: Result<size::Res, CallFailure> =
+                    peer.call(Procedure::Size as u32, &args, ANSWER_TIME_MAX).await;
+                match answer {
+                    Ok(Ok(size)) => return Some(size.len),
+                    Ok(Err(status)) => {
+                        tracing::debug!(?status, "the metaservers do not know the object's length");
+                        return None;
+                    }
+                    Err(error) => {
+                        let metaserver = peer.address();
+                        tracing::debug!(%metaserver, %error, "cannot be asked for an object's length");
+                    }
+                }
+            }
+            None
+        })
+    }
+}
+
+/// Registers `server`, reached at `advertise`, with all metaservers that are known: each has to know that it lives.
+pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaservers: Arc<KnownMetaservers>) {
+    // Ends them with this.
+    let mut all = JoinSet::new();
+    let mut handles: BTreeMap<SocketAddr, AbortHandle> = BTreeMap::new();
+    loop {
+        let known = Arc::clone(&metaservers);
+        // Nobody waits for it: a disk that hangs is not to end the heartbeat.
+        let told = Arc::clone(&server);
+        tokio::task::spawn_blocking(move || {
+            known.write_down();
+            write_networks(&told);
+        });
+        let peers = metaservers.peers();
+        handles.retain(|address, beat| {
+            let stays = peers.contains_key(address);
+            if !stays {
+                beat.abort();
+            }
+            stays
+        });
+        for (address, peer) in peers {
+            handles.entry(address).or_insert_with(|| {
+                all.spawn(beat_one(Arc::clone(&server), advertise, peer, Arc::clone(&metaservers)))
+            });
+        }
+        metaservers.changed.notified().await;
+    }
+}
+
+/// Writes down the networks of clients, unless they are. Waits for the disk.
+pub(crate) fn write_networks(server: &DataServer) {
+    if let Err(error) = server.client_networks().write_down() {
+        tracing::warn!(
+            name = server.name(), %error,
+            "the exported networks cannot be written to the data server's directory: it would admit those of before after a \
+             restart; they are written again every minute"
+        );
+    }
+}
+
+/// Registers with one metaserver, again and again. Losing it, and finding it again, is logged once.
+async fn beat_one(
+    server: Arc<DataServer>,
+    advertise: SocketAddr,
+    peer: Arc<Peer>,
+    metaservers: Arc<KnownMetaservers>,
+) {
+    let began = tokio::time::Instant::now();
+    let mut trouble: Option<String> = None;
+    let mut known = false;
+    loop {
+        let outcome = register(&server, advertise, &peer, &metaservers).await;
+        let pause = match outcome {
+            Ok(pause) => {
+                if trouble.take().is_some() || !known {
+                    tracing::info!(name = server.name(), metaserver = %peer.address(), "registered");
+                }
+                known = true;
+                pause
+            }
+            Err(why) => {
+                // A metaserver of the same machine or of a new node may be about to start.
+                if !known && began.elapsed() < START_TIME_MAX {
+                    tracing::debug!(metaserver = %peer.address(), "not registered yet: {why}");
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+                if trouble.as_ref() != Some(&why) {
+                    tracing::warn!(name = server.name(), metaserver = %peer.address(), "not registered: {why}");
+                }
+                trouble = Some(why);
+                RETRY
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn register(
+    server: &Arc<DataServer>,
+    advertise: SocketAddr,
+    peer: &Peer,
+    metaservers: &KnownMetaservers,
+) -> Result<Duration, String> {
+    // statvfs of a hung disk hangs, and must not hang the others' thread.
+    let asked = Arc::clone(server);
+    let targets = tokio::task::spawn_blocking(move || asked.space()).await.map_err(|e| e.to_string())?;
+    let obeyed = targets.first().map_or(0, |target| target.incarnation);
+    let args = register::Args {
+        server: server.id(),
+        name: Bytes::copy_from_slice(server.name().as_bytes()),
+        addresses: vec![Bytes::from(advertise.to_string())],
+        targets,
+        version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
+        map_version: metaservers.map_version(obeyed),
+        clock_ms: knock::clock_ms(),
+    };
+    let answer: Result<register::Res, CallFailure> =
+        peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;
+    match answer {
+        Ok(Ok(done)) => {
+            let told = Arc::clone(server);
+            let incarnation = Incarnation { id: done.incarnation, epoch: done.epoch };
+            let noted = tokio::task::spawn_blocking(move || told.belong_to(done.name_space, incarnation)).await;
+            let obeyed = noted.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+            let text = |network: &Bytes| String::from_utf8_lossy(network).parse().ok();
+            // Before it is taken in: clients may come from then on.
+            if obeyed != Obeyed::Not && done.map_version != args.map_version {
+                let networks = done.networks.iter().filter_map(text).collect();
+                server.client_networks().tell(done.incarnation, done.map_version, networks);
+            }
+            match obeyed {
+                Obeyed::AsBefore => {}
+                // It is not taken in before it says so: that is asked again at once, and is then as before.
+                Obeyed::FromNowOn => return Box::pin(register(server, advertise, peer, metaservers)).await,
+                Obeyed::Not => {
+                    return Err(format!(
+                        "it was restored from a backup (incarnation {}), and the files here belong to the group of before; if \
+                         this data server is to serve the restored one from now on, run heorot ds adopt here; until then \
+                         nothing here is touched",
+                        done.epoch
+                    ));
+                }
+            }
+            server.set_trash_time(Duration::from_secs(done.trash_seconds));
+            metaservers.learn(done.incarnation, done.map_version, &done.metaservers);
+            Ok(Duration::from_millis(u64::from(done.heartbeat_ms).max(100)))
+        }
+        Ok(Err(wire::cluster::Status::NotFound)) => Err(format!(
+            "it was removed from the cluster; heorot node undrain {} takes it back",
+            server.name()
+        )),
+        Ok(Err(wire::cluster::Status::Invalid)) => {
+            Err("another data server that lives has a target of ours; the metaserver's log names it".into())
+        }
+        Ok(Err(wire::cluster::Status::OtherNameSpace)) => Err(
+            "it keeps another name space than the one whose files are here: bring back that metaserver's data directory, restore \
+             a backup of it, or have it join the metaservers that still have it; nothing here is touched"
+                .into(),
+        ),
+        Ok(Err(status)) => Err(format!("the metaserver answers {status:?}")),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,444 @@
+//! Runs a metaserver.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::interface::{Interfaces, SystemInterfaces};
+use host::{Clock, Entropy, SystemClock, SystemEntropy, size};
+use metaserver::{
+    Begin, JoinServer, Members, Metaserver, MetaserverConfig, ServiceAddresses, ThisServer, Upcalls,
+};
+use namespace::{NodeKey, Stamp, Time};
+use nfs::Server;
+use prometheus_client::registry::Registry;
+use replica::{Member, Part, Replica, ReplicaConfig, ReplicaError, Transport};
+use store::{OpenError, RedbStore};
+
+use crate::admin::http::Admin;
+use crate::admin::server::{AdminPlace, AdminServer};
+use crate::cli::ConfigArgs;
+use crate::config;
+use crate::config::mds::{GroupConfig, MdsConfig, default_rules};
+use crate::node::data_dir::DataDir;
+use crate::node::founded;
+use crate::node::secret::Secret;
+use crate::node::supervisor::say_ready;
+use crate::node::{knock, listen};
+use crate::process::notify;
+use crate::servers::{refill, reload};
+use command_line::signals::{Hangups, Signals};
+use command_line::{Failure, logging};
+
+/// The kind of a metaserver's data directory.
+pub(crate) const KIND: &str = "metaserver";
+/// The first member of every group. The others' numbers are random, of 63 bits: TOML has no more.
+const FOUNDER: u64 = 1;
+/// For a new member to get all that the others have.
+const JOIN_TIME_MAX: Duration = Duration::from_secs(600);
+/// Then whoever is elected leads.
+const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(2);
+/// In the data directory: see [`ServiceAddresses`].
+const CLIENTS_FILE: &str = "service-clients";
+/// There is one volume so far.
+const VOLUME: u32 = 1;
+/// What a first start writes: a log segment of 32 MiB, and the store.
+const FIRST_START_BYTES: u64 = 40 << 20;
+/// The last connection must end in this time after it was closed; the log needs no clean end.
+const STOP_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// What a metaserver is run with.
+pub(crate) struct MdsSettings {
+    pub listen: SocketAddr,
+    /// What names the address to listen on: for error messages.
+    pub listen_setting: &'static str,
+    /// What the cluster begins with, if this metaserver begins it.
+    pub begin: Begin,
+    pub reserve_bytes: u64,
+    pub metadata_memory_bytes: u64,
+    /// None: it is the only one.
+    pub group: Option<GroupConfig>,
+}
+
+/// A metaserver that runs.
+pub(crate) struct RunningMds {
+    pub metaserver: Arc<Metaserver>,
+    server: Server,
+    /// For the other metaservers.
+    consensus: Option<Server>,
+    replica: Replica,
+    secret: Secret,
+    _dir: DataDir,
+}
+
+impl RunningMds {
+    /// Opens its name space in `dir`, which is made if it is new, and listens.
+    pub(crate) async fn start(
+        settings: MdsSettings,
+        mut dir: DataDir,
+        secret: &Secret,
+    ) -> Result<Self, Failure> {
+        let (clock, entropy) = (Arc::new(SystemClock::default()), Arc::new(SystemEntropy));
+        let cluster = secret.cluster();
+        dir.check(&cluster)?;
+        let (reserve_bytes, memory_bytes) = (settings.reserve_bytes, settings.metadata_memory_bytes);
+        if dir.cluster().is_none() {
+            check_room(dir.path(), FIRST_START_BYTES + reserve_bytes)?;
+        }
+        let wall = clock.wall();
+        let time = Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds };
+        let stamp = Stamp { time, random: entropy.u64() };
+        let group = settings.group;
+        let join = group.as_ref().and_then(|group| group.join);
+        // Never used again, so that a metaserver that lost its log is not taken for the one that had it.
+        let id = dir
+            .member()
+            .unwrap_or_else(|| if join.is_some() { (entropy.u64() >> 1).max(FOUNDER + 1) } else { FOUNDER });
+        let member = group.as_ref().map_or_else(Member::default, |group| Member {
+            name: group.name.clone(),
+            address: group.consensus.to_string(),
+            serves: serves(settings.listen, group.consensus).to_string(),
+        });
+        let founds = join.is_none() && dir.member().is_none();
+        let path = dir.path().to_owned();
+        let begin = founds.then_some(settings.begin);
+        let mut config = ReplicaConfig {
+            dir: path,
+            reserve_bytes,
+            id,
+            member: member.clone(),
+            founds,
+            read_leases: false,
+        };
+        let another_id = (entropy.u64() >> 1).max(FOUNDER + 1);
+        let members: Arc<dyn Transport> = Arc::new(Members::new(secret.peer_key(), entropy.clone()));
+        let (observer, follower) = metaserver::upcalls();
+        // A replay after a crash takes a while and would keep a thread of the runtime.
+        let opened = tokio::task::spawn_blocking(move || {
+            let open = |config: &ReplicaConfig| {
+                let (members, observer) = (Arc::clone(&members), Arc::clone(&observer));
+                open_replica(config.clone(), memory_bytes, stamp, members, observer)
+            };
+            let (replica, lost) = refill::open(&mut dir, &cluster, &mut config, another_id, open)?;
+            dir.claim_member(&cluster, config.id)?;
+            Ok::<_, Failure>((replica, dir, config.id, lost))
+        });
+        let (replica, dir, id, lost) = opened.await??;
+        let consensus = match &group {
+            Some(group) => {
+                let (address, peer_key) = (group.consensus, secret.peer_key());
+                let join_server = join_server(secret);
+                let server = metaserver::serve_members(
+                    replica.clone(),
+                    address,
+                    peer_key,
+                    join_server,
+                    entropy.clone(),
+                );
+                Some(server.await.map_err(|e| listen::refused(address, "`consensus`", &e))?)
+            }
+            None => None,
+        };
+        let is_refilled = !lost.is_empty();
+        let refill_from = refill::remove(lost, &replica).await?;
+        let join = refill_from.or_else(|| join.map(|join| join.to_string()));
+        let wants_vote = group.as_ref().is_none_or(|group| !group.learner);
+        let standing = replica.standing();
+        let votes = standing.members.iter().find(|(member, ..)| *member == id).map(|(_, _, voter)| *voter);
+        let has_served = has_served(&replica, id)?;
+        // It was demoted, or there were enough voters.
+        let stays_learner = has_served && votes == Some(false);
+        let part = if wants_vote && !stays_learner { Part::Voter } else { Part::Learner };
+        let belongs = match votes {
+            Some(true) => true,
+            None if has_served && !standing.changing => return Err(removed(dir.path())),
+            // If it was removed it finds out by asking.
+            _ if has_served => true,
+            // It was interrupted on its way to its vote; or that it was added is known to its log alone, and may come to nothing.
+            Some(false) => part == Part::Learner && !standing.changing,
+            None => false,
+        };
+        if let Some(join) = join.filter(|_| !belongs) {
+            if let Ok(address) = join.parse() {
+                let hinders = knock::hinders(address, secret).await;
+                hinders.map_err(|why| Failure::new(format!("`join` {join}: {why}")))?;
+            }
+            tracing::info!(%join, "asking to be taken in");
+            let joined = replica.join(&join, member.clone(), part, JOIN_TIME_MAX).await;
+            joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
+        }
+        replica.ready().await.map_err(|e| match replica.is_removed() {
+            true => removed(dir.path()),
+            false => Failure::new(e.to_string()),
+        })?;
+        if is_refilled {
+            refill::done(dir.path())?;
+        }
+        if group.is_some() {
+            // It may have moved since it was taken in, or have been alone.
+            let introduced = replica.introduce(member, part).await;
+            introduced.map_err(|why| Failure::new(format!("`consensus`: {why}")))?;
+            look_at_others(&replica, secret);
+        }
+        let config = MetaserverConfig { volume: VOLUME, cluster, begin };
+        let (key, peer_key) = (secret.handle_key(), secret.peer_key());
+        let metaserver = Metaserver::new(config, replica.clone(), key, peer_key, clock, entropy)?;
+        metaserver.follow_others(follower);
+        // Of a metaserver that leads already; else it does when it leads.
+        metaserver.begin().await.map_err(|status| {
+            Failure::new(format!(
+                "what the cluster begins with is not in the cluster map: {status:?}; start it again"
+            ))
+        })?;
+        let server = metaserver
+            .serve(settings.listen)
+            .await
+            .map_err(|e| listen::refused(settings.listen, settings.listen_setting, &e))?;
+        metaserver.enter_map(this_server(&group, settings.listen));
+        let service = ServiceAddresses {
+            interface: None,
+            open: Box::new(open_interfaces),
+            clients_file: dir.path().join(CLIENTS_FILE),
+        };
+        metaserver.hold_addresses(service, &server);
+        let secret = secret.clone();
+        Ok(Self { metaserver, server, consensus, replica, secret, _dir: dir })
+    }
+
+    /// The cluster's secret, where machines can join it.
+    pub(crate) fn group_secret(&self) -> Option<Secret> {
+        self.consensus.is_some().then(|| self.secret.clone())
+    }
+
+    /// Puts the metrics of its log and its consensus into `registry`.
+    pub(crate) fn register_metrics(&self, registry: &mut Registry) {
+        self.replica.metrics().register(registry);
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Returns when it can no longer serve, with the reason.
+    pub(crate) async fn failed(&self) -> Failure {
+        let why = self.replica.failed().await;
+        if self.replica.is_removed() {
+            return removed(self._dir.path());
+        }
+        Failure::new(format!(
+            "the metadata service failed: {why}; mend that and start again: nothing acknowledged is lost"
+        ))
+    }
+
+    /// Serves nobody any more once this metaserver's state is in doubt, and goes on voting; never returns.
+    pub(crate) async fn leaves_clients_in_doubt(&self) {
+        self.replica.doubted().await;
+        self.metaserver.release_addresses().await;
+        self.server.stop();
+        std::future::pending().await
+    }
+
+    /// Ends it, with all that was acknowledged in the store.
+    pub(crate) async fn stop(self) {
+        let Self { metaserver, server, consensus, replica, secret: _, _dir } = self;
+        // Others have its addresses before anybody could be refused; somebody else leads before this one is gone, so that
+        // nobody waits for an election; and nobody counts on a lease of reads of one that is gone.
+        metaserver.release_addresses().await;
+        replica.hand_over(HAND_OVER_TIME_MAX).await;
+        metaserver.stop();
+        server.stop();
+        replica.retire().await;
+        consensus.iter().for_each(Server::stop);
+        drop((metaserver, server));
+        let stopped = tokio::task::spawn_blocking(move || replica.stop());
+        if tokio::time::timeout(STOP_TIME_MAX, stopped).await.is_err() {
+            tracing::warn!("a connection does not end; the log is replayed at the next start");
+        }
+    }
+}
+
+/// People took it out.
+fn removed(dir: &Path) -> Failure {
+    Failure::taken_out(format!(
+        "this metaserver was removed from its group (heorot node remove); to have it join again, as a new one, start it with \
+         an empty directory in place of {}, and another metaserver as `join`",
+        dir.display()
+    ))
+}
+
+/// What this metaserver says of itself to the cluster.
+fn this_server(group: &Option<GroupConfig>, listen: SocketAddr) -> ThisServer {
+    // Everywhere is also where the other metaservers find it.
+    let address = match group {
+        Some(group) if listen.ip().is_unspecified() => SocketAddr::new(group.consensus.ip(), listen.port()),
+        _ => listen,
+    };
+    ThisServer {
+        name: group.as_ref().map_or_else(|| "mds".into(), |group| group.name.clone()),
+        address: address.to_string(),
+        version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+/// This machine's interfaces, once there are service addresses to hold.
+fn open_interfaces() -> host::interface::Result<Arc<dyn Interfaces>> {
+    let mut interfaces = SystemInterfaces::open()?;
+    if let Err(why) = interfaces.go_with_process() {
+        tracing::warn!(
+            %why,
+            "if this process dies its service addresses stay for two seconds, and clients wait longer"
+        );
+    }
+    Ok(Arc::new(interfaces))
+}
+
+fn open_replica(
+    config: ReplicaConfig,
+    memory_bytes: u64,
+    stamp: Stamp,
+    members: Arc<dyn Transport>,
+    observer: Arc<Upcalls>,
+) -> Result<Replica, ReplicaError> {
+    let (dir, reserve_bytes) = (config.dir.clone(), config.reserve_bytes);
+    let explain =
+        |error: String| match free_bytes(&dir) {
+            Some(free) if free < reserve_bytes && !error.contains("free some") => ReplicaError::Failed(
+                format!("{error}; {} has only {} left: free some", dir.display(), size::show(free)),
+            ),
+            _ => ReplicaError::Failed(error),
+        };
+    let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+    let store = RedbStore::open(dir.join("namespace.redb"), memory_bytes).map_err(|e| match e {
+        OpenError::Damaged(why) => {
+            let others = replica::noted_voters(&dir, config.id);
+            ReplicaError::Damaged { why: format!("{why}: the file is damaged"), others }
+        }
+        OpenError::Failed(why) => explain(why.to_string()),
+    })?;
+    let opened = Replica::open(config, Arc::new(store), stamp, members, observer);
+    opened.map_err(|e| match e {
+        ReplicaError::Failed(why) => explain(why),
+        e => e,
+    })
+}
+
+/// A member whose clock or version has changed is not turned away: the group may need its vote. But it is said.
+fn look_at_others(replica: &Replica, secret: &Secret) {
+    for other in replica.others() {
+        let (Ok(address), secret) = (other.address.parse(), secret.clone()) else { continue };
+        tokio::spawn(async move {
+            if let Err(why) = knock::hinders(address, &secret).await {
+                tracing::error!(metaserver = %other.name, "{why}");
+            }
+        });
+    }
+}
+
+/// For machines that want to join.
+fn join_server(secret: &Secret) -> JoinServer {
+    JoinServer {
+        cluster: secret.cluster(),
+        secret: secret.bytes(),
+        tokens: secret.token_key(),
+        version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+/// Where others find what listens on `listen`: everywhere is also where the other metaservers find it.
+fn serves(listen: SocketAddr, consensus: SocketAddr) -> SocketAddr {
+    if listen.ip().is_unspecified() { SocketAddr::new(consensus.ip(), listen.port()) } else { listen }
+}
+
+/// Whether this metaserver has served, as far as it has applied: it is in the map then, and never has to join again. One that
+/// was interrupted before is not.
+fn has_served(replica: &Replica, id: u64) -> Result<bool, Failure> {
+    let view = replica.view().map_err(|e| Failure::new(e.to_string()))?;
+    let map = namespace::read::cluster_map(&*view).map_err(|e| Failure::new(e.to_string()))?;
+    Ok(map.node(NodeKey::Metaserver(id)).is_some())
+}
+
+fn free_bytes(dir: &Path) -> Option<u64> {
+    let fs = rustix::fs::statvfs(dir).ok()?;
+    Some(fs.f_bavail.saturating_mul(fs.f_frsize))
+}
+
+fn check_room(dir: &Path, needed: u64) -> Result<(), Failure> {
+    match free_bytes(dir) {
+        Some(free) if free < needed => Err(Failure::new(format!(
+            "{}: the disk has {} left, and a new metaserver needs {}; free some, or name a directory on another disk",
+            dir.display(),
+            size::show(free),
+            size::show(needed)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// `heorot mds`.
+pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
+    let (signals, hangups) = (Signals::catch_as(args.part.is_some())?, Hangups::catch()?);
+    let config = MdsConfig::parse(&args.config, &config::read(&args.config)?)?;
+    logging::set(&config.log);
+    let dir = DataDir::open(&config.data_dir, KIND)?;
+    let lost = dir.cluster().map(|cluster| format!("{} belongs to cluster {cluster}", dir.path().display()));
+    let (secret, made) = Secret::read_or_create(&config.secret_file, lost, &SystemEntropy)?;
+    if made {
+        let file = config.secret_file.display();
+        tracing::info!(
+            "made a new cluster with its secret in {file}: every data server needs a copy of that file"
+        );
+    }
+    let joins = config.group.as_ref().is_some_and(|group| group.join.is_some());
+    founded::check(&config.secret_file, &secret, &dir, joins)?;
+    let (begin_file, rules) = (config::begin::path(&args.config), default_rules(config.listen));
+    let begin = match std::fs::read_to_string(&begin_file) {
+        Ok(text) => config::begin::parse(&begin_file, &text, rules)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Begin::for_everybody(rules),
+        Err(error) => return Err(Failure::new(format!("{}: cannot be read: {error}", begin_file.display()))),
+    };
+    let settings = MdsSettings {
+        listen: config.listen,
+        listen_setting: "`listen`",
+        begin,
+        reserve_bytes: config.reserve_bytes,
+        metadata_memory_bytes: config.metadata_memory_bytes,
+        group: config.group.clone(),
+    };
+    let stop = signals.stop();
+    tokio::pin!(stop);
+    let running = tokio::select! {
+        running = RunningMds::start(settings, dir, &secret) => running?,
+        // Before the others are there to agree with, it waits for them.
+        () = &mut stop => return Ok(()),
+    };
+    let (dir, config_of_admin) = (config.data_dir.clone(), config.admin.clone());
+    let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
+    let admin = AdminServer::start(place, Admin::new(Some(&running), &[])).await?;
+    founded::note(&config.secret_file, &secret);
+    // What was read once is not left lying where somebody might take it for what holds.
+    match std::fs::remove_file(&begin_file) {
+        Ok(()) => {
+            tracing::info!(file = %begin_file.display(), "what the cluster begins with is in the cluster map")
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!(file = %begin_file.display(), %error, "was read for the last time: remove it");
+        }
+    }
+    tracing::info!(address = %running.address(), "ready");
+    match args.part {
+        Some(_) => say_ready(),
+        None => notify::ready(),
+    }
+    let outcome = tokio::select! {
+        () = &mut stop => Ok(()),
+        failure = running.failed() => Err(failure),
+        () = running.leaves_clients_in_doubt() => Ok(()),
+        () = reload::metaserver(hangups, &args.config, &config, &running.metaserver) => Ok(()),
+    };
+    drop(admin);
+    running.stop().await;
+    outcome
+}

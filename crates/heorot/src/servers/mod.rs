@@ -1,0 +1,9 @@
+//! The two servers as this program runs them: with their configuration, and with what they tell each other.
+
+pub(crate) mod ds;
+pub(crate) mod heartbeat;
+pub(crate) mod known_metaservers;
+pub(crate) mod mds;
+pub(crate) mod owners;
+pub(crate) mod refill;
+pub(crate) mod reload;

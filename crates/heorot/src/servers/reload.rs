@@ -1,0 +1,84 @@
+//! SIGHUP: a server reads its configuration file again, and goes on serving everybody.
+//!
+//! What can change while clients are served changes at once; what cannot is said in the log, and holds from the next
+//! start. A file that is not right changes nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use metaserver::Metaserver;
+
+use crate::config::ds::DsConfig;
+use crate::config::mds::MdsConfig;
+use crate::config::{self, ConfigError};
+use crate::servers::owners::{LOOK_EVERY, OwnerFiles};
+use command_line::logging;
+use command_line::signals::Hangups;
+
+/// Has a metaserver follow its file, and those with the names of owners, as the cluster's settings want it.
+pub(crate) async fn metaserver(
+    mut hangups: Hangups,
+    file: &Path,
+    started: &MdsConfig,
+    server: &Arc<Metaserver>,
+) {
+    let mut owner_files = OwnerFiles::default();
+    loop {
+        if let Some(names) = owner_files.changed(&server.settings()) {
+            server.set_idmap(names);
+        }
+        let looked = tokio::time::timeout(LOOK_EVERY, hangups.next()).await;
+        if looked.is_ok()
+            && let Some(new) = read_again(file, MdsConfig::parse)
+        {
+            differing(&[
+                ("listen", new.listen != started.listen),
+                ("data_dir", new.data_dir != started.data_dir),
+                ("admin, admin_group or admin_token_file", new.admin != started.admin),
+                ("secret_file", new.secret_file != started.secret_file),
+                ("reserve", new.reserve_bytes != started.reserve_bytes),
+                ("name, consensus, join or learner", new.group != started.group),
+                ("metadata_memory", new.metadata_memory_bytes != started.metadata_memory_bytes),
+            ]);
+            logging::set(&new.log);
+            tracing::info!(file = %file.display(), "configuration read again");
+        }
+    }
+}
+
+/// Has a data server follow its file.
+pub(crate) async fn data_server(mut hangups: Hangups, file: &Path, started: &DsConfig) {
+    loop {
+        hangups.next().await;
+        if let Some(new) = read_again(file, DsConfig::parse) {
+            differing(&[
+                ("listen", new.listen != started.listen),
+                ("advertise", new.advertise != started.advertise),
+                ("metaserver", new.metaservers != started.metaservers),
+                ("secret_file", new.secret_file != started.secret_file),
+                ("data_dir", new.data_dir != started.data_dir),
+                ("targets", new.targets != started.targets),
+                ("admin, admin_group or admin_token_file", new.admin != started.admin),
+                ("name", new.name != started.name),
+            ]);
+            logging::set(&new.log);
+            tracing::info!(file = %file.display(), "configuration read again");
+        }
+    }
+}
+
+fn read_again<C>(file: &Path, parse: impl Fn(&Path, &str) -> Result<C, ConfigError>) -> Option<C> {
+    match config::read(file).and_then(|text| parse(file, &text)) {
+        Ok(new) => Some(new),
+        Err(error) => {
+            tracing::error!(%error, "configuration not read again: the one before stays in force");
+            None
+        }
+    }
+}
+
+fn differing(keys: &[(&str, bool)]) {
+    for (key, _) in keys.iter().filter(|(_, differs)| *differs) {
+        tracing::warn!(key, "changed in the file; it holds from the next start");
+    }
+}
