@@ -12,7 +12,7 @@ use crate::commands::token;
 use crate::config::begin;
 use crate::node::data_dir::DataDir;
 use crate::node::dir::{self as node, CONSENSUS_PORT, DS_FILE, KIND, MDS_FILE, Plan, SECRET_FILE};
-use crate::node::knock::{self, Outside, Stranger, Told};
+use crate::node::join_client::{self, JoinAnswer, JoinError, JoinRequest};
 use crate::node::secret::Secret;
 use command_line::Failure;
 
@@ -97,7 +97,7 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     plan.check_addresses()?;
     let notes = plan.check_targets()?;
 
-    let refused = |why: Outside| Failure::new(format!("not joined by {member}: {why}"));
+    let refused = |why: JoinError| Failure::new(format!("not joined by {member}: {why}"));
     let told = enter(member, &token, &plan).await.map_err(refused)?;
     let mds = plan.metaserver.then(|| plan.mds_toml(Some(member), false)).transpose()?;
     let mut metaservers = told.metaservers;
@@ -125,18 +125,20 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
 }
 
 /// Asks to be let in. The token is used by then perhaps, and the answer lost: this machine is answered again.
-async fn enter(member: SocketAddr, token: &Token, plan: &Plan) -> Result<Told, Outside> {
+async fn enter(member: SocketAddr, token: &Token, plan: &Plan) -> Result<JoinAnswer, JoinError> {
     let ticket = SystemEntropy.bytes();
     let (consensus, data) =
         (plan.metaserver.then(|| plan.consensus()), plan.data_server.then(|| plan.data()));
-    let mut greeted = knock::hello(member, token, Stranger::now()).await?;
+    let mut client = join_client::hello(member, token, JoinRequest::now()).await?;
     for _ in 1..TRIES {
-        match greeted.enter(ticket, &plan.name, consensus, data).await {
-            Err(Outside::Nobody(_)) => greeted = knock::hello(member, token, Stranger::now()).await?,
+        match client.enter(ticket, &plan.name, consensus, data).await {
+            Err(JoinError::NoAnswer(_)) => {
+                client = join_client::hello(member, token, JoinRequest::now()).await?
+            }
             answered => return answered,
         }
     }
-    greeted.enter(ticket, &plan.name, consensus, data).await
+    client.enter(ticket, &plan.name, consensus, data).await
 }
 
 fn refuse_a_node(dir: &Path) -> Result<(), Failure> {

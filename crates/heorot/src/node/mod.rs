@@ -4,7 +4,7 @@ pub(crate) mod data_dir;
 pub(crate) mod dir;
 pub(crate) mod founded;
 pub(crate) mod init;
-pub(crate) mod knock;
+pub(crate) mod join_client;
 pub(crate) mod listen;
 pub(crate) mod name;
 pub(crate) mod run;

@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use wire::cluster::{Procedure, register, size};
 use wire::handle::{HandleKey, ObjectHandle};
 
-use crate::node::knock;
+use crate::node::join_client;
 use crate::servers::known_metaservers::KnownMetaservers;
 
 /// A metaserver that does not answer a small question in this time is taken for lost until it does.
@@ -150,7 +150,7 @@ async fn register(
         targets,
         version: Bytes::from_static(env!("CARGO_PKG_VERSION").as_bytes()),
         map_version: metaservers.map_version(obeyed),
-        clock_ms: knock::clock_ms(),
+        clock_ms: join_client::clock_ms(),
     };
     let answer: Result<register::Res, CallFailure> =
         peer.call(Procedure::Register as u32, &args, ANSWER_TIME_MAX).await;

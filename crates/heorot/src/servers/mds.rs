@@ -25,7 +25,7 @@ use crate::node::data_dir::DataDir;
 use crate::node::founded;
 use crate::node::secret::Secret;
 use crate::node::supervisor::say_ready;
-use crate::node::{knock, listen};
+use crate::node::{join_client, listen};
 use crate::process::notify;
 use crate::servers::{refill, reload};
 use command_line::signals::{Hangups, Signals};
@@ -161,8 +161,8 @@ impl RunningMds {
         };
         if let Some(join) = join.filter(|_| !belongs) {
             if let Ok(address) = join.parse() {
-                let hinders = knock::hinders(address, secret).await;
-                hinders.map_err(|why| Failure::new(format!("`join` {join}: {why}")))?;
+                let checked = join_client::preflight_check(address, secret).await;
+                checked.map_err(|why| Failure::new(format!("`join` {join}: {why}")))?;
             }
             tracing::info!(%join, "asking to be taken in");
             let joined = replica.join(&join, member.clone(), part, JOIN_TIME_MAX).await;
@@ -329,7 +329,7 @@ fn look_at_others(replica: &Replica, secret: &Secret) {
     for other in replica.others() {
         let (Ok(address), secret) = (other.address.parse(), secret.clone()) else { continue };
         tokio::spawn(async move {
-            if let Err(why) = knock::hinders(address, &secret).await {
+            if let Err(why) = join_client::preflight_check(address, &secret).await {
                 tracing::error!(metaserver = %other.name, "{why}");
             }
         });

@@ -18,13 +18,13 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// What a machine says of itself before anything is proved.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stranger {
+pub(crate) struct JoinRequest {
     pub protocol: u32,
     /// Milliseconds since 1970.
     pub clock_ms: u64,
 }
 
-impl Stranger {
+impl JoinRequest {
     /// This machine, now.
     pub(crate) fn now() -> Self {
         Self { protocol: join::PROTOCOL, clock_ms: clock_ms() }
@@ -39,24 +39,24 @@ pub(crate) fn clock_ms() -> u64 {
 
 /// Why a machine stays outside. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Outside {
+pub(crate) enum JoinError {
     /// Nobody answers as a metaserver does.
     #[error("{0}")]
-    Nobody(String),
+    NoAnswer(String),
     /// Something has to be mended first.
     #[error("{0}")]
     Refused(String),
 }
 
 /// What a machine is told that was let in.
-pub(crate) struct Told {
+pub(crate) struct JoinAnswer {
     pub secret: [u8; 32],
     /// Where metaservers serve.
     pub metaservers: Vec<String>,
 }
 
 /// A metaserver that has said HELLO and shown that it is of the token's cluster.
-pub(crate) struct Greeted {
+pub(crate) struct JoinClient {
     peer: Peer,
     key: [u8; 32],
     client: Nonce,
@@ -67,30 +67,30 @@ pub(crate) struct Greeted {
 pub(crate) async fn hello(
     address: SocketAddr,
     token: &Token,
-    stranger: Stranger,
-) -> Result<Greeted, Outside> {
+    request: JoinRequest,
+) -> Result<JoinClient, JoinError> {
     let peer = Peer::of_a_stranger(address, (join::PROGRAM, join::VERSION));
-    let client = SystemEntropy.bytes();
+    let nonce = SystemEntropy.bytes();
     let args = hello::Args {
-        protocol: stranger.protocol,
+        protocol: request.protocol,
         version: Word(env!("CARGO_PKG_VERSION").into()),
         cluster: token.cluster,
         id: token.id,
         expires: token.expires,
-        clock_ms: stranger.clock_ms,
-        nonce: client,
+        clock_ms: request.clock_ms,
+        nonce,
     };
     let answer = peer.call(Procedure::Hello as u32, &args, ANSWER_TIME_MAX).await;
-    match answer.map_err(|failure| nobody(address, &failure))? {
+    match answer.map_err(|failure| no_answer(address, &failure))? {
         hello::Res::Refused(refusal) => Err(refused(&refusal)),
         hello::Res::Welcome(theirs) => {
             let key = token.proof_key();
-            if !proof_matches(&server_proof(&key, &client, &theirs.nonce), &theirs.proof) {
-                return Err(Outside::Refused(format!(
+            if !proof_matches(&server_proof(&key, &nonce, &theirs.nonce), &theirs.proof) {
+                return Err(JoinError::Refused(format!(
                     "{address} is not of the cluster that the join token is of, although it says so"
                 )));
             }
-            Ok(Greeted { peer, key, client, server: theirs.nonce })
+            Ok(JoinClient { peer, key, client: nonce, server: theirs.nonce })
         }
     }
 }
@@ -99,11 +99,11 @@ pub(crate) async fn hello(
 ///
 /// # Errors
 /// What somebody has to mend.
-pub(crate) async fn hinders(metaserver: SocketAddr, secret: &Secret) -> Result<(), String> {
+pub(crate) async fn preflight_check(metaserver: SocketAddr, secret: &Secret) -> Result<(), String> {
     // Who holds the secret needs no token of the cluster's list.
-    match hello(metaserver, &secret.token(OWN_ID, u64::MAX), Stranger::now()).await {
-        Err(Outside::Refused(why)) => Err(why),
-        Err(Outside::Nobody(why)) => {
+    match hello(metaserver, &secret.token(OWN_ID, u64::MAX), JoinRequest::now()).await {
+        Err(JoinError::Refused(why)) => Err(why),
+        Err(JoinError::NoAnswer(why)) => {
             tracing::debug!(%metaserver, %why, "cannot be asked");
             Ok(())
         }
@@ -111,7 +111,7 @@ pub(crate) async fn hinders(metaserver: SocketAddr, secret: &Secret) -> Result<(
     }
 }
 
-impl Greeted {
+impl JoinClient {
     /// Says what the machine wants to be, and is told what it needs. `ticket`: random, and the same when it asks again.
     pub(crate) async fn enter(
         &self,
@@ -119,7 +119,7 @@ impl Greeted {
         name: &str,
         consensus: Option<SocketAddr>,
         data: Option<SocketAddr>,
-    ) -> Result<Told, Outside> {
+    ) -> Result<JoinAnswer, JoinError> {
         let text =
             |address: Option<SocketAddr>| Word(address.map_or_else(String::new, |a| a.to_string()).into());
         let args = enter::Args {
@@ -131,13 +131,13 @@ impl Greeted {
         };
         let address = self.peer.address();
         let answer = self.peer.call(Procedure::Enter as u32, &args, ANSWER_TIME_MAX).await;
-        match answer.map_err(|failure| nobody(address, &failure))? {
+        match answer.map_err(|failure| no_answer(address, &failure))? {
             enter::Res::Refused(refusal) => Err(refused(&refusal)),
             enter::Res::Entered(told) => {
                 let secret = seal::open(&self.key, &self.client, &self.server, &told.sealed, &told.tag);
-                let strange = || Outside::Nobody(format!("{address}: its answer was changed on the way"));
+                let strange = || JoinError::NoAnswer(format!("{address}: its answer was changed on the way"));
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                Ok(Told {
+                Ok(JoinAnswer {
                     secret: secret.ok_or_else(strange)?,
                     metaservers: told.metaservers.iter().map(|address| text(address)).collect(),
                 })
@@ -146,12 +146,12 @@ impl Greeted {
     }
 }
 
-fn refused(refusal: &join::Refusal) -> Outside {
-    Outside::Refused(String::from_utf8_lossy(&refusal.line).into_owned())
+fn refused(refusal: &join::Refusal) -> JoinError {
+    JoinError::Refused(String::from_utf8_lossy(&refusal.line).into_owned())
 }
 
-fn nobody(address: SocketAddr, failure: &CallFailure) -> Outside {
-    Outside::Nobody(match failure {
+fn no_answer(address: SocketAddr, failure: &CallFailure) -> JoinError {
+    JoinError::NoAnswer(match failure {
         CallFailure::Rejected(Rejection::ProgramUnavailable) => format!(
             "{address} does not take machines in; name a metaserver's `consensus` address, with port {} unless its \
              mds.toml says otherwise",
@@ -199,36 +199,37 @@ mod tests {
         let opened = DataDir::open(&dir.path().join("mds"), mds::KIND).unwrap();
         let running = RunningMds::start(settings, opened, &secret).await.map_err(|e| e.to_string()).unwrap();
 
-        let now = Stranger::now();
+        let now = JoinRequest::now();
         let (id, expires) = running.metaserver.make_join_token(Duration::from_secs(60)).await.unwrap();
         let token = secret.token(id, expires);
-        let refused = async |token: &Token, stranger: Stranger| match hello(at(2052), token, stranger).await {
-            Err(Outside::Refused(line)) => line,
-            Err(Outside::Nobody(why)) => panic!("{why}"),
+        let refused = async |token: &Token, request: JoinRequest| match hello(at(2052), token, request).await
+        {
+            Err(JoinError::Refused(line)) => line,
+            Err(JoinError::NoAnswer(why)) => panic!("{why}"),
             Ok(_) => panic!("let in"),
         };
         let hour = 3600 * 1000;
-        let line = refused(&token, Stranger { clock_ms: now.clock_ms - hour, ..now }).await;
+        let line = refused(&token, JoinRequest { clock_ms: now.clock_ms - hour, ..now }).await;
         assert!(
             line.starts_with("the clock of this machine is 1 h 0 min behind the cluster's; set it"),
             "{line}"
         );
-        let line = refused(&token, Stranger { protocol: 0, ..now }).await;
+        let line = refused(&token, JoinRequest { protocol: 0, ..now }).await;
         assert!(line.contains("speaks protocol 0, and heorot "), "{line}");
         let forged = Token::new(secret.cluster(), &[7; 32], id, expires);
         let line = refused(&forged, now).await;
         assert!(line.contains("is not of the cluster that the join token is of"), "{line}");
 
-        let greeted = hello(at(2052), &token, now).await.unwrap();
-        let enter = async |greeted: &Greeted, ticket, name| {
-            greeted.enter([ticket; 32], name, Some(at(3052)), None).await
+        let client = hello(at(2052), &token, now).await.unwrap();
+        let enter = async |client: &JoinClient, ticket, name| {
+            client.enter([ticket; 32], name, Some(at(3052)), None).await
         };
-        let no = async |greeted: &Greeted, ticket, name| {
-            enter(greeted, ticket, name).await.map(|_| ()).unwrap_err().to_string()
+        let no = async |client: &JoinClient, ticket, name| {
+            enter(client, ticket, name).await.map(|_| ()).unwrap_err().to_string()
         };
-        let taken = no(&greeted, 1, "ash").await;
+        let taken = no(&client, 1, "ash").await;
         assert!(taken.starts_with("there is a metaserver \"ash\" already"), "{taken}");
-        let told = enter(&greeted, 1, "elm").await.unwrap();
+        let told = enter(&client, 1, "elm").await.unwrap();
         assert_eq!(told.secret, secret.bytes());
         assert_eq!(told.metaservers, [at(2049).to_string()]);
         // Its answer was lost, and it asks again; another one has the token, too.
@@ -244,8 +245,8 @@ mod tests {
             let own = hello(at(2052), &secret.token(id, expires), now).await.unwrap();
             assert!(no(&own, 4, "oak").await.contains("join token") || id == OWN_ID);
         }
-        assert_eq!(hinders(at(2052), &secret).await, Ok(()));
-        assert_eq!(hinders(at(9), &secret).await, Ok(()), "nobody is there to find anything");
+        assert_eq!(preflight_check(at(2052), &secret).await, Ok(()));
+        assert_eq!(preflight_check(at(9), &secret).await, Ok(()), "nobody is there to find anything");
         running.stop().await;
     }
 }
