@@ -2,8 +2,8 @@
 
 pub(crate) mod ds;
 pub(crate) mod heartbeat;
+pub(crate) mod idmap;
 pub(crate) mod known_metaservers;
 pub(crate) mod mds;
-pub(crate) mod owners;
 pub(crate) mod refill;
 pub(crate) mod reload;

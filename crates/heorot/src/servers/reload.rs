@@ -11,7 +11,7 @@ use metaserver::Metaserver;
 use crate::config::ds::DsConfig;
 use crate::config::mds::MdsConfig;
 use crate::config::{self, ConfigError};
-use crate::servers::owners::{LOOK_EVERY, OwnerFiles};
+use crate::servers::idmap::{IdmapFiles, LOOK_EVERY};
 use command_line::logging;
 use command_line::signals::Hangups;
 
@@ -22,7 +22,7 @@ pub(crate) async fn metaserver(
     started: &MdsConfig,
     server: &Arc<Metaserver>,
 ) {
-    let mut owner_files = OwnerFiles::default();
+    let mut owner_files = IdmapFiles::default();
     loop {
         if let Some(names) = owner_files.changed(&server.settings()) {
             server.set_idmap(names);

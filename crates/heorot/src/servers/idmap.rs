@@ -18,19 +18,19 @@ const GROUP: &str = "/etc/group";
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
 /// What tells that the files are other ones than those that were read.
-type Seen = [Option<(SystemTime, u64)>; 2];
+type Stamps = [Option<(SystemTime, u64)>; 2];
 
 /// The files as they were read last.
 #[derive(Default)]
-pub(crate) struct OwnerFiles {
-    read: Option<(String, bool, Seen)>,
+pub(crate) struct IdmapFiles {
+    read: Option<(String, bool, Stamps)>,
 }
 
-impl OwnerFiles {
+impl IdmapFiles {
     /// The names to put in force, if they or the settings have changed since this was asked last.
     pub(crate) fn changed(&mut self, settings: &Settings) -> Option<Idmap> {
         let (domain, give_names) = (&settings.owner_domain, settings.owner_names);
-        let now = (domain.clone(), give_names, [PASSWD, GROUP].map(|file| seen(Path::new(file))));
+        let now = (domain.clone(), give_names, [PASSWD, GROUP].map(|file| stamp(Path::new(file))));
         if self.read.as_ref() == Some(&now) {
             return None;
         }
@@ -42,7 +42,7 @@ impl OwnerFiles {
     }
 }
 
-fn seen(file: &Path) -> Option<(SystemTime, u64)> {
+fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
     let metadata = fs::metadata(file).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }
