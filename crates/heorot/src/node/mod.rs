@@ -2,7 +2,7 @@
 
 pub(crate) mod data_dir;
 pub(crate) mod dir;
-pub(crate) mod founded;
+pub(crate) mod founding_marker;
 pub(crate) mod init;
 pub(crate) mod join_client;
 pub(crate) mod listen;

@@ -20,7 +20,7 @@ use crate::cli::UpArgs;
 use crate::config::admin::AdminConfig;
 use crate::config::mds::{RESERVE_DEFAULT_BYTES, default_rules};
 use crate::node::data_dir::DataDir;
-use crate::node::founded;
+use crate::node::founding_marker;
 use crate::node::secret::Secret;
 use crate::node::up::group::Counts;
 use crate::servers::ds::{DsSettings, RunningDs};
@@ -63,7 +63,7 @@ pub(crate) async fn up(args: UpArgs) -> Result<(), Failure> {
         running.push(start_ds(index, listen, dir.path(), &secret).await?);
     }
     dir.claim(&secret.cluster(), Some(count))?;
-    founded::note(&dir.path().join("secret"), &secret);
+    founding_marker::note(&dir.path().join("secret"), &secret);
     let servers: Vec<_> = running.iter().collect();
     let place = AdminPlace {
         dir: dir.path().join("mds"),
@@ -149,7 +149,7 @@ async fn start_mds(
         group: None,
     };
     let (secret_file, mds) = (dir.join("secret"), DataDir::open(&dir.join("mds"), mds::KIND)?);
-    founded::check(&secret_file, secret, &mds, false)?;
+    founding_marker::check(&secret_file, secret, &mds, false)?;
     let running = RunningMds::start(settings, mds, secret).await?;
     if no_root_squash {
         // Also where the cluster began without.

@@ -22,7 +22,7 @@ use crate::cli::ConfigArgs;
 use crate::config;
 use crate::config::mds::{GroupConfig, MdsConfig, default_rules};
 use crate::node::data_dir::DataDir;
-use crate::node::founded;
+use crate::node::founding_marker;
 use crate::node::secret::Secret;
 use crate::node::supervisor::say_ready;
 use crate::node::{join_client, listen};
@@ -391,7 +391,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
         );
     }
     let joins = config.group.as_ref().is_some_and(|group| group.join.is_some());
-    founded::check(&config.secret_file, &secret, &dir, joins)?;
+    founding_marker::check(&config.secret_file, &secret, &dir, joins)?;
     let (begin_file, rules) = (config::begin::path(&args.config), default_rules(config.listen));
     let begin = match std::fs::read_to_string(&begin_file) {
         Ok(text) => config::begin::parse(&begin_file, &text, rules)?,
@@ -416,7 +416,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     let (dir, config_of_admin) = (config.data_dir.clone(), config.admin.clone());
     let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
     let admin = AdminServer::start(place, Admin::new(Some(&running), &[])).await?;
-    founded::note(&config.secret_file, &secret);
+    founding_marker::note(&config.secret_file, &secret);
     // What was read once is not left lying where somebody might take it for what holds.
     match std::fs::remove_file(&begin_file) {
         Ok(()) => {
