@@ -27,7 +27,7 @@ use crate::node::secret::Secret;
 use crate::node::supervisor::say_ready;
 use crate::node::{join_client, listen};
 use crate::process::notify;
-use crate::servers::{refill, reload};
+use crate::servers::{rebuild, reload};
 use command_line::signals::{Hangups, Signals};
 use command_line::{Failure, logging};
 
@@ -120,7 +120,7 @@ impl RunningMds {
                 let (members, observer) = (Arc::clone(&members), Arc::clone(&observer));
                 open_replica(config.clone(), memory_bytes, stamp, members, observer)
             };
-            let (replica, lost) = refill::open(&mut dir, &cluster, &mut config, another_id, open)?;
+            let (replica, lost) = rebuild::open(&mut dir, &cluster, &mut config, another_id, open)?;
             dir.claim_member(&cluster, config.id)?;
             Ok::<_, Failure>((replica, dir, config.id, lost))
         });
@@ -140,9 +140,9 @@ impl RunningMds {
             }
             None => None,
         };
-        let is_refilled = !lost.is_empty();
-        let refill_from = refill::remove(lost, &replica).await?;
-        let join = refill_from.or_else(|| join.map(|join| join.to_string()));
+        let is_rebuilt = !lost.is_empty();
+        let rejoin_at = rebuild::remove(lost, &replica).await?;
+        let join = rejoin_at.or_else(|| join.map(|join| join.to_string()));
         let wants_vote = group.as_ref().is_none_or(|group| !group.learner);
         let standing = replica.standing();
         let votes = standing.members.iter().find(|(member, ..)| *member == id).map(|(_, _, voter)| *voter);
@@ -172,8 +172,8 @@ impl RunningMds {
             true => removed(dir.path()),
             false => Failure::new(e.to_string()),
         })?;
-        if is_refilled {
-            refill::done(dir.path())?;
+        if is_rebuilt {
+            rebuild::done(dir.path())?;
         }
         if group.is_some() {
             // It may have moved since it was taken in, or have been alone.

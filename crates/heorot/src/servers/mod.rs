@@ -5,5 +5,5 @@ pub(crate) mod heartbeat;
 pub(crate) mod idmap;
 pub(crate) mod known_metaservers;
 pub(crate) mod mds;
-pub(crate) mod refill;
+pub(crate) mod rebuild;
 pub(crate) mod reload;
