@@ -1,5 +1,6 @@
-//! A target that a data server had, and that was not there when it was started: its disk is not mounted, or fails. It is
-//! reported, and nothing is served from it; files that have data on it wait, as for a data server that is away.
+//! A target that a data server had, and that was not there when it was started: its disk is not mounted, or
+//! fails. It is reported, and nothing is served from it; files that have data on it wait, as for a data
+//! server that is away.
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ pub(crate) struct AbsentTarget {
 }
 
 impl AbsentTarget {
-    /// What is reported of it.
+    /// The report about it to the metaservers.
     pub(crate) fn space(&self) -> TargetSpace {
         TargetSpace {
             // Of its file system nothing is known: it counts for itself.

@@ -1,8 +1,8 @@
-//! The networks that clients come from: those that anything is exported to, as the cluster map has them. NFS is served to no
-//! other address here.
+//! The networks that clients come from: those that anything is exported to, as the cluster map has them. NFS
+//! is served to no other address here.
 //!
-//! They are kept in `server.networks`, beside the server's identity, a line for each network: a data server that starts while
-//! no metaserver answers admits the same clients as before.
+//! They are kept in `server.networks`, beside the server's identity, a line for each network: a data server
+//! that starts while no metaserver answers admits the same clients as before.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,20 +16,20 @@ use host::{Network, SystemFiles};
 use tokio::sync::{Semaphore, watch};
 
 const FILE: &str = "server.networks";
-/// How long a new client of an address that no network admits waits for a metaserver to say otherwise: two heartbeats. A
-/// client that mounts right after its network was exported would else be refused, and Linux then leaves all data servers
-/// of the file alone for two minutes.
+/// How long a new client of an address that no network admits waits for a metaserver to say otherwise: two
+/// heartbeats. A client that mounts right after its network was exported would else be refused, and Linux
+/// then leaves all data servers of the file alone for two minutes.
 const NEWS_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Calls that wait for that at one time: a cluster's clients that all mount at once, and a fraction of the calls that are in
-/// work at a server. A further one is refused at once.
+/// Calls that wait for that at one time: a cluster's clients that all mount at once, and a fraction of the
+/// calls that are in work at a server. A further one is refused at once.
 const WAITING_MAX: usize = 4096;
 
 /// The networks as metaservers told them last.
 pub struct ClientNetworks {
     file: PathBuf,
     told: watch::Sender<Told>,
-    /// What the file says; none: nothing that can be read.
+    /// Networks in the file; `None` if it cannot be read.
     written: Mutex<Option<BTreeSet<Network>>>,
     waiting: Semaphore,
     /// Calls that were refused.
@@ -86,8 +86,8 @@ impl ClientNetworks {
         }
     }
 
-    /// Takes the networks that a metaserver told, of this version of the cluster map of its incarnation, which is obeyed. Those
-    /// of an older version of the same map change nothing.
+    /// Takes the networks that a metaserver told, of this version of the cluster map of its incarnation,
+    /// which is obeyed. Those of an older version of the same map change nothing.
     pub fn tell(&self, incarnation: u64, version: u64, networks: BTreeSet<Network>) {
         self.told.send_if_modified(|told| {
             if incarnation == told.incarnation && version < told.version {
@@ -106,7 +106,7 @@ impl ClientNetworks {
     /// Writes the networks down, durably, unless they are. Waits for the disk.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's.
     pub fn write_down(&self) -> io::Result<()> {
         let Some(networks) = self.told.borrow().networks.clone() else { return Ok(()) };
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
-//! NFS clients of a data server, and their sessions. All of it is in memory: after a restart a client's session is
-//! unknown, it makes a new one, and nothing is lost, for a data server keeps no opens, locks or layouts.
+//! NFS clients of a data server, and their sessions. All of it is in memory: after a restart a client's
+//! session is unknown, it makes a new one, and nothing is lost, for a data server keeps no opens, locks or
+//! layouts.
 //!
 //! ```text
 //! EXCHANGE_ID ─▶ client, unconfirmed ─CREATE_SESSION─▶ confirmed, with sessions ─idle too long─▶ forgotten
@@ -23,22 +24,24 @@ use wire::rpc::Credential;
 
 use self::records::{Records, Use};
 
-/// A client that is silent for so long may be forgotten when its place is needed. Told to clients as lease_time.
+/// A client that is silent for so long may be forgotten when its place is needed. Told to clients as
+/// lease_time.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// A client that is silent for so long is forgotten anyway. Coming back costs it two round trips.
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
-/// Clients that are forgotten with one that begins, of each kind: more than begin, so that it does not take long after many.
+/// Clients that are forgotten with one that begins, of each kind: more than begin, so that it does not take
+/// long after many.
 const SWEPT_MAX: usize = 4;
 /// Clients at one time: the design's "thousands of nodes" with room for their restarts.
 const CLIENTS_MAX: usize = 16_384;
-/// Clients from one address at one time, so that one machine cannot push out the others: containers and mounts with names
-/// of their own share their machine's address.
+/// Clients from one address at one time, so that one machine cannot push out the others: containers and
+/// mounts with names of their own share their machine's address.
 const CLIENTS_OF_ADDRESS_MAX: usize = 1024;
 /// Sessions of one client: Linux makes one. The oldest goes when it makes more.
 const SESSIONS_MAX: usize = 4;
 /// Slots of a session: Linux asks for 64, and each may hold a call of a megabyte.
 const SLOTS_MAX: u32 = 64;
-/// One megabyte of payload and what stands around it, as [`nfs::Limits`] has it.
+/// One megabyte of payload and its headers, as [`nfs::Limits`] has it.
 const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (64 << 10);
 /// Below this not even a COMMIT fits.
 const MESSAGE_BYTES_MIN: u32 = 512;
@@ -47,10 +50,11 @@ const CACHED_BYTES_MAX: u32 = 4096;
 /// SEQUENCE, PUTFH, WRITE and GETATTR are four; Linux insists on getting the eight that it asks for.
 const OPERATIONS_MAX: u32 = 16;
 
-/// Who a client's calls come from: the user id of AUTH_SYS.
+/// Principal of a client's calls: the user id of AUTH_SYS.
 pub(crate) type Principal = Option<u32>;
 
-/// The network that an address counts for: an IPv4 address, or the 64 bits that one IPv6 host can choose among.
+/// The network that an address counts for: an IPv4 address, or the 64 bits that one IPv6 host can choose
+/// among.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
@@ -62,7 +66,7 @@ struct Client {
     owner: OwnerName,
     /// Where EXCHANGE_ID came from.
     address: IpAddr,
-    /// What that counts for.
+    /// The network that the client counts for.
     network: IpAddr,
     /// Since when nothing is exported to its address any more.
     not_admitted_since: Option<Duration>,
@@ -86,7 +90,8 @@ struct Held {
 /// The clients of one data server.
 pub(crate) struct Clients {
     owner: OwnerName,
-    /// High half of client ids: another one after each start, so that an id of the last life is not taken for ours.
+    /// High half of client ids: another one after each start, so that an id of the last life is not taken for
+    /// ours.
     start: u32,
     clients_max: usize,
     clients_of_address_max: usize,
@@ -99,7 +104,8 @@ pub(crate) struct Clients {
 
 impl Clients {
     pub(crate) fn new(server: u64, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        // Clients must never take two of our servers for one: they would use a session of the one at the other.
+        // Clients must never take two of our servers for one: they would use a session of the one at the
+        // other.
         let owner = OwnerName::from(Bytes::from(format!("heorot-ds-{server:016x}")));
         let start = (entropy.u64() >> 32) as u32;
         let (clients_max, clients_of_address_max) = (CLIENTS_MAX, CLIENTS_OF_ADDRESS_MAX);
@@ -149,7 +155,8 @@ impl Clients {
             Some((_, client)) if client.principal != principal && self.is_alive(client) => {
                 return Err(Status::ClidInUse);
             }
-            // The same from elsewhere: a stranger who knows the name of a client must not end its sessions.
+            // The same name from another address: knowing a client's name must not suffice to end its
+            // sessions.
             Some((_, client))
                 if client.verifier != verifier && client.network != network && self.is_alive(client) =>
             {
@@ -157,10 +164,11 @@ impl Clients {
             }
             // Case 2: the client asks again.
             Some((id, client)) if client.verifier == verifier => return Ok(self.known(id, client)),
-            // Cases 1, 4 and 5: new, never confirmed, or restarted. What it had goes when it confirms.
+            // Cases 1, 4 and 5: new, never confirmed, or restarted. Its earlier state goes when it confirms.
             _ => {}
         }
-        // Of another client that claims the same name, from elsewhere, nothing is known yet: both may confirm.
+        // Of another client that claims the same name, from elsewhere, nothing is known yet: both may
+        // confirm.
         for id in of_owner {
             if records.get(id).is_some_and(|client| !client.confirmed && client.network == network) {
                 records.remove(id);
@@ -336,9 +344,9 @@ impl Clients {
         }
     }
 
-    /// Makes room for one more client from `network`. Never refused, since Linux repeats an EXCHANGE_ID that is answered
-    /// NFS4ERR_DELAY for ever: where all are in use, the idlest client of the network that has most is forgotten, and comes
-    /// back with two round trips if it lives.
+    /// Makes room for one more client from `network`. Never refused, since Linux repeats an EXCHANGE_ID that
+    /// is answered NFS4ERR_DELAY for ever: where all are in use, the idlest client of the network that has
+    /// most is forgotten, and comes back with two round trips if it lives.
     fn make_room(&self, records: &mut Records, network: IpAddr) {
         let place = if records.len_of(network) >= self.clients_of_address_max {
             let own = Some(network);
@@ -385,7 +393,7 @@ impl Clients {
     }
 }
 
-/// What is granted: never more than was asked for.
+/// The granted attributes: never more than the client asked for.
 fn fore_channel(asked: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     let smallest = asked.max_request_size.min(asked.max_response_size);
     if smallest < MESSAGE_BYTES_MIN || asked.max_operations < 2 || asked.max_requests < 1 {

@@ -1,5 +1,5 @@
-//! Copying between objects of this machine, inside the kernel. Where both are on one file system that can share data
-//! between files (reflink), that is what the kernel does, and nothing is copied at all.
+//! Copying between objects of this machine, inside the kernel. Where both are on one file system that can
+//! share data between files (reflink), that is what the kernel does, and nothing is copied at all.
 
 use std::fs::File;
 
@@ -16,8 +16,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 impl Objects {
-    /// Copies `pieces` of `from`, an object of `source`, into `to`, an object of this target. What lies beyond the end of
-    /// `from` is a hole in `to` afterwards. Durable only after a commit.
+    /// Copies `pieces` of `from`, an object of `source`, into `to`, an object of this target. What lies
+    /// beyond the end of `from` is a hole in `to` afterwards. Durable only after a commit.
     ///
     /// # Errors
     /// [`ObjectError`]; some of the bytes may have been copied.
@@ -46,7 +46,8 @@ impl Objects {
         outcome
     }
 
-    /// Makes a range read as zeros: a hole, where the file system can. The length stays. Durable only after a commit.
+    /// Makes a range read as zeros: a hole, where the file system can. The length stays. Durable only after a
+    /// commit.
     ///
     /// # Errors
     /// [`ObjectError`].
@@ -90,7 +91,7 @@ impl Objects {
                 Err(e) => return Err(self.trouble("copy into", to, e)),
             };
             if copied == 0 {
-                // Somebody cut the source short since we looked: what is left is zeros now.
+                // The source was truncated meanwhile: the rest is zeros now.
                 return self.zero(to, to_file, to_offset, end - at);
             }
             at += copied as u64;

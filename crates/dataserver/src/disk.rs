@@ -1,4 +1,4 @@
-//! What the objects ask of the disk. The real one, behind a trait, so that a test can make it fail.
+//! The disk below the objects: the real one, behind a trait, so that a test can make it fail.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-/// What [`Disk::seek`] looks for.
+/// Data or a hole, for [`Disk::seek`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The next data at or after an offset.
@@ -51,7 +51,8 @@ pub trait Disk: Send + Sync + 'static {
         file.set_len(len)
     }
 
-    /// The next place of that kind at or after `offset`; none: there is no more data, or `offset` is beyond the end.
+    /// The next place of that kind at or after `offset`; none: there is no more data, or `offset` is beyond
+    /// the end.
     ///
     /// # Errors
     /// The kernel's.
@@ -60,7 +61,7 @@ pub trait Disk: Send + Sync + 'static {
             Place::Data => SeekFrom::Data(offset),
             Place::Hole => SeekFrom::Hole(offset),
         };
-        // This moves the position of the file, which nobody else uses.
+        // This moves the position of the file, which nothing else uses.
         match rustix::fs::seek(file, from) {
             Ok(at) => Ok(Some(at)),
             Err(Errno::NXIO) => Ok(None),
@@ -85,8 +86,8 @@ pub trait Disk: Send + Sync + 'static {
         Ok(rustix::fs::fallocate(file, how, offset, len)?)
     }
 
-    /// Copies at most `len` bytes within the kernel, which shares them between the files where the file system can.
-    /// Fewer than that were copied, or none at the end of `from`.
+    /// Copies at most `len` bytes within the kernel, which shares them between the files where the file
+    /// system can. Fewer than that were copied, or none at the end of `from`.
     ///
     /// # Errors
     /// The kernel's; also where it cannot copy between these two.
@@ -104,7 +105,7 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes the file's data and length durable.
     ///
     /// # Errors
-    /// The kernel's. What was written before may be lost then, although it can still be read.
+    /// The kernel's. Earlier writes may be lost then, although they can still be read.
     fn sync_file(&self, file: &File) -> io::Result<()> {
         file.sync_data()
     }

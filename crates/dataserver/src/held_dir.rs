@@ -1,7 +1,8 @@
 //! Directories that are held open.
 //!
-//! What is reached through one is in the directory that was opened at the start, whatever is mounted over its path, or
-//! unmounted from it, since then. By path, an object of an unmounted target would seem not to be there.
+//! What is reached through one is in the directory that was opened at the start, whatever is mounted over its
+//! path, or unmounted from it, since then. By path, an object of an unmounted target would seem not to be
+//! there.
 
 use std::fs::File;
 use std::io;
@@ -47,8 +48,8 @@ impl HeldDir {
         &self.file
     }
 
-    /// Whether its path still leads to it: the same inode of the same file system. As long as it is held, no other
-    /// directory can have both numbers.
+    /// Whether its path still leads to it: the same inode of the same file system. As long as it is held, no
+    /// other directory can have both numbers.
     pub(crate) fn is_at_its_path(&self) -> io::Result<bool> {
         let held = self.file.metadata()?;
         match std::fs::metadata(&self.path) {

@@ -1,4 +1,4 @@
-//! The small text files that say what a directory is: of which format, which cluster, and with which id.
+//! Identity files: small text files with the format, the kind, the cluster and the id of a directory.
 //!
 //! ```text
 //! format = 1
@@ -19,18 +19,18 @@ use serde::{Deserialize, Serialize};
 
 /// The only format there is.
 const FORMAT: u32 = 1;
-/// What a creation that was cut short leaves.
+/// The temporary file that an interrupted creation leaves.
 pub(crate) const UNFINISHED: &str = "target.toml.new";
 /// How the names of a data server's own files begin.
 pub(crate) const SERVER_PREFIX: &str = "server.";
 
-/// Why an identity file cannot be used, and what to do about it. One line.
+/// Cause why an identity file cannot be used, and the remedy. One line.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// Not readable or not writable.
     #[error("{0}: {1}; the server needs to read and write here")]
     Io(PathBuf, io::Error),
-    /// Not what we wrote.
+    /// Not a text that this program wrote.
     #[error("{0}: {1}; bring it back from a copy")]
     Malformed(PathBuf, String),
     /// A later version wrote it.
@@ -56,7 +56,7 @@ struct Text {
     incarnation: Option<String>,
 }
 
-/// What the file says.
+/// Content of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub id: u64,
@@ -97,7 +97,7 @@ pub(crate) fn read_or_create(
     }
 }
 
-/// Puts `identity` in the place of what is in `path`, durably.
+/// Replaces the identity in `path` by `identity`, durably.
 pub(crate) fn replace(
     path: &Path,
     kind: &'static str,

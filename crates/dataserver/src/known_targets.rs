@@ -1,7 +1,9 @@
-//! Which targets a data server has had, noted in its directory as `server.targets`: a line with the id and the path of each.
+//! Which targets a data server has had, noted in its directory as `server.targets`: a line with the id and
+//! the path of each.
 //!
-//! An empty directory becomes a target. Where one was, and only its disk is not mounted, that would be a new target in its
-//! place: the data of the old one would be missing while all servers live, and new data would fill the disk below.
+//! An empty directory becomes a target. Where one was, and only its disk is not mounted, that would be a new
+//! target in its place: the data of the old one would be missing while all servers live, and new data would
+//! fill the disk below.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,14 +17,14 @@ use crate::target::{Target, TargetError};
 
 const FILE: &str = "server.targets";
 
-/// What the note says.
+/// Content of the note.
 pub(crate) struct KnownTargets {
     file: PathBuf,
     by_path: BTreeMap<PathBuf, u64>,
 }
 
 impl KnownTargets {
-    /// Reads the note in `dir`; what is not a line of ours in it is passed over.
+    /// Reads the note in `dir`; other lines than ours are passed over.
     pub(crate) fn read(dir: &Path) -> Result<Self, TargetError> {
         let file = dir.join(FILE);
         let text = match std::fs::read_to_string(&file) {

@@ -1,8 +1,9 @@
 //! A data server: keeps columns of files, as objects, on its storage targets.
 //!
-//! In: READ, WRITE and COMMIT of clients with a layout (NFSv4.1 and 4.2), and the private `data` program of our
-//! metaservers. Out: bytes, and a promise about which of them are on the disk. It never learns a path, nor what a file
-//! is called, nor who may read it: the handle that a client shows was minted by a metaserver, and is the permission.
+//! In: READ, WRITE and COMMIT of clients with a layout (NFSv4.1 and 4.2), and the private `data` program of
+//! our metaservers. Out: bytes, and a promise about which of them are on the disk. It never learns a path,
+//! nor the name of a file, nor its readers: the handle that a client shows was minted by a metaserver, and is
+//! the permission.
 
 mod absent_target;
 mod client_networks;

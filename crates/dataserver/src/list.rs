@@ -1,7 +1,8 @@
 //! LIST: the objects of a target, a page at a time, in bounded memory.
 //!
-//! The order is by directory (the inode's low byte), inode, column, volume, generation. Directories come first so that
-//! a page reads one of them, not all 256: the whole list costs each entry a few times over, not once for each page.
+//! The order is by directory (the inode's low byte), inode, column, volume, generation. Directories come
+//! first so that a page reads one of them, not all 256: the whole list costs each entry a few times over, not
+//! once for each page.
 
 use std::collections::BinaryHeap;
 
@@ -14,7 +15,7 @@ use crate::objects::{ObjectError, Objects};
 /// Entries in a page: a reply of 80 KiB.
 const PAGE_MAX: usize = 4096;
 
-/// What a cursor can name: objects that agree in it are always on one page.
+/// Key of a cursor: objects with the same key are always on one page.
 type Cursor = (u64, u32);
 
 fn cursor(name: &ObjectName) -> Cursor {
@@ -41,7 +42,8 @@ impl Objects {
             if page.len() > max {
                 let next = cursor(&page[max]);
                 page.truncate(max);
-                // Objects that the cursor cannot tell apart stay together: on the next page, or all on this one.
+                // Objects that the cursor cannot tell apart stay together: on the next page, or all on this
+                // one.
                 while page.last().is_some_and(|last| cursor(last) == next) {
                     page.pop();
                 }

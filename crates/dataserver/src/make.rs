@@ -1,5 +1,5 @@
-//! Making and removing objects. Only a metaserver asks for either: a WRITE never makes an object, so that one of a
-//! removed file cannot come back, and so that an object which is not found is known to be lost.
+//! Making and removing objects. Only a metaserver asks for either: a WRITE never makes an object, so that one
+//! of a removed file cannot come back, and so that an object which is not found is known to be lost.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -92,7 +92,7 @@ impl Objects {
         self.trash.set_time(time);
     }
 
-    /// Removes for good what has been in the trash for long enough. Blocks.
+    /// Removes for good the objects that have been in the trash for long enough. Blocks.
     pub fn sweep_trash(&self) {
         if self.check().is_err() {
             return; // it may be another disk's by now, or hang

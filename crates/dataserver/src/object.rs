@@ -1,4 +1,4 @@
-//! What an object is called on its target, and the file that holds it.
+//! The name of an object on its target, and the file that holds it.
 //!
 //! ```text
 //! objects/2a/00000001.000000000000002a.00000003.00000000
@@ -15,11 +15,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use wire::handle::ObjectHandle;
 
-/// Directories that objects are spread over: with ten million objects each holds 40,000, which any file system likes.
+/// Directories that objects are spread over: with ten million objects each holds 40,000, which any file
+/// system likes.
 pub(crate) const DIRECTORIES: u16 = 256;
 
-/// One column of one file on the target whose name space this is. The order is that of LIST: within a directory by
-/// inode, then column; volume and generation last.
+/// One column of one file on the target whose name space this is. The order is that of LIST: within a
+/// directory by inode, then column; volume and generation last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectName {
     /// Inode of the volume.
@@ -76,7 +77,7 @@ impl ObjectName {
     }
 }
 
-/// An object's file while it is open, and what of it is not durable yet.
+/// File of an object while it is open, with a note of the part that is not durable yet.
 #[derive(Debug)]
 pub(crate) struct OpenObject {
     pub file: File,
@@ -84,7 +85,7 @@ pub(crate) struct OpenObject {
     dirty: AtomicBool,
     /// Held during a write: the kernel takes one at a time, and a second one would spin for it.
     pub writing: Mutex<()>,
-    /// Held during a sync: who finds nothing left to do must also know that it is done.
+    /// Held during a sync: a caller that finds nothing left to sync must know that the sync is done.
     syncing: Mutex<()>,
     /// Whether [`OpenObject::stat`] was called and no write has got a later time since.
     asked: AtomicBool,
@@ -132,8 +133,8 @@ impl OpenObject {
         Ok(found)
     }
 
-    /// Makes sure that the write that was just done has another modification time than any that was told: the kernel's
-    /// clock for them stands still for milliseconds. To be called with `writing` held.
+    /// Makes sure that the write that was just done has another modification time than any that was told: the
+    /// kernel's clock for them stands still for milliseconds. To be called with `writing` held.
     pub(crate) fn tell_apart(&self) -> io::Result<()> {
         if !self.asked.load(Ordering::SeqCst) {
             return Ok(());
@@ -159,7 +160,7 @@ impl OpenObject {
 
     /// Makes its data and length durable: `file` syncs them, and is called only if there is need.
     pub(crate) fn sync<E>(&self, file: impl FnOnce(&File) -> Result<(), E>) -> Result<(), E> {
-        // A poisoned lock only says that another sync panicked; the flag is what counts.
+        // A poisoned lock only says that another sync panicked; the flag decides.
         let _one = self.syncing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if self.dirty.swap(false, Ordering::AcqRel) { file(&self.file) } else { Ok(()) }
     }

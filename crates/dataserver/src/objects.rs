@@ -1,6 +1,7 @@
 //! The objects of one target: reading, writing, and making durable.
 //!
-//! Everything here blocks; [`Target::run`](crate::Target::run) keeps it off the threads that serve the network.
+//! Everything here blocks; [`Target::run`](crate::Target::run) keeps it off the threads that serve the
+//! network.
 //!
 //! ```text
 //! make     ─▶ create ─▶ fsync directory ─▶ answer                 the object is there, empty and durable
@@ -10,11 +11,11 @@
 //! remove   ─▶ remember as removed ─▶ forget open file ─▶ move to the trash ─▶ fsync directory
 //! ```
 //!
-//! Every object that a client or metaserver may name was made before it could be named, so one that is not found is lost
-//! ([`ObjectError::Lost`]): it never counts as a hole.
+//! Every object that a client or metaserver may name was made before it could be named, so one that is not
+//! found is lost ([`ObjectError::Lost`]): it never counts as a hole.
 //!
-//! An object that is in no cache has nothing unsynced: what leaves the cache is synced first, and when a target is
-//! opened all that an earlier process wrote is synced.
+//! An object that is in no cache has nothing unsynced: an object that leaves the cache is synced first, and
+//! when a target is opened all that an earlier process wrote is synced.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -40,7 +41,7 @@ use crate::trash::Trash;
 /// Locks for opening and unlinking: two objects rarely meet in one, and the same object always does.
 const NAME_LOCKS: usize = 64;
 
-/// Why an operation on an object failed. What was being done to what is in the log.
+/// Cause of a failed operation on an object. The log names the operation and the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// No space or quota left.
@@ -72,7 +73,7 @@ pub enum ObjectError {
     NotSupported,
 }
 
-/// What a read found.
+/// Result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOutcome {
     /// The bytes; fewer than wanted only at the end of the object.
@@ -86,7 +87,7 @@ pub struct ReadOutcome {
 pub struct Space {
     /// Bytes in all.
     pub total: u64,
-    /// Bytes that may still be used: what is free, but for a reserve, and what is in the trash.
+    /// Usable bytes: the free ones without the reserve, and those in the trash.
     pub free: u64,
     /// Bytes in the trash, which a write that needs them gets.
     pub trash: u64,
@@ -103,13 +104,13 @@ pub struct Objects {
     verifier: AtomicU64,
     pub(crate) open: Mutex<OpenFiles>,
     pub(crate) removed: Mutex<Removed>,
-    /// Held from the look at `removed` until a file is in `open`, or made, and during an unlink: an object must not come
-    /// back between the two.
+    /// Held from the look at `removed` until a file is in `open`, or made, and during an unlink: an object
+    /// must not come back between the two.
     names: Vec<Mutex<()>>,
     hasher: RandomState,
     failed: AtomicBool,
-    /// A change was refused since the file system is read-only, which Linux from 6.15 on does not tell by statvfs when ext4
-    /// has become so by an error.
+    /// A change was refused since the file system is read-only, which Linux from 6.15 on does not tell by
+    /// statvfs when ext4 has become so by an error.
     refuses_changes: AtomicBool,
     lost: AtomicBool,
     pub(crate) room: Room,
@@ -149,14 +150,15 @@ impl Objects {
         }
     }
 
-    /// Changes when unstable writes may be gone: with each start of the process, and when a sync finds the disk full.
+    /// Changes when unstable writes may be gone: with each start of the process, and when a sync finds the
+    /// disk full.
     #[must_use]
     pub fn verifier(&self) -> WriteVerifier {
         self.verifier.load(Ordering::Acquire).to_be_bytes()
     }
 
-    /// Whether a sync failed. The kernel may then already have dropped our pages, and a second sync would report
-    /// success; so nothing is served until a restart, when the verifier tells clients to send again.
+    /// Whether a sync failed. The kernel may then already have dropped our pages, and a second sync would
+    /// report success; so nothing is served until a restart, when the verifier tells clients to send again.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
@@ -168,7 +170,8 @@ impl Objects {
         self.lost.load(Ordering::Acquire)
     }
 
-    /// The target's directory is not at its path any more: from now on nothing is served. Returns whether that is news.
+    /// The target's directory is not at its path any more: from now on nothing is served. Returns whether
+    /// that is news.
     pub(crate) fn lose(&self) -> bool {
         !self.lost.swap(true, Ordering::AcqRel)
     }
@@ -239,7 +242,8 @@ impl Objects {
     ) -> Result<WriteVerifier, ObjectError> {
         let verifier = self.write(name, offset, data)?;
         self.commit(name)?;
-        // Another thread's sync of the object may have failed for want of room, and taken these bytes with it.
+        // Another thread's sync of the object may have failed for want of room, and taken these bytes with
+        // it.
         if self.verifier() == verifier { Ok(verifier) } else { Err(ObjectError::NoSpace) }
     }
 
@@ -256,8 +260,8 @@ impl Objects {
         }
     }
 
-    /// Length and modification time, of one that is not there (any more) 0: what the other objects of its file have still
-    /// counts. `sync`: durable first.
+    /// Length and modification time, of one that is not there (any more) 0: what the other objects of its
+    /// file have still counts. `sync`: durable first.
     ///
     /// # Errors
     /// [`ObjectError`].
@@ -274,8 +278,8 @@ impl Objects {
         object.stat().map_err(|e| self.trouble("look at", &name, e))
     }
 
-    /// Shortens the object to `len`, durably. A shorter object stays as it is: what it lacks reads as zeros anyway. One
-    /// that is lost is made again where `len` is 0, for nothing is missing of it then.
+    /// Shortens the object to `len`, durably. A shorter object stays as it is: what it lacks reads as zeros
+    /// anyway. One that is lost is made again where `len` is 0, for nothing is missing of it then.
     ///
     /// # Errors
     /// [`ObjectError`].
@@ -306,7 +310,7 @@ impl Objects {
         })?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         let (total, trash) = (bytes(stat.f_blocks), self.trash.bytes());
-        // What is mounted read-only says so again when it is mounted to be written; the other wants a restart.
+        // A read-only mount ends with the next mount; a failed sync wants a restart.
         let is_mounted_so = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
         if is_mounted_so {
             self.refuses_changes.store(false, Ordering::Relaxed);
@@ -372,7 +376,8 @@ impl Objects {
                 Victim::Sync(name, object) => {
                     drop(open);
                     match self.sync(&name, &object) {
-                        // Its clients are told by the verifier; what is to be opened now has nothing to do with it.
+                        // Its clients are told by the verifier; what is to be opened now has nothing to do
+                        // with it.
                         Ok(()) | Err(ObjectError::NoSpace) => {}
                         Err(error) => return Err(error),
                     }
@@ -381,10 +386,11 @@ impl Objects {
         }
     }
 
-    /// Makes the object's data durable. A sync that fails may have taken pages with it that were acknowledged, and the
-    /// next one would report success. After most errors nothing can be believed of the target before a restart. A full
-    /// disk is another matter: the kernel names the file concerned by this error, and others' pages are not touched. So
-    /// the target goes on, and its verifier changes, whereupon clients send again what they had not committed.
+    /// Makes the object's data durable. A sync that fails may have taken pages with it that were
+    /// acknowledged, and the next one would report success. After most errors nothing can be believed of the
+    /// target before a restart. A full disk is another matter: the kernel names the file concerned by this
+    /// error, and others' pages are not touched. So the target goes on, and its verifier changes, whereupon
+    /// clients send again what they had not committed.
     pub(crate) fn sync(&self, name: &ObjectName, object: &OpenObject) -> Result<(), ObjectError> {
         let file = |file: &File| {
             self.disk.sync_file(file).map_err(|error| {
@@ -417,7 +423,7 @@ impl Objects {
         self.disk.sync_dir(self.root.file(), &name).map_err(|error| match answer_to(&error) {
             // It could not even be opened: nothing was tried, and nothing is lost.
             ObjectError::Busy => ObjectError::Busy,
-            // The names that it lacks are told to the caller, who asks again.
+            // The caller is told the missing names, and asks again.
             ObjectError::NoSpace => {
                 tracing::error!(
                     directory = %self.root.path().join(&name).display(), %error,
@@ -448,7 +454,8 @@ impl Objects {
             self.refuses_changes.store(true, Ordering::Relaxed);
         }
         match answer {
-            // Expected in the life of a disk, and told to whoever wrote; a line for each write would fill the log.
+            // A full disk is expected, and each writer gets the error; a line for each write would fill the
+            // log.
             ObjectError::NoSpace | ObjectError::TooLarge | ObjectError::NotSupported => {
                 tracing::debug!(target = %self.root.path().display(), %name, %error, "{doing} object failed");
             }

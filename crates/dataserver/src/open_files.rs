@@ -1,5 +1,5 @@
-//! Objects that are open: a bounded cache with a clock hand (second chance), so that a busy object is not opened for
-//! each operation.
+//! Objects that are open: a bounded cache with a clock hand (second chance), so that a busy object is not
+//! opened for each operation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ struct Place {
     used: bool,
 }
 
-/// What to give up for another object.
+/// Choice of the open file to give up for another object.
 pub(crate) enum Victim {
     /// One that was durable; it is gone already.
     Dropped,
-    /// All that could go have unsynced writes. Sync this one and ask again: a file that is closed before its sync
-    /// could lose the report of a failed write-back.
+    /// All that could go have unsynced writes. Sync this one and ask again: a file that is closed before its
+    /// sync could lose the report of a failed write-back.
     Sync(ObjectName, Arc<OpenObject>),
     /// All are in use: let the cache grow by one; the calls in flight bound it.
     None,
@@ -78,7 +78,7 @@ impl OpenFiles {
             self.hand = (self.hand + 1) % self.places.len();
             let Some(place) = &mut self.places[self.hand] else { continue };
             if Arc::strong_count(&place.object) > 1 {
-                // In use: a write in progress would mark an object that nobody finds any more.
+                // In use: a write in progress would mark an object that is no longer found.
                 continue;
             }
             if std::mem::take(&mut place.used) {

@@ -1,5 +1,5 @@
-//! Copying from objects of other data servers: what is written here is fetched from there, so that no byte passes
-//! through a metaserver.
+//! Copying from objects of other data servers: this server fetches the bytes from them, so that no byte
+//! passes through a metaserver.
 //!
 //! ```text
 //! metaserver ──COPY pieces──▶ this data server ──READ_PLUS──▶ the other one
@@ -23,7 +23,7 @@ use crate::data_program::refusal;
 use crate::object::ObjectName;
 use crate::target::Target;
 
-/// Bytes fetched in one call: what a READ moves at most.
+/// Bytes fetched in one call: the upper limit of a READ.
 const FETCH_BYTES: u64 = 1 << 20;
 /// Fetches of one copy at the same time: while one is written, the next are under way.
 const FETCHES_OF_A_COPY: usize = 4;
@@ -48,7 +48,8 @@ impl Others {
         Self { key, entropy, peers: Mutex::default(), fetches }
     }
 
-    /// Copies `pieces` of the object `source` of the data server at `address` into `to`. Durable only after a commit.
+    /// Copies `pieces` of the object `source` of the data server at `address` into `to`. Durable only after a
+    /// commit.
     pub(crate) async fn pull(
         &self,
         target: &Arc<Target>,

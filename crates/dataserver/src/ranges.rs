@@ -1,4 +1,5 @@
-//! Ranges of an object: finding data and holes, reading with holes told apart, reserving room, and making holes.
+//! Ranges of an object: finding data and holes, reading with holes told apart, reserving room, and making
+//! holes.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -9,7 +10,7 @@ use crate::held_dir::STAT_BLOCK_BYTES;
 use crate::object::ObjectName;
 use crate::objects::{ObjectError, Objects, end_of};
 
-/// Runs of one read at most, so that a reply is not made of crumbs; what is left is read as data.
+/// Upper limit of the runs of one read, so that a reply is not made of crumbs; the rest is read as data.
 const RUNS_MAX: usize = 64;
 
 /// Some bytes of an object.
@@ -21,7 +22,7 @@ pub enum Run {
     Hole(u64),
 }
 
-/// What a range takes of the disk's room.
+/// Bytes of the disk that a range takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserve {
     /// Bytes that the disk does not have for it yet: at most this many.
@@ -89,7 +90,7 @@ impl Objects {
         Ok(runs)
     }
 
-    /// What reserving a range takes.
+    /// Bytes of the disk that the reservation of a range takes.
     ///
     /// # Errors
     /// [`ObjectError`].
@@ -99,12 +100,13 @@ impl Objects {
         let free = self.space()?.free;
         let object = self.find(name)?;
         let now = object.file.metadata().map_err(|e| self.trouble("look at", &name, e))?;
-        // Which of the blocks are in the range nobody says cheaply: what the whole object lacks is no less.
+        // The kernel does not say cheaply which blocks are in the range: the whole object lacks no fewer.
         let lacking = end.max(now.len()).saturating_sub(now.blocks().saturating_mul(STAT_BLOCK_BYTES));
         Ok(Reserve { needed: len.min(lacking), free })
     }
 
-    /// Reserves room for a range, durably. The object becomes as long as that takes. Returns what it took.
+    /// Reserves a range on the disk, durably, and makes the object long enough. Returns the bytes that it
+    /// took.
     ///
     /// # Errors
     /// [`ObjectError`]. Nothing was reserved if the disk has not enough free; some may be if others took it meanwhile.
@@ -139,7 +141,7 @@ impl Objects {
             object.touch();
             outcome.map_err(fail)?;
         }
-        // Also when there was nothing to do: who made the hole may not have synced it yet.
+        // Also when there was nothing to do: the thread that made the hole may not have synced it yet.
         self.sync(&name, &object)
     }
 }

@@ -24,7 +24,8 @@ use crate::object::{DIRECTORIES, ObjectName};
 use crate::objects::{ObjectError, Objects};
 use crate::trash::Trash;
 
-/// Files kept open for one target. A process may open 1024 files unless it asks for more, and connections need some.
+/// Files kept open for one target. A process may open 1024 files unless it asks for more, and connections
+/// need some.
 pub const OPEN_FILES_MAX: usize = 512;
 
 const IDENTITY_FILE: &str = "target.toml";
@@ -34,7 +35,7 @@ const OBJECTS_DIR: &str = "objects";
 const TRASH_DIR: &str = "trash";
 pub(crate) const CLOSE: &str = "make it and its files private (modes 0700 and 0600)";
 
-/// Why a directory cannot be a target, and what to do about it. One line.
+/// Cause why a directory cannot be a target, and the remedy. One line.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// Another process has it.
@@ -48,17 +49,17 @@ pub enum TargetError {
         "{0}: holds objects but no target.toml; bring target.toml back, or empty the directory to start anew"
     )]
     NoIdentity(PathBuf),
-    /// The file that says what it is.
+    /// The identity file.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The file system below.
     #[error("{path}: cannot {doing}: {error}; the server needs to read and write here")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// On what.
+        /// The file or directory of the operation.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// There was one, and there is nothing now.
@@ -162,8 +163,8 @@ impl Target {
         let held = HeldDir::open(dir).map_err(io("open", dir))?;
         held.create_dir(TRASH_DIR).map_err(io("create the trash in", dir))?;
         private::close_large_tree(&dir.join(TRASH_DIR)).map_err(io(CLOSE, dir))?;
-        // What an earlier process wrote and did not sync is in the page cache, directory entries included. Nobody
-        // remembers any more which files those are, so all of it is made durable now.
+        // What an earlier process wrote and did not sync is in the page cache, directory entries included.
+        // Nobody remembers any more which files those are, so all of it is made durable now.
         rustix::fs::syncfs(held.file()).map_err(|e| io("sync", dir)(e.into()))?;
         let TargetOptions { disk, open_files_max, clock } = options;
         let trash = held.child(TRASH_DIR).and_then(|trash| Trash::open(trash, clock));
@@ -184,7 +185,7 @@ impl Target {
         self.id
     }
 
-    /// Whose objects it has; none: nobody's yet.
+    /// The name space of its objects; `None` before the first one.
     #[must_use]
     pub fn name_space(&self) -> Option<u64> {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner).name_space
@@ -196,8 +197,8 @@ impl Target {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner).incarnation
     }
 
-    /// Notes, durably, whose objects it has from now on, and which incarnation of metaservers it obeys; what it was told
-    /// first stays. Returns whether that was news. Blocks.
+    /// Notes, durably, whose objects it has from now on, and which incarnation of metaservers it obeys; what
+    /// it was told first stays. Returns whether that was news. Blocks.
     ///
     /// # Errors
     /// [`TargetError::Identity`] when it cannot be written.
@@ -234,9 +235,9 @@ impl Target {
         self.dir.path()
     }
 
-    /// Whether its directory and its marker are still where they were when it was opened. If they are not, nothing is
-    /// served from it any more: the disk that is there now, or the directory below its mount point, is another one. It
-    /// blocks for as long as the file system does.
+    /// Whether its directory and its marker are still where they were when it was opened. If they are not,
+    /// nothing is served from it any more: the disk that is there now, or the directory below its mount
+    /// point, is another one. It blocks for as long as the file system does.
     pub(crate) fn check_presence(&self) {
         if self.objects.lost() {
             return;
@@ -282,20 +283,20 @@ impl Target {
         self.file_system
     }
 
-    /// Whether two files on its file system can share their data: then a copy between two of its objects, or of any
-    /// targets with the same [`Target::file_system`], takes no time and no room.
+    /// Whether two files on its file system can share their data: then a copy between two of its objects, or
+    /// of any targets with the same [`Target::file_system`], takes no time and no room.
     #[must_use]
     pub fn reflinks(&self) -> bool {
         self.reflinks
     }
 
-    /// Its objects, for those who may block.
+    /// Its objects, for callers that may block.
     #[must_use]
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
 
-    /// Does `work` on a thread that may block. It is carried out to its end even if nobody waits for it.
+    /// Does `work` on a thread that may block. It is carried out to its end even if the caller stops waiting.
     ///
     /// # Errors
     /// [`ObjectError`] of the work.
@@ -317,8 +318,8 @@ fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TargetError
     move |error| TargetError::Io { doing, path, error }
 }
 
-/// The kernel's random name for this run of the machine, and the device's number in it. Containers of one machine agree
-/// in both. None: /proc is not there, and each target counts for itself.
+/// The kernel's random name for this run of the machine, and the device's number in it. Containers of one
+/// machine agree in both. None: /proc is not there, and each target counts for itself.
 fn file_system(device: u64) -> Option<u64> {
     let machine = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
     let mut hasher = DefaultHasher::new();
@@ -340,7 +341,7 @@ fn reflinks(dir: &Path) -> bool {
     share().is_ok()
 }
 
-/// A directory without target.toml may hold what a creation that was cut short leaves, and nothing else.
+/// A directory without target.toml may hold the files of an interrupted creation, and nothing else.
 fn check_empty(dir: &Path) -> Result<(), TargetError> {
     for entry in std::fs::read_dir(dir).map_err(io("read", dir))? {
         let entry = entry.map_err(io("read", dir))?;

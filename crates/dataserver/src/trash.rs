@@ -1,5 +1,5 @@
-//! The trash of a target: removed objects are kept for a while, so that a removal that should not have been (of a
-//! metaserver that was restored from an old backup, say) can be undone by hand.
+//! The trash of a target: removed objects are kept for a while, so that a removal that should not have been
+//! (of a metaserver that was restored from an old backup, say) can be undone by hand.
 //!
 //! ```text
 //! trash/000001764230400/00000001.000000000000002a.00000003.00000000
@@ -7,8 +7,8 @@
 //!       period of 10 minutes in which it was removed, by its begin: seconds since 1970, 15 digits
 //! ```
 //!
-//! What is in it counts as free room: it is given back, the oldest first, as soon as a write needs it, and in any case
-//! when it has been there for as long as the operator set.
+//! Its bytes count as free: they are given back, the oldest first, as soon as a write needs them, and in any
+//! case when it has been there for as long as the operator set.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,14 +21,14 @@ use host::Clock;
 use crate::held_dir::{HeldDir, Visit};
 use crate::object::ObjectName;
 
-/// Nobody has said yet how long removed objects are kept: until a metaserver has, none is given up for its age.
+/// No time to keep removed objects is set yet: until a metaserver sets one, none is given up for its age.
 const UNTOLD: u64 = u64::MAX;
 /// Length of a period: a day has 144 directories of it.
 const PERIOD_SECONDS: u64 = 600;
 /// Objects in the trash of a target at most, for each takes an inode of its file system; the oldest go first.
 const ENTRIES_MAX: u64 = 1 << 20;
 
-/// What is in one period.
+/// Removed objects of one period.
 #[derive(Debug, Clone, Copy, Default)]
 struct Period {
     entries: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Trash {
     periods: Mutex<BTreeMap<u64, Period>>,
     /// Bytes in all periods.
     bytes: AtomicU64,
-    /// Held by the thread that removes for good: others that need room wait for what it frees.
+    /// Held by the thread that removes for good: other threads wait for the bytes that it frees.
     emptying: Mutex<()>,
 }
 
@@ -85,8 +85,8 @@ impl Trash {
     /// Takes the object in, which is `file` in `from`. Not durable before `from` is synced.
     ///
     /// # Errors
-    /// `NotFound` if it is not there, and the kernel's. On a disk without room for the trash's own entry, or where the
-    /// operator wants none, it is removed for good.
+    /// `NotFound` if it is not there, and the kernel's. On a disk without room for the trash's own entry, or
+    /// where the operator wants none, it is removed for good.
     pub(crate) fn take(&self, from: &HeldDir, file: &str, name: &ObjectName) -> io::Result<()> {
         if self.keep.load(Ordering::Relaxed) == 0 {
             return from.remove_file(file);
@@ -126,7 +126,7 @@ impl Trash {
         Ok(false)
     }
 
-    /// Removes for good what has been here for long enough, and what is too many.
+    /// Removes for good the objects that have been here for long enough, and those over the bound.
     pub(crate) fn sweep(&self) -> io::Result<()> {
         let _one = lock(&self.emptying);
         let oldest_kept = self.now().saturating_sub(self.keep.load(Ordering::Relaxed));
@@ -151,7 +151,7 @@ impl Trash {
     pub(crate) fn reclaim(&self, bytes: u64) -> io::Result<u64> {
         let before = self.bytes();
         let _one = lock(&self.emptying);
-        // What another thread freed while this one waited may be enough.
+        // The bytes that another thread freed meanwhile may be enough.
         let mut freed = before.saturating_sub(self.bytes());
         while freed < bytes {
             let Some(begin) = self.periods().keys().next().copied() else { break };
@@ -164,7 +164,8 @@ impl Trash {
         Ok(freed)
     }
 
-    /// Removes objects of one period until `bytes` are freed, and the period when none is left. The caller has `emptying`.
+    /// Removes objects of one period until `bytes` are freed, and the period when none is left. The caller
+    /// has `emptying`.
     fn remove_from(&self, begin: u64, bytes: u64) -> io::Result<u64> {
         let of_period = match self.dir.child(&directory(begin)) {
             Ok(dir) => dir,

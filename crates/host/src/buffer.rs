@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 /// Below this a buffer is simply allocated: the allocator is good at small sizes.
 const POOLED_BYTES_MIN: usize = 64 * 1024;
-/// What is around a payload in its record.
+/// Bytes around a payload in its record.
 const AROUND_BYTES: usize = 8 * 1024;
-/// The room of pooled buffers: a payload of a power of two and what is around it, so that none takes much more than twice
-/// what was asked for.
+/// The room of pooled buffers: a payload of a power of two and what is around it, so that none takes much
+/// more than twice what was asked for.
 const CLASSES: [usize; 5] = [
     (64 << 10) + AROUND_BYTES,
     (128 << 10) + AROUND_BYTES,
@@ -18,8 +18,8 @@ const CLASSES: [usize; 5] = [
     (512 << 10) + AROUND_BYTES,
     (1 << 20) + (64 << 10),
 ];
-/// Buffers of each class kept for the next use: 64 of about a megabyte are enough for the calls in flight on a few busy
-/// connections.
+/// Buffers of each class kept for the next use: 64 of about a megabyte are enough for the calls in flight on
+/// a few busy connections.
 const POOLED_MAX: usize = 64;
 
 /// A set of buffers to be used again.

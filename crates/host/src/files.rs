@@ -1,5 +1,5 @@
-//! Files of a directory that is ours, as far as the metadata log needs them: the file system's, or a simulated disk's
-//! that loses what was not synced.
+//! Files of a directory that is ours, as far as the metadata log needs them: the file system's, or a
+//! simulated disk's that loses bytes that were not synced.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -17,10 +17,10 @@ pub trait Files: Send + Sync + 'static {
     /// Makes the directory and those above it, where they are not there.
     ///
     /// # Errors
-    /// What the system said; so everywhere here.
+    /// The system's; so everywhere here.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// What is in a directory, in any order.
+    /// Lists the entries of a directory, in any order.
     ///
     /// # Errors
     /// As above.
@@ -32,7 +32,7 @@ pub trait Files: Send + Sync + 'static {
     /// As above.
     fn open(&self, path: &Path, how: Opened) -> io::Result<Box<dyn File>>;
 
-    /// Renames a file; what had the new name is gone.
+    /// Renames a file; an earlier file of the new name is gone.
     ///
     /// # Errors
     /// As above.
@@ -56,12 +56,12 @@ pub trait Files: Send + Sync + 'static {
 pub enum Opened {
     /// To read.
     Read,
-    /// To write what is there.
+    /// To write an existing file.
     Write,
     /// To write; made, or emptied.
     New,
-    /// To write, past the page cache where the file system can do that: a write is on disk when it returns. It begins at a
-    /// block's boundary in file and memory, and ends at one.
+    /// To write, past the page cache where the file system can do that: a write is on disk when it returns.
+    /// It begins at a block's boundary in file and memory, and ends at one.
     Durable,
 }
 
@@ -85,10 +85,10 @@ pub trait File: Send + Sync {
     /// As above.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
 
-    /// Returns when what was written is on disk, and the file's length.
+    /// Returns when all writes are on disk, and the file's length.
     ///
     /// # Errors
-    /// As above. What a failed sync was to bring to disk may be nowhere.
+    /// As above. The bytes of a failed sync may be nowhere.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -151,7 +151,7 @@ impl File for std::fs::File {
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        // All of it again: what was written of it before is the same.
+        // A retry writes all of it again, the same bytes.
         patiently("write", || self.write_all_at(bytes, at))
     }
 
@@ -160,8 +160,8 @@ impl File for std::fs::File {
     }
 }
 
-/// One system call and one request to the disk, where a write and a sync are two of each and go through the cache's
-/// bookkeeping. A file system that cannot do this gets a write and a sync.
+/// One system call and one request to the disk, where a write and a sync are two of each and go through the
+/// cache's bookkeeping. A file system that cannot do this gets a write and a sync.
 struct Durable {
     file: std::fs::File,
     direct: AtomicBool,

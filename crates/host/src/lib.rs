@@ -1,5 +1,6 @@
-//! What the machine provides: time, randomness, buffers, files, addresses on its interfaces. The real ones, and ones that a
-//! test drives. And how people write sizes, times and networks. Everything above takes these as arguments, so that a whole cluster can run from one seed.
+//! The machine: time, randomness, buffers, files, addresses on its interfaces. Real ones, and ones that a
+//! test drives. And how people write sizes, times and networks. Everything above takes these as arguments, so
+//! that a whole cluster can run from one seed.
 
 mod buffer;
 mod clock;

@@ -2,10 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// `Mutex::lock` without an error. The standard library marks a lock as poisoned when a thread panics while it holds it,
-/// and skipping what it guards would be worse than going on: a lease, a delegation or an event of another server would be
-/// missed in silence. A server's process ends with the first panic in it, and begins anew; until then, and in tests, what is
-/// guarded is as consistent as at any other moment, because no step of ours leaves it half changed.
+/// `Mutex::lock` without an error. The standard library marks a lock as poisoned when a thread panics while
+/// it holds it, and skipping what it guards would be worse than going on: a lease, a delegation or an event
+/// of another server would be missed in silence. A server's process ends with the first panic in it, and
+/// begins anew; until then, and in tests, what is guarded is as consistent as at any other moment, because no
+/// step of ours leaves it half changed.
 pub trait Locked<T> {
     /// Waits for the lock.
     fn locked(&self) -> MutexGuard<'_, T>;
@@ -19,9 +20,9 @@ impl<T> Locked<T> for Mutex<T> {
 
 /// The same for `RwLock`.
 pub trait RwLocked<T> {
-    /// Waits until nobody writes.
+    /// Waits until no thread writes.
     fn reading(&self) -> RwLockReadGuard<'_, T>;
-    /// Waits until nobody reads or writes.
+    /// Waits until no thread reads or writes.
     fn writing(&self) -> RwLockWriteGuard<'_, T>;
 }
 

@@ -1,7 +1,7 @@
-//! What the system has too little of for a moment is waited for: descriptors of files, memory.
+//! Waiting for resources that the system lacks for a moment: file descriptors, memory.
 //!
-//! To the metadata's log and store such an error would be one of the disk, which they do not survive, although nothing is wrong
-//! with the disk.
+//! To the metadata's log and store such an error would be one of the disk, which they do not survive,
+//! although nothing is wrong with the disk.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use rustix::io::Errno;
 /// The first wait, and the longest: each is twice the one before.
 const WAIT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Does `work`, again while the system has no descriptor or no memory for it, or a signal came. That is logged once.
+/// Does `work`, again while the system has no descriptor or no memory for it, or a signal came. That is
+/// logged once.
 ///
 /// # Errors
 /// Any other error of `work`.
@@ -30,7 +31,8 @@ pub fn patiently<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io:
     }
 }
 
-/// Time in which room is made on a full disk, or the work fails: a metaserver that is stopped has it to stop in, too.
+/// Time in which room is made on a full disk, or the work fails: a metaserver that is stopped has it to stop
+/// in, too.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(60);
 /// The pause between two tries to write to a full disk.
 const TRY_AGAIN: Duration = Duration::from_millis(50);

@@ -1,8 +1,8 @@
-//! Files and directories that only the user of the servers may read: modes 0600 and 0700, whatever the umask is and
-//! whatever mode an earlier version left behind.
+//! Files and directories that only the user of the servers may read: modes 0600 and 0700, whatever the umask
+//! is and whatever mode an earlier version left behind.
 //!
-//! What is private must be so from above: a directory is closed before the files in it are looked at, so that nobody can
-//! exchange a name for a link while that is done. Links are not followed.
+//! A tree is made private from above: a directory is closed before the files in it are looked at, so that no
+//! user can exchange a name for a link while that is done. Links are not followed.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -19,7 +19,7 @@ pub const PASSAGE_MODE: u32 = 0o710;
 /// Makes the directory and those above it, where they are not there, and closes it to all others.
 ///
 /// # Errors
-/// What the system said; so everywhere here. A directory of another user cannot be closed.
+/// The system's; so everywhere here. A directory of another user cannot be closed.
 pub fn make_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)?;
     close_dir(dir)
@@ -34,15 +34,15 @@ pub fn close_dir(dir: &Path) -> io::Result<()> {
     if mode & !PASSAGE_MODE == 0 { Ok(()) } else { set(dir, DIR_MODE) }
 }
 
-/// Lets members of `group` pass through a directory, to a name in it that they know; none: nobody.
+/// Lets members of `group` pass through a directory, to a name in it that they know; `None`: no user.
 ///
 /// # Errors
-/// As above. A user who is not root can give a directory to a group of its own only.
+/// As above. Only root can give a directory to a group that it is not a member of.
 pub fn let_group_pass(dir: &Path, group: Option<u32>) -> io::Result<()> {
     let now = std::fs::metadata(dir)?;
     let mode = if group.is_some() { PASSAGE_MODE } else { DIR_MODE };
     if group.is_some_and(|group| group != now.gid()) {
-        // First nobody, so that members of the group before it are not let in.
+        // No group first, so that members of the earlier group are not let in.
         set(dir, DIR_MODE)?;
         std::os::unix::fs::chown(dir, None, group)?;
         return set(dir, mode);
@@ -69,7 +69,7 @@ pub fn close_file(path: &Path) -> io::Result<()> {
     close(path, &std::fs::metadata(path)?)
 }
 
-/// Closes a directory and the files in it, and not what is in directories below it.
+/// Closes a directory and the files in it, but not the files of directories below it.
 ///
 /// # Errors
 /// As above.
@@ -99,8 +99,9 @@ pub fn close_tree(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for a directory of directories with millions of files, of which each is looked at once and not at each start:
-/// a directory gets its mode when the files in it have theirs, so that its mode says that they were looked at.
+/// The same for a directory of directories with millions of files, of which each is looked at once and not at
+/// each start: a directory gets its mode when the files in it have theirs, so that its mode says that they
+/// were looked at.
 ///
 /// # Errors
 /// As above.

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{Files, Opened};
 
-/// Replaces the file at `path` by one with these bytes; the new one is durable when this returns. `path` with `.new` after
-/// it is the temporary file, which only the owner may read and write.
+/// Replaces the file at `path` by one with these bytes; the new one is durable when this returns. `path` with
+/// `.new` after it is the temporary file, which only the owner may read and write.
 ///
 /// # Errors
 /// The system's; the old file is there then, or the new one if the directory could not be synced.
@@ -23,7 +23,8 @@ pub fn replace(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
     put_in_place(files, &temporary, path)
 }
 
-/// Renames `temporary`, which is written and synced, to `path` in the same directory, and syncs the directory.
+/// Renames `temporary`, which is written and synced, to `path` in the same directory, and syncs the
+/// directory.
 ///
 /// # Errors
 /// As [`replace`].
@@ -51,7 +52,7 @@ mod tests {
     fn the_new_file_is_private_and_nothing_else_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("members.toml");
-        // What a crash left behind, longer than the new file and open to all.
+        // A file that a crash left behind, longer than the new one and open to all.
         std::fs::write(temporary(&path), "left behind").unwrap();
         std::fs::set_permissions(temporary(&path), PermissionsExt::from_mode(0o666)).unwrap();
         for text in ["first", "2nd", ""] {

@@ -5,7 +5,7 @@ const UNITS: [(&str, u32); 5] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 
 /// Bytes from a text.
 ///
 /// # Errors
-/// A line that says what is right.
+/// A line that shows the right form.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (digits, shift) = UNITS
         .iter()

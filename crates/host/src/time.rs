@@ -7,7 +7,7 @@ const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)
 /// A time from a text.
 ///
 /// # Errors
-/// A line that says what is right.
+/// A line that shows the right form.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time such as 90s, 30m, 24h or 7d");
     let (unit, seconds) = UNITS.into_iter().find(|(unit, _)| text.ends_with(*unit)).ok_or_else(wrong)?;

@@ -1,7 +1,8 @@
 //! The records of clients, found by id, by owner and by idleness: no call looks through all of them.
 //!
-//! A client is heard of with each request, which takes no lock of the records. So the time by which it stands in order is that of
-//! the last look: who seems to be the idlest is looked at again, and put where it belongs, before its place is taken.
+//! A client is heard of with each request, which takes no lock of the records. So the time by which it stands
+//! in order is that of the last look: the client that seems the idlest is looked at again, and put where it
+//! belongs, before its place is taken.
 
 #[cfg(test)]
 use std::collections::BTreeMap;
@@ -13,8 +14,9 @@ use bytes::Bytes;
 
 use super::Client;
 
-/// Clients that were heard of since the last look, and are put where they belong, in one call. Each was heard of since it was last
-/// looked at, so that there are fewer such looks than requests; if there are more at once, the idlest of those is not known exactly.
+/// Clients that were heard of since the last look, and are put where they belong, in one call. Each was heard
+/// of since it was last looked at, so that there are fewer such looks than requests; if there are more at
+/// once, the idlest of those is not known exactly.
 const LOOKS_MAX: usize = 64;
 
 /// How much a client would lose, from nothing on.
@@ -28,7 +30,8 @@ pub(super) enum Use {
     Session = 2,
 }
 
-/// Clients by their use, then by the time in milliseconds at which they were known to be heard of, the longest ago first.
+/// Clients by their use, then by the time in milliseconds at which they were known to be heard of, the
+/// longest ago first.
 #[derive(Default)]
 struct Order([BTreeSet<(u64, u64)>; 3]);
 
@@ -91,12 +94,13 @@ impl Records {
         self.by_id.get(&id).map(|(client, _)| client)
     }
 
-    /// All of them. Only for what is done once a minute.
+    /// All records. Only for work that is done once a minute.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (u64, &mut Client)> {
         self.by_id.iter_mut().map(|(id, (client, _))| (*id, client))
     }
 
-    /// The records of one owner: few, since it has one that is confirmed, and others only from other networks.
+    /// The records of one owner: few, since it has one that is confirmed, and others only from other
+    /// networks.
     pub(super) fn of_owner(&self, owner: &[u8]) -> Vec<u64> {
         self.by_owner.get(owner).map_or_else(Vec::new, |ids| ids.iter().copied().collect())
     }
@@ -174,7 +178,7 @@ impl Records {
         }
     }
 
-    /// That what is kept twice agrees.
+    /// Checks that the two indexes agree.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut of_network = BTreeMap::<IpAddr, usize>::new();

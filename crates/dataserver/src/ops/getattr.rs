@@ -1,4 +1,4 @@
-//! GETATTR at a data server: what it knows without asking. Sizes, times and owners are a metaserver's.
+//! GETATTR at a data server: the attributes that it knows itself. Sizes, times and owners are a metaserver's.
 
 use wire::nfs4::{AttrReply, Bitmap, Fattr, FileType, Status, attr, getattr};
 

@@ -1,4 +1,4 @@
-//! What a data server does with each NFS operation (RFC 8881, section 13.1): data, and the sessions around them.
+//! NFS operations of a data server (RFC 8881, section 13.1): data, and the sessions around them.
 //! Everything else is a metaserver's, and answered NFS4ERR_NOTSUPP.
 
 mod commit;
@@ -18,7 +18,7 @@ use crate::objects::ObjectError;
 use crate::server::{Found, Targets};
 use crate::{ClientNetworks, ObjectLengths};
 
-/// What the operations of one compound share.
+/// State that the operations of one compound share.
 #[derive(Default)]
 pub(crate) struct State {
     current: Option<Found>,
@@ -110,10 +110,10 @@ impl Nfs4 for NfsServer {
     }
 }
 
-/// Linux takes NFS4ERR_IO for a dead data server, and leaves the whole device alone for two minutes, with all data servers
-/// that are in it. After NFS4ERR_PNFS_NO_LAYOUT it gives up the layout of this file and asks a metaserver, and tells its
-/// user what that one answers; so it does after any other error, but for the layout. Only after NFS4ERR_DELAY it waits,
-/// for 15 seconds (filelayout_async_handle_error).
+/// Linux takes NFS4ERR_IO for a dead data server, and leaves the whole device alone for two minutes, with all
+/// data servers that are in it. After NFS4ERR_PNFS_NO_LAYOUT it gives up the layout of this file and asks a
+/// metaserver, and tells its user what that one answers; so it does after any other error, but for the
+/// layout. Only after NFS4ERR_DELAY it waits, for 15 seconds (filelayout_async_handle_error).
 fn refusal(error: ObjectError) -> Status {
     match error {
         ObjectError::NoSpace => Status::NoSpc,

@@ -1,4 +1,5 @@
-//! PUTFH: only handles of objects, minted by a metaserver of this cluster, and only for clients that anything is exported to.
+//! PUTFH: only handles of objects, minted by a metaserver of this cluster, and only for clients that anything
+//! is exported to.
 
 use nfs::CompoundContext;
 use wire::nfs4::{Status, putfh};
@@ -7,8 +8,9 @@ use super::{NfsServer, State};
 use crate::server::BadHandle;
 
 impl NfsServer {
-    /// Linux gives up the layout on each of these errors and asks the metaserver for a new one: right when a column has moved, and when
-    /// nothing is exported to the client any more, which the metaserver then tells it.
+    /// Linux gives up the layout on each of these errors and asks the metaserver for a new one: right when a
+    /// column has moved, and when nothing is exported to the client any more, which the metaserver then tells
+    /// it.
     pub(super) fn putfh(
         &self,
         context: &mut CompoundContext<State>,

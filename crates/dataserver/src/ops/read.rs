@@ -1,8 +1,9 @@
-//! READ at a data server. The offset is in the file (sparse packing), and the bytes are in one stripe unit of it.
+//! READ at a data server. The offset is in the file (sparse packing), and the bytes are in one stripe unit of
+//! it.
 //!
-//! An object may be shorter than its column: after a write beyond the end, the columns between hold nothing. So a read
-//! that the object does not satisfy asks a metaserver how long the column is, and fills the hole with zeros. Reads that
-//! are satisfied, which are nearly all, ask nobody.
+//! An object may be shorter than its column: after a write beyond the end, the columns between hold nothing.
+//! So a read that the object does not satisfy asks a metaserver how long the column is, and fills the hole
+//! with zeros. Reads that are satisfied, which are nearly all, cost no call.
 //!
 //! ```text
 //! column at the metaserver  ├──────────────────────────┤ told
@@ -24,13 +25,13 @@ use crate::server::Found;
 const READ_BYTES_MAX: usize = 1 << 20;
 /// Operation, status, eof, length and padding around the data.
 const OVERHEAD_BYTES: usize = 20;
-/// What holes are made of: pieces that all refer to these.
+/// Zeros that the pieces of all holes refer to.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 impl NfsServer {
-    // The stateid is not looked at, here and in WRITE: the handle is a capability that only a metaserver can mint, and
-    // a data server knows nothing of opens and locks (RFC 8881, section 13.9.1, leaves the check to the control
-    // protocol).
+    // The stateid is not looked at, here and in WRITE: the handle is a capability that only a metaserver can
+    // mint, and a data server knows nothing of opens and locks (RFC 8881, section 13.9.1, leaves the check to
+    // the control protocol).
     pub(super) async fn read(
         &self,
         context: &CompoundContext<State>,
@@ -47,7 +48,8 @@ impl NfsServer {
         // A whole read says nothing of the end, even if it is there: to know, it would have to ask.
         let mut eof = false;
         if read < count {
-            // Nobody to ask: a new layout, or the read through a metaserver, is quicker than NFS4ERR_DELAY.
+            // No server can be asked: a new layout, or the read through a metaserver, is quicker than
+            // NFS4ERR_DELAY.
             let told = self.lengths.length(handle).await.ok_or(Status::PnfsNoLayout)?;
             let hole = hole_bytes(told, offset, read, count);
             append_zeros(&mut data, hole);
@@ -60,7 +62,8 @@ impl NfsServer {
 
 /// Zeros between the `read` bytes that the object has and the end of the read or of the column.
 fn hole_bytes(told: u64, offset: u64, read: usize, count: usize) -> usize {
-    // An object that is longer than told was written and not yet reported (LAYOUTCOMMIT): it ends where it ends.
+    // An object that is longer than told was written and not yet reported (LAYOUTCOMMIT): it ends where it
+    // ends.
     let column = told.saturating_sub(offset).min(count as u64) as usize;
     column.saturating_sub(read)
 }

@@ -13,9 +13,9 @@ type Context = CompoundContext<State>;
 impl NfsServer {
     /// EXCHANGE_ID: of a client that anything is exported to.
     ///
-    /// To the others NFS4ERR_PERM: Linux gives up the data server for two minutes, goes through the metaserver, and its state
-    /// manager ends its recovery. It would repeat the call for ever after NFS4ERR_DELAY, and after NFS4ERR_ACCESS when it
-    /// recovers a session (nfs4_handle_reclaim_lease_error).
+    /// To the others NFS4ERR_PERM: Linux gives up the data server for two minutes, goes through the
+    /// metaserver, and its state manager ends its recovery. It would repeat the call for ever after
+    /// NFS4ERR_DELAY, and after NFS4ERR_ACCESS when it recovers a session (nfs4_handle_reclaim_lease_error).
     pub(super) async fn exchange_id(
         &self,
         context: &Context,
@@ -42,8 +42,8 @@ impl NfsServer {
         self.clients.create_session(args, principal(&context.credential))
     }
 
-    /// Every connection may carry every session (SP4_NONE), and there is no back channel that a connection could be needed for;
-    /// so this only says yes.
+    /// Every connection may carry every session (SP4_NONE), and there is no back channel that a connection
+    /// could be needed for; so this only says yes.
     pub(super) fn bind_conn_to_session(&self, args: &Args) -> Result<ResOk, Status> {
         self.clients.session(args.sessid).ok_or(Status::BadSession)?;
         let dir = match args.dir {

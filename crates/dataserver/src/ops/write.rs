@@ -1,4 +1,5 @@
-//! WRITE at a data server. The offset is in the file (sparse packing), and the bytes are in one stripe unit of it.
+//! WRITE at a data server. The offset is in the file (sparse packing), and the bytes are in one stripe unit
+//! of it.
 
 use wire::handle::Place;
 use wire::nfs4::{StableHow, Status, write};
@@ -18,8 +19,8 @@ impl NfsServer {
         if count as u64 > left {
             return Err(Status::PnfsIoHole); // goes on into another column
         }
-        // Never FileSync, also when that was asked for: the file's size is a metaserver's, which learns it from
-        // LAYOUTCOMMIT; and after FileSync, a client sends none (RFC 8881, section 12.5.4; Linux:
+        // Never FileSync, also when that was asked for: the file's size is a metaserver's, which learns it
+        // from LAYOUTCOMMIT; and after FileSync, a client sends none (RFC 8881, section 12.5.4; Linux:
         // filelayout_set_layoutcommit). Linux takes DataSync from a data server as done, without COMMIT.
         let written = target.run(move |o| match stable {
             StableHow::Unstable => Ok((StableHow::Unstable, o.write(name, offset, &data)?)),
@@ -29,7 +30,7 @@ impl NfsServer {
         });
         let (committed, writeverf) = written.await.map_err(refusal)?;
         self.metrics.file_bytes_written.inc_by(count as u64);
-        // What came in one record is shorter than 4 GiB.
+        // The payload of one record is shorter than 4 GiB.
         Ok(write::ResOk { count: count as u32, committed, writeverf })
     }
 }

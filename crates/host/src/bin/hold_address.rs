@@ -1,6 +1,6 @@
-//! `hold_address ADDRESS SECONDS [listen]`: holds a service address until it is killed, as a metaserver does; the
-//! address is gone at most SECONDS and a bit later. With `listen` it listens on port 2049, and an address of IPv4 is gone
-//! before that. For the tests, and to see what a machine and its network allow.
+//! `hold_address ADDRESS SECONDS [listen]`: holds a service address until it is killed, as a metaserver does;
+//! the address is gone at most SECONDS and a bit later. With `listen` it listens on port 2049, and an address
+//! of IPv4 is gone before that. For the tests, and to see what a machine and its network allow.
 
 use std::net::{IpAddr, TcpListener};
 use std::pin::pin;
@@ -38,7 +38,7 @@ fn hold(address: IpAddr, time: Duration, listens: bool) -> host::interface::Resu
         run(take(&interfaces, address, None, time, Patience::default(), |gap| async move { sleep(gap) }))?;
     println!("holds {address} on {interface}");
     std::thread::scope(|scope| {
-        // What a lost announcement costs is time, not the address.
+        // A lost announcement costs time, not the address.
         scope.spawn(|| {
             run(announce_with_gaps(&interfaces, address, &interface, &ANNOUNCEMENT_GAPS, async |gap| {
                 sleep(gap)
@@ -51,7 +51,7 @@ fn hold(address: IpAddr, time: Duration, listens: bool) -> host::interface::Resu
     })
 }
 
-/// What sleeps like this is never pending.
+/// A future that sleeps like this is never pending.
 fn run<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

@@ -1,21 +1,23 @@
-//! A network device that goes when its process does, with the addresses on it: a TUN device that nobody makes persistent
-//! is removed by the kernel when its descriptor is closed.
+//! A network device that goes when its process does, with the addresses on it: a TUN device that is not made
+//! persistent is removed by the kernel when its descriptor is closed.
 //!
 //! ```text
 //!   client ──▶ eth0 (answers ARP for every address of IPv4 that this machine has) ──▶ address on heorot0 ──▶ listener
-//!   kill -9:  heorot0 is closed ── its addresses are gone ── then the listener is closed, and nobody is refused
+//!   kill -9:  heorot0 is closed ── its addresses are gone ── then the listener is closed, and no client is refused
 //! ```
 //!
-//! **Why.** Whoever connects after the listener was closed and before the address is gone is refused, and Linux then
-//! leaves the server alone for 3 s, and for 6 s the next time. A connection to an address that nobody has is just tried
-//! again, and what says that the old one is gone comes from the next holder ([`super::Interfaces::tickle`]).
+//! **Why.** A client that connects after the listener was closed and before the address is gone is refused,
+//! and Linux then leaves the server alone for 3 s, and for 6 s the next time. A connection to an address that
+//! nobody has is just tried again, and what says that the old one is gone comes from the next holder
+//! ([`super::Interfaces::tickle`]).
 //!
-//! **The order** in which a dead process's descriptors are closed is the kernel's: `close_files` in fs/file.c goes through
-//! them from 0 up and leaves each to be closed later, and `task_work_run` in kernel/task_work.c does what was left last
-//! first. So ours has a higher number than any listener.
+//! **The order** in which a dead process's descriptors are closed is the kernel's: `close_files` in fs/file.c
+//! goes through them from 0 up and leaves each to be closed later, and `task_work_run` in kernel/task_work.c
+//! does what was left last first. So ours has a higher number than any listener.
 //!
-//! Nothing is ever read from the device, and nothing is sent there: the address is this machine's own. It is of no use
-//! to IPv6, whose neighbours are answered only on the interface that has the address (`ndisc_recv_ns` in net/ipv6/ndisc.c).
+//! Nothing is ever read from the device, and nothing is sent there: the address is this machine's own. It is
+//! of no use to IPv6, whose neighbours are answered only on the interface that has the address
+//! (`ndisc_recv_ns` in net/ipv6/ndisc.c).
 
 use std::fs;
 use std::io;
@@ -51,7 +53,8 @@ impl Device {
     }
 }
 
-/// Whether `interface` answers ARP for addresses that other interfaces have, as Linux does unless it is told otherwise.
+/// Whether `interface` answers ARP for addresses that other interfaces have, as Linux does unless it is told
+/// otherwise.
 pub(super) fn answers_for_others(interface: &str) -> bool {
     let setting = |of: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/arp_ignore"));
     // The larger one counts.

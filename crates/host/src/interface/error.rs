@@ -1,4 +1,4 @@
-//! What may be refused, and what to do about it.
+//! Errors of service addresses, with their remedies.
 
 use std::io;
 use std::net::IpAddr;
@@ -69,7 +69,7 @@ pub enum Error {
     /// All else.
     #[error("{doing}: {error}")]
     Refused {
-        /// What was being done to what.
+        /// The operation that failed, and its object.
         doing: String,
         /// The kernel's answer.
         error: io::Error,
@@ -77,7 +77,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: what was being done when the kernel refused.
+    /// For `map_err`: the operation that the kernel refused.
     pub(super) fn refused(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         move |error| match error.kind() {
             io::ErrorKind::PermissionDenied if error.raw_os_error() == Some(EPERM) => Error::NotAllowed,

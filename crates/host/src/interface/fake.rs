@@ -1,5 +1,5 @@
-//! Machines on one network, in memory: their addresses go by a test's clock, and the test sees all of them at once. That
-//! is what an oracle needs: two holders of one address at one time.
+//! Machines on one network, in memory: their addresses go by a test's clock, and the test sees all of them at
+//! once. That is what an oracle needs: two holders of one address at one time.
 //!
 //! It is as bad as Linux may be: an address stays [`EXPIRY_LATE_MAX`] longer than it should.
 
@@ -47,7 +47,7 @@ impl FakeNetwork {
         Arc::new(Self { clock, state: Mutex::default() })
     }
 
-    /// A new machine. A server on it may die and start again: what it held is still here.
+    /// A new machine. A server on it may die and start again: the addresses that it held are still here.
     #[must_use]
     pub fn join(self: &Arc<Self>, name: &str) -> FakeInterfaces {
         let mut state = self.state();
@@ -55,7 +55,7 @@ impl FakeNetwork {
         FakeInterfaces { network: Arc::clone(self), machine: state.machines.len() - 1 }
     }
 
-    /// The machines that have `address` now, cut off or not. More than one is what must never be.
+    /// The machines that have `address` now, cut off or not. There must never be more than one.
     #[must_use]
     pub fn holders(&self, address: IpAddr) -> Vec<String> {
         let state = self.state();
@@ -67,7 +67,8 @@ impl FakeNetwork {
             .collect()
     }
 
-    /// The machine that a client's frames reach: it announced the address last, has it still, and is on the network.
+    /// The machine that a client's frames reach: it announced the address last, has it still, and is on the
+    /// network.
     #[must_use]
     pub fn reached(&self, address: IpAddr) -> Option<String> {
         let state = self.state();

@@ -26,7 +26,7 @@ const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ICMPV6: u8 = 58;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
-/// Neither from a router nor asked for; replaces what is cached.
+/// Neither from a router nor asked for; replaces the cached entry.
 const OVERRIDE: u32 = 0x2000_0000;
 const TARGET_LINK_LAYER_ADDRESS: u8 = 2;
 
@@ -35,7 +35,7 @@ const TARGET_LINK_LAYER_ADDRESS: u8 = 2;
 pub(super) enum Arp {
     /// The ARP announcement of RFC 5227.
     Request,
-    /// What older machines expect.
+    /// The form that older machines expect.
     Reply,
 }
 
@@ -79,7 +79,8 @@ fn ethernet(to: Mac, from: Mac, ethertype: u16) -> Vec<u8> {
     [&to.0[..], &from.0, &ethertype.to_be_bytes()].concat()
 }
 
-/// Over the pseudo-header too (RFC 8200, section 8.1). `message` has an even number of bytes, and zeros for its checksum.
+/// Over the pseudo-header too (RFC 8200, section 8.1). `message` has an even number of bytes, and zeros for
+/// its checksum.
 fn icmpv6_checksum(from: Ipv6Addr, to: Ipv6Addr, message: &[u8]) -> u16 {
     let mut bytes = [from.octets(), to.octets()].concat();
     bytes.extend((message.len() as u32).to_be_bytes());

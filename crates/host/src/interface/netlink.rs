@@ -1,5 +1,5 @@
-//! Requests to the kernel's rtnetlink and its answers: one at a time, on a socket of our own. The kernel does its work
-//! inside `send`, so that an answer is there when `send` returns.
+//! Requests to the kernel's rtnetlink and its answers: one at a time, on a socket of our own. The kernel does
+//! its work inside `send`, so that an answer is there when `send` returns.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,7 +44,7 @@ impl Netlink {
     /// One change or one question. `flags` are NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's answer.
     pub(super) fn request(
         &mut self,
         message: RouteNetlinkMessage,
@@ -56,7 +56,7 @@ impl Netlink {
     /// All that there is of a kind.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's answer.
     pub(super) fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.exchange(message, NLM_F_DUMP)
     }

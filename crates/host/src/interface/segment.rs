@@ -1,5 +1,5 @@
-//! The TCP segment that has a client find out that its connection is gone: an ACK that belongs to no connection of ours
-//! (RFC 9293, section 3.1).
+//! The TCP segment that has a client find out that its connection is gone: an ACK that belongs to no
+//! connection of ours (RFC 9293, section 3.1).
 //!
 //! ```text
 //!   client                                            next holder of the address
@@ -9,7 +9,8 @@
 //!     |-- SYN ---------------------------------------------->|
 //! ```
 //!
-//! CTDB calls this a tickle. A reset of our own making would have to guess the number that the client expects.
+//! CTDB calls this a tickle. A reset of our own making would have to guess the number that the client
+//! expects.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,7 +35,8 @@ pub(super) fn ack(from: SocketAddr, to: SocketAddr, sequence: u32) -> Vec<u8> {
     segment
 }
 
-/// Over the pseudo-header too (RFC 9293, section 3.1; RFC 8200, section 8.1). `segment` has an even number of bytes.
+/// Over the pseudo-header too (RFC 9293, section 3.1; RFC 8200, section 8.1). `segment` has an even number of
+/// bytes.
 fn checksum(from: IpAddr, to: IpAddr, segment: &[u8]) -> u16 {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),

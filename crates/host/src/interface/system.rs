@@ -24,7 +24,7 @@ use super::netlink::Netlink;
 use super::segment::ack;
 use super::{Error, Holding, Interfaces, Mac, Result, check_unicast, whole_seconds};
 
-/// `H`, in IFA_PROTO: who put an address there. Older kernels than 5.18 ignore it.
+/// `H`, in IFA_PROTO: the program that added an address. Older kernels than 5.18 ignore it.
 const PROTOCOL: AddressProtocol = AddressProtocol::Other(0x48);
 
 /// The end of IFA_LABEL, which only IPv4 has.
@@ -64,8 +64,8 @@ impl SystemInterfaces {
         }
     }
 
-    /// From now on addresses of IPv4 go with this process, or with this value if that is dropped before; not only when their
-    /// time is over. Call it once all listeners are there.
+    /// From now on addresses of IPv4 go with this process, or with this value if that is dropped before; not
+    /// only when their time is over. Call it once all listeners are there.
     ///
     /// # Errors
     /// If the machine has no TUN devices, or this process may not make one.
@@ -120,7 +120,7 @@ impl SystemInterfaces {
         }
     }
 
-    /// What the kernel's neighbour table says (Linux 5.0 and later tell about one neighbour).
+    /// Entry of the kernel's neighbour table (Linux 5.0 and later tell about one neighbour).
     fn neighbour(&self, address: IpAddr, index: u32) -> Result<Option<(NeighbourState, Option<Mac>)>> {
         let question = RouteNetlinkMessage::GetNeighbour(neighbour(address, index));
         let answers = match self.netlink().request(question, 0) {
@@ -184,7 +184,7 @@ impl Interfaces for SystemInterfaces {
         if let Some(theirs) = present.iter().find(|present| !present.ours) {
             return Err(Error::Administrators { address, interface: self.name(theirs.index) });
         }
-        // Only what is ours is replaced, even if the administrator adds it just now.
+        // Only an address of ours is replaced, even if the administrator adds it just now.
         let renews = present.iter().any(|present| present.index == index);
         let flags = NLM_F_CREATE | if renews { NLM_F_REPLACE } else { NLM_F_EXCL };
         self.netlink()
@@ -249,7 +249,7 @@ impl Interfaces for SystemInterfaces {
         match self.neighbour(address, index)? {
             // The administrator's: it stays, and answers.
             Some((NeighbourState::Permanent, _)) => return Ok(()),
-            // What the kernel knows already may be a machine that is dead. A new entry is also asked for at once.
+            // The known neighbour may be a dead machine. A new entry is also asked for at once.
             Some(_) => {
                 let forget = RouteNetlinkMessage::DelNeighbour(neighbour(address, index));
                 match self.netlink().request(forget, 0) {
@@ -309,8 +309,8 @@ impl Present {
         }
         let address = local.or(peer)?;
         let is_alone = message.header.prefix_len == alone(address);
-        // Before Linux 5.18 an address of IPv6 has nothing else to be known by. Who configures addresses automatically
-        // checks them first and prefers them, so that nobody else's look like this.
+        // Before Linux 5.18 an address of IPv6 has nothing else to be known by. Who configures addresses
+        // automatically checks them first and prefers them, so that nobody else's look like this.
         let unnamed = address.is_ipv6()
             && protocol.is_none()
             && flags.contains(AddressFlags::Nodad | AddressFlags::Deprecated);
@@ -366,7 +366,8 @@ fn with_lifetime(address: IpAddr, index: u32, interface: &str, seconds: u32) -> 
         let start: String = interface.chars().take(room).collect();
         message.attributes.push(AddressAttribute::Label(format!("{start}{LABEL_END}")));
     } else {
-        // We have asked for it ourselves: it must serve at once, not after a second of the kernel's own asking.
+        // We have asked for it ourselves: it must serve at once, not after a second of the kernel's own
+        // asking.
         message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
     }
     message.attributes.push(AddressAttribute::CacheInfo(lifetime));

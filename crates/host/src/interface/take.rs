@@ -1,17 +1,17 @@
 //! Taking an address: ask whether it is free, add it, tell everybody. Waiting is the caller's: `sleep` is
-//! `tokio::time::sleep`, or what a simulation has.
+//! `tokio::time::sleep`, or a simulation's.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Error, Interfaces, Mac, Result};
 
-/// When to announce an address again, each after the one before: a frame may be lost, a switch that is just coming up
-/// may forward none. RFC 5227 says twice in 2 s, RFC 4861 up to three times a second apart.
+/// When to announce an address again, each after the one before: a frame may be lost, a switch that is just
+/// coming up may forward none. RFC 5227 says twice in 2 s, RFC 4861 up to three times a second apart.
 pub const ANNOUNCEMENT_GAPS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(900), Duration::from_secs(2)];
 
-/// How long to wait for somebody who has the address already.
+/// Time to wait for an answer of another holder of the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// How often to ask: one frame may be lost.
@@ -21,15 +21,16 @@ pub struct Patience {
 }
 
 impl Default for Patience {
-    /// RFC 5227 (section 1.1) asks three times in 4 to 7 s and allows less on links that are known to be quick: clients
-    /// stand still meanwhile. A machine in the same network that takes a tenth of a second to answer is not well.
+    /// RFC 5227 (section 1.1) asks three times in 4 to 7 s and allows less on links that are known to be
+    /// quick: clients stand still meanwhile. A machine in the same network that takes a tenth of a second to
+    /// answer is not well.
     fn default() -> Self {
         Self { solicitations: 3, gap: Duration::from_millis(100) }
     }
 }
 
-/// Who else on the network of `interface` has `address`, found in at most `solicitations` times `gap`. Not for an
-/// address that this machine holds: nobody is asked about those.
+/// Who else on the network of `interface` has `address`, found in at most `solicitations` times `gap`. Not
+/// for an address that this machine holds: nobody is asked about those.
 ///
 /// # Errors
 /// As [`Interfaces::solicit`] and [`Interfaces::answered`].
@@ -51,8 +52,8 @@ pub async fn owner_elsewhere<Sleep: Future>(
     Ok(None)
 }
 
-/// Has `address` on the interface that [`Interfaces::find`] finds, for `time`, and announces it once. Where an earlier
-/// life of this server left it, its time begins again. Gives the name of the interface, for
+/// Has `address` on the interface that [`Interfaces::find`] finds, for `time`, and announces it once. Where
+/// an earlier life of this server left it, its time begins again. Gives the name of the interface, for
 /// [`Interfaces::hold`] every third of `time` and [`announce_with_gaps`].
 ///
 /// # Errors
@@ -77,8 +78,8 @@ pub async fn take<Sleep: Future>(
     Ok(interface)
 }
 
-/// Announces `address` after each gap, as long as this machine has it: who announces an address that has moved on takes
-/// the neighbours away from the machine that has it now.
+/// Announces `address` after each gap, as long as this machine has it: who announces an address that has
+/// moved on takes the neighbours away from the machine that has it now.
 ///
 /// # Errors
 /// As [`Interfaces::announce`].
