@@ -1,7 +1,7 @@
 //! The binary: runs a metaserver, a data server, or a whole cluster on one machine, and asks them things.
 //!
-//! In: a command line and configuration files. Out: the servers of the other crates, started with their real clock,
-//! disks and sockets, and stopped in order. It holds no logic of its own about files.
+//! In: a command line and configuration files. Out: the servers of the other crates, started with their real
+//! clock, disks and sockets, and stopped in order. It holds no logic of its own about files.
 
 mod admin;
 mod cli;

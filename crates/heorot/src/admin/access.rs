@@ -6,7 +6,7 @@
 //! | all else | yes | with the admin token, if one is configured |
 //! | with an Origin, or for a Host that is not this machine's | yes | no |
 //!
-//! The last row is what a page in a browser sends, whatever it was made to take this machine for (DNS rebinding).
+//! The last row is a request of a web page in a browser, also after DNS rebinding.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -51,7 +51,7 @@ impl Access {
         self.tcp.is_none()
     }
 
-    /// Whether the request comes from someone who may do everything; otherwise it is for the metrics page.
+    /// True if the caller may do everything; otherwise the request is for the metrics page.
     ///
     /// # Errors
     /// How it is refused.
@@ -97,7 +97,8 @@ impl Tcp {
     }
 }
 
-/// Whether a Host header is an address, which a page cannot be made to take for another, or a name of this machine.
+/// Whether a Host header is an address, which a page cannot be made to take for another, or a name of this
+/// machine.
 fn is_ours(host: &str, host_name: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,

@@ -1,8 +1,9 @@
-//! The admin interface's words, as JSON on both of its sides. Ids are hexadecimal texts, for JSON's numbers end at 2^53.
+//! The admin interface's words, as JSON on both of its sides. Ids are hexadecimal texts, for JSON's numbers
+//! end at 2^53.
 
 use serde::{Deserialize, Serialize};
 
-/// `GET /status` of a metaserver, and what a data server passes on of one.
+/// Answer to `GET /status` of a metaserver, which a data server passes on.
 pub(crate) use metaserver::status::{Status, Target};
 
 /// `GET /status` of a data server.
@@ -17,7 +18,7 @@ pub(crate) struct DataServerStatus {
     pub cluster: Option<serde_json::Value>,
 }
 
-/// `PUT /stripe`. What is none stays as it is.
+/// `PUT /stripe`. A field that is `None` changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StripeRequest {
@@ -113,13 +114,13 @@ pub(crate) struct TargetRequest {
 /// `GET /files?on=NAME&after=MARK`: some of the files that have data there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Files {
-    /// From the root of the volume; what is no text in a name is written as `\xff`.
+    /// Path from the root of the volume; bytes of a name that are not text are written as `\xff`.
     pub paths: Vec<String>,
     /// The mark that the next page begins after; none: that was all.
     pub next: Option<String>,
 }
 
-/// What was done, for people.
+/// Report of the change, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeDone {
     pub done: String,
@@ -146,7 +147,7 @@ pub(crate) struct JoinTokenRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NewJoinToken {
     pub id: String,
-    /// What `heorot join` wants.
+    /// Text of the token, for `heorot join`.
     pub token: String,
     pub expires: u64,
 }
@@ -169,7 +170,7 @@ pub(crate) struct Setting {
     pub key: String,
     pub value: String,
     pub default: String,
-    /// What it does, in a line.
+    /// Description, in a line.
     pub about: String,
 }
 
@@ -191,7 +192,7 @@ pub(crate) struct Export {
     pub rules: String,
     /// The path that it was exported by, if it has another one now.
     pub exported_as: Option<String>,
-    /// The directory was removed: the export serves nobody.
+    /// True if the directory was removed: the export serves no client.
     pub gone: bool,
 }
 
@@ -212,7 +213,7 @@ pub(crate) struct ExportRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServiceAddress {
     pub address: String,
-    /// The name of the metaserver that holds it; none: nobody, for a moment.
+    /// The name of the metaserver that holds it; `None` for a moment while it moves.
     pub holder: Option<String>,
 }
 
@@ -225,7 +226,7 @@ pub(crate) struct ServiceAddressRequest {
     pub address: String,
 }
 
-/// What was done, for people.
+/// Report of the change, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Done {
     pub done: String,

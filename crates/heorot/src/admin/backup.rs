@@ -17,7 +17,8 @@ use crate::admin::http::{Admin, Refused, failed, metaserver};
 
 /// Pieces of half a megabyte between the store and the network.
 const PIECES_WAITING_MAX: usize = 4;
-/// Time in which a reader takes the next piece; one that does not would keep the store's pages of this moment for ever.
+/// Time in which a reader takes the next piece; one that does not would keep the store's pages of this moment
+/// for ever.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// This route.
@@ -30,7 +31,7 @@ async fn backup(State(admin): State<Arc<Admin>>) -> Result<Response, Refused> {
     let (send, pieces) = mpsc::channel(PIECES_WAITING_MAX);
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || read(backup, &send, &runtime));
-    // An error ends the answer before its end, and whoever reads it sees that.
+    // An error ends the answer before its end, which the reader sees.
     let pieces = futures_util::stream::unfold(pieces, |mut pieces| async move {
         let piece: Result<Bytes, std::io::Error> = pieces.recv().await?;
         Some((piece, pieces))
@@ -50,7 +51,7 @@ fn read(mut backup: Backup, send: &mpsc::Sender<Result<Bytes, std::io::Error>>, 
         };
         let failed = piece.is_err();
         let sent = runtime.block_on(async { tokio::time::timeout(PIECE_TIME_MAX, send.send(piece)).await });
-        // Nobody waits for it any more.
+        // The client is gone.
         if !matches!(sent, Ok(Ok(()))) || failed {
             return;
         }

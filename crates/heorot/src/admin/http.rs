@@ -1,4 +1,4 @@
-//! The admin interface and the metrics page: what is answered to a request that `admin_access` has let through.
+//! The admin interface and the metrics page: answers to requests that `admin::access` has let through.
 //!
 //! | | |
 //! | --- | --- |
@@ -79,7 +79,7 @@ impl Admin {
     }
 }
 
-/// What is answered to which request.
+/// Table of the requests and their handlers.
 pub(crate) fn router(admin: Arc<Admin>) -> Router {
     Router::new()
         .route(access::METRICS, get(metrics_page))
@@ -95,7 +95,7 @@ pub(crate) fn router(admin: Arc<Admin>) -> Router {
         .with_state(admin)
 }
 
-/// Why there is no answer.
+/// Refusal of a request.
 #[derive(Debug)]
 pub(crate) struct Refused(pub StatusCode, pub String);
 
@@ -113,7 +113,7 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Refused {
     Refused(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }
 
-/// What a group does within this time, if it can agree at all.
+/// Time limit of a change; a group that can agree at all does so within it.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The outcome of work that needs a majority.

@@ -1,4 +1,4 @@
-//! The metrics page: the counters of every server in this process, and what the metaserver knows of the cluster.
+//! The metrics page: the counters of every server in this process, and the metaserver's view of the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-/// How the page is labelled: what `prometheus-client` writes.
+/// Content type of the page, as `prometheus-client` writes it.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PREFIX: &str = "heorot";
 const END: &str = "# EOF\n";
@@ -23,8 +23,8 @@ pub(crate) fn registry(metrics: &Arc<Metrics>, labels: &[(&'static str, &str)]) 
     registry
 }
 
-/// One page of all registries. The servers of a process have the same metrics under different labels, and a page may
-/// describe a metric only once.
+/// One page of all registries. The servers of a process have the same metrics under different labels, and a
+/// page may describe a metric only once.
 pub(crate) fn page<'a>(registries: impl Iterator<Item = &'a Registry>) -> String {
     let mut metrics: BTreeMap<String, (String, String)> = BTreeMap::new();
     for registry in registries {
@@ -254,7 +254,7 @@ mod tests {
         assert!(!page.contains("member_up{member=\"elm\"}"), "nothing is known of it: {page}");
     }
 
-    /// Every metric that `rules` name, without what Prometheus appends to those of histograms and counters.
+    /// Every metric that `rules` name, without the suffixes of histograms and counters.
     fn metrics_of(rules: &str) -> BTreeSet<&str> {
         let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr:"));
         let words = expressions.flat_map(|expr| expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));

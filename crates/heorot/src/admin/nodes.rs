@@ -44,7 +44,7 @@ async fn change(
         "ds" => NodeRoles::DataServer,
         other => return Err(refused(format!("there is no role {other:?}; it must be mds or ds"))),
     };
-    // Carried out to its end, also when the one who asked does not wait for it.
+    // Carried out to its end, also when the caller stops waiting.
     let server = Arc::clone(metaserver(&admin)?);
     let work = async move { server.change_node(&request.name, roles, change, request.force).await };
     let done = tokio::spawn(work).await.map_err(failed)?;

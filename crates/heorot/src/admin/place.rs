@@ -1,4 +1,5 @@
-//! Where a command finds the admin interface that it asks: the socket of a server on this machine, or an address.
+//! Where a command finds the admin interface that it asks: the socket of a server on this machine, or an
+//! address.
 //!
 //! ```text
 //! --admin, or HEOROT_ADMIN        DIR              --admin-token-file, or HEOROT_ADMIN_TOKEN_FILE
@@ -9,7 +10,7 @@
 //!                ./heorot-data
 //! ```
 //!
-//! A socket that nobody listens on is passed over for the next one.
+//! A socket without a listener is passed over for the next one.
 
 use std::fmt;
 use std::io;
@@ -30,7 +31,7 @@ use command_line::Failure;
 const BELOW: [&str; 9] = ["", "mds", "mds1", "mds2", "mds3", "mds4", "mds5", "mds6", "ds"];
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What every command has that asks a server.
+/// Options of each command that asks a server.
 #[derive(Debug, Args)]
 pub(crate) struct AdminArgs {
     /// The server: the directory of heorot run or heorot up, an admin socket, or ADDR:PORT with a token

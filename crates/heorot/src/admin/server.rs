@@ -1,5 +1,6 @@
-//! Serves the admin interface: on a Unix socket to those whom the socket's mode lets in, on a TCP address as `admin_access`
-//! says. Everything that connects is bounded: connections in number, requests in bytes and time.
+//! Serves the admin interface: on a Unix socket to those whom the socket's mode lets in, on a TCP address as
+//! `admin_access` says. Everything that connects is bounded: connections in number, requests in bytes and
+//! time.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -53,7 +54,7 @@ pub(crate) struct AdminPlace {
     pub dir: PathBuf,
     /// A directory above it that belongs to the same process, and that the group has to pass through.
     pub above: Option<PathBuf>,
-    /// Who may use it, and the address.
+    /// Its users, and the address.
     pub config: AdminConfig,
     /// The name of the address's setting, for error messages.
     pub setting: &'static str,
@@ -92,7 +93,7 @@ impl AdminServer {
     }
 }
 
-/// What accepts connections.
+/// Acceptor of connections.
 trait Listener: Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
     fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;

@@ -1,4 +1,4 @@
-//! The part of the admin interface that is about what holds for the whole cluster: `GET` and `PUT` of `/settings`, `/exports` and
+//! Settings of the whole cluster in the admin interface: `GET` and `PUT` of `/settings`, `/exports` and
 //! `/service-addresses`.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The admin socket: a Unix socket in a server's directory, which root, the server's own user and the members of one group
-//! may open. The kernel checks that by the modes of the directory (0700, or 0710 with the group) and of the socket (0600, or
-//! 0660 with the group).
+//! The admin socket: a Unix socket in a server's directory, which root, the server's own user and the members
+//! of one group may open. The kernel checks that by the modes of the directory (0700, or 0710 with the group)
+//! and of the socket (0600, or 0660 with the group).
 
 use std::fs::File;
 use std::io;
@@ -56,8 +56,8 @@ fn group_id(groups: &str, group: &str) -> Option<u32> {
     groups.lines().find_map(line).or_else(|| group.parse().ok())
 }
 
-/// Lets the group pass through a directory on the way to the socket. Where that cannot be done, nobody passes: an error if
-/// the group was configured.
+/// Lets the group pass through a directory on the way to the socket. Where that is impossible, no other user
+/// passes: an error if the group was configured.
 pub(crate) fn let_pass(dir: &Path, group: Option<AdminGroup>) -> Result<(), Failure> {
     let done = private::let_group_pass(dir, group.map(|group| group.id));
     match done {
@@ -95,7 +95,7 @@ impl AdminSocket {
         }
         let listener = short(&path, |path| std::os::unix::net::UnixListener::bind(path)).map_err(failed)?;
         let mode = match group {
-            // As with the directory: who cannot give it away keeps it.
+            // As with the directory: a user that may not change its group keeps it.
             Some(group) if std::os::unix::fs::chown(&path, None, Some(group.id)).is_ok() => 0o660,
             _ => private::FILE_MODE,
         };

@@ -1,4 +1,5 @@
-//! The part of the admin interface that is about storage targets: `GET /targets`, `PUT /target`, `GET /files`.
+//! The part of the admin interface that is about storage targets: `GET /targets`, `PUT /target`, `GET
+//! /files`.
 
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ async fn files(
     }))
 }
 
-/// A path as one line of text: control characters, backslashes and what is no UTF-8 as `\x0a`.
+/// A path as one line of text: control characters, backslashes and bytes that are not UTF-8 as `\x0a`.
 fn one_line(path: &[u8]) -> String {
     let mut out = String::new();
     for chunk in path.utf8_chunks() {

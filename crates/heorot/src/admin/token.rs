@@ -1,5 +1,5 @@
-//! The admin token: what a program shows that administers a server over TCP. A file has it, on both sides; on a socket it
-//! is not asked for.
+//! The admin token: a program shows it that administers a server over TCP. A file has it, on both sides; on a
+//! socket it is not asked for.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The part of the admin interface that is about join tokens: `GET /tokens`, `PUT /tokens`, `DELETE /tokens?id=…`.
+//! The part of the admin interface that is about join tokens: `GET /tokens`, `PUT /tokens`, `DELETE
+//! /tokens?id=…`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! `heorot bench` and `heorot model`, which another program carries out, `heorot-bench`: a server's machine needs neither
-//! its NFS client nor its fonts.
+//! `heorot bench` and `heorot model`, which another program carries out, `heorot-bench`: a server's machine
+//! needs neither its NFS client nor its fonts.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -34,7 +34,8 @@ pub(crate) fn become_it() -> Failure {
     }
 }
 
-/// True if the command line asks for the help of a command that heorot-bench carries out: `heorot help bench io500`.
+/// True if the command line asks for the help of a command that heorot-bench carries out: `heorot help bench
+/// io500`.
 pub(crate) fn is_asked_for_help() -> bool {
     let words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--log-json").take(2).collect();
     matches!(&words[..], [help, command] if help == "help" && COMMANDS.iter().any(|name| command == name))

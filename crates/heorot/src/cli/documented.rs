@@ -1,5 +1,5 @@
-//! Every `heorot …` in README.md and docs/ is a command that this program has; heorot-bench checks those of `heorot bench` and
-//! `heorot model`.
+//! Every `heorot …` in README.md and docs/ is a command that this program has; heorot-bench checks those of
+//! `heorot bench` and `heorot model`.
 
 use command_line::documented::{Shown, commands, fault};
 

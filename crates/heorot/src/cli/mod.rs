@@ -71,27 +71,28 @@ pub(crate) enum Command {
     Leader(LeaderArgs),
     /// Write all metadata to a file, while the metaserver runs
     Backup(BackupArgs),
-    /// Make a metaserver's directory from a backup, for a new cluster of one metaserver, which others then join
+    /// Make a metaserver's directory from a backup, for a new cluster of one metaserver, which others then
+    /// join
     Restore(RestoreArgs),
     /// Show or set how new files in a directory are striped
     #[command(subcommand)]
     Stripe(StripeCommand),
-    /// Show or change who may mount which directory, and how
+    /// Show or change exports: the directories that clients may mount, their networks and rules
     #[command(subcommand)]
     Export(ExportCommand),
     /// Show or change the addresses that clients mount and that move to a metaserver that lives
     #[command(subcommand)]
     ServiceAddress(ServiceAddressCommand),
-    /// Set what holds for the whole cluster; heorot get shows the settings
+    /// Change a setting of the whole cluster; heorot get shows the settings
     Set(SetArgs),
-    /// Show what holds for the whole cluster: all settings, or one
+    /// Show the settings of the whole cluster: all, or one
     Get(GetArgs),
     /// Find objects that no file owns, and remove them, now
     Clean(CleanArgs),
-    /// Write manual pages: for those who package heorot
+    /// Write manual pages, for packages of heorot
     #[command(hide = true)]
     Man(ManArgs),
-    /// Print a script that completes commands in a shell: for those who package heorot
+    /// Print a script that completes commands in a shell, for packages of heorot
     #[command(hide = true)]
     Completions(CompletionsArgs),
     /// Check a configuration file of a metaserver or a data server
@@ -128,22 +129,25 @@ pub(crate) struct UpArgs {
     /// How many data servers; when started again, as many as before [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub data_servers: Option<u16>,
-    /// How many metaservers: more than one keep the same name space, each server a process of its own that can be killed;
-    /// metaserver i on the port of --listen plus 100 i; when started again, as many as before [default: 1, and everything in one process]
+    /// How many metaservers: more than one keep the same name space, each server a process of its own that
+    /// can be killed; metaserver i on the port of --listen plus 100 i; when started again, as many as before
+    /// [default: 1, and everything in one process]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=7))]
     pub metaservers: Option<u16>,
     /// Address of the metaserver; data server i listens on the port after it, plus i. On other addresses than
     /// 127.0.0.1, root of a client is squashed and clients must use ports below 1024
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:2049")]
     pub listen: ListenAddress,
-    /// Root of a client stays root, also on another address than 127.0.0.1: whoever can reach it can do everything. It stays
-    /// so at the next start: heorot export set / --squash root ends it
+    /// Root of a client stays root, also on another address than 127.0.0.1: each machine that can reach it
+    /// can do everything. It stays so at the next start: heorot export set / --squash root ends it
     #[arg(long)]
     pub no_root_squash: bool,
-    /// Address of the metrics page; with --admin-token-file also of the admin interface, which is otherwise a socket in DIR
+    /// Address of the metrics page; with --admin-token-file also of the admin interface, which is otherwise a
+    /// socket in DIR
     #[arg(long, value_name = "ADDR:PORT", default_value = ADMIN_DEFAULT)]
     pub admin: SocketAddr,
-    /// Serve the admin interface on its address, too, to those that show the token in FILE; made if it is not there
+    /// Serve the admin interface on its address, too, to those that show the token in FILE; made if it is not
+    /// there
     #[arg(long, value_name = "FILE")]
     pub admin_token_file: Option<PathBuf>,
     /// The group whose members may use the admin socket [default: heorot, if the machine has it]
@@ -151,7 +155,7 @@ pub(crate) struct UpArgs {
     pub admin_group: Option<String>,
 }
 
-/// What a node does.
+/// Server of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
     /// Metaserver: names, attributes, locks. Three or five of a cluster's nodes
@@ -165,10 +169,11 @@ pub(crate) struct NodeSetupArgs {
     /// The node's directory; made if it is not there
     #[arg(long, value_name = "DIR", default_value = NODE_DIR)]
     pub dir: PathBuf,
-    /// What the node does
+    /// The servers of the node
     #[arg(long = "role", value_name = "ROLE,…", value_enum, value_delimiter = ',', default_value = "mds,ds")]
     pub roles: Vec<Role>,
-    /// The address that the other machines and the clients reach this one at [default: as it is in the network]
+    /// The address that the other machines and the clients reach this one at [default: as it is in the
+    /// network]
     #[arg(long, value_name = "ADDR")]
     pub address: Option<IpAddr>,
     /// The node's name, for people [default: the machine's]
@@ -177,7 +182,8 @@ pub(crate) struct NodeSetupArgs {
     /// Where file data are kept: a directory for each disk, each with a --target [default: DIR/target]
     #[arg(long = "target", value_name = "DIR")]
     pub targets: Vec<PathBuf>,
-    /// Where clients mount; the data server is on the port after it, and the other metaservers come on the third
+    /// Where clients mount; the data server is on the port after it, and the other metaservers come on the
+    /// third
     #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Address of the metrics page; the data server's is on the port after it
@@ -189,10 +195,12 @@ pub(crate) struct NodeSetupArgs {
 pub(crate) struct InitArgs {
     #[command(flatten)]
     pub node: NodeSetupArgs,
-    /// Addresses that clients mount, and that move to a metaserver that lives; heorot service-address changes them later
+    /// Addresses that clients mount, and that move to a metaserver that lives; heorot service-address changes
+    /// them later
     #[arg(long = "service-address", value_name = "ADDR,…", value_delimiter = ',')]
     pub service_addresses: Vec<IpAddr>,
-    /// Root of a client stays root: whoever can reach the cluster can do everything; heorot export changes that later
+    /// Root of a client stays root: each machine that can reach the cluster can do everything; heorot export
+    /// changes that later
     #[arg(long)]
     pub no_root_squash: bool,
 }
@@ -202,7 +210,8 @@ pub(crate) struct NodeJoinArgs {
     /// A metaserver of the cluster
     #[arg(value_name = "ADDR[:PORT]", value_parser = member)]
     pub member: String,
-    /// The file with what heorot token printed on a node; -: standard input, or asked for at a terminal
+    /// The file with the token that heorot token printed on a node; -: standard input, or asked for at a
+    /// terminal
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub token_file: PathBuf,
     #[command(flatten)]
@@ -271,7 +280,8 @@ pub(crate) enum NodeCommand {
     Remove {
         #[command(flatten)]
         node: NodeArgs,
-        /// Also if too few metaservers are left that can be reached, or if a data server has objects: they are lost then
+        /// Also if too few metaservers are left that can be reached, or if a data server has objects: they
+        /// are lost then
         #[arg(long)]
         force: bool,
         /// Which server of a machine that has both
@@ -304,7 +314,8 @@ pub(crate) enum TargetCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Declare a target lost: reading what files had there is an error from then on, and nothing waits for it
+    /// Declare a target lost: reading file data that were on it is an error from then on, and nothing waits
+    /// for it
     Lost {
         /// Its id, or its data server and directory: ds1:/data/sdb
         name: String,
@@ -368,7 +379,8 @@ pub(crate) enum StripeCommand {
     Set {
         /// Directory in the volume, whose root is "/" wherever a client mounted it
         path: String,
-        /// Bytes on one data server before the next: a multiple of 64KiB, such as 1MiB [default: as it is now]
+        /// Bytes on one data server before the next: a multiple of 64KiB, such as 1MiB [default: as it is
+        /// now]
         #[arg(long, value_name = "SIZE", value_parser = size::parse, group = "what")]
         unit: Option<u64>,
         /// Over how many targets a file is striped; 0: over all [default: as it is now]
@@ -384,7 +396,7 @@ pub(crate) enum StripeCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The file; it is replaced when the backup is whole. -: standard output, which nobody has checked then
+    /// The file; it is replaced when the backup is whole. -: standard output, without a check of the whole
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     #[command(flatten)]
@@ -396,21 +408,23 @@ pub(crate) struct RestoreArgs {
     /// The backup
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// What will be the metaserver's `data_dir`: an empty directory, or none yet
+    /// The metaserver's future `data_dir`: an empty directory, or none yet
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// The secret of the cluster that the backup was taken of: only with it are the data servers' objects found
+    /// The secret of the cluster that the backup was taken of: only with it are the data servers' objects
+    /// found
     #[arg(long, value_name = "FILE")]
     pub secret_file: PathBuf,
-    /// Take another secret than the backup's cluster had: names, attributes and files of up to 64 KiB are restored, the
-    /// data of larger files are not
+    /// Take another secret than the backup's cluster had: names, attributes and files of up to 64 KiB are
+    /// restored, the data of larger files are not
     #[arg(long)]
     pub other_secret: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Also within an hour after this group was restored from a backup: what was made after the backup goes to the trash
+    /// Also within an hour after this group was restored from a backup: objects made after the backup go to
+    /// the trash
     #[arg(long)]
     pub after_restore: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The part of the command line that is about what holds for the whole cluster.
+//! Command line of exports, settings and service addresses, which hold for the whole cluster.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,8 @@ pub(crate) enum ExportCommand {
         json: bool,
     },
     #[command(group = clap::ArgGroup::new("rules").multiple(true))]
-    /// Export a directory, `/` for all, to networks: read and write, root squashed, ports below 1024, unless options say otherwise
+    /// Export a directory, `/` for all, to networks: read and write, root squashed, ports below 1024, unless
+    /// options say otherwise
     Add {
         /// Directory in the volume, whose root is "/"
         path: String,
@@ -55,7 +56,7 @@ pub(crate) enum ExportCommand {
     },
 }
 
-/// What may be done through an export; what is not said stays as it is.
+/// Rules of an export; a rule without an option stays as it is.
 #[derive(Debug, Args)]
 pub(crate) struct ExportRules {
     /// Clients may change files
@@ -64,10 +65,10 @@ pub(crate) struct ExportRules {
     /// Clients may change nothing
     #[arg(long, group = "rules")]
     pub ro: bool,
-    /// Whose calls are taken for those of nobody: none, root, or all
+    /// Users that become the anonymous user: none, root, or all
     #[arg(long, value_enum, group = "rules")]
     pub squash: Option<SquashArg>,
-    /// User and group of nobody [default of a new export: 65534:65534]
+    /// User and group of the anonymous user [default of a new export: 65534:65534]
     #[arg(long, value_name = "UID:GID", group = "rules")]
     pub anonymous: Option<String>,
     /// Only ports below 1024 are served, which only a client's root can use
@@ -76,7 +77,7 @@ pub(crate) struct ExportRules {
     /// Every port is served
     #[arg(long, group = "rules")]
     pub insecure: bool,
-    /// How new what clients read is, with several metaservers: strict, or lazy as close-to-open needs it
+    /// Consistency of reads with several metaservers: strict, or lazy as close-to-open needs it
     #[arg(long, value_enum, group = "rules")]
     pub consistency: Option<ConsistencyArg>,
 }

@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// Rows with columns as wide as their widest cell, two blanks between; the columns of `numbers` are aligned to the right.
+/// Rows with columns as wide as their widest cell, two blanks between; the columns of `numbers` are aligned
+/// to the right.
 pub(crate) fn aligned(rows: &[Vec<String>], numbers: RangeInclusive<usize>) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =

@@ -37,7 +37,8 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// To standard output, and checked on the way: what follows in a pipe learns of an error by the exit status alone.
+/// Writes to standard output, and checks on the way: the next program in a pipe learns of an error by the
+/// exit status alone.
 fn pass_on(client: &AdminClient) -> Result<(), Failure> {
     let no_backup = |why: &dyn std::fmt::Display| Failure::new(format!("no backup: {why}"));
     let out = io::stdout();

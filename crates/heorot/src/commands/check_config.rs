@@ -14,7 +14,7 @@ pub(crate) fn check_config(args: &CheckConfigArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the file configures. It is the kind of server that more of its keys belong to.
+/// Kind of server that the file configures: the one that more of its keys belong to.
 fn check(file: &Path, text: &str) -> Result<String, ConfigError> {
     let name = file.display();
     if config::matching_keys(text, &ds::KEYS) > config::matching_keys(text, &mds::KEYS) {

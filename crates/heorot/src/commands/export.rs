@@ -1,4 +1,4 @@
-//! `heorot export …`: who may mount which directory, and how.
+//! `heorot export …`: exported directories, their networks and rules.
 
 use crate::admin::api::{Done, Export, ExportRequest};
 use crate::admin::client::AdminClient;

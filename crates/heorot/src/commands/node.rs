@@ -69,7 +69,7 @@ fn list(args: &NodeListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who was removed is history, for `--json`.
+/// Removed servers are only in `--json`.
 fn table(nodes: &[Node]) -> String {
     let headings =
         ["name", "role", "address", "state", "version", "seen", "applied", "lag", "service addresses"];

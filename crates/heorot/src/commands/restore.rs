@@ -1,8 +1,9 @@
 //! `heorot restore`: a metaserver's directory from a backup.
 //!
-//! It becomes a group of one, with a member id that nobody had and a new incarnation (docs/decisions/0008), so that
-//! metaservers of the old cluster are not taken for its own, and its log begins after the store: who joins is sent that. What clients had open is closed by the state machine itself, client by client: files that only an open kept
-//! are gone then, their objects too.
+//! It becomes a group of one, with a member id that nobody had and a new incarnation (docs/decisions/0008),
+//! so that metaservers of the old cluster are not taken for its own, and its log begins after the store,
+//! which a joining metaserver is sent. What clients had open is closed by the state machine itself, client by
+//! client: files that only an open kept are gone then, their objects too.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -20,7 +21,7 @@ use crate::node::secret::{Secret, SecretError};
 use crate::servers::mds::KIND;
 use command_line::Failure;
 
-/// There while a restore is under way: what was cut short is not taken for a metaserver's directory.
+/// Marker of a restore under way: an interrupted one is not taken for a metaserver's directory.
 const UNDER_WAY: &str = "restoring";
 
 /// `heorot restore`.
@@ -87,7 +88,7 @@ fn secret(args: &RestoreArgs, head: &BackupHead) -> Result<Secret, Failure> {
     Ok(secret)
 }
 
-/// Makes a group of one of what is in the store, and ends all clients; how many there were.
+/// Makes a group of one of the restored store, and ends all clients; returns their number.
 fn begin(dir: &Path, store: Arc<dyn Store>, id: u64, applied: u64) -> Result<usize, Failure> {
     let founder = (id, Member::default());
     let incarnation = replica::begin_restored(&Ground::default(), dir, &*store, founder, applied)?;

@@ -1,4 +1,4 @@
-//! `heorot set`, `heorot get` and `heorot service-address …`: what holds for the whole cluster.
+//! `heorot set`, `heorot get` and `heorot service-address …`: settings of the whole cluster.
 
 use crate::admin::api::{Done, ServiceAddress, ServiceAddressRequest, Setting, SettingRequest};
 use crate::admin::client::AdminClient;

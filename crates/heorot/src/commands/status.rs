@@ -13,7 +13,8 @@ use crate::cli::StatusArgs;
 use crate::cli::table::aligned;
 use command_line::Failure;
 
-/// `heorot status`. The exit status is the verdict: 0 healthy, 1 degraded, 2 failed, 3 when nothing can be said.
+/// `heorot status`. The exit status is the verdict: 0 healthy, 1 degraded, 2 failed, 3 when nothing can be
+/// said.
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let (text, verdict) = ask(args).map_err(Failure::unknown)?;
     print!("{text}");

@@ -31,7 +31,7 @@ fn list(client: &AdminClient, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is in the trash counts as free; the reserve does not.
+/// Bytes in the trash count as free; the reserve does not.
 fn table(targets: &[KnownTarget]) -> String {
     let headings = ["target", "state", "total", "free", "trash", "reserve", "data server and directory"];
     let mut rows = vec![headings.map(String::from).to_vec()];

@@ -1,4 +1,4 @@
-//! `heorot token`: makes, lists and revokes what lets machines join. And how `heorot join` is told a token, which is never
+//! `heorot token`: makes, lists and revokes join tokens. And how `heorot join` reads a token, which is never
 //! by its command line: every user of a machine can see that.
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
@@ -33,7 +33,7 @@ pub(crate) struct TokenArgs {
 enum TokenCommand {
     /// Make a token, which lets one machine in, once
     New(TokenNewArgs),
-    /// Show the tokens that have not ended: ids, ends, and who was let in
+    /// Show the tokens that have not ended: ids, ends, and the machines that were let in
     List {
         #[command(flatten)]
         admin: AdminArgs,
@@ -146,7 +146,7 @@ fn of_standard_input() -> io::Result<String> {
     Ok(text)
 }
 
-/// What is typed or pasted is not shown.
+/// Reads a line from the terminal without showing it.
 fn prompted(stdin: &io::Stdin) -> io::Result<String> {
     eprint!("join token (heorot token on a node prints it): ");
     let shown = tcgetattr(stdin)?;

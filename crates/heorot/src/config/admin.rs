@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use super::{ConfigError, Reader, admin, path, string};
 
-/// Who may administer a server, and where.
+/// Administrators of a server, and its admin address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AdminConfig {
-    /// The address of the metrics page, and of the admin interface for those that show the token; none: "off".
+    /// The address of the metrics page, and of the admin interface for those that show the token; none:
+    /// "off".
     pub address: Option<SocketAddr>,
     /// The group whose members may use the admin socket, by name or number; none: `heorot`, if there is one.
     pub group: Option<String>,

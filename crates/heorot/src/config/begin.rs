@@ -1,5 +1,5 @@
-//! What a cluster begins with, beside the configuration of its first metaserver: `mds.begin.toml` beside `mds.toml`. It is read at
-//! the first start, put into the cluster map, and removed.
+//! First exports and settings of a new cluster: `mds.begin.toml` beside the first metaserver's `mds.toml`. It
+//! is read at the first start, put into the cluster map, and removed.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ pub(crate) fn path(config: &Path) -> PathBuf {
     config.with_extension("begin.toml")
 }
 
-/// What the text of `file` says; of what it does not say, `rules` are for everybody, and settings have their defaults.
+/// Reads the text of `file`. Without exports in it, `rules` hold for all networks; missing settings have
+/// their defaults.
 pub(crate) fn parse(file: &Path, text: &str, rules: Rules) -> Result<Begin, ConfigError> {
     let document = Document::parse(file, text)?;
     let keys: Vec<&str> =

@@ -68,7 +68,7 @@ pub(crate) struct MdsConfig {
     pub group: Option<GroupConfig>,
 }
 
-/// What a cluster begins with where nothing else is said: all on a machine's own address, the safe rules on any other.
+/// Default export of a new cluster: no limits on a loopback address, the safe rules on any other.
 pub(crate) fn default_rules(listen: SocketAddr) -> Rules {
     if listen.ip().is_loopback() { Rules::OPEN } else { Rules::SAFE }
 }

@@ -1,6 +1,6 @@
-//! Configuration files: TOML, keys at the top and few sections. A mistake is answered with file, line, key, and what
-//! would be right; a key that is not known is a mistake, for one letter less in `squash` must not open a server to the
-//! world.
+//! Configuration files: TOML, keys at the top and few sections. A mistake is answered with file, line, key,
+//! and what would be right; a key that is not known is a mistake, for one letter less in `squash` must not
+//! open a server to the world.
 
 pub(crate) mod admin;
 pub(crate) mod begin;
@@ -52,7 +52,7 @@ pub(crate) struct Reader<'a> {
     table: &'a DeTable<'a>,
 }
 
-/// A value as it stands in the file, or why it is not what it should be.
+/// A value of the file, or the cause why it is not valid.
 pub(crate) type Parsed<T> = Result<T, String>;
 
 impl<'a> Document<'a> {
@@ -82,7 +82,7 @@ impl<'a> Document<'a> {
         found.map_or(Ok(()), Err)
     }
 
-    /// What stands in the file, whose keys must all be among `keys`.
+    /// Reads the file, whose keys must all be among `keys`.
     pub(crate) fn top(&'a self, keys: &[&str]) -> Result<Reader<'a>, ConfigError> {
         let reader = Reader { file: self.file, text: self.text, table: &self.table };
         for (key, value) in self.table.iter() {
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         ConfigError::Unknown { file: self.file.into(), line, key: key.into(), remedy }
     }
 
-    /// The value of `key`, if it is there. `remedy`: what it must be, with an example.
+    /// The value of `key`, if it is there. `remedy`: the right form, with an example.
     pub(crate) fn optional<T>(
         &self,
         key: &'static str,
@@ -180,11 +180,11 @@ pub(crate) fn boolean(value: &DeValue<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| format!("it is of type {}", value.type_str()))
 }
 
-/// What `log` must be.
+/// The right form of `log`.
 pub(crate) const LOG: &str =
     "a level such as \"info\" or \"debug\", or levels of parts such as \"info,nfs=trace\"";
 
-/// What is to be logged.
+/// The log filter.
 pub(crate) fn log(value: &DeValue<'_>) -> Parsed<String> {
     let text = string(value)?;
     command_line::logging::check(&text).map(|()| text)
@@ -218,7 +218,8 @@ pub(crate) fn paths(value: &DeValue<'_>) -> Parsed<Vec<PathBuf>> {
     if paths.is_empty() {
         return Err("it is empty".into());
     }
-    // Not only the same text: a link or a `..` may name the same directory, and one target would be served twice.
+    // Not only the same text: a link or a `..` may name the same directory, and one target would be served
+    // twice.
     let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.components().collect());
     for (index, path) in paths.iter().enumerate() {
         if let Some(same) = paths[..index].iter().find(|other| real(other) == real(path)) {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It and its files are readable by the user of the server alone, which each start sees to; so is all below a
-//! metaserver's directory. The targets of data servers close what is theirs.
+//! metaserver's directory. The targets of data servers close their own files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ const LOCK_FILE: &str = "lock";
 const IDENTITY_FILE: &str = "identity.toml";
 const IDENTITY_NEW: &str = "identity.toml.new";
 
-/// Why a directory cannot be used, and what to do. One line.
+/// Cause why a directory cannot be used, and the remedy. One line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DataDirError {
     #[error("{path}: cannot {doing}: {error}; name a directory that heorot can write to")]
@@ -80,7 +80,7 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// Locks the directory, which is made if it is not there. Afterwards [`DataDir::claim`] it.
     pub(crate) fn open(path: &Path, kind: &'static str) -> Result<Self, DataDirError> {
-        // It is not ours yet: what is there keeps its mode.
+        // It is not ours yet: its files keep their modes.
         std::fs::create_dir_all(path).map_err(io_error("create", path))?;
         let file = path.join(IDENTITY_FILE);
         let identity = read_identity(&file)?;
@@ -245,7 +245,7 @@ fn write_identity(dir: &Path, identity: &Identity) -> io::Result<()> {
     host::replace(&SystemFiles, &dir.join(IDENTITY_FILE), text.as_bytes())
 }
 
-/// What a first start that was cut short may leave, and nothing else.
+/// Refuses other files than those that an interrupted first start may leave.
 fn check_empty(dir: &Path) -> Result<(), DataDirError> {
     const LEFT_OVER: [&str; 11] = [
         LOCK_FILE,

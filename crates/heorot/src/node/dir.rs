@@ -1,5 +1,5 @@
-//! A node: what one machine runs of a cluster, in one directory. `heorot init` and `heorot join` make it, people edit its
-//! files, `heorot run` runs what is there.
+//! Directory of a node: the servers that one machine runs. `heorot init` and `heorot join` make it, people
+//! edit its files, `heorot run` runs it.
 //!
 //! ```text
 //! DIR/ secret   identity.toml   mds.toml  mds/    where it is a metaserver
@@ -37,7 +37,7 @@ const DATA_AFTER: u16 = 1;
 const MDS_EXAMPLE: &str = include_str!("../../../../docs/examples/mds.toml");
 const DS_EXAMPLE: &str = include_str!("../../../../docs/examples/ds.toml");
 
-/// What a node is to be.
+/// Plan of a new node.
 pub(crate) struct Plan {
     pub dir: PathBuf,
     pub name: String,
@@ -125,8 +125,9 @@ impl Plan {
         address == self.address || UdpSocket::bind((address, 0)).is_ok()
     }
 
-    /// Whether its targets can be where they are wanted. A target below a directory that is not there is mistyped, or its disk
-    /// is not mounted; one on the root file system is said: a line for people, or nothing, since that is seldom meant.
+    /// Whether its targets can be where they are wanted. A target below a directory that is not there is
+    /// mistyped, or its disk is not mounted; one on the root file system is said: a line for people, or
+    /// nothing, since that is seldom meant.
     pub(crate) fn check_targets(&self) -> Result<String, Failure> {
         let mut notes = String::new();
         if !self.data_server {
@@ -211,7 +212,7 @@ pub(crate) fn text(path: &Path) -> Result<Value, Failure> {
     })
 }
 
-/// An example with these values in place of its own, and what it does not have at its end.
+/// An example with these values in place of its own, and with missing keys at its end.
 fn filled(example: &str, mut settings: toml::Table) -> String {
     let mut out = String::new();
     for line in example.lines() {

@@ -1,7 +1,9 @@
-//! That a name space was begun with a secret is noted beside it, in `<secret_file>.founded`: the cluster's id.
+//! Founding marker: the cluster's id in `<secret_file>.founded`, written when a name space begins with that
+//! secret.
 //!
-//! A metaserver with an empty directory and nobody to join begins a name space. Where it had one, and only its disk is not
-//! mounted, that would be a second one of the same cluster, at the same address, and with the id of a member that had a vote.
+//! A metaserver with an empty directory and no group to join begins a name space. Where it had one, and only
+//! its disk is not mounted, that would be a second one of the same cluster, at the same address, and with the
+//! id of a member that had a vote.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,8 @@ use crate::node::data_dir::DataDir;
 use crate::node::secret::Secret;
 use command_line::Failure;
 
-/// Whether the metaserver of `dir`, which `joins` others or not, may begin as it is.
+/// Refuses the start of a metaserver whose empty `dir` would begin a second name space. `joins`: it joins a
+/// group.
 pub(crate) fn check(secret_file: &Path, secret: &Secret, dir: &DataDir, joins: bool) -> Result<(), Failure> {
     let note = path(secret_file);
     let had_one =
@@ -27,7 +30,7 @@ pub(crate) fn check(secret_file: &Path, secret: &Secret, dir: &DataDir, joins: b
     )))
 }
 
-/// Notes, durably, that there is a name space.
+/// Writes the marker, durably.
 pub(crate) fn note(secret_file: &Path, secret: &Secret) {
     let path = path(secret_file);
     let text = hex::encode(secret.cluster());

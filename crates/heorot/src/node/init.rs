@@ -184,7 +184,7 @@ fn resolve(text: &str) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(|| wrong("has no address".into()))
 }
 
-/// This machine's address on the way to a member; whether somebody is there at all.
+/// This machine's address on the way to a member; an error if there is no connection.
 fn way_to(member: SocketAddr) -> Result<IpAddr, Failure> {
     let stream = TcpStream::connect_timeout(&member, CONNECT_TIME_MAX).and_then(|stream| stream.local_addr());
     let address = stream.map_err(|e| {

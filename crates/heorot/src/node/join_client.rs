@@ -1,4 +1,5 @@
-//! Before a machine becomes one of a cluster's: asks a metaserver whether anything stands against it.
+//! Join client: asks a metaserver to let this machine into the cluster, or only whether it would (preflight
+//! check).
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,10 +14,10 @@ use wire::rpc::Rejection;
 
 use crate::node::secret::Secret;
 
-/// A metaserver that lives answers at once.
+/// Time limit of an answer; a metaserver that lives answers at once.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What a machine says of itself before anything is proved.
+/// Facts of a machine that it sends before any proof.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JoinRequest {
     pub protocol: u32,
@@ -37,25 +38,25 @@ pub(crate) fn clock_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Why a machine stays outside. One line.
+/// Cause why a machine may not join. One line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JoinError {
-    /// Nobody answers as a metaserver does.
+    /// No answer, or not that of a metaserver.
     #[error("{0}")]
     NoAnswer(String),
-    /// Something has to be mended first.
+    /// Refused by the metaserver: an operator has to act first.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What a machine is told that was let in.
+/// Answer to a machine that was let in.
 pub(crate) struct JoinAnswer {
     pub secret: [u8; 32],
-    /// Where metaservers serve.
+    /// Addresses of the metaservers.
     pub metaservers: Vec<String>,
 }
 
-/// A metaserver that has said HELLO and shown that it is of the token's cluster.
+/// Connection to a metaserver that has answered HELLO and proved that it is of the token's cluster.
 pub(crate) struct JoinClient {
     peer: Peer,
     key: [u8; 32],
@@ -63,7 +64,7 @@ pub(crate) struct JoinClient {
     server: Nonce,
 }
 
-/// Says HELLO to the metaserver at `address`.
+/// Sends HELLO to the metaserver at `address`.
 pub(crate) async fn hello(
     address: SocketAddr,
     token: &Token,
@@ -95,12 +96,13 @@ pub(crate) async fn hello(
     }
 }
 
-/// What a metaserver finds wrong with this machine, which is of its cluster already; nothing if it does not answer.
+/// Preflight check of this machine, which is of the cluster already: `Ok` also if the metaserver does not
+/// answer.
 ///
 /// # Errors
-/// What somebody has to mend.
+/// The metaserver's line, which says what an operator has to do.
 pub(crate) async fn preflight_check(metaserver: SocketAddr, secret: &Secret) -> Result<(), String> {
-    // Who holds the secret needs no token of the cluster's list.
+    // A holder of the secret needs no token of the cluster's list.
     match hello(metaserver, &secret.token(OWN_ID, u64::MAX), JoinRequest::now()).await {
         Err(JoinError::Refused(why)) => Err(why),
         Err(JoinError::NoAnswer(why)) => {
@@ -112,7 +114,7 @@ pub(crate) async fn preflight_check(metaserver: SocketAddr, secret: &Secret) -> 
 }
 
 impl JoinClient {
-    /// Says what the machine wants to be, and is told what it needs. `ticket`: random, and the same when it asks again.
+    /// Sends ENTER with the machine's name and addresses. `ticket`: random, and the same in a retry.
     pub(crate) async fn enter(
         &self,
         ticket: Nonce,
@@ -240,7 +242,7 @@ mod tests {
         running.metaserver.revoke_join_token(id).await.unwrap();
         let revoked = hello(at(2052), &secret.token(id, expires), now).await.unwrap();
         assert!(no(&revoked, 3, "oak").await.starts_with("the join token was revoked, or has ended"));
-        // A member can make tokens by itself, which let nobody in: not even those that it makes up.
+        // A member can make tokens by itself, but they let no machine in.
         for id in [OWN_ID, 77] {
             let own = hello(at(2052), &secret.token(id, expires), now).await.unwrap();
             assert!(no(&own, 4, "oak").await.contains("join token") || id == OWN_ID);

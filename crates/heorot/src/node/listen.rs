@@ -1,4 +1,4 @@
-//! Addresses to listen on, and what to do when one cannot be had.
+//! Addresses to listen on, and errors with a remedy when one is not available.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -37,7 +37,8 @@ impl FromStr for ListenAddress {
     }
 }
 
-/// Says what to do about an address that cannot be had. `setting`: what names it, such as `--listen`.
+/// Error with a remedy for an address that is not available. `setting`: the option or key that names it, such
+/// as `--listen`.
 pub(crate) fn refused(address: SocketAddr, setting: &str, error: &io::Error) -> Failure {
     let what_to_do = match error.kind() {
         io::ErrorKind::AddrInUse => format!(

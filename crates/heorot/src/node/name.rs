@@ -6,7 +6,7 @@ const BYTES_MAX: usize = 64;
 /// A name as it is said on a command line or in a file.
 ///
 /// # Errors
-/// A line that says what is wrong with it.
+/// A line that names the fault.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > BYTES_MAX {
         return Err(format!("a name has from 1 to {BYTES_MAX} bytes, and this has {}", text.len()));

@@ -1,5 +1,5 @@
-//! `heorot run`: everything that a node's directory says, each server a process of its own. So a metaserver whose disk
-//! fails takes no data server with it.
+//! `heorot run`: everything that a node's directory says, each server a process of its own. So a metaserver
+//! whose disk fails takes no data server with it.
 
 use crate::admin::socket;
 use crate::cli::RunArgs;

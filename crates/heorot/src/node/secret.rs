@@ -1,10 +1,11 @@
-//! The cluster's secret: 32 random bytes, in a file as 64 hexadecimal digits. Everything that proves membership is
-//! derived from it, each for one purpose, so that nothing that leaves a server tells anything about the rest.
+//! The cluster's secret: 32 random bytes, in a file as 64 hexadecimal digits. Everything that proves
+//! membership is derived from it, each for one purpose, so that nothing that leaves a server tells anything
+//! about the rest.
 //!
 //! ```text
 //! secret ─┬─ "heorot 2026 cluster id"  ─▶ first 16 bytes: the cluster's id, public
 //!         ├─ "heorot 2026 file handles" ─▶ seals file handles
-//!         ├─ "heorot 2026 servers"      ─▶ what servers prove to each other
+//!         ├─ "heorot 2026 servers"      ─▶ proofs between servers
 //!         └─ "heorot 2026 join tokens"  ─▶ keys of join tokens, one for each id and end
 //! ```
 
@@ -115,17 +116,18 @@ impl Secret {
         blake3::derive_key(TOKEN_CONTEXT, &self.0)
     }
 
-    /// The token with this id, which lets a machine in until `expires`, in seconds since 1970, if the cluster knows it.
+    /// The token with this id, which lets a machine in until `expires`, in seconds since 1970, if the cluster
+    /// knows it.
     pub(crate) fn token(&self, id: u64, expires: u64) -> Token {
         Token::new(self.cluster(), &self.token_key(), id, expires)
     }
 
-    /// The secret itself, for who has shown that it may have it.
+    /// The secret itself, for a machine that has proved its right to it.
     pub(crate) fn bytes(&self) -> [u8; 32] {
         self.0
     }
 
-    /// What servers prove to each other.
+    /// Key of the proofs between servers.
     pub(crate) fn peer_key(&self) -> PeerKey {
         PeerKey { cluster: self.cluster(), secret: blake3::derive_key(PEER_CONTEXT, &self.0) }
     }

@@ -1,4 +1,5 @@
-//! Servers as processes of their own, below one parent: started, started again when they were killed, and ended with it.
+//! Servers as processes of their own, below one parent: started, started again when they were killed, and
+//! ended with it.
 //!
 //! ```text
 //! parent ── stdin, a pipe that is never written ──▶ child: its end is the parent's end, and it stops
@@ -22,12 +23,12 @@ use tokio::time::Instant;
 use command_line::signals::Hangups;
 use command_line::{Failure, TAKEN_OUT};
 
-/// What a child says on its standard output when it serves.
+/// Line on a child's standard output when it serves.
 const READY: &str = "ready";
 /// Before a server is started again; twice as long each time that it did not live for long.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
-/// A server that lived for so long was not ended by what it was started with.
+/// Lifetime after which the end of a server has other causes than its configuration.
 const LIVED: Duration = Duration::from_secs(60);
 /// A server stops in less, or hangs.
 const STOP_TIME_MAX: Duration = Duration::from_secs(15);
@@ -133,7 +134,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts again who is killed, until all of them were stopped.
+    /// Starts killed children again, until all of them were stopped.
     pub(crate) async fn watch(&mut self, mut hangups: Option<Hangups>) -> Result<(), Failure> {
         while self.servers.iter().any(|server| server.pid.is_some() || server.again_at.is_some()) {
             let hangup = async {
@@ -153,7 +154,7 @@ impl Supervisor {
         })
     }
 
-    /// What happens next. Safe to give up at any moment.
+    /// Waits for the next event. Cancel-safe.
     async fn step(&mut self) -> Result<(), Failure> {
         let again = self.servers.iter().filter_map(|server| server.again_at).min();
         let wait = async {
@@ -199,7 +200,7 @@ impl Supervisor {
             status.map_err(|e| Failure::new(format!("{name}: its process cannot be waited for: {e}")))?;
         let pid = pid.as_raw_nonzero();
         if status.success() {
-            // Somebody wanted that.
+            // An operator wanted that.
             let (role, config) = (server.part.role, server.part.config.display());
             tracing::warn!(server = %name, "stopped; start it again with: heorot {role} --config {config}");
             server.proven = true;
@@ -220,8 +221,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Ends all, those first that were started first: metaservers would otherwise find their data servers dead while
-    /// clients still ask. Those of one role are ended together.
+    /// Ends all, those first that were started first: metaservers would otherwise find their data servers
+    /// dead while clients still ask. Those of one role are ended together.
     pub(crate) async fn stop(mut self) {
         self.servers.iter_mut().for_each(|server| server.again_at = None);
         for role in ["mds", "ds"] {
@@ -253,7 +254,7 @@ impl Server {
     }
 }
 
-/// Tells what a child does, to its end.
+/// Reports the events of a child, to its end.
 async fn follow(index: usize, pid: Pid, child: &mut Child, tell: &mpsc::UnboundedSender<Event>) {
     // Held, so that it ends with us.
     let _stdin = child.stdin.take();

@@ -1,5 +1,6 @@
-//! A whole cluster on one machine: a metaserver and some data servers in one process, each on a port of its own, who talk
-//! to each other over TCP, just as separate ones do. Or several metaservers, and then each server is a process: `group`.
+//! A whole cluster on one machine: a metaserver and some data servers in one process, each on a port of its
+//! own, which talk to each other over TCP, just as separate ones do. Or several metaservers, and then each
+//! server is a process: `group`.
 //!
 //! ```text
 //! DIR/secret  identity.toml  mds/  ds0/  ds1/  …
@@ -175,8 +176,8 @@ async fn start_ds(index: u16, mds: SocketAddr, dir: &Path, secret: &Secret) -> R
     RunningDs::start(settings, secret).await
 }
 
-/// Returns when all data servers have registered. Their metaserver is of the same directory: if it was restored there, that was
-/// for good, and they obey it.
+/// Returns when all data servers have registered. Their metaserver is of the same directory: if it was
+/// restored there, that was for good, and they obey it.
 async fn all_registered(mds: &RunningMds, servers: &[RunningDs]) -> Result<(), Failure> {
     let registered = async {
         loop {
@@ -198,7 +199,7 @@ async fn all_registered(mds: &RunningMds, servers: &[RunningDs]) -> Result<(), F
         .unwrap_or_else(|_| Err(Failure::new("not all data servers registered; the log says which, and why")))
 }
 
-/// What to type now, on standard output, and that it can be typed.
+/// Prints the mount commands, and `ready`.
 fn announce(address: SocketAddr, note: &str) {
     mount_commands(address).iter().for_each(|command| println!("{command}"));
     print!("{note}");
@@ -206,7 +207,7 @@ fn announce(address: SocketAddr, note: &str) {
     tracing::info!(%address, "ready");
 }
 
-/// That root of a client is nobody, where it is: a line, or nothing.
+/// Note that clients' root is squashed: a line, or nothing where it is not.
 fn squash_note(args: &UpArgs) -> String {
     if args.no_root_squash || args.listen.0.ip().is_loopback() {
         return String::new();
@@ -214,7 +215,7 @@ fn squash_note(args: &UpArgs) -> String {
     "Clients' root becomes nobody, unless heorot export set / --squash none was said; heorot export list shows the rules.\n".into()
 }
 
-/// What a client types to mount what is served at `address`.
+/// Commands by which a client mounts `address`.
 pub(crate) fn mount_commands(address: SocketAddr) -> [String; 2] {
     let (port, host) = (
         address.port(),

@@ -2,12 +2,13 @@
 
 use std::fs;
 
-/// Of the memory that there is the metadata store may use one part in so many: the rest is for connections, for the
-/// page cache of a data server beside it, and for everybody else.
+/// Of the memory that there is the metadata store may use one part in so many: the rest is for connections,
+/// for the page cache of a data server beside it, and for everybody else.
 const STORE_SHARE: u64 = 4;
 /// With less the upper levels of the store's tree for a few million files would not stay.
 const STORE_BYTES_MIN: u64 = 64 << 20;
-/// The upper levels for a billion files, and the leaves in use: what a site with more wants, it says.
+/// Upper limit of the default: the upper levels for a billion files, and the leaves in use. Larger sites set
+/// `metadata_memory`.
 const STORE_BYTES_MAX: u64 = 4 << 30;
 
 /// The `metadata_memory` of a metaserver that was not told.

@@ -1,5 +1,5 @@
-//! Tells systemd that the service is ready, or stops (sd_notify(3)): a datagram to the socket that NOTIFY_SOCKET names. Nothing where
-//! there is none.
+//! Tells systemd that the service is ready, or stops (sd_notify(3)): a datagram to the socket that
+//! NOTIFY_SOCKET names. Nothing where there is none.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;

@@ -1,7 +1,9 @@
-//! A panic in a server ends its process, loudly, and its supervisor starts it again: a task that is gone would be missed by
-//! nobody but the clients that wait for it, and what it left half done under a lock would be gone on with.
+//! A panic in a server ends its process, loudly, and its supervisor starts it again: a task that is gone
+//! would be missed by nobody but the clients that wait for it, and what it left half done under a lock would
+//! be gone on with.
 
-/// From here on a panic of any thread ends the process; but that of a command in the state machine, which is caught.
+/// From here on a panic of any thread ends the process; but that of a command in the state machine, which is
+/// caught.
 pub(crate) fn end_the_process() {
     let says = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -18,7 +20,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
-    /// What the process below ends with.
+    /// Text of the panic below.
     const FAULT: &str = "a task of a server panics";
 
     #[test]
@@ -28,7 +30,7 @@ mod tests {
         super::end_the_process();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         runtime.spawn(async { panic!("{FAULT}") });
-        // Without the hook nobody would notice.
+        // Without the hook the process would go on.
         loop {
             std::thread::park();
         }

@@ -28,11 +28,11 @@ use command_line::{Failure, logging};
 /// Where a data server writes down the metaservers that it knows of, in its directory.
 const METASERVERS_FILE: &str = "server.metaservers";
 
-/// What a data server is run with.
+/// Configuration of a data server of this process.
 pub(crate) struct DsSettings {
     pub name: String,
     pub listen: SocketAddr,
-    /// What names the address to listen on: for error messages.
+    /// The option or key of the listen address, for error messages.
     pub listen_setting: &'static str,
     pub advertise: SocketAddr,
     pub metaservers: Vec<SocketAddr>,
@@ -52,7 +52,7 @@ pub(crate) struct RunningDs {
 /// How often the trash of the targets is swept, and the sessions of clients that are not admitted any more.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// Ends what is over, for ever.
+/// Removes expired state, for ever.
 async fn sweep(server: Arc<DataServer>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
@@ -96,7 +96,8 @@ impl RunningDs {
         Ok(Self { data_server, metaservers, server, heartbeat, sweeper })
     }
 
-    /// Ends it. What clients did not commit stays in the page cache, and is synced at the next start.
+    /// Stops the server. Uncommitted writes of clients stay in the page cache, and are synced at the next
+    /// start.
     pub(crate) fn stop(self) {
         self.heartbeat.abort();
         self.sweeper.abort();

@@ -54,14 +54,15 @@ impl ObjectLengths for MetaserverLengths {
     }
 }
 
-/// Registers `server`, reached at `advertise`, with all metaservers that are known: each has to know that it lives.
+/// Registers `server`, reached at `advertise`, with all metaservers that are known: each has to know that it
+/// lives.
 pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaservers: Arc<KnownMetaservers>) {
     // Ends them with this.
     let mut all = JoinSet::new();
     let mut handles: BTreeMap<SocketAddr, AbortHandle> = BTreeMap::new();
     loop {
         let known = Arc::clone(&metaservers);
-        // Nobody waits for it: a disk that hangs is not to end the heartbeat.
+        // The heartbeat does not wait for it: a disk that hangs must not end the heartbeat.
         let told = Arc::clone(&server);
         tokio::task::spawn_blocking(move || {
             known.write_down();

@@ -1,7 +1,8 @@
-//! Names of users and groups, from this machine's /etc/passwd and /etc/group, read again when they change.
+//! Id mapping: names of users and groups, from this machine's /etc/passwd and /etc/group, read again when
+//! they change.
 //!
-//! The files themselves and not the system's NSS, which only C can call: who has users in a directory service lists them
-//! with `getent passwd` into files of this form.
+//! The files themselves and not the system's NSS, which only C can call: a site with a directory service
+//! lists its users with `getent passwd` into files of this form.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use metaserver::{Idmap, Settings};
 
-/// How often the files are looked at.
+/// Interval of the checks for changed files.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const PASSWD: &str = "/etc/passwd";
@@ -17,7 +18,7 @@ const GROUP: &str = "/etc/group";
 /// Some 500,000 lines: names are kept in memory.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
-/// What tells that the files are other ones than those that were read.
+/// Times and lengths of the files, to find changes.
 type Stamps = [Option<(SystemTime, u64)>; 2];
 
 /// The files as they were read last.
@@ -47,7 +48,7 @@ fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// What is in a file; nothing, said in the log, if it cannot be used: then its names are not understood.
+/// Reads a file; a file that cannot be used counts as empty, with a line in the log.
 fn text(file: &str) -> String {
     let text = match fs::metadata(file) {
         Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {

@@ -1,8 +1,9 @@
-//! The metaservers that a data server knows: those of its configuration, and those that the cluster map names.
+//! The metaservers that a data server knows: those of its configuration, and those that the cluster map
+//! names.
 //!
-//! The latter are written down, a line for each, so that a data server finds its cluster at its next start when none of
-//! its configuration's is there any more. The map's version is not: versions count within one incarnation of the metaservers,
-//! and a map that was restored is followed whatever its version.
+//! The latter are written down, a line for each, so that a data server finds its cluster at its next start
+//! when none of its configuration's is there any more. The map's version is not: versions count within one
+//! incarnation of the metaservers, and a map that was restored is followed whatever its version.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +20,7 @@ use wire::cluster::{Procedure, cluster_status};
 
 use host::SystemEntropy;
 
-/// Metaservers of one cluster: bounds what a data server believes.
+/// Upper limit of the metaservers of one cluster that a data server remembers.
 const METASERVERS_MAX: usize = 1024;
 
 /// A metaserver asks its leader, and gives up on it before this.
@@ -31,7 +32,7 @@ pub(crate) struct KnownMetaservers {
     configured: Vec<SocketAddr>,
     known: RwLock<Known>,
     file: PathBuf,
-    /// What the file says.
+    /// Content of the file.
     written: Mutex<Vec<SocketAddr>>,
     /// Told when there are others.
     pub changed: Notify,
@@ -68,7 +69,8 @@ impl KnownMetaservers {
         if known.incarnation == incarnation { known.map_version } else { 0 }
     }
 
-    /// A metaserver of this incarnation, which is obeyed, says that these are all, as of that version of the map.
+    /// A metaserver of this incarnation, which is obeyed, says that these are all, as of that version of the
+    /// map.
     pub(crate) fn learn(&self, incarnation: u64, version: u64, addresses: &[Bytes]) {
         if addresses.is_empty()
             || addresses.len() > METASERVERS_MAX
@@ -86,7 +88,8 @@ impl KnownMetaservers {
         self.changed.notify_one();
     }
 
-    /// The status of the cluster, from the first metaserver that answers; all are asked side by side. None: none does.
+    /// The status of the cluster, from the first metaserver that answers; all are asked side by side. None:
+    /// none does.
     pub(crate) async fn cluster_status(&self) -> Option<serde_json::Value> {
         let mut asked = JoinSet::new();
         for peer in self.peers().into_values() {
@@ -113,7 +116,7 @@ impl KnownMetaservers {
         let now: Vec<SocketAddr> = self.peers().into_keys().collect();
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let told = self.known.read().unwrap_or_else(PoisonError::into_inner).map_version > 0;
-        // Else it is what the file and the configuration say: no news.
+        // Else it is equal to the file and the configuration: no news.
         if !told || *written == now {
             return;
         }

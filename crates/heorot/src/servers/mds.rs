@@ -43,17 +43,17 @@ const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(2);
 const CLIENTS_FILE: &str = "service-clients";
 /// There is one volume so far.
 const VOLUME: u32 = 1;
-/// What a first start writes: a log segment of 32 MiB, and the store.
+/// Bytes that a first start writes: a log segment of 32 MiB, and the store.
 const FIRST_START_BYTES: u64 = 40 << 20;
 /// The last connection must end in this time after it was closed; the log needs no clean end.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What a metaserver is run with.
+/// Configuration of a metaserver of this process.
 pub(crate) struct MdsSettings {
     pub listen: SocketAddr,
-    /// What names the address to listen on: for error messages.
+    /// The option or key of the listen address, for error messages.
     pub listen_setting: &'static str,
-    /// What the cluster begins with, if this metaserver begins it.
+    /// First exports and settings, if this metaserver begins the cluster.
     pub begin: Begin,
     pub reserve_bytes: u64,
     pub metadata_memory_bytes: u64,
@@ -155,7 +155,8 @@ impl RunningMds {
             None if has_served && !standing.changing => return Err(removed(dir.path())),
             // If it was removed it finds out by asking.
             _ if has_served => true,
-            // It was interrupted on its way to its vote; or that it was added is known to its log alone, and may come to nothing.
+            // It was interrupted on its way to its vote; or that it was added is known to its log alone, and
+            // may come to nothing.
             Some(false) => part == Part::Learner && !standing.changing,
             None => false,
         };
@@ -232,7 +233,7 @@ impl RunningMds {
         ))
     }
 
-    /// Serves nobody any more once this metaserver's state is in doubt, and goes on voting; never returns.
+    /// Stops serving once this metaserver's state is in doubt, and goes on voting; never returns.
     pub(crate) async fn leaves_clients_in_doubt(&self) {
         self.replica.doubted().await;
         self.metaserver.release_addresses().await;
@@ -243,8 +244,9 @@ impl RunningMds {
     /// Ends it, with all that was acknowledged in the store.
     pub(crate) async fn stop(self) {
         let Self { metaserver, server, consensus, replica, secret: _, _dir } = self;
-        // Others have its addresses before anybody could be refused; somebody else leads before this one is gone, so that
-        // nobody waits for an election; and nobody counts on a lease of reads of one that is gone.
+        // Others have its addresses before anybody could be refused; somebody else leads before this one is
+        // gone, so that nobody waits for an election; and nobody counts on a lease of reads of one that is
+        // gone.
         metaserver.release_addresses().await;
         replica.hand_over(HAND_OVER_TIME_MAX).await;
         metaserver.stop();
@@ -268,7 +270,7 @@ fn removed(dir: &Path) -> Failure {
     ))
 }
 
-/// What this metaserver says of itself to the cluster.
+/// This metaserver's entry in the cluster map.
 fn this_server(group: &Option<GroupConfig>, listen: SocketAddr) -> ThisServer {
     // Everywhere is also where the other metaservers find it.
     let address = match group {
@@ -324,7 +326,8 @@ fn open_replica(
     })
 }
 
-/// A member whose clock or version has changed is not turned away: the group may need its vote. But it is said.
+/// A member whose clock or version has changed is not turned away: the group may need its vote. But it is
+/// said.
 fn look_at_others(replica: &Replica, secret: &Secret) {
     for other in replica.others() {
         let (Ok(address), secret) = (other.address.parse(), secret.clone()) else { continue };
@@ -346,13 +349,14 @@ fn join_server(secret: &Secret) -> JoinServer {
     }
 }
 
-/// Where others find what listens on `listen`: everywhere is also where the other metaservers find it.
+/// Address that others reach `listen` at: instead of the unspecified address, the one that the other
+/// metaservers use.
 fn serves(listen: SocketAddr, consensus: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() { SocketAddr::new(consensus.ip(), listen.port()) } else { listen }
 }
 
-/// Whether this metaserver has served, as far as it has applied: it is in the map then, and never has to join again. One that
-/// was interrupted before is not.
+/// Whether this metaserver has served, as far as it has applied: it is in the map then, and never has to join
+/// again. One that was interrupted before is not.
 fn has_served(replica: &Replica, id: u64) -> Result<bool, Failure> {
     let view = replica.view().map_err(|e| Failure::new(e.to_string()))?;
     let map = namespace::read::cluster_map(&*view).map_err(|e| Failure::new(e.to_string()))?;
@@ -417,7 +421,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     let place = AdminPlace { dir, above: None, config: config_of_admin, setting: "`admin`" };
     let admin = AdminServer::start(place, Admin::new(Some(&running), &[])).await?;
     founding_marker::note(&config.secret_file, &secret);
-    // What was read once is not left lying where somebody might take it for what holds.
+    // A file that was read once is removed, so that it is not taken for the settings that hold.
     match std::fs::remove_file(&begin_file) {
         Ok(()) => {
             tracing::info!(file = %begin_file.display(), "what the cluster begins with is in the cluster map")

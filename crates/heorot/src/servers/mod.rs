@@ -1,4 +1,4 @@
-//! The two servers as this program runs them: with their configuration, and with what they tell each other.
+//! The two servers as this program runs them: with their configuration, registration and reload.
 
 pub(crate) mod ds;
 pub(crate) mod heartbeat;

@@ -1,7 +1,7 @@
-//! A metaserver whose log or store is damaged, or whose state is not that of the others, fills itself again from them.
+//! Rebuild of a metaserver from the others: its log or store is damaged, or its state differs from theirs.
 //!
-//! What it had acknowledged may be what made a majority, and may be lost: so it must not vote again. It comes back as a new
-//! member, with an empty directory; the group goes on without the old one first.
+//! What it had acknowledged may be what made a majority, and may be lost: so it must not vote again. It comes
+//! back as a new member, with an empty directory; the group goes on without the old one first.
 //!
 //! ```text
 //! damaged.<old id>.new/others    where the other voters are; then identity.toml gets the new id, and log and store move in
@@ -9,7 +9,8 @@
 //! damaged.<old id>.replaced/     done; kept for people, until the next one
 //! ```
 //!
-//! After a crash at any of these points the next start goes on. Two others are needed, who can agree without the old one.
+//! After a crash at any of these points the next start goes on. Two others are needed, who can agree without
+//! the old one.
 
 use std::fs::{self, File};
 use std::io;
@@ -26,11 +27,11 @@ const FOLDER: &str = "damaged.";
 const UNFINISHED: &str = ".new";
 const REPLACED: &str = ".replaced";
 const OTHERS: &str = "others";
-/// What moves out of the way.
+/// Files that are set aside.
 const SET_ASIDE: [&str; 2] = ["log", "namespace.redb"];
 /// Goes with it: the voters of the group that the old member belonged to (`replica::members_file`).
 const VOTERS: &str = "members";
-/// Who can agree on anything without the third.
+/// Members that can agree without the third.
 const OTHERS_MIN: usize = 2;
 /// For one of two.
 const OF_TWO: &str = ", which cannot go on without it: restore the metadata from a backup (heorot restore)";
@@ -45,8 +46,8 @@ pub(crate) struct Lost {
     others: Vec<String>,
 }
 
-/// Opens the replica with `open`; if its log is damaged, as a new member with the id that `new_id` says. Returns also which
-/// members are to be removed, now or still.
+/// Opens the replica with `open`; if its log is damaged, as a new member with the id that `new_id` says.
+/// Returns also which members are to be removed, now or still.
 pub(crate) fn open(
     dir: &mut DataDir,
     cluster: &[u8; 16],
@@ -76,7 +77,7 @@ pub(crate) fn open(
     Ok((replica, lost))
 }
 
-/// A member that starts with nothing would vote as one that has what it had acknowledged.
+/// A member that starts with an empty directory would vote without the entries that it had acknowledged.
 fn check_there(dir: &DataDir) -> Result<(), Failure> {
     let path = dir.path();
     let is_there = SET_ASIDE.iter().any(|name| path.join(name).exists());
@@ -118,7 +119,7 @@ pub(crate) async fn remove(lost: Vec<Lost>, replica: &Replica) -> Result<Option<
     Ok(where_to_join)
 }
 
-/// This member has what the others have.
+/// Ends the rebuild: this member has all that the others have.
 pub(crate) fn done(dir: &Path) -> Result<(), Failure> {
     let rename = || -> io::Result<()> {
         for folder in folders(dir)?.into_iter().filter(|(_, state)| state.is_empty()) {
@@ -150,7 +151,7 @@ fn set_aside(
         sync(dir.path())
     };
     note().map_err(|e| said(&folder, &e))?;
-    // From here on nobody starts under the old id, whatever is found in the directory.
+    // From here on no start uses the old id, whatever is found in the directory.
     dir.claim_member(cluster, new)?;
     finish(dir.path(), dir.member()).map_err(|e| said(dir.path(), &e))
 }
@@ -188,7 +189,7 @@ fn lost(dir: &Path) -> io::Result<Vec<Lost>> {
     Ok(lost)
 }
 
-/// What was set aside, and how far that has come: the end of its name.
+/// Folders of files that were set aside, each with its state: the end of its name.
 fn folders(dir: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let mut found = vec![];
     for entry in fs::read_dir(dir)? {

@@ -1,7 +1,7 @@
 //! SIGHUP: a server reads its configuration file again, and goes on serving everybody.
 //!
-//! What can change while clients are served changes at once; what cannot is said in the log, and holds from the next
-//! start. A file that is not right changes nothing.
+//! Keys that can change while clients are served change at once; the others are named in the log, and hold
+//! from the next start. A file that is not right changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `heorot up --metaservers 3`: several metaservers, and each server a process of its own, so that any of them can be
-//! killed.
+//! `heorot up --metaservers 3`: several metaservers, and each server a process of its own, so that any of
+//! them can be killed.
 //!
 //! ```text
 //! DIR/secret  identity.toml  mds.toml  mds/  mds1.toml  mds1/  …  ds0.toml  ds0/  …
@@ -9,7 +9,8 @@
 //!
 //! Each has its admin socket in its directory; the addresses above are those of the metrics pages.
 //!
-//! `mds` is the one that a cluster of one metaserver has, too: it grows. The files are written anew at each start.
+//! `mds` is the one that a cluster of one metaserver has, too: it grows. The files are written anew at each
+//! start.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
