@@ -70,7 +70,7 @@ impl ClientNetworks {
         let file = dir.join(FILE);
         let written = read(&file).unwrap_or_else(|why| {
             tracing::warn!(
-                "{}: {why}; until a metaserver tells the exported networks, clients are not admitted",
+                "{}: {why}; no client is admitted until a metaserver sends the exported networks",
                 file.display()
             );
             None
@@ -146,7 +146,7 @@ impl ClientNetworks {
         if self.told.borrow().networks.is_none() {
             tracing::warn!(
                 %address, count,
-                "refused a client: no metaserver has told this data server the exported networks yet; is it registered?"
+                "refused a client: no metaserver has sent the exported networks yet; is it registered?"
             );
         } else {
             tracing::warn!(

@@ -98,7 +98,7 @@ impl Objects {
             return; // it may be another disk's by now, or hang
         }
         if let Err(error) = self.trash.sweep() {
-            tracing::warn!(target = %self.root.path().display(), %error, "cannot empty the trash; it is tried again");
+            tracing::warn!(target = %self.root.path().display(), %error, "cannot empty the trash, retrying");
         }
     }
 }

@@ -399,7 +399,7 @@ impl Objects {
                     self.verifier.fetch_add(1, Ordering::AcqRel);
                     tracing::error!(
                         %target, %name, %error,
-                        "sync of an object failed: the target is full; clients are told to send again what they wrote. Make \
+                        "sync of an object failed: the target is full; clients are told to repeat their writes. Make \
                          room, or add targets"
                     );
                     return ObjectError::NoSpace;

@@ -119,7 +119,7 @@ async fn fetch(peer: &Peer, handle: Bytes, piece: Piece) -> Result<Vec<Run>, Sta
     let args = read::Args { handle, offset: piece.from, count: piece.len as u32 };
     let answer = peer.call(Procedure::ReadPlus as u32, &args, FETCH_TIME_MAX).await;
     let result: read_plus::Res = answer.map_err(|error| {
-        tracing::warn!(address = %peer.address(), %error, "copying from another data server");
+        tracing::warn!(address = %peer.address(), %error, "copy from another data server failed");
         Status::Delay
     })?;
     Ok(result?.runs)

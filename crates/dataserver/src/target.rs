@@ -307,7 +307,7 @@ impl Target {
         let target = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || work(&target.objects)).await;
         done.unwrap_or_else(|error| {
-            tracing::error!(target = %self.path().display(), %error, "operation came to no end");
+            tracing::error!(target = %self.path().display(), %error, "operation did not end");
             Err(ObjectError::Io)
         })
     }

@@ -302,7 +302,7 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     let id =
         tokens().iter().filter(|token| unused(token)).map(|token| token["id"].clone()).next_back().unwrap();
     let said = ask(ash.ip, &["token", "revoke", id.as_str().unwrap()]).unwrap();
-    assert!(said.contains("lets nobody in any more"), "{said}");
+    assert!(said.contains("lets no machine in any more"), "{said}");
     let line = not_joined(&elm.join(&revoked, &ash, &[]));
     assert!(line.contains("the join token was revoked, or has ended"), "{line}");
     let words = elm.command(&["join", &token]);
@@ -329,7 +329,7 @@ fn a_directory_is_one_node_of_one_cluster() {
     let secret = ash.file("secret");
     let line = refusal(&ash.command(&["init"]));
     assert!(
-        line.contains(": belongs to cluster ") && line.contains("already; run what is there (heorot run"),
+        line.contains(": belongs to cluster ") && line.contains("already; run that node (heorot run"),
         "{line}"
     );
     assert_eq!(ash.file("secret"), secret);

@@ -197,7 +197,8 @@ fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_agai
     }
     let said = group[1].start();
     assert!(
-        said.contains("log and store are empty") && said.contains("fills itself from the others"),
+        said.contains("log and store are empty")
+            && said.contains("rebuilding this metaserver from the others"),
         "{said}"
     );
     let again = wait_for_three(&group, 1, 0);
@@ -208,7 +209,10 @@ fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_agai
     group[0].stop();
     std::fs::remove_file(group[0].dir.join("log/vote")).unwrap();
     let said = group[0].start();
-    assert!(said.contains("the vote is gone") && said.contains("fills itself from the others"), "{said}");
+    assert!(
+        said.contains("the vote is gone") && said.contains("rebuilding this metaserver from the others"),
+        "{said}"
+    );
     let last = wait_for_three(&group, 0, 1);
     assert_eq!(last[1..], again[1..]);
     assert_ne!(last[0], again[0], "under another id");
@@ -296,7 +300,10 @@ fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_f
     group[2].stop();
     damage_store(&group[2].dir.clone());
     let said = group[2].try_to_start().unwrap_err();
-    assert!(said.contains("the disk is damaged") && said.contains("fills itself from the others"), "{said}");
+    assert!(
+        said.contains("the disk is damaged") && said.contains("rebuilding this metaserver from the others"),
+        "{said}"
+    );
     let said = group[2].start();
     assert!(said.contains("log or store is damaged"), "{said}");
     let asked = Instant::now();

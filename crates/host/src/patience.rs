@@ -24,7 +24,7 @@ pub fn patiently<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io:
             outcome => return outcome,
         };
         if wait == WAIT.0 && error.kind() != io::ErrorKind::Interrupted {
-            tracing::error!(doing, %error, "the system has too few descriptors or too little memory for the metadata: they wait; free some");
+            tracing::error!(doing, %error, "the system has too few descriptors or too little memory for the metadata, waiting; free some");
         }
         std::thread::sleep(wait);
         wait = (wait * 2).min(WAIT.1);
@@ -49,7 +49,7 @@ pub fn with_room<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io:
             outcome => return outcome,
         };
         let began = *since.get_or_insert_with(|| {
-            tracing::error!(doing, %error, "the disk is full: this waits for a minute; free some space");
+            tracing::error!(doing, %error, "the disk is full, retrying for a minute; free some space");
             Instant::now()
         });
         if began.elapsed() >= ROOM_TIME_MAX {

@@ -92,7 +92,7 @@ impl Tcp {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_none_or(|at| at.elapsed() > SAID_EVERY) {
             *said = Some(Instant::now());
-            tracing::warn!("a request to the admin address showed a wrong admin token, and was refused");
+            tracing::warn!("refused a request to the admin address: wrong admin token");
         }
     }
 }

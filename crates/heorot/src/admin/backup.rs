@@ -45,7 +45,7 @@ fn read(mut backup: Backup, send: &mpsc::Sender<Result<Bytes, std::io::Error>>, 
             Ok(Some(piece)) => Ok(Bytes::from(piece)),
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(%error, "a backup ends early");
+                tracing::error!(%error, "backup ended early");
                 Err(std::io::Error::other(error))
             }
         };

@@ -160,7 +160,7 @@ fn unusable(path: &Path, error: &io::Error) -> Failure {
             format!("{shown}: is not there; name the directory that heorot was started with: --admin DIR")
         }
         io::ErrorKind::ConnectionRefused => {
-            format!("{shown}: nobody answers: heorot was stopped or killed; start it")
+            format!("{shown}: no answer: heorot was stopped or killed; start it")
         }
         _ => format!("{shown}: {error}"),
     })
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(find(), Ok(place("mds/admin.sock")));
         drop(first);
         assert_eq!(find(), Ok(place("mds1/admin.sock")), "the first was killed");
-        assert!(said(&at("mds")).contains("mds/admin.sock: nobody answers"), "{}", said(&at("mds")));
+        assert!(said(&at("mds")).contains("mds/admin.sock: no answer"), "{}", said(&at("mds")));
         assert_eq!(Place::find(Some(&at("mds/admin.sock"))), Ok(place("mds/admin.sock")));
         let address: PathBuf = "10.0.0.1:20490".into();
         assert_eq!(Place::find(Some(&address)), Ok(Place::Tcp("10.0.0.1:20490".parse().unwrap())));

@@ -128,7 +128,7 @@ async fn accept<L: Listener>(listener: L, router: Router, access: Access) {
             Ok(stream) => stream,
             Err(error) => {
                 if !has_failed {
-                    tracing::warn!(%error, "the admin interface cannot accept a connection, and tries again");
+                    tracing::warn!(%error, "admin interface: cannot accept a connection, retrying");
                 }
                 has_failed = true;
                 sleep(ACCEPT_PAUSE).await;

@@ -92,7 +92,7 @@ async fn change_service_addresses(
         request.address.parse().map_err(|_| refused(format!("{:?} is no address", request.address)))?;
     metaserver(&admin)?.change_service_address(address, is_added).await.map_err(refused)?;
     let done = match is_added {
-        true => format!("{address} is a service address; heorot service-address list shows who holds it"),
+        true => format!("{address} is a service address; heorot service-address list shows its holder"),
         false => format!("{address} is no service address any more"),
     };
     Ok(Json(Done { done }))

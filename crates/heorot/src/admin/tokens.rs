@@ -55,5 +55,5 @@ async fn revoke(
     let number =
         number.ok_or_else(|| refused(format!("{id:?} is no token's id; heorot token list shows them")))?;
     metaserver(&admin)?.revoke_join_token(number).await.map_err(refused)?;
-    Ok(Json(NodeDone { done: format!("join token {id} lets nobody in any more") }))
+    Ok(Json(NodeDone { done: format!("join token {id} lets no machine in any more") }))
 }

@@ -9,7 +9,7 @@ use command_line::Failure;
 use metaserver::status::Liveness;
 
 /// When the one that is asked does not know of a leader.
-pub(crate) const NOBODY_LEADS: &str = "nobody leads: too few metaservers with a vote can be reached";
+pub(crate) const NOBODY_LEADS: &str = "no leader: too few metaservers with a vote can be reached";
 
 /// `heorot node …`.
 pub(crate) fn node(command: &NodeCommand) -> Result<(), Failure> {

@@ -123,7 +123,7 @@ pub(crate) fn read(file: &Path) -> Result<Token, Failure> {
     let text = if file == Path::new(STANDARD_INPUT) { of_standard_input() } else { of_file(file) };
     let text = text.map_err(|e| {
         Failure::new(format!(
-            "{}: the join token cannot be read: {e}; name a file with what heorot token printed",
+            "{}: the join token cannot be read: {e}; name a file with the token that heorot token printed",
             file.display()
         ))
     })?;

@@ -51,7 +51,7 @@ impl DsConfig {
         let advertise = r.optional("advertise", reachable, |v| {
             let advertise = address(v)?;
             if advertise.ip().is_unspecified() {
-                return Err(format!("nobody can reach {advertise}"));
+                return Err(format!("no machine can reach {advertise}"));
             }
             Ok(advertise)
         })?;
@@ -119,7 +119,7 @@ mod tests {
         );
         let error = parse(&format!("{text}listen = '0.0.0.0:2049'\nadvertise = '0.0.0.0:2049'")).unwrap_err();
         assert!(
-            error.starts_with("ds.toml:6: `advertise` is not right: nobody can reach 0.0.0.0:2049"),
+            error.starts_with("ds.toml:6: `advertise` is not right: no machine can reach 0.0.0.0:2049"),
             "{error}"
         );
     }

@@ -85,7 +85,7 @@ impl MdsConfig {
         let consensus = r.optional("consensus", CONSENSUS, |v| {
             let consensus = address(v)?;
             if consensus.ip().is_unspecified() {
-                return Err(format!("nobody can reach {consensus}"));
+                return Err(format!("no machine can reach {consensus}"));
             }
             Ok(consensus)
         })?;

@@ -39,7 +39,7 @@ pub(crate) fn note(secret_file: &Path, secret: &Secret) {
     }
     if let Err(error) = host::replace(&SystemFiles, &path, format!("{text}\n").as_bytes()) {
         let path = path.display();
-        tracing::warn!(%path, %error, "cannot be written: a data directory that is lost would not be noticed");
+        tracing::warn!(%path, %error, "cannot write the founding marker: the loss of the data directory would not be noticed");
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
     print!("{notes}");
     if !args.no_root_squash && !plan.address.is_loopback() {
         println!(
-            "Clients' root becomes nobody, and a new volume is root's: heorot export set / --squash none, on this machine \
+            "Clients' root is squashed, and a new volume is root's: heorot export set / --squash none, on this machine \
              once it runs, changes that."
         );
     }
@@ -150,7 +150,7 @@ fn refuse_a_node(dir: &Path) -> Result<(), Failure> {
 
 fn a_node_already(dir: &Path, cluster: &str) -> Failure {
     Failure::new(format!(
-        "{0}: belongs to cluster {cluster} already; run what is there (heorot run {0}), or name another directory with --dir",
+        "{0}: belongs to cluster {cluster} already; run that node (heorot run {0}), or name another directory with --dir",
         dir.display()
     ))
 }

@@ -42,7 +42,7 @@ impl FromStr for ListenAddress {
 pub(crate) fn refused(address: SocketAddr, setting: &str, error: &io::Error) -> Failure {
     let what_to_do = match error.kind() {
         io::ErrorKind::AddrInUse => format!(
-            "is taken; stop what listens there (another heorot, or the kernel's NFS server?), or choose another \
+            "is taken; stop the program that listens there (another heorot, or the kernel's NFS server?), or choose another \
              port with {setting}"
         ),
         io::ErrorKind::PermissionDenied => format!(

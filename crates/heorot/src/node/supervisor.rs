@@ -175,7 +175,7 @@ impl Supervisor {
                 let pid = self.spawn(index, &self.servers[index].part)?;
                 let server = &mut self.servers[index];
                 (server.pid, server.began, server.again_at) = (Some(pid), Instant::now(), None);
-                tracing::info!(server = %server.part.name, pid = pid.as_raw_nonzero(), "started again");
+                tracing::info!(server = %server.part.name, pid = pid.as_raw_nonzero(), "server restarted");
             }
         }
         Ok(())
@@ -207,7 +207,7 @@ impl Supervisor {
             return Ok(());
         }
         if status.code() == Some(TAKEN_OUT.into()) {
-            tracing::warn!(server = %name, "is not started again: its own line, above, says why");
+            tracing::warn!(server = %name, "exited permanently, not restarting; its own log says why");
             (server.proven, server.taken_out) = (true, true);
             return Ok(());
         }
@@ -215,7 +215,7 @@ impl Supervisor {
             return Err(Failure::new(format!("{name} could not be started: its own line, above, says why")));
         }
         server.pause = if server.began.elapsed() > LIVED { AGAIN_AFTER } else { server.pause };
-        tracing::warn!(server = %name, pid, %status, "ended; it is started again in {:?}", server.pause);
+        tracing::warn!(server = %name, pid, %status, "server ended, restarting in {:?}", server.pause);
         server.again_at = Some(Instant::now() + server.pause);
         server.pause = (2 * server.pause).min(AGAIN_AFTER_MAX);
         Ok(())
@@ -239,7 +239,7 @@ impl Supervisor {
             };
             if tokio::time::timeout(STOP_TIME_MAX, ended).await.is_err() {
                 for server in self.servers.iter().filter(ours).filter(|server| server.pid.is_some()) {
-                    tracing::warn!(server = %server.part.name, "does not end, and is killed; nothing acknowledged is lost");
+                    tracing::warn!(server = %server.part.name, "server does not stop, killing it; nothing acknowledged is lost");
                     server.send(Signal::KILL);
                 }
             }

@@ -212,7 +212,7 @@ fn squash_note(args: &UpArgs) -> String {
     if args.no_root_squash || args.listen.0.ip().is_loopback() {
         return String::new();
     }
-    "Clients' root becomes nobody, unless heorot export set / --squash none was said; heorot export list shows the rules.\n".into()
+    "Clients' root is squashed, unless heorot export set / --squash none was run; heorot export list shows the rules.\n".into()
 }
 
 /// Commands by which a client mounts `address`.

@@ -20,7 +20,7 @@ pub(crate) fn stopping() {
 fn send(state: &str) {
     let Some(socket) = std::env::var_os(SOCKET) else { return };
     if let Err(error) = send_to(socket.as_encoded_bytes(), state) {
-        tracing::warn!(socket = %socket.display(), %error, "the service manager cannot be told how heorot is");
+        tracing::warn!(socket = %socket.display(), %error, "cannot notify the service manager");
     }
 }
 

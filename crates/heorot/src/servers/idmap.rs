@@ -60,7 +60,7 @@ fn text(file: &str) -> String {
     match text {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(why) => {
-            tracing::warn!(file, why, "names of owners cannot be read");
+            tracing::warn!(file, why, "cannot read names of owners");
             String::new()
         }
     }

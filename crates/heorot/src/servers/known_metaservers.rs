@@ -124,7 +124,7 @@ impl KnownMetaservers {
             Ok(()) => *written = now,
             Err(error) => {
                 let file = self.file.display();
-                tracing::warn!(%error, "{file}: where the metaservers are is not remembered for the next start");
+                tracing::warn!(%error, "{file}: cannot store the metaservers' addresses for the next start");
             }
         }
     }

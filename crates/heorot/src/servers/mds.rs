@@ -165,7 +165,7 @@ impl RunningMds {
                 let checked = join_client::preflight_check(address, secret).await;
                 checked.map_err(|why| Failure::new(format!("`join` {join}: {why}")))?;
             }
-            tracing::info!(%join, "asking to be taken in");
+            tracing::info!(%join, "joining the group");
             let joined = replica.join(&join, member.clone(), part, JOIN_TIME_MAX).await;
             joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
         }
@@ -189,7 +189,7 @@ impl RunningMds {
         // Of a metaserver that leads already; else it does when it leads.
         metaserver.begin().await.map_err(|status| {
             Failure::new(format!(
-                "what the cluster begins with is not in the cluster map: {status:?}; start it again"
+                "first exports and settings are not in the cluster map: {status:?}; start it again"
             ))
         })?;
         let server = metaserver
@@ -256,7 +256,7 @@ impl RunningMds {
         drop((metaserver, server));
         let stopped = tokio::task::spawn_blocking(move || replica.stop());
         if tokio::time::timeout(STOP_TIME_MAX, stopped).await.is_err() {
-            tracing::warn!("a connection does not end; the log is replayed at the next start");
+            tracing::warn!("a connection does not end; the next start replays the log");
         }
     }
 }
@@ -390,9 +390,7 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     let (secret, made) = Secret::read_or_create(&config.secret_file, lost, &SystemEntropy)?;
     if made {
         let file = config.secret_file.display();
-        tracing::info!(
-            "made a new cluster with its secret in {file}: every data server needs a copy of that file"
-        );
+        tracing::info!("made a new cluster, secret in {file}: every data server needs a copy of that file");
     }
     let joins = config.group.as_ref().is_some_and(|group| group.join.is_some());
     founding_marker::check(&config.secret_file, &secret, &dir, joins)?;
@@ -424,11 +422,11 @@ pub(crate) async fn mds(args: ConfigArgs) -> Result<(), Failure> {
     // A file that was read once is removed, so that it is not taken for the settings that hold.
     match std::fs::remove_file(&begin_file) {
         Ok(()) => {
-            tracing::info!(file = %begin_file.display(), "what the cluster begins with is in the cluster map")
+            tracing::info!(file = %begin_file.display(), "put the first exports and settings into the cluster map")
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => {
-            tracing::warn!(file = %begin_file.display(), %error, "was read for the last time: remove it");
+            tracing::warn!(file = %begin_file.display(), %error, "cannot remove the file of first settings, which has no effect any more: remove it");
         }
     }
     tracing::info!(address = %running.address(), "ready");

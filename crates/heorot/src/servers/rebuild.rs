@@ -66,7 +66,7 @@ pub(crate) fn open(
                     if others.len() == 1 { OF_TWO } else { ALONE }
                 )));
             }
-            tracing::error!(%why, "log or store is damaged: this metaserver fills itself from the others, as a new member");
+            tracing::error!(%why, "log or store is damaged: rebuilding this metaserver from the others, as a new member");
             set_aside(dir, cluster, config.id, new_id, &others)?;
             (config.id, config.founds) = (new_id, false);
             open(config)?
@@ -99,7 +99,7 @@ fn check_there(dir: &DataDir) -> Result<(), Failure> {
 pub(crate) async fn remove(lost: Vec<Lost>, replica: &Replica) -> Result<Option<String>, Failure> {
     let mut where_to_join = None;
     for lost in lost {
-        let mut outcome = Err("nobody is known".to_owned());
+        let mut outcome = Err("no other member is known".to_owned());
         for address in &lost.others {
             outcome = replica.remove_lost(address, lost.member, REMOVE_TIME_MAX).await;
             if outcome.is_ok() {
@@ -114,7 +114,7 @@ pub(crate) async fn remove(lost: Vec<Lost>, replica: &Replica) -> Result<Option<
                 lost.member
             ))
         })?;
-        tracing::info!(member = format!("{:016x}", lost.member), "the group goes on without the damaged one");
+        tracing::info!(member = format!("{:016x}", lost.member), "removed the damaged member from the group");
     }
     Ok(where_to_join)
 }
@@ -129,7 +129,7 @@ pub(crate) fn done(dir: &Path) -> Result<(), Failure> {
             let mut name = folder.0.clone().into_os_string();
             name.push(REPLACED);
             fs::rename(&folder.0, &name)?;
-            tracing::warn!(kept = %Path::new(&name).display(), "filled again; the damaged log and store can be looked at, and removed");
+            tracing::warn!(kept = %Path::new(&name).display(), "rebuilt; the damaged log and store are kept for inspection: remove them");
         }
         sync(dir)
     };
@@ -213,7 +213,7 @@ fn sync(dir: &Path) -> io::Result<()> {
 }
 
 fn said(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("set aside what is damaged in {}: {error}", path.display()))
+    Failure::new(format!("set aside the damaged files in {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn read_again<C>(file: &Path, parse: impl Fn(&Path, &str) -> Result<C, ConfigErr
     match config::read(file).and_then(|text| parse(file, &text)) {
         Ok(new) => Some(new),
         Err(error) => {
-            tracing::error!(%error, "configuration not read again: the one before stays in force");
+            tracing::error!(%error, "cannot read the configuration again, keeping the previous one");
             None
         }
     }
@@ -79,6 +79,6 @@ fn read_again<C>(file: &Path, parse: impl Fn(&Path, &str) -> Result<C, ConfigErr
 
 fn differing(keys: &[(&str, bool)]) {
     for (key, _) in keys.iter().filter(|(_, differs)| *differs) {
-        tracing::warn!(key, "changed in the file; it holds from the next start");
+        tracing::warn!(key, "key changed in the file, with effect from the next start");
     }
 }
