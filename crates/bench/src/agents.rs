@@ -17,9 +17,9 @@
 //!   Home                          ──▶  ends
 //! ```
 //!
-//! An agent does what a coordinator says, below the directory that it was started with, and nowhere else (`check`). A
-//! coordinator takes whoever comes with the right version. Neither knows who the other is: run this on networks whose
-//! machines trust each other.
+//! An agent does what a coordinator says, below the directory that it was started with, and nowhere else
+//! (`check`). A coordinator takes whoever comes with the right version. Neither knows who the other is: run
+//! this on networks whose machines trust each other.
 
 mod agent;
 mod check;

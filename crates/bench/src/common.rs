@@ -16,7 +16,8 @@ pub struct Common {
     /// Compare all that is read with what was written
     #[arg(long)]
     pub verify: bool,
-    /// Past the client's page cache (O_DIRECT); otherwise writes end with an fsync, and caches are dropped before reads
+    /// Past the client's page cache (O_DIRECT); otherwise writes end with an fsync, and caches are dropped
+    /// before reads
     #[arg(long, conflicts_with = "warm")]
     pub direct: bool,
     /// Leave the client's caches as they are before reads, and report also what came from them
@@ -25,8 +26,8 @@ pub struct Common {
     /// What the data are made from, and the order of random records [default: the time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Run this by sh before each phase that is measured, whose name is in HEOROT_BENCH_PHASE: to drop the servers' caches,
-    /// for example
+    /// Run this by sh before each phase that is measured, whose name is in HEOROT_BENCH_PHASE: to drop the
+    /// servers' caches, for example
     #[arg(long, value_name = "COMMAND")]
     pub before: Option<String>,
     /// Leave the folder that it worked in

@@ -8,8 +8,8 @@
 //! end()                                  ◀── AgentDone
 //! ```
 //!
-//! One process with threads stands for a machine with processes: to a file system they look the same, each with an open
-//! file of its own.
+//! One process with threads stands for a machine with processes: to a file system they look the same, each
+//! with an open file of its own.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -38,7 +38,7 @@ impl Crew {
     /// A thread for each task of agent `agent`; returns when all are ready.
     ///
     /// # Errors
-    /// What kept the first of them from getting ready.
+    /// Trouble of the first worker that did not get ready.
     pub fn prepare(phase: &Phase, agent: usize, target: &Arc<dyn Target>) -> Result<Self, Trouble> {
         let tasks = phase.tasks.get(agent).cloned().unwrap_or_default();
         if phase.cache == Cache::Dropped && tasks.iter().any(Task::looks_at_names) {
@@ -80,7 +80,7 @@ impl Crew {
         self.tally.stage(self.threads.len(), at_most)
     }
 
-    /// What all did so far.
+    /// Progress of all workers.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.tally.progress()

@@ -1,8 +1,9 @@
-//! What files are filled with: bytes that nothing can compress, made from a seed and their offset, so that anybody can
+//! Content of files: bytes that nothing can compress, made from a seed and their offset, so that anybody can
 //! make any part of them again, and say which byte is wrong.
 //!
-//! Word `i` of a file is one multiplication of a counter (the output function of wyrand, which passes the usual tests
-//! of randomness): about one cycle a byte's eighth, several GB/s on one core, which no file system waits for.
+//! Word `i` of a file is one multiplication of a counter (the output function of wyrand, which passes the
+//! usual tests of randomness): about one cycle a byte's eighth, several GB/s on one core, which no file
+//! system waits for.
 
 const STEP: u64 = 0xa076_1d64_78bd_642f;
 const MIX: u64 = 0xe703_7ed1_a0b4_28db;
@@ -45,7 +46,8 @@ pub fn first_wrong(seed: u64, offset: u64, found: &[u8]) -> Option<Wrong> {
     None
 }
 
-/// A seed of its own for each thing in a run that needs one: `what` is a path, or a path and which writing of it.
+/// A seed of its own for each thing in a run that needs one: `what` is a path, or a path and which writing of
+/// it.
 #[must_use]
 pub fn seed(run: u64, what: &str) -> u64 {
     what.bytes().fold(u64::from_le_bytes(word(run, 0)), |seed, byte| {
@@ -58,9 +60,9 @@ pub fn seed(run: u64, what: &str) -> u64 {
 pub struct Wrong {
     /// Where in the file.
     pub offset: u64,
-    /// What was read.
+    /// The byte that was read.
     pub found: u8,
-    /// What was written.
+    /// The byte that was written.
     pub expected: u8,
 }
 
@@ -100,8 +102,8 @@ mod tests {
         assert_eq!(first_wrong(8, 5, &data).map(|wrong| wrong.offset), Some(5), "another seed");
     }
 
-    /// Each byte value comes as often as any other, also in each of the eight places of a word: no ratio is left for
-    /// a compressor.
+    /// Each byte value comes as often as any other, also in each of the eight places of a word: no ratio is
+    /// left for a compressor.
     #[test]
     fn the_bytes_are_spread_evenly() {
         let mut data = vec![0; 8 << 20];

@@ -1,8 +1,8 @@
 //! Histogram of the times that single operations took, which machines send to each other and add up.
 //!
-//! Thirty-two buckets for each doubling of nanoseconds, so a value is known within 3 %, whatever its size. Not hdrhistogram:
-//! its buckets are others, so results would differ from those of earlier builds, and a histogram from the network is checked
-//! here in three lines ([`Latencies::are_sound`]).
+//! Thirty-two buckets for each doubling of nanoseconds, so a value is known within 3 %, whatever its size.
+//! Not hdrhistogram: its buckets are others, so results would differ from those of earlier builds, and a
+//! histogram from the network is checked here in three lines ([`Latencies::are_sound`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a machine says of itself in the file of results.
+//! Facts of a machine in the file of results.
 
 use rustix::system::{sysinfo, uname};
 

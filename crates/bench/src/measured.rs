@@ -8,11 +8,11 @@ use crate::result::{Cache, Measurement};
 use crate::task::{Direction, NameOperation, Task, TreeOperation};
 use crate::trouble::Trouble;
 
-/// Of what was read, what may have come from the page cache: pages that readahead had brought just before the counters
-/// were looked at, or that a worker's neighbour read first.
+/// Of what was read, what may have come from the page cache: pages that readahead had brought just before the
+/// counters were looked at, or that a worker's neighbour read first.
 const CACHED_PERCENT_MAX: u64 = 2;
 
-/// What all workers did together.
+/// Sum of the work of all workers.
 #[must_use]
 pub fn measurement(phase: &Phase, agents: &[AgentDone], partial: bool) -> Measurement {
     let workers = || agents.iter().flat_map(|agent| &agent.workers);
@@ -36,7 +36,8 @@ pub fn measurement(phase: &Phase, agents: &[AgentDone], partial: bool) -> Measur
     }
 }
 
-/// A read that came from the page cache of the machine that read says nothing about the file system: it is no result.
+/// A read that came from the page cache of the machine that read says nothing about the file system: it is no
+/// result.
 ///
 /// # Errors
 /// If it did, or if nobody can tell.

@@ -1,4 +1,5 @@
-//! The file of results, made before anything is measured: nobody wants to hear after hours that it cannot be written.
+//! The file of results, made before anything is measured: nobody wants to hear after hours that it cannot be
+//! written.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
-//! A run is a list of phases: all workers do their tasks at the same time, and the next phase begins when the last is done.
+//! A run is a list of phases: all workers do their tasks at the same time, and the next phase begins when the
+//! last is done.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,29 +11,30 @@ use crate::result::{Cache, Unit};
 use crate::task::Task;
 use crate::work::Progress;
 
-/// What all workers do at the same time.
+/// Work that all workers do at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// What is measured, such as `write` or `mdtest-hard-stat`.
+    /// Name of the measured operation, such as `write` or `mdtest-hard-stat`.
     pub name: String,
-    /// What this point is at, for tables: `record_bytes`, `clients`, `processes`, ...
+    /// Parameters of this point, for tables: `record_bytes`, `clients`, `processes`, ...
     pub at: BTreeMap<String, u64>,
     /// By agent (a machine, or the one process), and there by worker.
     pub tasks: Vec<Vec<Task>>,
-    /// What its rate is made of.
+    /// Unit of its rate.
     pub unit: Unit,
-    /// What is done about caches.
+    /// Treatment of caches.
     pub cache: Cache,
     /// Whether what is read is compared with what was written.
     pub verify: bool,
-    /// What ends it early; without, workers finish their tasks.
+    /// Limit that ends it early; without one, workers finish their tasks.
     pub limit: Option<Limit>,
     /// Whether it is a result, or only prepares one.
     pub counts: bool,
 }
 
 impl Phase {
-    /// What all workers together do if nothing ends it early; 0 bytes, if it is about names. For those who watch.
+    /// What all workers together do if nothing ends it early; 0 bytes, if it is about names. For those who
+    /// watch.
     #[must_use]
     pub fn planned(&self) -> Progress {
         let planned = self.tasks.iter().flatten().map(Task::planned);
@@ -48,19 +50,20 @@ impl Phase {
 pub struct Limit {
     /// From the common start.
     pub after: Duration,
-    /// What then happens.
+    /// The action after that.
     pub then: Then,
 }
 
-/// What happens after the time of a [`Limit`].
+/// Action after the time of a [`Limit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
     /// Workers stop where they are.
     Stop,
-    /// The stonewall of IOR and mdtest, with wear-out: each worker says how many of its records or names are done, waits
-    /// until all have said it, and goes on to the greatest of these numbers; so all do the same, and none was idle
-    /// within the time. The whole phase is measured. A worker that is done before the time says it then.
+    /// The stonewall of IOR and mdtest, with wear-out: each worker says how many of its records or names are
+    /// done, waits until all have said it, and goes on to the greatest of these numbers; so all do the same,
+    /// and none was idle within the time. The whole phase is measured. A worker that is done before the time
+    /// says it then.
     ///
     /// ```text
     /// worker 0  ├────────────── 90 ┤ 90

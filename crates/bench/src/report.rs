@@ -58,8 +58,9 @@ impl Spread {
     }
 }
 
-/// A Markdown table: CPU is in microseconds for an operation and in seconds for a GiB; the middle of each, and in brackets the least and the greatest. Ratios are ours to the other's,
-/// pair by pair: a rate's should be above 1, CPU's below.
+/// A Markdown table: CPU is in microseconds for an operation and in seconds for a GiB; the middle of each,
+/// and in brackets the least and the greatest. Ratios are ours to the other's, pair by pair: a rate's should
+/// be above 1, CPU's below.
 #[must_use]
 pub fn table(ours: &str, other: &str, rows: &[Row]) -> String {
     let mut out = format!(

@@ -14,7 +14,7 @@ pub struct Results {
     pub schema: u32,
     /// Version of the program.
     pub version: String,
-    /// What people call the system that was measured: `--name`, or the mount's type and source.
+    /// Name of the measured system: `--name`, or the mount's type and source.
     pub system: String,
     /// When it began, RFC 3339, UTC.
     pub started: String,
@@ -26,7 +26,7 @@ pub struct Results {
     pub machines: Vec<Machine>,
     /// Whether it was ended early, by Ctrl-C or an error.
     pub partial: bool,
-    /// What ended it early, in a line, such as `Ctrl-C`, or which agent died.
+    /// Cause of an early end, in a line, such as `Ctrl-C`, or which agent died.
     #[serde(default)]
     pub ended_by: Option<String>,
     /// In the order in which they were measured.
@@ -58,12 +58,12 @@ pub struct Machine {
 pub struct Clock {
     /// What its time of day was ahead of the coordinator's when it joined; negative: behind.
     pub ahead_us: f64,
-    /// The common start of each phase is an instant of the coordinator's monotonic clock, converted to the agent's by
-    /// a comparison just before it. No conversion was further off than this.
+    /// The common start of each phase is an instant of the coordinator's monotonic clock, converted to the
+    /// agent's by a comparison just before it. No conversion was further off than this.
     pub error_us: f64,
 }
 
-/// What was done about caches; named on each result.
+/// Treatment of caches; named on each result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
@@ -99,12 +99,12 @@ pub enum Unit {
 pub struct Measurement {
     /// The phase.
     pub name: String,
-    /// What the point is at: `record_bytes`, `clients`, `servers`, `processes`, ...
+    /// Parameters of the point: `record_bytes`, `clients`, `servers`, `processes`, ...
     pub at: BTreeMap<String, u64>,
-    /// What its rate is made of.
+    /// Unit of its rate.
     #[serde(default)]
     pub unit: Unit,
-    /// What was done about caches.
+    /// Treatment of caches.
     pub cache: Cache,
     /// From the common start to the end of the last worker.
     pub seconds: f64,
@@ -127,7 +127,7 @@ pub struct Measurement {
     pub partial: bool,
 }
 
-/// What the hardware allows, by the analytical model.
+/// Bound of the hardware, by the analytical model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// In bytes a second.

@@ -1,6 +1,7 @@
 //! The runs: each one file, which holds its options with their defaults, and makes its phases from them.
 //!
-//! A run knows nothing of threads or machines: it says what each worker does. [`crate::session`] has that carried out.
+//! A run knows nothing of threads or machines: it says what each worker does. [`crate::session`] has that
+//! carried out.
 
 mod check;
 mod cluster;
@@ -40,7 +41,7 @@ use crate::phase::{AgentDone, Phase};
 use crate::result::Measurement;
 use crate::trouble::Trouble;
 
-/// What a run does, made from its options.
+/// Plan of a run, made from its options.
 pub trait Plan: Settings {
     /// Its phases, in order.
     ///
@@ -48,7 +49,8 @@ pub trait Plan: Settings {
     /// Options that make no sense: a line that says which ones would.
     fn phases(&self, place: &Place) -> Result<Vec<Phase>, Trouble>;
 
-    /// What comes next, when all phases until now are done and what comes next depends on them; nothing: it is over.
+    /// What comes next, when all phases until now are done and what comes next depends on them; nothing: it
+    /// is over.
     ///
     /// # Errors
     /// As [`Plan::phases`].
@@ -90,8 +92,8 @@ pub enum Run {
 /// Where a run works, and how.
 #[derive(Debug, Args)]
 pub struct Of<R: Args> {
-    /// What is measured: a directory on a mount, or nfs://host[:port]/path?version=4.2, which needs no mount; agents
-    /// (--agents) name their own
+    /// What is measured: a directory on a mount, or nfs://host[:port]/path?version=4.2, which needs no mount;
+    /// agents (--agents) name their own
     #[arg(value_name = "DIR|URL", required_unless_present = "agents", conflicts_with = "agents")]
     pub target: Option<String>,
     /// The same for all runs.

@@ -1,5 +1,5 @@
-//! One run from beginning to end: its folder made, its phases carried out by a team, the results gathered, the folder
-//! removed.
+//! One run from beginning to end: its folder made, its phases carried out by a team, the results gathered,
+//! the folder removed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use crate::trouble::Trouble;
 use crate::work::Progress;
 use crate::{measured, task::Task};
 
-/// Somebody who watches a run, and may end it.
+/// Observer of a run, which may end it.
 pub trait Watcher {
     /// A phase begins.
     fn begins(&mut self, phase: &Phase);
@@ -27,13 +27,14 @@ pub trait Watcher {
     fn ended(&mut self, measurement: Option<&Measurement>);
 }
 
-/// What ended a run before its time.
+/// Cause of an early end.
 const INTERRUPTED: &str = "Ctrl-C";
 
-/// Carries a run out. Results come back also when it ended early, marked so, beside the trouble if there was one.
+/// Carries a run out. Results come back also when it ended early, marked so, beside the trouble if there was
+/// one.
 ///
 /// # Errors
-/// What kept it from beginning.
+/// Trouble before its beginning.
 pub fn conduct(
     name: &str,
     plan: &dyn Plan,

@@ -51,7 +51,7 @@ fn time(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1000.0) }
 }
 
-/// What was done about caches, in a few words.
+/// Treatment of caches, in a few words.
 #[must_use]
 pub fn treatment(cache: Cache) -> &'static str {
     match cache {

@@ -1,4 +1,5 @@
-//! The file system under test, as workers see it: a mounted directory, or an NFS server spoken to without a mount.
+//! The file system under test, as workers see it: a mounted directory, or an NFS server spoken to without a
+//! mount.
 
 mod mount;
 mod mounted;
@@ -27,28 +28,29 @@ pub fn open(name: &str, root_allowed: bool) -> Result<Arc<dyn Target>, Trouble> 
     Ok(Arc::new(Mounted::open(Path::new(name), root_allowed)?))
 }
 
-/// A file system under test. Paths are below its root and never begin with a slash. All calls wait until they are done;
-/// workers call from threads of their own.
+/// A file system under test. Paths are below its root and never begin with a slash. All calls wait until they
+/// are done; workers call from threads of their own.
 pub trait Target: Send + Sync {
-    /// What it is, for the file of results: path, type, source and options of the mount, or the address.
+    /// Description for the file of results: path, type, source and options of the mount, or the address.
     fn describe(&self) -> String;
     /// Bytes that this user can still write, if it can be told.
     fn free_bytes(&self) -> Option<u64>;
-    /// Bytes that this process (or its machine, where only that is counted) read from below the page cache since some
-    /// moment in the past; of no use but to be subtracted. `None` where nobody counts: there a read that is not
-    /// `O_DIRECT` cannot be told from one of the page cache.
+    /// Bytes that this process (or its machine, where only that is counted) read from below the page cache
+    /// since some moment in the past; of no use but to be subtracted. `None` where nobody counts: there a
+    /// read that is not `O_DIRECT` cannot be told from one of the page cache.
     fn fetched_bytes(&self) -> Option<u64>;
     /// Whether anything on this machine keeps what was read or written, such as a page cache.
     fn has_caches(&self) -> bool {
         true
     }
-    /// Drops what this machine has cached of names, attributes and data, if it has any; all of it, since Linux cannot
-    /// drop that of one file system.
+    /// Drops what this machine has cached of names, attributes and data, if it has any; all of it, since
+    /// Linux cannot drop that of one file system.
     ///
     /// # Errors
     /// If it may not.
     fn forget_names(&self) -> io::Result<()>;
-    /// What one more worker uses in its place: nothing says that it may use this one too, as it may a mounted directory.
+    /// What one more worker uses in its place: nothing says that it may use this one too, as it may a mounted
+    /// directory.
     ///
     /// # Errors
     /// What kept it from being there, such as a connection that was refused.
@@ -58,7 +60,7 @@ pub trait Target: Send + Sync {
     /// Opens a file.
     ///
     /// # Errors
-    /// What the file system says, as with every method here.
+    /// The file system's, as with every method here.
     fn open(&self, path: &str, open: Open) -> io::Result<Box<dyn OpenFile>>;
     /// Asks for the attributes of a name.
     ///
@@ -92,7 +94,7 @@ pub trait Target: Send + Sync {
     fn list(&self, path: &str, each: &mut dyn FnMut(&str, bool)) -> io::Result<()>;
 }
 
-/// What a run wants to know of a name.
+/// Attributes of a name that a run needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     /// Its size.
@@ -101,27 +103,28 @@ pub struct Attributes {
     pub changed: i64,
 }
 
-/// An open file. Dropping it closes it without saying how that went; workers that write call [`OpenFile::close`].
+/// An open file. Dropping it closes it without saying how that went; workers that write call
+/// [`OpenFile::close`].
 pub trait OpenFile: Send {
     /// Reads until `into` is full or the file ends; returns how many bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
     /// Writes all of `data`.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
     /// Brings what was written to stable storage.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's.
     fn sync(&self) -> io::Result<()>;
     /// Drops what this machine's page cache holds of it, if it holds anything.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's.
     fn forget(&self) -> io::Result<()>;
     /// Closes it.
     ///

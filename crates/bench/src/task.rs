@@ -1,4 +1,4 @@
-//! What one worker does in one phase: plain data, so that it can be sent to another machine.
+//! Task of one worker in one phase: plain data, so that it can be sent to another machine.
 //!
 //! Paths are below the root of the file system under test and never begin with a slash.
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::work::Progress;
 
-/// What one worker does in one phase.
+/// Task of one worker in one phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
@@ -39,7 +39,8 @@ impl Task {
         }
     }
 
-    /// What it moves and does, as far as that is known before: a listing, and a walk, see what they find.
+    /// Planned bytes and operations, as far as they are known before: a listing, and a walk, see what they
+    /// find.
     #[must_use]
     pub fn planned(&self) -> Progress {
         match self {
@@ -86,8 +87,8 @@ pub enum Direction {
 ///   │ record_bytes │ …              count of them
 /// ```
 ///
-/// With a stride of `record_bytes` they are one run of bytes. With one of N records, and workers that start one record
-/// after the other, N workers interleave.
+/// With a stride of `record_bytes` they are one run of bytes. With one of N records, and workers that start
+/// one record after the other, N workers interleave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Records {
     /// Offset of the first.
@@ -130,14 +131,15 @@ pub enum Order {
     Shuffled,
 }
 
-/// One operation, done to `count` names, which are spread over directories: name `i` is in `dirs[i % dirs.len()]`.
+/// One operation, done to `count` names, which are spread over directories: name `i` is in `dirs[i %
+/// dirs.len()]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
-    /// What is done.
+    /// The operation.
     pub operation: NameOperation,
     /// The directories, which must be there.
     pub dirs: Vec<String>,
-    /// What names begin with; a number follows.
+    /// Prefix of the names; a number follows.
     pub prefix: String,
     /// The first number.
     pub first: u64,
@@ -145,7 +147,7 @@ pub struct Names {
     pub count: u64,
     /// Bytes of each file, for those operations that write or read it.
     pub file_bytes: u64,
-    /// What these bytes are.
+    /// Seed of these bytes.
     pub seed: u64,
 }
 
@@ -166,7 +168,7 @@ impl Names {
     }
 }
 
-/// What is done to names.
+/// Operation on names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NameOperation {
@@ -199,7 +201,7 @@ pub struct Walk {
     pub found: Option<Found>,
 }
 
-/// What a name must be to count as found.
+/// Condition for a name to count as found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// Its size.
@@ -211,7 +213,7 @@ pub struct Found {
 /// A tree of directories and files such as one of sources, the same for the same seed: see `work/tree.rs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
-    /// What is done.
+    /// The operation.
     pub operation: TreeOperation,
     /// The directory that it is in, which must be there.
     pub dir: String,
@@ -221,7 +223,7 @@ pub struct Tree {
     pub seed: u64,
 }
 
-/// What is done to a tree; each file is one operation.
+/// Operation on a tree; each file is one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeOperation {

@@ -15,15 +15,15 @@ use crate::work::{Progress, Stage};
 /// How often those who watch are told.
 pub const WATCH_EACH: Duration = Duration::from_millis(100);
 
-/// Told a few times a second what was done so far; answers whether to go on. What was done when it says no is a result
-/// all the same, with `Done::stopped` set.
+/// Told a few times a second what was done so far; answers whether to go on. What was done when it says no is
+/// a result all the same, with `Done::stopped` set.
 pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Agents that work at the same time, each a machine with any number of workers.
 pub trait Team {
     /// How many agents; a phase has a list of tasks for each.
     fn agents(&self) -> usize;
-    /// What they are.
+    /// The machines.
     fn machines(&self) -> Vec<Machine>;
     /// Bytes that can still be written to what is under test, if anybody can tell.
     fn free_bytes(&self) -> Option<u64>;
@@ -33,7 +33,8 @@ pub trait Team {
     fn living(&self) -> usize {
         0
     }
-    /// Carries a phase out: all get ready, start together, and are waited for. What they did comes back by agent.
+    /// Carries a phase out: all get ready, start together, and are waited for. What they did comes back by
+    /// agent.
     ///
     /// # Errors
     /// The first trouble that a worker had; the others were then stopped.

@@ -1,4 +1,4 @@
-//! What ends a run: one line that says what was being done to what, and what to do about it.
+//! Trouble that ends a run: one line with the operation, its object, the cause and the remedy.
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! A task carried out by one worker: got ready before the common start, timed from there.
 //!
-//! One file for each kind of task. Before each record or name, work asks its [`Turn`] whether to go on, and after each
-//! it says what it did.
+//! One file for each kind of task. Before each record or name, work asks its [`Turn`] whether to go on, and
+//! after each it says what it did.
 
 mod folders;
 mod names;
@@ -27,7 +27,7 @@ pub trait Work: Send {
     /// Does it.
     ///
     /// # Errors
-    /// What went wrong, with the name and the place that it happened to.
+    /// The trouble, with its file and place.
     fn carry_out(self: Box<Self>, turn: &mut Turn<'_>) -> Result<(), Trouble>;
 }
 

@@ -1,4 +1,5 @@
-//! Two agents and a coordinator, in one process, over loopback: what they do together, and whom they send away.
+//! Two agents and a coordinator, in one process, over loopback: what they do together, and whom they send
+//! away.
 //!
 //! What is under test is made of memory, so that a story can say how quick each agent is.
 

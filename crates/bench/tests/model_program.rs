@@ -1,4 +1,5 @@
-//! `heorot model` and `heorot bench report` as processes: what they write, and what they refuse with which line.
+//! `heorot model` and `heorot bench report` as processes: what they write, and what they refuse with which
+//! line.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! `heorot bench` as a process: what it refuses, each with one line that says what to do, and what it leaves in a file.
+//! `heorot bench` as a process: what it refuses, each with one line that says what to do, and what it leaves
+//! in a file.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,5 @@
-//! The description of a command line as data, so that one program can make manual pages and completions of another
-//! program's commands: `heorot` asks `heorot-bench` for those of `heorot bench` and `heorot model`.
+//! The description of a command line as data, so that one program can make manual pages and completions of
+//! another program's commands: `heorot` asks `heorot-bench` for those of `heorot bench` and `heorot model`.
 
 use std::collections::BTreeMap;
 

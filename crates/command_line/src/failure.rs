@@ -11,7 +11,8 @@ pub const TAKEN_OUT: u8 = 3;
 /// Exit status of `heorot status` when nothing can be said: as monitoring programs have it, after 0, 1 and 2.
 pub const UNKNOWN: u8 = 3;
 
-/// One line for the person who typed the command. It is made from any error whose text is already such a line.
+/// One line for the person who typed the command. It is made from any error whose text is already such a
+/// line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     line: String,

@@ -1,7 +1,8 @@
 //! Parts of a program that is started from a command line: `heorot` and `heorot-bench` share them.
 //!
-//! In: arguments, environment, signals. Out: one line for each failure with an exit status, logs on standard error, and
-//! the description of a command line for manual pages and completions. Nothing here knows servers, files or benchmarks.
+//! In: arguments, environment, signals. Out: one line for each failure with an exit status, logs on standard
+//! error, and the description of a command line for manual pages and completions. Nothing here knows servers,
+//! files or benchmarks.
 
 pub mod description;
 pub mod documented;

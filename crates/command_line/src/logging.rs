@@ -8,8 +8,8 @@ use tracing_subscriber::reload::{Error, Handle};
 
 /// Log filter of servers whose configuration names none.
 pub const DEFAULT: &str = "info";
-/// Log filter of consensus, before any other filter: its steps of each vote and each lost heartbeat are logged only when
-/// a filter names openraft; the replica logs their outcome.
+/// Log filter of consensus, before any other filter: its steps of each vote and each lost heartbeat are
+/// logged only when a filter names openraft; the replica logs their outcome.
 const BEFORE: &str = "openraft=error";
 const VARIABLE: &str = "HEOROT_LOG";
 

@@ -426,7 +426,8 @@ async fn many_at_once_leave_every_object_whole() {
     }
 }
 
-/// The kernel's clock for modification times stands still for milliseconds, and an object may be closed in between.
+/// The kernel's clock for modification times stands still for milliseconds, and an object may be closed in
+/// between.
 #[test]
 fn a_write_after_a_stat_has_another_modification_time() {
     let dir = tempfile::tempdir().unwrap();

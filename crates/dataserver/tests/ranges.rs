@@ -1,4 +1,5 @@
-//! Ranges of objects on a real directory: data and holes, room, copies; also on disks that cannot do what is asked.
+//! Ranges of objects on a real directory: data and holes, room, copies; also on disks that cannot do what is
+//! asked.
 
 use std::fs::File;
 use std::io;

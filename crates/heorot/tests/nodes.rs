@@ -288,7 +288,8 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     let line = not_joined(&foreign.join(&token, &ash, &[]));
     assert!(line.contains("is not an address of this machine") && line.ends_with("with --address"), "{line}");
 
-    // Ended while the member does not answer, as by Ctrl-C, which a test in the background may be told to ignore; then it does.
+    // Ended while the member does not answer, as by Ctrl-C, which a test in the background may be told to
+    // ignore; then it does.
     let silent = TcpListener::bind((elm.ip, 999 + PORT)).unwrap();
     let member = silent.local_addr().unwrap().to_string();
     let args = elm.join_at(&token, &member, &[]);

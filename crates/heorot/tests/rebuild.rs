@@ -140,7 +140,8 @@ fn wait_until_noted(mds: &Mds, voters: usize) {
     }
 }
 
-/// Waits until member `n` is one of three voters again, for itself and for member `by`, and has that written down.
+/// Waits until member `n` is one of three voters again, for itself and for member `by`, and has that written
+/// down.
 fn wait_for_three(group: &[Mds], n: usize, by: usize) -> Vec<(String, String)> {
     let asked = Instant::now();
     loop {
@@ -248,7 +249,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Each damage in turn to a copy of what `mds` has: it stops with one line, which says what helps, and touches nothing.
+/// Each damage in turn to a copy of what `mds` has: it stops with one line, which says what helps, and
+/// touches nothing.
 fn says_what_helps(mds: &mut Mds, of_two: bool) {
     let sound = mds.dir.with_extension("sound");
     copy(&mds.dir, &sound);

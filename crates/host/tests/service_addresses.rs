@@ -117,8 +117,8 @@ fn an_address_leaves_within_the_time_that_the_next_holder_waits() {
     let lan = Lan::new(1);
     lan.on(1, || {
         let interfaces = system();
-        // Each a bit later within a second than the one before: the kernel would rather look at whole seconds, and not
-        // more than once in each.
+        // Each a bit later within a second than the one before: the kernel would rather look at whole
+        // seconds, and not more than once in each.
         let mut held = Vec::new();
         for number in 50..58 {
             for address in [format!("10.77.1.{number}"), format!("fd77::{number}")] {

@@ -1,7 +1,8 @@
 //! How a client machine's kernel is started: the command line of its process.
 //!
-//! Whatever the kernel, standard input and output are the line that scripts are asked for on, and standard error is the
-//! kernel's console. `init.sh` finds the rest in its environment: words of the kernel's command line.
+//! Whatever the kernel, standard input and output are the line that scripts are asked for on, and standard
+//! error is the kernel's console. `init.sh` finds the rest in its environment: words of the kernel's command
+//! line.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -90,7 +91,8 @@ impl Boot<'_> {
 
     fn qemu(&self, command: &mut Command) -> Result<()> {
         let (folder, exchange, tap) = (self.kernel.folder(), self.exchange(), self.tap);
-        // KVM, or QEMU's own translation of the code: scripts/setup-kernels.sh has tried what works on this machine.
+        // KVM, or QEMU's own translation of the code: scripts/setup-kernels.sh has tried what works on this
+        // machine.
         let file = folder.join("accelerator");
         let accelerator = fs::read_to_string(&file).map_err(Error::file("read", &file))?;
         // A reboot, which follows a panic, ends the process.

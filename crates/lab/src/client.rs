@@ -7,8 +7,8 @@
 //!   console log                         ◀─ stderr ── con1 ◀─ the kernel's messages
 //! ```
 //!
-//! Files carry the scripts and their output, each written once and read once, since the client's view of the host's
-//! files (hostfs, 9p) is not coherent; the serial line says when. Several scripts can run at once.
+//! Files carry the scripts and their output, each written once and read once, since the client's view of the
+//! host's files (hostfs, 9p) is not coherent; the serial line says when. Several scripts can run at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -52,7 +52,7 @@ pub struct Running {
     started: Instant,
 }
 
-/// What a script wrote, standard output and error together, and its exit status.
+/// Output of a script, standard output and error together, and its exit status.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// 128 + N if signal N ended it.
@@ -120,14 +120,14 @@ impl Client {
         self.address
     }
 
-    /// The one folder of the host that it may write to. What is put there is written once and read once: the client's
-    /// view of it is not coherent.
+    /// The one folder of the host that it may write to. What is put there is written once and read once: the
+    /// client's view of it is not coherent.
     pub fn exchange(&self) -> &Path {
         &self.machine.exchange
     }
 
-    /// Starts a bash script (`-eu -o pipefail`) as root. Several can run at once. It may write under /mnt and /tmp,
-    /// which are the client's own, in memory.
+    /// Starts a bash script (`-eu -o pipefail`) as root. Several can run at once. It may write under /mnt and
+    /// /tmp, which are the client's own, in memory.
     ///
     /// # Errors
     /// If the script cannot be written down.
@@ -179,8 +179,8 @@ impl Running {
     /// Waits for it to end.
     ///
     /// # Errors
-    /// If it does not within `timeout`, or if the client's kernel dies; with the kernel's log, and with what the
-    /// script was doing.
+    /// If it does not within `timeout`, or if the client's kernel dies; with the kernel's log, and with what
+    /// the script was doing.
     pub fn wait(self, timeout: Duration) -> Result<Output> {
         let id = self.id;
         match self.machine.wait_until(timeout, |state| state.done.remove(&id)) {
@@ -222,7 +222,7 @@ impl fmt::Display for Output {
     }
 }
 
-/// What the threads that read the kernel's lines share with those that wait for answers.
+/// State shared by the threads that read the kernel's lines and those that wait for answers.
 struct Machine {
     name: String,
     exchange: PathBuf,

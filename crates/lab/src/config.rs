@@ -1,4 +1,4 @@
-//! What `lab run` is told: a file that a person writes.
+//! Configuration of `lab run`: a file that a person writes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{Error, Link, Result};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What it is about, in a line.
+    /// Title, in a line.
     pub title: String,
     /// Of every link, in Mbit/s.
     pub mbit: u64,
@@ -24,15 +24,16 @@ pub struct Config {
     /// As in `mount -o`: `vers=4.2`, `vers=4.1` or `vers=3`.
     #[serde(default = "Config::mount")]
     pub mount: String,
-    /// What clients read ahead in each file, as `/sys/class/bdi/*/read_ahead_kb`; without it, their kernel's choice.
+    /// Read-ahead of clients in each file, as `/sys/class/bdi/*/read_ahead_kb`; without it, their kernel's
+    /// choice.
     pub read_ahead_kib: Option<u32>,
-    /// How much a client has written before it begins to send, as `vm.dirty_background_bytes`; without it, as their
-    /// kernel chooses (a tenth of memory).
+    /// How much a client has written before it begins to send, as `vm.dirty_background_bytes`; without it, as
+    /// their kernel chooses (a tenth of memory).
     pub dirty_background_kib: Option<u32>,
-    /// What is built, one after the other.
+    /// Clusters, built one after the other.
     #[serde(rename = "cluster")]
     pub clusters: Vec<Cluster>,
-    /// What each cluster does.
+    /// Runs of each cluster.
     #[serde(rename = "run")]
     pub runs: Vec<Run>,
 }
@@ -55,7 +56,8 @@ pub struct Cluster {
     pub stripe_columns: Option<u16>,
     /// How much of a file is on one data server before the next has its turn; without it, as Heorot chooses.
     pub stripe_unit_kib: Option<u32>,
-    /// Of each of its links, where it is not [`Config::mbit`]: a large cluster wants slower ones on the same CPUs.
+    /// Of each of its links, where it is not [`Config::mbit`]: a large cluster wants slower ones on the same
+    /// CPUs.
     pub mbit: Option<u64>,
 }
 
@@ -162,7 +164,7 @@ impl Cluster {
 }
 
 impl System {
-    /// What people call it.
+    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             System::Heorot => "Heorot",

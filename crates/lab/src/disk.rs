@@ -1,5 +1,5 @@
-//! The machine's disk: how quickly it keeps records that must be on it before the next one comes, as synchronous writes
-//! have it. All servers of a lab share this disk.
+//! The machine's disk: how quickly it keeps records that must be on it before the next one comes, as
+//! synchronous writes have it. All servers of a lab share this disk.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -11,13 +11,14 @@ use rustix::fs::OFlags;
 
 use crate::{Error, Result};
 
-/// What the synchronous experiment sends at a time.
+/// Bytes of one request of the synchronous experiment.
 const RECORD_BYTES: usize = 1 << 20;
 const LONG_ENOUGH: Duration = Duration::from_secs(2);
 /// It ends before its time where disks are quick.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// Writes records to a file in `folder`, each on the disk before the next (`O_DSYNC`), and returns bytes a second.
+/// Writes records to a file in `folder`, each on the disk before the next (`O_DSYNC`), and returns bytes a
+/// second.
 ///
 /// # Errors
 /// If they cannot be written.

@@ -1,4 +1,4 @@
-//! What can go wrong with a lab, in words for whoever started it.
+//! Errors of a lab, in words for its user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum Error {
     Refused {
         /// The whole command line.
         command: String,
-        /// What it wrote to standard error.
+        /// Its standard error.
         said: String,
     },
     /// No number of a subnet could be claimed.
@@ -40,9 +40,9 @@ pub enum Error {
     /// This machine refused something.
     #[error("{doing}: {why}")]
     Io {
-        /// What was being done to what.
+        /// The operation that failed, and its object.
         doing: String,
-        /// What the machine said.
+        /// The machine's error.
         why: io::Error,
     },
     /// A client machine died, or did not answer in time; with what is known about why.
@@ -50,7 +50,7 @@ pub enum Error {
     Client {
         /// Its name.
         name: String,
-        /// What happened.
+        /// The failure.
         why: String,
         /// The end of its console, or what its processes were doing.
         known: String,
@@ -60,7 +60,7 @@ pub enum Error {
     Server {
         /// Its name.
         name: String,
-        /// What happened.
+        /// The failure.
         why: String,
         /// The ends of its log.
         log: String,
@@ -78,7 +78,7 @@ pub enum Error {
     /// Ctrl-C, or another signal to end.
     #[error("interrupted")]
     Interrupted,
-    /// What was asked for cannot be had.
+    /// The request cannot be fulfilled.
     #[error("{0}")]
     Impossible(String),
 }

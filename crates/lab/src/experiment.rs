@@ -35,19 +35,20 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// The quicker of two measurements of each: what keeps a machine busy for a moment can only make it slower.
+    /// The quicker of two measurements of each: what keeps a machine busy for a moment can only make it
+    /// slower.
     #[must_use]
     pub fn or_quicker(self, other: Speed) -> Speed {
         Speed { up: self.up.max(other.up), down: self.down.max(other.down), disk: self.disk.max(other.disk) }
     }
 }
 
-/// What a run said, and what it measured.
+/// Output and results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// What it wrote, on all machines.
+    /// Its output on all machines.
     pub text: String,
-    /// What it wrote into `{json}`, if it did.
+    /// Results in `{json}`, if it wrote any.
     pub results: Option<Results>,
 }
 
@@ -126,8 +127,8 @@ impl Experiment {
         }
     }
 
-    /// Measures a plain TCP stream between the first client and the first data server, and then the disk, while nothing
-    /// else moves.
+    /// Measures a plain TCP stream between the first client and the first data server, and then the disk,
+    /// while nothing else moves.
     ///
     /// # Errors
     /// If one of them does not come to its end.

@@ -17,8 +17,8 @@ pub struct Ganesha {
 }
 
 impl Ganesha {
-    /// Starts it on a folder in the lab's, which is on the disk that Heorot's data are on too; in a namespace, or on the
-    /// machine's own network.
+    /// Starts it on a folder in the lab's, which is on the disk that Heorot's data are on too; in a
+    /// namespace, or on the machine's own network.
     ///
     /// # Errors
     /// If it is not installed, or does not start.
@@ -63,7 +63,7 @@ impl Ganesha {
         self.server.pid()
     }
 
-    /// What `ganesha.nfsd -v` says, such as `NFS-Ganesha Release = V4.3`.
+    /// Output of `ganesha.nfsd -v`, such as `NFS-Ganesha Release = V4.3`.
     pub fn version() -> String {
         let output = Command::new("ganesha.nfsd").arg("-v").output();
         let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
@@ -71,8 +71,8 @@ impl Ganesha {
     }
 }
 
-/// Version 4 alone: for version 3 it wants rpcbind on this machine, and does not start without. It complains that
-/// there is no D-Bus, and serves.
+/// Version 4 alone: for version 3 it wants rpcbind on this machine, and does not start without. It complains
+/// that there is no D-Bus, and serves.
 fn text(address: Ipv4Addr, export: &Path, state: &Path) -> String {
     format!(
         r#"NFS_CORE_PARAM {{

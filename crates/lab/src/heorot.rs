@@ -24,11 +24,11 @@ pub const READY: Ready = Ready::Says("ready");
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
-/// What a cluster begins with, in a file beside the metaserver's configuration. Clients are root, and come from an address that
-/// is not this machine's: they are not squashed.
+/// First exports of a cluster, in a file beside the metaserver's configuration. Clients are root, and come
+/// from an address that is not this machine's: they are not squashed.
 pub const BEGIN: &str = "exports = [\"* squash=none\"]\n";
 
-/// What a metaserver is told.
+/// Configuration of a metaserver.
 pub fn mds_configuration(folder: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
     format!(
         "listen = \"{listen}\"\nadmin = \"{admin}\"\ndata_dir = {:?}\nsecret_file = {:?}\n",
@@ -37,7 +37,7 @@ pub fn mds_configuration(folder: &Path, listen: SocketAddr, admin: SocketAddr) -
     )
 }
 
-/// What a data server is told.
+/// Configuration of a data server.
 pub fn ds_configuration(
     folder: &Path,
     name: &str,

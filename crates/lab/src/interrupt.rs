@@ -1,5 +1,5 @@
-//! Ctrl-C, and the other polite signals: every wait then ends with an error, and all that was built goes the way in
-//! which it goes after any other error.
+//! Ctrl-C, and the other polite signals: every wait then ends with an error, and all that was built goes the
+//! way in which it goes after any other error.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,7 @@
 //! The kernels that client machines can run.
 //!
-//! User Mode Linux runs as a process of this machine. This machine's own is there after `make setup`; the others are
-//! unpacked by `scripts/setup-kernels.sh`, each into a folder of its own:
+//! User Mode Linux runs as a process of this machine. This machine's own is there after `make setup`; the
+//! others are unpacked by `scripts/setup-kernels.sh`, each into a folder of its own:
 //!
 //! ```text
 //! HEOROT_KERNELS, or heorot/kernels in the user's cache folder

@@ -14,8 +14,8 @@ use crate::{Client, Error, Kernel, Link, Result};
 const CLIENTS: std::ops::Range<u8> = 10..100;
 const SERVERS: std::ops::Range<u8> = 100..250;
 
-/// A bridge with an address range, and a folder. Several processes may each have one at the same time. Dropping it
-/// removes both, and all links and namespaces; servers and clients are dropped before.
+/// A bridge with an address range, and a folder. Several processes may each have one at the same time.
+/// Dropping it removes both, and all links and namespaces; servers and clients are dropped before.
 pub struct Lab {
     subnet: u8,
     next_client: AtomicU8,
@@ -69,8 +69,9 @@ impl Lab {
         self.folder.path()
     }
 
-    /// Starts a client machine: a Linux kernel with the host name `name`, an address of its own, and so much memory.
-    /// Its link is as fast as the machine can, or as it is told to be. [`Client::wait_booted`] waits for it.
+    /// Starts a client machine: a Linux kernel with the host name `name`, an address of its own, and so much
+    /// memory. Its link is as fast as the machine can, or as it is told to be. [`Client::wait_booted`] waits
+    /// for it.
     ///
     /// # Errors
     /// If the kernel is not installed, if the machine refuses, or if there are too many.

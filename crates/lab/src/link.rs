@@ -12,10 +12,11 @@
 //!        ◀── tap ◀─────── token bucket ── ┘             sends is shaped where it enters the machine
 //! ```
 //!
-//! What a link of `mbit` carries is what a real one does: Ethernet puts 24 bytes (preamble, checksum, gap) around each
-//! frame, which the kernel does not count. Frames travel in groups here, as network cards take them from a kernel, so
-//! the bytes cannot be added to each frame (`tbf overhead` would add them once for each group): the rate is lowered by
-//! what they are to a full frame. A plain TCP stream then gets 94.1 % of the link, as on a real one.
+//! A link of `mbit` carries as much as a real one: Ethernet puts 24 bytes (preamble, checksum, gap) around
+//! each frame, which the kernel does not count. Frames travel in groups here, as network cards take them from
+//! a kernel, so the bytes cannot be added to each frame (`tbf overhead` would add them once for each group):
+//! the rate is lowered by what they are to a full frame. A plain TCP stream then gets 94.1 % of the link, as
+//! on a real one.
 
 use std::time::Duration;
 
@@ -25,14 +26,14 @@ use crate::{Error, Result};
 /// A full frame with its header, as the kernel counts it, and on a wire.
 const FRAME_BYTES: (u64, u64) = (1514, 1538);
 
-/// What may leave at once after a pause: 1.3 ms of 100 Mbit/s. It must hold one group of frames ([`GROUP_BYTES`]); less
+/// Burst after a pause: 1.3 ms of 100 Mbit/s. It must hold one group of frames ([`GROUP_BYTES`]); less
 /// would cost CPU, and more would hide the limit: of 16 MiB it is 0.1 %.
 const BURST_BYTES: u64 = 16 << 10;
 
 /// The longest group of frames that is not taken apart on its way.
 const GROUP_BYTES: u64 = 15 << 10;
 
-/// What waits for its turn at most, as time: beyond it frames are lost, as in a switch, and TCP slows down.
+/// Upper limit of the queue, as time: beyond it frames are lost, as in a switch, and TCP slows down.
 const QUEUE: Duration = Duration::from_millis(20);
 
 /// One link, the same both ways.
@@ -82,7 +83,8 @@ impl Link {
         })
     }
 
-    /// Shapes what enters through `device`: it goes through `ifb`, which is made for it, and shaped as it leaves that.
+    /// Shapes what enters through `device`: it goes through `ifb`, which is made for it, and shaped as it
+    /// leaves that.
     pub(crate) fn shape_entering(&self, device: &str, ifb: &str) -> Result<()> {
         ip(&format!("link add name {ifb} type ifb"))?;
         ip(&format!("link set {ifb} up"))?;

@@ -1,5 +1,5 @@
-//! A machine of a cluster as its operator has it: a host name, an address, and a root directory of its own, so that command
-//! lines run on it as they stand in a document, with `/var/lib/heorot` and all other paths.
+//! A machine of a cluster as its operator has it: a host name, an address, and a root directory of its own,
+//! so that command lines run on it as they stand in a document, with `/var/lib/heorot` and all other paths.
 //!
 //! ```text
 //! FOLDER/          the root directory that commands on the machine see
@@ -8,8 +8,8 @@
 //!   root var tmp run data …   the machine's own; a test mounts disks there
 //! ```
 //!
-//! Each command has a mount namespace of its own, which goes with it. A disk is mounted before the process that is to use it
-//! is started.
+//! Each command has a mount namespace of its own, which goes with it. A disk is mounted before the process
+//! that is to use it is started.
 
 use std::ffi::OsString;
 use std::fs;

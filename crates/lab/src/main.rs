@@ -1,5 +1,5 @@
-//! `lab run CONFIG.toml`: builds a cluster with links of a given speed on this machine, has it do what the file says,
-//! prints what it reached beside what a plain TCP stream does, and takes all of it down.
+//! `lab run CONFIG.toml`: builds a cluster with links of a given speed on this machine, has it do what the
+//! file says, prints what it reached beside what a plain TCP stream does, and takes all of it down.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -77,7 +77,8 @@ fn one(config: &Config, cluster: &Cluster, name: &str, out: Option<&Path>) -> Re
         };
         // Once more: the machine may have been busy with something else the first time.
         speed = speed.or_quicker(experiment.speed()?);
-        // What clients see has the lab's addresses in it, and two clusters of one system are one curve in a report.
+        // What clients see has the lab's addresses in it, and two clusters of one system are one curve in a
+        // report.
         results.system = format!("{}, {version}", cluster.system.name());
         table::set_bounds(&mut results, cluster, config.mount != "vers=3", speed);
         println!("{}:\n\n{}{}", run.name, table::HEADING, table::rows(&results));

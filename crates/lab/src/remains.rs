@@ -1,4 +1,4 @@
-//! What a lab leaves on the machine, and how it goes: the same way whether its driver ended, was interrupted, or was
+//! Removal of a lab from the machine: the same way whether its driver ended, was interrupted, or was
 //! killed and another one cleans up after it.
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //! /var/tmp/heorot-lab.PID.XXXX     everything that is written
 //! ```
 //!
-//! Servers and clients are told to die with the thread that started them. What a client's kernel ran stays, stopped for
-//! ever, and so may what somebody else started in a namespace: they are looked for.
+//! Servers and clients are told to die with the thread that started them. What a client's kernel ran stays,
+//! stopped for ever, and so may what somebody else started in a namespace: they are looked for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,8 +63,8 @@ fn is_alive(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
 }
 
-/// Namespaces with what runs in them, then links, and the bridge last: it is the claim, so that nobody else takes the
-/// subnet before all is gone, and that all is found if we are killed on the way.
+/// Namespaces with what runs in them, then links, and the bridge last: it is the claim, so that nobody else
+/// takes the subnet before all is gone, and that all is found if we are killed on the way.
 pub(crate) fn remove_network(subnet: u8) {
     let bridge = bridge(subnet);
     let ours = format!("{bridge}-");
@@ -90,8 +90,8 @@ fn pids_in(namespace: &str) -> Vec<Pid> {
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(Pid::from_raw).collect()
 }
 
-/// The command lines of a client's processes are its kernel's own, or have it in one word, with the lab's folder in it,
-/// which no other process has.
+/// The command lines of a client's processes are its kernel's own, or have it in one word, with the lab's
+/// folder in it, which no other process has.
 pub(crate) fn kill_clients_in(folder: &Path) {
     let init = format!("init={}/", folder.display());
     for process in paths("/proc") {

@@ -209,8 +209,8 @@ impl Server {
     }
 }
 
-/// The beginning of a command line: what follows is killed with the thread that started it, should that end without
-/// dropping it, and is in a namespace, or on the machine's own network.
+/// The beginning of a command line: what follows is killed with the thread that started it, should that end
+/// without dropping it, and is in a namespace, or on the machine's own network.
 pub(crate) fn in_namespace(namespace: Option<&str>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);

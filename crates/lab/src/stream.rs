@@ -1,8 +1,8 @@
 //! A plain TCP stream over a link: what it carries at most, which every other figure is measured beside.
 //!
-//! Each side does what it is best at: the client's is a few words of shell, and the server's, a thread in its namespace,
-//! holds the clock. The time is from the first bytes to the end of the last: starting a program takes a client 30 ms, which
-//! is 1 % of a stream of 3 s.
+//! Each side does what it is best at: the client's is a few words of shell, and the server's, a thread in its
+//! namespace, holds the clock. The time is from the first bytes to the end of the last: starting a program
+//! takes a client 30 ms, which is 1 % of a stream of 3 s.
 //!
 //! ```text
 //! up      client  head ── bytes ──▶ server     clock: from the first of them

@@ -1,4 +1,4 @@
-//! What was measured beside what the links allow, as a Markdown table.
+//! Results beside the bounds of the links, as a Markdown table.
 
 use std::fmt::Write;
 
@@ -13,8 +13,9 @@ use crate::experiment::Speed;
 pub const HEADING: &str =
     "| measured | at | MB/s | Mbit/s | bound, MB/s | reached |\n| --- | --- | --- | --- | --- | --- |\n";
 
-/// Sets the bound of each transfer: what the model says that links of this speed allow. The disk counts for synchronous
-/// writes alone: other writes, and all reads, go through the servers' memory, and without it the bound is the stricter.
+/// Sets the bound of each transfer: what the model says that links of this speed allow. The disk counts for
+/// synchronous writes alone: other writes, and all reads, go through the servers' memory, and without it the
+/// bound is the stricter.
 pub fn set_bounds(results: &mut Results, cluster: &Cluster, straight: bool, speed: Speed) {
     let machines = results.machines.len().max(1) as u64;
     let one_file = results.run == "shared-read";

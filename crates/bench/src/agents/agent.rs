@@ -29,9 +29,9 @@ const UNHEARD: &str = "nobody listens to it any more";
 /// Messages that wait until the one before is dealt with.
 const MESSAGES_MAX: usize = 16;
 
-/// Joins the coordinator at `address`, and does what it says until it says that it is over. One that is not there
-/// yet is tried again for as long as `patience` has it. `say` gets a line for each
-/// thing that a person who waits would like to know.
+/// Joins the coordinator at `address`, and does what it says until it says that it is over. One that is not
+/// there yet is tried again for as long as `patience` has it. `say` gets a line for each thing that a person
+/// who waits would like to know.
 ///
 /// # Errors
 /// The coordinator cannot be reached, has another version, is gone, or ended the run early.
@@ -87,7 +87,7 @@ fn connect(address: &str) -> Result<TcpStream, Trouble> {
     Err(last.map_or_else(|| failed(&"no such host"), |e| failed(&e)))
 }
 
-/// What became of workers that were ready.
+/// Outcome of workers that were ready.
 enum Go {
     Start,
     Home,
@@ -135,7 +135,7 @@ impl Agent {
         }
     }
 
-    /// What the phase came to; the outer trouble is with the coordinator.
+    /// Outcome of the phase; the outer trouble is with the coordinator.
     fn carry_out(&mut self, phase: &Phase) -> Result<Result<AgentDone, Trouble>, Trouble> {
         let crew = match Crew::prepare(phase, 0, &self.target) {
             Ok(crew) => crew,
@@ -166,7 +166,8 @@ impl Agent {
                 other => return Err(self.failed(&format!("it said {other:?} before the start"))),
             }
         }
-        // Other agents are asked how far to go where the phase has a stonewall, and while nobody was told to stop.
+        // Other agents are asked how far to go where the phase has a stonewall, and while nobody was told to
+        // stop.
         let mut asks = phase.limit.is_some_and(|limit| limit.then == Then::WearOut);
         loop {
             match crew.wait(WATCH_EACH) {

@@ -1,4 +1,4 @@
-//! What comes from the other side is checked before it is used: a phase by the agent that is to carry it out, what an
+//! Checks of messages before they are used: a phase by the agent that is to carry it out, what an
 //! agent did by the coordinator that is to add it up.
 
 use std::time::Duration;
@@ -19,9 +19,9 @@ const SHUFFLED_MAX: u64 = 1 << 27;
 const PATH_BYTES_MAX: usize = 4096;
 /// So that sums of what many agents did stay numbers.
 const AMOUNT_MAX: u64 = 1 << 56;
-/// What is shown to people, and written into results.
+/// Upper limit of texts that are shown to people, and written into results.
 const TEXT_BYTES_MAX: usize = 4096;
-/// Nobody waits longer.
+/// Upper limit of a wait.
 const PHASE_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Whether an agent can carry it out without harm to anything outside its directory, or to itself.

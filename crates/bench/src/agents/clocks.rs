@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Their reading was made between our two, whatever the way there and back took. So theirs - ours is at least
-//! `theirs - received` and at most `theirs - sent`. Each round trip says so; what all of them allow is narrower than
-//! what the quickest alone does.
+//! `theirs - received` and at most `theirs - sent`. Each round trip says so; what all of them allow is
+//! narrower than what the quickest alone does.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub struct RoundTrip {
     /// When we asked.
     pub sent: u64,
-    /// What they read.
+    /// The readings.
     pub theirs: u64,
     /// When their answer was here.
     pub received: u64,
@@ -31,8 +31,8 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// The middle of what all round trips allow; nothing if they contradict each other, because one of the clocks was
-    /// set in between, or if there are none.
+    /// The middle of what all round trips allow; nothing if they contradict each other, because one of the
+    /// clocks was set in between, or if there are none.
     #[must_use]
     pub fn of(round_trips: &[RoundTrip]) -> Option<Self> {
         let least =
@@ -43,7 +43,7 @@ impl Offset {
         Some(Self { nanos: least.midpoint(most), error_nanos })
     }
 
-    /// What their clock reads when ours reads `ours`.
+    /// Reading of their clock when ours reads `ours`.
     #[must_use]
     pub fn theirs(&self, ours: u64) -> u64 {
         u64::try_from(i128::from(ours) + self.nanos).unwrap_or(0)
@@ -64,7 +64,7 @@ impl Offset {
     }
 }
 
-/// What the clocks of one machine say at one moment, in nanoseconds.
+/// Readings of one machine's clocks at one moment, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     /// Since a moment of its own; never set.

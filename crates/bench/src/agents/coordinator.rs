@@ -24,18 +24,20 @@ use crate::trouble::Trouble;
 const ROUND_TRIPS: usize = 8;
 /// A clock is asked when nothing else is going on, so the answer is a matter of milliseconds.
 const CLOCK_TIME_MAX: Duration = Duration::from_secs(10);
-/// From the message to the start: time for it to arrive. Who hears it late starts late, and that time counts, too.
+/// From the message to the start: time for it to arrive. Who hears it late starts late, and that time counts,
+/// too.
 const START_AFTER: Duration = Duration::from_millis(50);
-/// From "stop" to the last report: a worker ends what it is doing, which may be an fsync of all that it wrote.
+/// From "stop" to the last report: a worker ends what it is doing, which may be an fsync of all that it
+/// wrote.
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
-/// What agents are told when a coordinator ends without a word of [`Coordinator::ended_by`].
+/// Cause that agents are told when a coordinator ends without [`Coordinator::ended_by`].
 const GIVEN_UP: &str = "the coordinator gave up";
 
 /// Agents that have come, as one team.
 pub struct Coordinator {
     members: Vec<Member>,
     events: mpsc::Receiver<Event>,
-    /// What was said while clocks were compared.
+    /// Messages that came while clocks were compared.
     kept: VecDeque<Event>,
     /// The zero of our clock.
     epoch: Instant,
@@ -110,7 +112,7 @@ impl Coordinator {
         Ok(team)
     }
 
-    /// What ended the run early, if anything: agents are told when this is dropped.
+    /// Cause of an early end: agents are told when this is dropped.
     pub fn ended_by(&mut self, why: Option<String>) {
         self.why = why;
     }
@@ -152,7 +154,7 @@ impl Coordinator {
         }
     }
 
-    /// What one agent made, all must see: else each would measure something else.
+    /// All agents must see the folder that one of them made: else each would measure another file system.
     fn all_see(&mut self, folder: &str, like: &Phase) -> Result<(), Trouble> {
         let look = Walk { dirs: vec![folder.to_owned()], name_has: String::new(), found: None };
         let tasks = vec![vec![Task::Walk(look)]; self.members.len()];

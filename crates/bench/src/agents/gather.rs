@@ -33,7 +33,7 @@ pub(super) struct Member {
     pub(super) gone: Option<String>,
 }
 
-/// What connections say, each from a thread of its own, to the one loop that owns the state.
+/// Events of connections, each from a thread of its own, for the one loop that owns the state.
 pub(super) enum Event {
     Joined(Box<Member>),
     Refused { connection: u64, line: String },
@@ -41,7 +41,7 @@ pub(super) enum Event {
     Gone { connection: u64, why: String },
 }
 
-/// Who has not said hello yet.
+/// Connections that have not sent hello yet.
 struct Stranger {
     connection: u64,
     since: Instant,

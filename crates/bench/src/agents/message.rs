@@ -1,4 +1,4 @@
-//! What a coordinator and its agents say to each other.
+//! Messages between a coordinator and its agents.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::work::Progress;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToAgent {
-    /// What do your clocks say? Answered with [`FromAgent::Clock`].
+    /// Request for the agent's clocks. Answered with [`FromAgent::Clock`].
     Clock,
     /// Get ready for this; its only list of tasks is this agent's.
     Prepare(Phase),
@@ -29,7 +29,7 @@ pub enum ToAgent {
     Stop,
     /// It is over.
     Home {
-        /// What ended it early.
+        /// Cause of its early end.
         why: Option<String>,
     },
 }
@@ -40,7 +40,7 @@ pub enum ToAgent {
 pub enum FromAgent {
     /// The first message.
     Hello(Box<Hello>),
-    /// What its clocks say.
+    /// Its clocks.
     Clock {
         /// Nanoseconds since a moment of its own; never set.
         monotonic: u64,
@@ -49,7 +49,7 @@ pub enum FromAgent {
     },
     /// All its workers are ready to start.
     Ready,
-    /// What they did so far.
+    /// Progress of its workers.
     Progress(Progress),
     /// The time is over, and the first of its workers has done so many.
     Reached {
@@ -60,7 +60,7 @@ pub enum FromAgent {
     Done(Result<AgentDone, Trouble>),
 }
 
-/// What an agent says of itself.
+/// Facts of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// Its machine, and what it measures.

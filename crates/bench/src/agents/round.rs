@@ -1,4 +1,5 @@
-//! One phase, as the coordinator sees it: what each agent said, and what follows. It has no clock and no connections.
+//! One phase, as the coordinator sees it: what each agent said, and what follows. It has no clock and no
+//! connections.
 //!
 //! ```text
 //! Preparing ─ Ready ─▶ Ready ──(all)──▶ Working ─ Reached ─▶ AtWall ──(all)──▶ Working ─ Done ─▶ Ended
@@ -42,7 +43,7 @@ enum Stop {
     Told,
 }
 
-/// What is to be done now. It is said again until it is done, and then told: [`Round::started`] and so on.
+/// The next action. It is repeated until the caller reports it done: [`Round::started`] and so on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// Wait for what agents say.
@@ -99,7 +100,7 @@ impl Round {
         }
     }
 
-    /// What is to be done now.
+    /// The next action.
     pub fn next(&self) -> Next {
         let mut at_work = self.at_work().map(|i| &self.agents[i].state);
         let Some(first) = at_work.clone().next() else { return Next::End };
@@ -138,13 +139,13 @@ impl Round {
         })
     }
 
-    /// Who has not ended, by number.
+    /// Agents that have not ended, by number.
     pub fn at_work(&self) -> impl Iterator<Item = usize> + Clone {
         let at_work = self.agents.iter().enumerate().filter(|(_, a)| !matches!(a.state, State::Ended(_)));
         at_work.map(|(i, _)| i)
     }
 
-    /// What all did, or the first trouble.
+    /// Results of all agents, or the first trouble.
     pub fn end(self) -> Result<Vec<AgentDone>, Trouble> {
         if let Some(trouble) = self.trouble {
             return Err(trouble);

@@ -1,4 +1,4 @@
-//! What goes over a connection between a coordinator and an agent.
+//! Encoding of a connection between a coordinator and an agent.
 //!
 //! ```text
 //! agent        heorot bench 0.1.0\n        the same line from both, before anything else: so each learns
@@ -6,8 +6,8 @@
 //! both         length (4 bytes, big endian) │ that many bytes of JSON       ... and again
 //! ```
 //!
-//! Nothing that comes is believed: lines and frames have bounds, and memory is taken as bytes arrive, not as a length
-//! promises.
+//! Nothing that comes is believed: lines and frames have bounds, and memory is taken as bytes arrive, not as
+//! a length promises.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -23,10 +23,11 @@ const GREETING: &str = "heorot bench ";
 const GREETING_BYTES_MAX: u64 = 64;
 /// A stranger's first frame: a machine, with the options of its mount.
 pub const HELLO_BYTES_MAX: u32 = 1 << 16;
-/// A member's frame: a phase with a name of 50 bytes for each of a million directories, or the histograms of 4096
-/// workers.
+/// A member's frame: a phase with a name of 50 bytes for each of a million directories, or the histograms of
+/// 4096 workers.
 pub const FRAME_BYTES_MAX: u32 = 1 << 26;
-/// A machine that was switched off is noticed after this time; what is connected answers by itself, however busy.
+/// A machine that was switched off is noticed after this time; what is connected answers by itself, however
+/// busy.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 const PROBE_EACH: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;

@@ -1,5 +1,6 @@
-//! What doubles S. Doubling the term that binds is not enough where the next one is less than twice as high, so there is
-//! a [`Need`] for each term below 2·S, and all of them have to be met; each can be met in several ways.
+//! Changes that double S. Doubling the term that binds is not enough where the next one is less than twice as
+//! high, so there is a [`Need`] for each term below 2·S, and all of them have to be met; each can be met in
+//! several ways.
 
 use serde::Serialize;
 
@@ -45,7 +46,7 @@ pub enum Change {
     Switch(Rate),
 }
 
-/// What has to be done for 2·S.
+/// Changes needed for 2·S.
 #[must_use]
 pub fn to_double(setup: &Setup) -> Vec<Need> {
     let solution = Solution::of(setup);
@@ -151,7 +152,8 @@ fn wider(setup: &Setup, count: u64) -> Option<u64> {
     Some(count.div_ceil(setup.stripes_at_work())).filter(|width| *width > now)
 }
 
-/// So that `count` servers work because more files, or more copies of them, are in use; only servers that are there.
+/// So that `count` servers work because more files, or more copies of them, are in use; only servers that are
+/// there.
 fn more_clients(setup: &Setup, count: u64) -> Option<Vec<Change>> {
     let Load { direction, files, .. } = *setup.load();
     let replication = setup.hardware().replication;

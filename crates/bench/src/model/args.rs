@@ -91,7 +91,7 @@ impl HardwareArgs {
     }
 }
 
-/// What is done with them.
+/// The load.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {

@@ -26,8 +26,8 @@ pub struct ModelArgs {
     /// D: how much is moved in all, for T
     #[arg(long, value_name = "SIZE", value_parser = host::size::parse, default_value = "1GiB", help_heading = "Load")]
     data: u64,
-    /// Any of the options above through a range: clients=1..1000, clients=1..1024x2, disk=100MB/s..1GB/s+100MB/s,
-    /// data-servers=4,8,12; twice for two of them
+    /// Any of the options above through a range: clients=1..1000, clients=1..1024x2,
+    /// disk=100MB/s..1GB/s+100MB/s, data-servers=4,8,12; twice for two of them
     #[arg(long, value_name = "OPTION=RANGE", help_heading = "Sweep")]
     sweep: Vec<Sweep>,
     /// As JSON, for programs: bytes and seconds
@@ -44,7 +44,7 @@ pub struct ModelArgs {
     png: Option<PathBuf>,
 }
 
-/// What `heorot model` prints; files that were asked for are written.
+/// Output of `heorot model`; also writes the files that were asked for.
 ///
 /// # Errors
 /// A line that says what is wrong with the options, or with a file.

@@ -1,4 +1,5 @@
-//! A sweep as a plot: S over what is swept, each part of the curve in the colour of the term that binds there.
+//! A sweep as a plot: S over what is swept, each part of the curve in the colour of the term that binds
+//! there.
 
 use super::parameter::{Kind, Value};
 use super::quantity::{CpuCost, Rate, scaled, significant};
@@ -13,8 +14,8 @@ const CURVES_MAX: usize = 8;
 /// More points than these need no mark of their own.
 const MARKS_MAX: usize = 32;
 
-/// Between the values that were asked for, so that a bend is where it is and not at the next value: a point for every
-/// two pixels.
+/// Between the values that were asked for, so that a bend is where it is and not at the next value: a point
+/// for every two pixels.
 const DENSE: u32 = 300;
 
 /// The plot of one sweep, or of two: a curve for each value of the second.

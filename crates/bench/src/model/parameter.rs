@@ -1,4 +1,4 @@
-//! What of a setup can be varied, by the names that the command line uses.
+//! Parameters of a setup that can be varied, by the names that the command line uses.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::quantity::{CpuCost, Rate};
 use super::setup::{Disks, Files, Hardware, Load};
 
-/// What can be varied.
+/// A parameter that can be varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
     /// N.

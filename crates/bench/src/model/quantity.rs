@@ -1,5 +1,5 @@
-//! Rates and costs as people write them: `100Mbit/s`, `12.5MB/s`, `0.75s/GiB`. A value of one of these types is above
-//! zero and finite, and so is every quotient and sum that the model makes of them.
+//! Rates and costs as people write them: `100Mbit/s`, `12.5MB/s`, `0.75s/GiB`. A value of one of these types
+//! is above zero and finite, and so is every quotient and sum that the model makes of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -65,7 +65,7 @@ impl Rate {
         self.0
     }
 
-    /// What follows from rates that were checked; it may be beyond [`Rate::MAX`].
+    /// A rate computed from checked rates; it may be beyond [`Rate::MAX`].
     pub(super) fn derived(bytes_per_second: f64) -> Self {
         Self(bytes_per_second)
     }

@@ -1,4 +1,4 @@
-//! What there is, and what is asked of it.
+//! The hardware, and the load on it.
 
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub enum Disks {
     PerServer(u64),
 }
 
-/// What is done.
+/// The operation: read or write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Load {
     /// N: machines; processes on one machine share its link and its CPU.
@@ -84,7 +84,7 @@ pub enum Refused {
     TooMany {
         /// Which.
         what: &'static str,
-        /// What was given.
+        /// The given value.
         count: u64,
     },
     /// k > M.
@@ -186,7 +186,8 @@ impl Setup {
         }
     }
 
-    /// How many times W servers can be kept busy: by readers of different copies, or by all copies of what is written.
+    /// How many times W servers can be kept busy: by readers of different copies, or by all copies of what is
+    /// written.
     #[must_use]
     pub fn stripes_at_work(&self) -> u64 {
         let Load { clients, direction, files } = self.load;

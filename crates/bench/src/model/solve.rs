@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::quantity::Rate;
 use super::setup::Setup;
 
-/// What can bind.
+/// A resource that can bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
@@ -56,7 +56,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// What one resource alone would allow.
+/// Bound by one resource alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Term {
     /// Which.

@@ -1,5 +1,5 @@
-//! One parameter, or two, through a range: `clients=1..1000`, `clients=1..1024x2`, `link=1Gbit/s..10Gbit/s+1Gbit/s`,
-//! `data-servers=4,8,12`.
+//! One parameter, or two, through a range: `clients=1..1000`, `clients=1..1024x2`,
+//! `link=1Gbit/s..10Gbit/s+1Gbit/s`, `data-servers=4,8,12`.
 
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ const POINTS_OF_SPEEDS: i32 = 50;
 /// A parameter and its values, in the order in which they are shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// What is varied.
+    /// The varied parameter.
     pub parameter: Parameter,
     /// At least one.
     pub values: Vec<Value>,

@@ -103,7 +103,8 @@ fn a_file_keeps_no_more_servers_busy_than_it_is_striped_over_for_each_copy_in_us
     let shared = |clients, direction| Load { clients, direction, files: Files::Shared(1) };
     // One file over two servers: two links, however many clients.
     assert_eq!(answer(narrow, shared(21, Direction::Read)), (25.0, Resource::ServerLinks));
-    // Kept three times: 21 readers use all copies, two readers two, on four servers; 2 · 12.5 fills their own links.
+    // Kept three times: 21 readers use all copies, two readers two, on four servers; 2 · 12.5 fills their own
+    // links.
     let three = Hardware { replication: 3, ..narrow };
     assert_eq!(answer(three, shared(21, Direction::Read)), (75.0, Resource::ServerLinks));
     assert_eq!(answer(three, shared(2, Direction::Read)), (25.0, Resource::ClientLinks));

@@ -34,7 +34,7 @@ pub fn answer(setup: &Setup, bytes: u64) -> String {
     out
 }
 
-/// What a plot shows, and what stays the same all over it.
+/// Title of a plot, and its constant parameters.
 #[must_use]
 pub fn titles(setup: &Setup, sweeps: &[Sweep]) -> (String, String) {
     let is_swept =
@@ -177,7 +177,8 @@ fn change_text(setup: &Setup, change: Change) -> String {
     }
 }
 
-/// More lines than these are not read; the table then shows the ends, round values, and where another term binds.
+/// More lines than these are not read; the table then shows the ends, round values, and where another term
+/// binds.
 const LINES_MAX: usize = 50;
 
 /// A sweep as a table, one line for each point.
@@ -215,7 +216,8 @@ fn is_shown(points: &[Point], i: usize) -> bool {
     i == 0 || i + 1 == points.len() || changes || is_round
 }
 
-/// A sweep as CSV: what is swept, S, T, what binds, and what each term alone allows; all in bytes and seconds.
+/// A sweep as CSV: what is swept, S, T, what binds, and what each term alone allows; all in bytes and
+/// seconds.
 #[must_use]
 pub fn csv(sweeps: &[Sweep], points: &[Point], bytes: u64) -> String {
     let mut out = String::new();

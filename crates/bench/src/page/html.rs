@@ -52,7 +52,8 @@ pub(super) fn page(sources: &[Source]) -> Markup {
     }
 }
 
-/// What a file says, harmless to look at: no control characters, none that turn the direction of writing, not endless.
+/// A text of a file, made harmless: no control characters, none that turn the direction of writing, not
+/// endless.
 pub(super) fn plain(text: &str) -> String {
     let turns =
         |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -208,7 +209,7 @@ fn of_line(line: &Line, greatest: Option<f64>) -> Markup {
     }
 }
 
-/// What the hardware allows at each point, once for all systems that have the same.
+/// Bound of the hardware at each point, once for all systems that have the same.
 fn bounds(section: &Section<'_>, group: &Group) -> Markup {
     let of_line = |line: &Line| -> Vec<Option<(f64, String)>> {
         let bound = |cell: &Option<Cell>| {

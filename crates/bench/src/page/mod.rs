@@ -1,9 +1,9 @@
-//! Files of results as one HTML page: tables as the papers have them, plots, each figure beside its bound, several
-//! systems side by side, and on which machines with which settings.
+//! Files of results as one HTML page: tables as the papers have them, plots, each figure beside its bound,
+//! several systems side by side, and on which machines with which settings.
 //!
-//! In: files that `heorot bench` wrote, or that somebody says it wrote: their texts are shown, never obeyed. Out: a page
-//! that loads nothing and runs nothing, to be looked at, printed, and passed on. `table` arranges the measurements,
-//! `chart` draws them, `html` lays both out.
+//! In: files that `heorot bench` wrote, or that somebody says it wrote: their texts are shown, never obeyed.
+//! Out: a page that loads nothing and runs nothing, to be looked at, printed, and passed on. `table` arranges
+//! the measurements, `chart` draws them, `html` lays both out.
 
 mod chart;
 mod html;

@@ -12,16 +12,16 @@ use crate::result::{Results, SCHEMA};
 /// A thousand times what a long run writes; beyond it somebody named the wrong file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What a file holds.
+/// Content of a file of results.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// Its name without folders.
     pub file: String,
-    /// What was measured.
+    /// The results.
     pub results: Results,
 }
 
-/// What is looked at before all else: other versions may have other fields.
+/// The schema number, read first: other versions may have other fields.
 #[derive(Deserialize)]
 struct Version {
     schema: u64,

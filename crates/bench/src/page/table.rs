@@ -1,6 +1,6 @@
 //! Measurements arranged as tables.
 //!
-//! What a run varies becomes the axes of its tables, by how many there are:
+//! The parameters that a run varies become the axes of its tables, by their number:
 //!
 //! ```text
 //!   none         operation │ system      one column: mdtest
@@ -23,9 +23,9 @@ pub(super) struct Section<'a> {
     pub systems: Vec<&'a str>,
     /// Of each file that has any: its system, and its scores.
     pub scores: Vec<(usize, &'a BTreeMap<String, f64>)>,
-    /// What is the same for all measurements.
+    /// Parameters that are the same for all measurements.
     pub fixed: Vec<(String, u64)>,
-    /// What is varied along the columns, and along the groups of lines where these are not operations.
+    /// Parameters along the columns, and along the groups of lines where these are not operations.
     pub column_key: Option<String>,
     pub row_key: Option<String>,
     pub tables: Vec<Table>,
@@ -55,7 +55,7 @@ pub(super) struct Line {
     pub cells: Vec<Option<Cell>>,
 }
 
-/// What was measured at one point, once or several times.
+/// Measurements at one point, one or several.
 pub(super) struct Cell {
     pub unit: Unit,
     /// Upwards; at least one.
@@ -186,7 +186,7 @@ fn section<'a>(run: &'a str, sources: &'a [Source]) -> Section<'a> {
     Section { run, systems, scores, fixed, column_key, row_key, tables }
 }
 
-/// What is the same everywhere, and what is varied, the columns' key first.
+/// Constant parameters, and varied ones, the columns' key first.
 fn keys(samples: &[Sample<'_>]) -> (Vec<(String, u64)>, Vec<String>) {
     let mut all: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
     for (key, value) in samples.iter().flat_map(|sample| &sample.measurement.at) {

@@ -1,4 +1,4 @@
-//! What a reader of the page finds on it, and what a forger of results does not get.
+//! The page as its reader finds it, also with forged results.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,7 +3,7 @@
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// Label, with its unit.
     pub label: String,
     /// The values that are named, upwards.
     pub ticks: Vec<Tick>,
@@ -25,8 +25,8 @@ pub struct Tick {
 const RATIO_FOR_LOG: f64 = 12.0;
 
 impl Axis {
-    /// An axis on which the least and the greatest of `values` and what lies between them have a place: logarithmic if
-    /// they are far apart. Values that are not finite and above zero have none.
+    /// An axis on which the least and the greatest of `values` and what lies between them have a place:
+    /// logarithmic if they are far apart. Values that are not finite and above zero have none.
     #[must_use]
     pub fn over(label: &str, values: impl IntoIterator<Item = f64>, name: impl Fn(f64) -> String) -> Self {
         let (least, greatest) = ends(values);

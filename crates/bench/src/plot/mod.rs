@@ -1,7 +1,8 @@
 //! Plots: curves over two axes, as SVG, on a page or in a file of its own, and as PNG.
 //!
-//! In: points in the units of the data, and texts. Out: text or bytes. It decides where things are drawn, never what.
-//! Colours are classes, `c0` to `c7`, so that a page, or a viewer in the dark, can give them other values.
+//! In: points in the units of the data, and texts. Out: text or bytes. It decides where things are drawn,
+//! never what. Colours are classes, `c0` to `c7`, so that a page, or a viewer in the dark, can give them
+//! other values.
 
 mod axis;
 mod png;
@@ -17,9 +18,9 @@ pub const COLOURS: usize = 8;
 /// A plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// What it shows, in a line.
+    /// Title, in a line.
     pub title: String,
-    /// What stays the same all over it, in another; may be empty.
+    /// Subtitle with the constant parameters; may be empty.
     pub subtitle: String,
     /// Across.
     pub x: Axis,
@@ -40,7 +41,7 @@ pub struct Curve {
     pub marks: Vec<Mark>,
     /// Whether its line is broken.
     pub line: Line,
-    /// What stands at its right end.
+    /// Label at its right end.
     pub label: Option<String>,
 }
 
@@ -60,7 +61,7 @@ pub struct Mark {
     pub colour: usize,
     /// Where.
     pub at: (f64, f64),
-    /// What is shown when it is pointed at.
+    /// Tooltip.
     pub says: String,
 }
 
@@ -80,6 +81,6 @@ pub struct Key {
     pub colour: usize,
     /// As in the plot.
     pub line: Line,
-    /// What it means.
+    /// Meaning.
     pub text: String,
 }

@@ -17,7 +17,7 @@ const SCALE: f32 = 2.0;
 /// The bytes of a PNG file, on white.
 ///
 /// # Errors
-/// What the renderer says of it.
+/// The renderer's error.
 pub fn png(plot: &Plot) -> Result<Vec<u8>, String> {
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_data(FONT.to_vec());

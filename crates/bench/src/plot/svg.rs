@@ -25,7 +25,8 @@ const LEFT: f64 = 92.0;
 const AXES_HEIGHT: f64 = 280.0;
 const BELOW: f64 = 58.0;
 const LEGEND_LINE: f64 = 20.0;
-/// Of a letter at 12 pixels, rather too wide than too narrow; there is nothing here that could measure a text.
+/// Of a letter at 12 pixels, rather too wide than too narrow; there is nothing here that could measure a
+/// text.
 const LETTER: f64 = 6.8;
 
 /// Rules of the classes that plots use, on a light ground.
@@ -48,7 +49,7 @@ pub const CSS_LIGHT: &str = "\
 .plot .c7{stroke:#b3261e}.plot circle.c7{fill:#b3261e}
 ";
 
-/// What is different on a dark ground.
+/// Colours on a dark ground.
 pub const CSS_DARK: &str = "\
 .plot text{fill:#ddd}
 .plot .fixed{fill:#aaa}

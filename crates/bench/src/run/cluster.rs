@@ -1,4 +1,5 @@
-//! `cluster`: more and more clients, each with a file of its own, or with a part of one file, as the same papers have it.
+//! `cluster`: more and more clients, each with a file of its own, or with a part of one file, as the same
+//! papers have it.
 //!
 //! How many servers there are nobody can see from here: start them, and say it with `--at servers=N`.
 

@@ -1,4 +1,5 @@
-//! `io500`: the phases of the IO500 in their order, by their rules, for a time that you choose, and its score.
+//! `io500`: the phases of the IO500 in their order, by their rules, for a time that you choose, and its
+//! score.
 //!
 //! ```text
 //! ior-easy     a file for each worker, large records
@@ -7,9 +8,10 @@
 //! mdtest-hard  one directory, files of 3,901 bytes
 //! ```
 //!
-//! The four write for the given time, with wear-out ([`Then::WearOut`]); what is read, asked for and removed later is
-//! what they wrote. Whoever reads or removes has not written it. `find` walks all of it for the names of mdtest-hard that
-//! have `01` in them. The rules are those of io500.org of 2024; a result that may be sent there has a time of 300 s.
+//! The four write for the given time, with wear-out ([`Then::WearOut`]); what is read, asked for and removed
+//! later is what they wrote. Whoever reads or removes has not written it. `find` walks all of it for the
+//! names of mdtest-hard that have `01` in them. The rules are those of io500.org of 2024; a result that may
+//! be sent there has a time of 300 s.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,8 +29,8 @@ use crate::trouble::Trouble;
 
 const HARD_RECORD_BYTES: u64 = 47_008;
 const HARD_FILE_BYTES: u64 = 3901;
-/// What the IO500 has as ends of its write phases: whoever reaches one is done before the time, and its result is not
-/// valid there.
+/// What the IO500 has as ends of its write phases: whoever reaches one is done before the time, and its
+/// result is not valid there.
 const EASY_FILE_BYTES_MAX: u64 = 9_920_000 << 20;
 const HARD_RECORDS_MAX: u64 = 10_000_000;
 const FILES_MAX: u64 = 1_000_000;
@@ -137,7 +139,7 @@ impl Plan for Io500 {
     }
 }
 
-/// What tasks are made from.
+/// Parameters of the tasks.
 struct All<'a> {
     io500: &'a Io500,
     place: &'a Place,
@@ -215,8 +217,8 @@ impl All<'_> {
         })
     }
 
-    /// The shared directory for the last, all others in turns for the others: one directory can be listed by one only,
-    /// and that one has the most names.
+    /// The shared directory for the last, all others in turns for the others: one directory can be listed by
+    /// one only, and that one has the most names.
     fn find(&self) -> Vec<Task> {
         let path = |name: &str| self.place.path(name);
         let last = self.ranks.all().end - 1;
@@ -232,7 +234,8 @@ impl All<'_> {
     }
 }
 
-/// The geometric means of bandwidths and of rates, and the square root of their product; nothing if a phase is missing.
+/// The geometric means of bandwidths and of rates, and the square root of their product; nothing if a phase
+/// is missing.
 fn score(measurements: &[Measurement]) -> Option<BTreeMap<String, f64>> {
     let of = |name: &&str| measurements.iter().find(|m| m.name == **name).filter(|m| m.seconds > 0.0);
     let gib = |m: &Measurement| m.bytes as f64 / m.seconds / f64::from(1 << 30);

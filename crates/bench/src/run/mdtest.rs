@@ -1,6 +1,6 @@
-//! `mdtest`: what servers do with names. Each worker makes its files, asks for the attributes of another's, lists
-//! another's directories, and gives its own other names and removes them; then the same with directories. All that in a
-//! tree of directories of its own, and in one that all share.
+//! `mdtest`: what servers do with names. Each worker makes its files, asks for the attributes of another's,
+//! lists another's directories, and gives its own other names and removes them; then the same with
+//! directories. All that in a tree of directories of its own, and in one that all share.
 //!
 //! ```text
 //! private-0/w0/  d0/ d1/    worker 0's, with a fan-out of 2 and a depth of 1: its files in turns in w0, w0/d0, w0/d1
@@ -42,7 +42,8 @@ pub struct Mdtest {
     /// Directories in each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     fan_out: u64,
-    /// What is done. Without create, it is done to the (renamed) files that an earlier run with --folder and --keep left
+    /// What is done. Without create, it is done to the (renamed) files that an earlier run with --folder and
+    /// --keep left
     #[arg(
         long,
         value_name = "OPERATIONS",

@@ -1,6 +1,7 @@
-//! `metadata-miss`: one client makes files through its metaserver, and clients of other metaservers read them, whose
-//! metaservers have them in no cache. The replicated NFS metaserver paper shows the time for each file against the number
-//! of metaservers: agent `i` is a client of metaserver `i`, so with N agents there are N points but one.
+//! `metadata-miss`: one client makes files through its metaserver, and clients of other metaservers read
+//! them, whose metaservers have them in no cache. The replicated NFS metaserver paper shows the time for each
+//! file against the number of metaservers: agent `i` is a client of metaserver `i`, so with N agents there
+//! are N points but one.
 //!
 //! With one metaserver for all agents it shows what another client pays for files that it never saw.
 

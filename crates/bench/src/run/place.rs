@@ -16,7 +16,7 @@ pub struct Place {
     pub agents: usize,
     /// The folder that it works in, which is there and empty.
     pub folder: String,
-    /// What data and orders are made from.
+    /// Seed of data and orders.
     pub seed: u64,
     /// What is done about caches when data are written, and when they are read.
     write_cache: Cache,
@@ -98,7 +98,8 @@ impl Place {
         }
     }
 
-    /// Phases in a folder of their own, which is gone before the next: two points never need room at the same time.
+    /// Phases in a folder of their own, which is gone before the next: two points never need room at the same
+    /// time.
     #[must_use]
     pub fn point(&self, folder: &str, phases: impl IntoIterator<Item = Phase>) -> Vec<Phase> {
         let folder = self.path(folder);
@@ -108,8 +109,8 @@ impl Place {
         all
     }
 
-    /// A phase whose workers all do the same to names. What another client, or another worker, has made is looked at
-    /// with nothing of it in the caches.
+    /// A phase whose workers all do the same to names. What another client, or another worker, has made is
+    /// looked at with nothing of it in the caches.
     #[must_use]
     pub fn names_phase(
         &self,

@@ -1,4 +1,5 @@
-//! All workers of all agents in one row, as MPI numbers its processes: one on each agent, then a second on each.
+//! All workers of all agents in one row, as MPI numbers its processes: one on each agent, then a second on
+//! each.
 
 use super::Place;
 
@@ -25,8 +26,8 @@ impl Ranks {
         self.count as u64
     }
 
-    /// Whose files `rank` looks at, so that they do not come from its client's caches: those of the rank `by` further on,
-    /// as mdtest and IOR shift their ranks, and one more where these would be its own client's.
+    /// Whose files `rank` looks at, so that they do not come from its client's caches: those of the rank `by`
+    /// further on, as mdtest and IOR shift their ranks, and one more where these would be its own client's.
     pub fn other(self, rank: usize, by: usize) -> usize {
         let home = self.agents > 1 && by.is_multiple_of(self.agents);
         (rank + by + usize::from(home)) % self.count

@@ -1,4 +1,5 @@
-//! `record-size`: what the size of records does, as the tables of the cluster file system papers of 2005 to 2008 have it.
+//! `record-size`: what the size of records does, as the tables of the cluster file system papers of 2005 to
+//! 2008 have it.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -19,7 +20,8 @@ pub struct RecordSize {
     #[arg(long, value_name = "SIZES", value_parser = host::size::parse, value_delimiter = ',',
         default_value = "64KiB,128KiB,256KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB")]
     records: Vec<u64>,
-    /// Only these; the file then stays until the run is over, and with --keep --folder another run can read it
+    /// Only these; the file then stays until the run is over, and with --keep --folder another run can read
+    /// it
     #[arg(long, value_delimiter = ',', default_value = "write,rewrite,read,reread,random-read,random-write")]
     operations: Vec<Operation>,
 }

@@ -1,4 +1,5 @@
-//! `shared-read`: more and more clients that all read the same file, as the paper on replicated metaservers for NFS has it.
+//! `shared-read`: more and more clients that all read the same file, as the paper on replicated metaservers
+//! for NFS has it.
 
 use clap::Args;
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! `transfer-size`: one file, decomposed over more and more clients, moved in transfers of several sizes, as the paper on
-//! diskless clients with a shared root has it. It used IOR, whose words these are:
+//! `transfer-size`: one file, decomposed over more and more clients, moved in transfers of several sizes, as
+//! the paper on diskless clients with a shared root has it. It used IOR, whose words these are:
 //!
 //! ```text
 //! segmented   0 0 0 0 1 1 1 1 2 2 2 2      each client one run of transfers

@@ -46,8 +46,8 @@ impl Mount {
         })
     }
 
-    /// NFS counts what the servers sent, for each mount. File systems on a block device, and those that lie on such, are
-    /// accounted to the process, readahead included. What FUSE and others do is counted nowhere.
+    /// NFS counts what the servers sent, for each mount. File systems on a block device, and those that lie
+    /// on such, are accounted to the process, readahead included. What FUSE and others do is counted nowhere.
     pub fn fetched_bytes(&self) -> Option<u64> {
         if self.kind.starts_with("nfs") {
             return nfs_server_bytes(&fs::read_to_string("/proc/self/mountstats").ok()?, &self.point);

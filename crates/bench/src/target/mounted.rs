@@ -19,8 +19,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// The directory must be there, and on a mount that somebody made: the root file system of this machine is measured
-    /// only if `root_allowed`, since a mount that was forgotten is the usual reason to meet it.
+    /// The directory must be there, and on a mount that somebody made: the root file system of this machine
+    /// is measured only if `root_allowed`, since a mount that was forgotten is the usual reason to meet it.
     ///
     /// # Errors
     /// A line that says what to do.
@@ -66,7 +66,7 @@ impl Target for Mounted {
         self.mount.fetched_bytes()
     }
 
-    /// What is dirty stays in the caches, so it is written first.
+    /// Dirty pages stay in the caches, so they are written first.
     fn forget_names(&self) -> io::Result<()> {
         syncfs(File::open(&self.root)?)?;
         fs::write("/proc/sys/vm/drop_caches", "3")

@@ -1,12 +1,13 @@
 //! An NFS server spoken to without a mount, by nfs-rs.
 //!
-//! No kernel is in between: nothing is cached, read ahead or written behind, so every figure is one of the server's and
-//! the network's. Each worker is a client of its own, with its own connection (and, in v4, its own session). A
-//! record is cut into pieces of what the server takes at once, and up to [`REQUESTS_MAX`] of them are under way
-//! together. Writes are UNSTABLE, and [`OpenFile::sync`] commits them, to the data servers where pNFS has led them there.
+//! No kernel is in between: nothing is cached, read ahead or written behind, so every figure is one of the
+//! server's and the network's. Each worker is a client of its own, with its own connection (and, in v4, its
+//! own session). A record is cut into pieces of what the server takes at once, and up to [`REQUESTS_MAX`] of
+//! them are under way together. Writes are UNSTABLE, and [`OpenFile::sync`] commits them, to the data servers
+//! where pNFS has led them there.
 //!
-//! What it cannot do, because nfs-rs 0.11 cannot: guarded creation (see [`Open::New`] below), and two opens of one file
-//! by one client.
+//! What it cannot do, because nfs-rs 0.11 cannot: guarded creation (see [`Open::New`] below), and two opens
+//! of one file by one client.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,20 +33,22 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
 const UNMOUNT_TIME_MAX: Duration = Duration::from_secs(5);
 /// Acknowledged writes that are not committed yet; each keeps about 100 bytes. More are committed in between.
 const UNCOMMITTED_MAX: usize = 1 << 16;
-/// What `fattr3` and `fattr4` call a directory.
+/// Type number of a directory in `fattr3` and `fattr4`.
 const DIRECTORY: u32 = 2;
 
 /// One client of a server.
 pub struct NfsServer {
     address: NfsAddress,
     client: Client,
-    /// Handles of directories, as a kernel keeps them: otherwise each operation would first walk down its path again.
+    /// Handles of directories, as a kernel keeps them: otherwise each operation would first walk down its
+    /// path again.
     dirs: Mutex<HashMap<String, Bytes>>,
 }
 
 #[derive(Clone)]
 struct Client {
-    /// With threads of its own: leases are renewed, and layouts given back, also while no worker waits for an answer.
+    /// With threads of its own: leases are renewed, and layouts given back, also while no worker waits for an
+    /// answer.
     runtime: Arc<Runtime>,
     mount: Arc<dyn Mount>,
     /// By all clients of this process.
@@ -91,7 +94,7 @@ impl NfsServer {
         Ok(handle)
     }
 
-    /// What a kernel does when a directory is another one than it knew: asks for it again, once.
+    /// Looks a changed directory up again, once, as a kernel does.
     fn forget(&self, error: &NfsError) -> bool {
         let stale = matches!(code(error).as_deref(), Some("STALE" | "FHEXPIRED"));
         if stale {

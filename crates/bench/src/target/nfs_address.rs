@@ -6,9 +6,9 @@ use std::str::FromStr;
 /// Which version is spoken where the address does not say.
 const VERSION_DEFAULT: &str = "4.2";
 const VERSIONS: [&str; 3] = ["3", "4.1", "4.2"];
-/// What may follow the question mark, each once.
+/// Parameters after the question mark, each once.
 const OPTIONS: [&str; 5] = ["version", "uid", "gid", "mountport", "noresvport"];
-/// What nfs-rs takes apart as an URL; none of it is in a path that people measure.
+/// Characters that nfs-rs takes apart as parts of an URL; paths to measure may not have them.
 const NOT_IN_A_PATH: [char; 3] = ['%', '#', ' '];
 
 /// An address that makes sense; whether a server is there is another matter.
@@ -80,7 +80,8 @@ impl FromStr for NfsAddress {
                 url.push_str(&format!("&{name}={value}"));
             }
         }
-        // Who names a port has no port mapper to ask, and MOUNT is then on the same one: so it is with `heorot`.
+        // Who names a port has no port mapper to ask, and MOUNT is then on the same one: so it is with
+        // `heorot`.
         if let (Some(port), None) = (port, value("mountport")) {
             url.push_str(&format!("&mountport={port}"));
         }

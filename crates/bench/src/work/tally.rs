@@ -1,4 +1,5 @@
-//! What the workers of a machine share in a phase: the common start, the stonewall, what was done so far, and the end.
+//! State shared by the workers of a machine in a phase: the common start, the stonewall, what was done so
+//! far, and the end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// What was done so far in a phase.
+/// Progress of a phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Bytes moved.
@@ -21,14 +22,14 @@ pub struct Progress {
 pub enum Stage {
     /// At work.
     Working,
-    /// All have said how many of their records or names were done when the stonewall's time was over, and wait to hear
-    /// how far to go; the greatest of these numbers.
+    /// All have said how many of their records or names were done when the stonewall's time was over, and
+    /// wait to hear how far to go; the greatest of these numbers.
     AtTheWall(u64),
     /// All have ended.
     Ended,
 }
 
-/// What the workers of a machine share in a phase.
+/// State shared by the workers of a machine in a phase.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     stop: AtomicBool,

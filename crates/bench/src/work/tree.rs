@@ -1,8 +1,8 @@
 //! A tree of directories and small files such as one of sources, made from a seed.
 //!
-//! It is shaped like the sources of Linux: about 15 files in a directory, each directory below a random one that was
-//! made before (so paths are ln(directories) deep on average), sizes log-normal with a median of 4 KiB and a mean of
-//! three times that.
+//! It is shaped like the sources of Linux: about 15 files in a directory, each directory below a random one
+//! that was made before (so paths are ln(directories) deep on average), sizes log-normal with a median of 4
+//! KiB and a mean of three times that.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const SIGMA: f64 = 1.5;
 /// Real trees have few files larger than this, and one of them would be half of a small tree's bytes.
 const FILE_BYTES_MAX: f64 = (1 << 20) as f64;
 
-/// What so many files take, to within a tenth if they are thousands.
+/// Bytes of so many files, to within a tenth if they are thousands.
 pub(crate) fn bytes_about(files: u64) -> u64 {
     (files as f64 * MEDIAN_BYTES * (SIGMA * SIGMA / 2.0).exp()) as u64
 }
@@ -30,7 +30,7 @@ pub(super) fn prepare(tree: &Tree, phase: &Phase, target: &Arc<dyn Target>) -> B
     Box::new(TreeWork { steps, target: target.clone(), verify: phase.verify, buffer: Vec::new() })
 }
 
-/// What is done, in this order.
+/// Steps, in this order.
 enum Step {
     Mkdir(String),
     Create(File),

@@ -4,7 +4,8 @@ use crate::data;
 use crate::target::{Open, Target};
 use crate::trouble::Trouble;
 
-/// Makes it and writes `bytes` of file `seed`, if that is more than none. `buffer` is anything, and kept for the next.
+/// Makes it and writes `bytes` of file `seed`, if that is more than none. `buffer` is anything, and kept for
+/// the next.
 pub(super) fn create(
     target: &dyn Target,
     path: &str,

@@ -1,4 +1,5 @@
-//! The runs that work on names, on a directory of this machine: what they count adds up, and nothing is left behind.
+//! The runs that work on names, on a directory of this machine: what they count adds up, and nothing is left
+//! behind.
 
 mod scene;
 

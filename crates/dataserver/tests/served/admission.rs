@@ -1,4 +1,5 @@
-//! NFS at a data server is for clients of the exported networks; metaservers and other data servers prove themselves instead.
+//! NFS at a data server is for clients of the exported networks; metaservers and other data servers prove
+//! themselves instead.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use command_line::Failure;
 use metaserver::status::Liveness;
 
 /// When the one that is asked does not know of a leader.
-pub(crate) const NOBODY_LEADS: &str = "no leader: too few metaservers with a vote can be reached";
+pub(crate) const NO_LEADER: &str = "no leader: too few metaservers with a vote can be reached";
 
 /// `heorot node …`.
 pub(crate) fn node(command: &NodeCommand) -> Result<(), Failure> {
@@ -43,7 +43,7 @@ pub(crate) fn leader(args: &LeaderArgs) -> Result<(), Failure> {
     let leader = nodes.iter().find(|node| node.role == "leader");
     match leader {
         Some(leader) => println!("{}", leader.name),
-        None => return Err(Failure::new(NOBODY_LEADS)),
+        None => return Err(Failure::new(NO_LEADER)),
     }
     Ok(())
 }

@@ -117,7 +117,8 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     std::fs::rename(&restored, dir.join("mds")).unwrap();
 
     let server = up(&dir, ip);
-    // The data servers obey the group of before, until their operator says that this one was restored for good.
+    // The data servers obey the group of before, until their operator says that this one was restored for
+    // good.
     until("both data servers are adopted and have registered", || {
         let _ = run(&["ds", "adopt", "--admin", dir.to_str().unwrap()]);
         let status = ask(ip, &["status", "--json"]).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Clusters of real processes on this machine's loopback: servers that come and go, and metadata that are brought back.
+//! Clusters of real processes on this machine's loopback: servers that come and go, and metadata that are
+//! brought back.
 
 mod admission;
 mod backup;

@@ -1,5 +1,5 @@
-//! A metaserver whose directory is gone (a disk that was not mounted) begins another name space, with the same secret and at
-//! the same address: it must not clean up what belongs to the first one.
+//! A metaserver whose directory is gone (a disk that was not mounted) begins another name space, with the
+//! same secret and at the same address: it must not clean up what belongs to the first one.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Data servers and targets that are gone for good: what is lost is said at once, everything else goes on, and what takes
-//! their place joins under the same name.
+//! Data servers and targets that are gone for good: what is lost is said at once, everything else goes on,
+//! and what takes their place joins under the same name.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -325,8 +325,8 @@ async fn full_and_read_only_targets_get_no_new_files_and_those_that_are_placed_t
     assert!(files_on(&cluster, "ds0").contains(&"/full".to_owned()));
 }
 
-/// A disk that fails below what was written and not synced yet: the sync fails, the data server's log says what to do, and
-/// `heorot status` names the target.
+/// A disk that fails below what was written and not synced yet: the sync fails, the data server's log says
+/// what to do, and `heorot status` names the target.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_that_fails_is_an_error_in_the_log_and_status_names_the_target() {
     let mut cluster = Cluster::start(1, 0);

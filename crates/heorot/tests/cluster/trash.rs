@@ -1,4 +1,5 @@
-//! The trash of the targets: how long removed objects are kept is a setting of the cluster, and what they take is shown.
+//! The trash of the targets: how long removed objects are kept is a setting of the cluster, and what they
+//! take is shown.
 
 use bytes::Bytes;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! `heorot up --metaservers 3`: each server is a process, any of them can be killed, and they end with their parent.
+//! `heorot up --metaservers 3`: each server is a process, any of them can be killed, and they end with their
+//! parent.
 
 use std::net::Ipv4Addr;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Where the servers of this test program have their admin sockets: noted when they are started, by their address.
+//! Where the servers of this test program have their admin sockets: noted when they are started, by their
+//! address.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

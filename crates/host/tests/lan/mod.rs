@@ -1,4 +1,5 @@
-//! Machines on one Ethernet: network namespaces, each with an interface `eth0` on a bridge in a namespace of its own.
+//! Machines on one Ethernet: network namespaces, each with an interface `eth0` on a bridge in a namespace of
+//! its own.
 //!
 //! ```text
 //!   host-PID-N-1      host-PID-N-2      host-PID-N-3        eth0: 10.77.1.NUMBER/24, fd77::NUMBER/64

@@ -43,7 +43,8 @@ pub(super) struct JoinArgs {
     /// Where the run waits for agents: what it was given as --listen
     #[arg(value_name = "ADDR[:PORT]")]
     pub address: String,
-    /// What is measured, as this machine sees it: a directory on a mount, or nfs://host[:port]/path?version=4.2
+    /// What is measured, as this machine sees it: a directory on a mount, or
+    /// nfs://host[:port]/path?version=4.2
     #[arg(value_name = "DIR|URL")]
     pub target: String,
     /// Measure it although nothing is mounted there

@@ -1,7 +1,8 @@
-//! `heorot-bench`, which `heorot bench` and `heorot model` start: measures file systems, and computes what hardware allows.
+//! `heorot-bench`, which `heorot bench` and `heorot model` start: measures file systems, and computes what
+//! hardware allows.
 //!
-//! In: the arguments of `heorot`, unchanged. Out: results, tables and pages. It is a program of its own so that the
-//! servers' program has neither an NFS client nor fonts in it.
+//! In: the arguments of `heorot`, unchanged. Out: results, tables and pages. It is a program of its own so
+//! that the servers' program has neither an NFS client nor fonts in it.
 
 mod cli;
 mod interrupt;
@@ -16,7 +17,8 @@ use command_line::{Failure, limits, logging, usage};
 
 use crate::cli::{Cli, Command};
 
-/// Log filter where HEOROT_LOG is not set: of nfs-rs nothing, because each of its errors is in the failure's line.
+/// Log filter where HEOROT_LOG is not set: of nfs-rs nothing, because each of its errors is in the failure's
+/// line.
 const LOG: &str = "info,nfs_rs=off";
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! What a person sees while a run goes on: a bar on a terminal, else a line every few seconds, or nothing. All of it on
+//! Progress of a run for people: a bar on a terminal, else a line every few seconds, or nothing. All of it on
 //! standard error; what was measured goes to standard output, a line for each.
 
 use std::io::IsTerminal;

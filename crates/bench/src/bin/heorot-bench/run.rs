@@ -61,7 +61,7 @@ fn join(args: &JoinArgs) -> Result<(), Failure> {
     Ok(agents::join(&agents::with_port(address), VERSION, target, patience, &mut say(*quiet))?)
 }
 
-/// Who carries a run out.
+/// The team that carries a run out.
 enum Crowd {
     Here(Local),
     Many(Coordinator),

@@ -1,4 +1,4 @@
-//! What a tree of directories looks like: how many levels, and how many directories in each.
+//! Shape of a tree of directories: its levels, and the directories in each.
 
 use crate::task::{NameOperation, Names};
 use crate::trouble::Trouble;
