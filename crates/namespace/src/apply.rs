@@ -37,7 +37,7 @@
 use store::{Edit, StoreError, View};
 
 use crate::files::{create, inline, link, relocate, remove, rename, set_attributes, unsettled, xattr};
-use crate::plan::{Changes, Plan, Stop};
+use crate::plan::{Broken, Changes, Plan, Stop};
 use crate::record::{Counters, encode};
 use crate::slot::{self, Replay};
 use crate::states::layout_state::{self, Asking};
@@ -47,18 +47,46 @@ use crate::{
     Stamp, StateCounts, Time, calls, cluster, cluster_map, deferred, keys, read, servers,
 };
 
+/// Reason why a proposal has no reply.
+#[derive(Debug)]
+pub enum ApplyError {
+    /// The store failed: the whole batch must be given up.
+    Failed(StoreError),
+    /// The store contradicts itself, as it does on every replica, by a fault of this program: this says how. The batch has
+    /// nothing of the proposal, which [`give_up`] answers.
+    Broken(&'static str),
+}
+
+impl From<StoreError> for ApplyError {
+    fn from(error: StoreError) -> Self {
+        ApplyError::Failed(error)
+    }
+}
+
+/// For a caller that stops in both cases.
+impl From<ApplyError> for StoreError {
+    fn from(error: ApplyError) -> Self {
+        match error {
+            ApplyError::Failed(error) => error,
+            ApplyError::Broken(invariant) => {
+                StoreError { doing: "apply a command", cause: invariant.to_string() }
+            }
+        }
+    }
+}
+
 /// Carries out one proposal, or answers it as before if it was carried out. A refusal is a reply.
 ///
 /// # Errors
-/// [`StoreError`] when the store fails; then the whole batch must be given up.
-pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
+/// [`ApplyError`] when the store fails, or contradicts itself.
+pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyError> {
     let (reply, changes) = plan(&*edit, proposal, &dispatch)?;
     changes.commit(edit)?;
     Ok(reply)
 }
 
-/// Answers [`Error::Fault`] to a proposal whose [`apply`] broke an invariant, in a store that has nothing of what it did
-/// until then. A repetition is answered the same.
+/// Answers [`Error::Fault`] to a proposal whose [`apply`] found or broke an invariant of the store, which has no change of
+/// it. A repetition is answered the same.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -74,7 +102,7 @@ type PlanCommand = dyn Fn(&mut Plan<'_>, &Command) -> Result<Reply, Stop>;
 
 /// The reply to a proposal, and the changes that it makes: none if it was answered before, else those of the command and
 /// the memory of its reply.
-fn plan(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<(Reply, Changes), StoreError> {
+fn plan(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<(Reply, Changes), ApplyError> {
     let answered = |reply| Ok((reply, Changes::default()));
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
     let empty = Plan::new(view, proposal.stamp);
@@ -121,7 +149,7 @@ fn plan_new<'a>(
     empty: Plan<'a>,
     proposal: &Proposal,
     command: &PlanCommand,
-) -> Result<(Reply, Plan<'a>), StoreError> {
+) -> Result<(Reply, Plan<'a>), ApplyError> {
     if !proposal.generations.agree(empty.view(), &proposal.command)? {
         return Ok((Reply::Refused(Error::Stale), empty));
     }
@@ -130,7 +158,8 @@ fn plan_new<'a>(
         Ok(reply) => Ok((reply, plan)),
         Err(Stop::Refused(error)) => Ok((Reply::Refused(error), empty)),
         Err(Stop::Delegated(inode)) => Ok((Reply::Delegated { inode }, empty)),
-        Err(Stop::Failed(error)) => Err(error),
+        Err(Stop::Broken(Broken(invariant))) => Err(ApplyError::Broken(invariant)),
+        Err(Stop::Failed(error)) => Err(ApplyError::Failed(error)),
     }
 }
 
@@ -266,5 +295,52 @@ fn dispatch(plan: &mut Plan<'_>, command: &Command) -> Result<Reply, Stop> {
         Command::Relocate { inode, from, to } => relocate::relocate(plan, *inode, *from, *to),
         Command::JoinToken(change) => crate::tokens::change(plan, change),
         Command::Observe { files } => unsettled::observe(plan, files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use store::{Durability, MemoryStore, Store};
+
+    use super::*;
+    use crate::{ClientId, MemberRequest, StateId};
+
+    fn dump(view: &dyn View) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut pairs = Vec::new();
+        let mut each = |key: &[u8], value: &[u8]| {
+            pairs.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        };
+        view.scan(&[], &[0xff], &mut each).expect("scans");
+        pairs
+    }
+
+    #[test]
+    fn a_command_that_finds_an_invariant_broken_changes_nothing_and_is_answered_a_fault_each_time() {
+        let (store, stamp) = (MemoryStore::new(), Stamp { random: 7, ..Stamp::default() });
+        let (client, inode) = (ClientId(1), InodeId::ROOT);
+        let mut batch = |edit: &mut dyn Edit| {
+            format(edit, &stamp, [7; 16])?;
+            let started = apply(edit, &Proposal::new(stamp, None, Command::ServerStarts { member: 1 }))?;
+            let Reply::Started { life } = started else { panic!("{started:?}") };
+            // An index entry of a layout that there is not.
+            let mut plan = Plan::new(&*edit, stamp);
+            plan.put(&keys::layout(inode, client), &StateId(9))?;
+            plan.finish()?.commit(edit)?;
+
+            let before = dump(edit);
+            let request = MemberRequest { member: 1, life, slot: 0, sequence: 1 };
+            let command = Command::LayoutRecall { client, inode };
+            let proposal = Proposal::new(stamp, Some(RequestId::Server(request)), command);
+            let broken = apply(edit, &proposal).expect_err("no layout has this id");
+            assert!(matches!(broken, ApplyError::Broken(_)), "{broken:?}");
+            assert_eq!(dump(edit), before);
+            assert_eq!(give_up(edit, &proposal)?, Reply::Refused(Error::Fault));
+            assert_eq!(apply(edit, &proposal)?, Reply::Refused(Error::Fault));
+            Ok(())
+        };
+        store.batch(Durability::Deferred, &mut batch).expect("a batch");
     }
 }

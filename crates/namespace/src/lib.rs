@@ -30,7 +30,7 @@ mod states;
 mod tokens;
 mod types;
 
-pub use apply::{apply, begin_incarnation, format, give_up};
+pub use apply::{ApplyError, apply, begin_incarnation, format, give_up};
 pub use check::check;
 pub use cluster_map::{
     ClusterMap, LOST_TARGETS_MAX, MapChange, MapHead, MetadataGroup, NODE_TEXT_BYTES_MAX, NODES_MAX, Node,

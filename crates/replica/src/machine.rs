@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use namespace::{Command, Proposal, Reply, Time};
+use namespace::{ApplyError, Command, Proposal, Reply, Time};
 use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot as RaftSnapshot};
 use openraft::{LogIdOptionExt, RaftSnapshotBuilder};
@@ -182,8 +182,8 @@ impl Machine {
         Ok(done)
     }
 
-    /// Applies one command, whole or not at all. One that breaks an invariant of the state machine does so on every replica: it
-    /// is answered a fault, and nothing of it stays.
+    /// Applies one command, whole or not at all. One that finds or breaks an invariant of the state machine does so on every
+    /// replica: it is answered a fault, and nothing of it stays.
     fn apply_one(
         &self,
         edit: &mut dyn Edit,
@@ -192,17 +192,22 @@ impl Machine {
         digest: &mut Digest,
     ) -> Result<Reply, StoreError> {
         let mut edits = Edits::above(edit, &self.trust);
-        if let Ok(reply) = guard::guarded(|| (self.apply)(&mut edits, proposal)) {
-            let reply = reply?;
-            edits.keep(digest)?;
-            return Ok(reply);
-        }
+        let invariant = match guard::guarded(|| (self.apply)(&mut edits, proposal)) {
+            Ok(Ok(reply)) => {
+                edits.keep(digest)?;
+                return Ok(reply);
+            }
+            Ok(Err(ApplyError::Failed(error))) => return Err(error),
+            Ok(Err(ApplyError::Broken(invariant))) => invariant,
+            Err(()) => "the panic's message before this line says which",
+        };
         guard::count_fault();
         tracing::error!(
             index,
             command = ?proposal.command,
+            invariant,
             "a command broke an invariant of the state machine: nothing of it is kept, and all metaservers go on; report it with \
-             this line and the panic's message before it"
+             this line and a panic's message before it"
         );
         let mut edits = Edits::above(edit, &self.trust);
         let reply = namespace::give_up(&mut edits, proposal)?;

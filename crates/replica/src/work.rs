@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use host::{Clock, Entropy, Files, SystemClock, SystemEntropy, SystemFiles};
-use namespace::{Proposal, Reply, Time};
-use store::{Edit, StoreError};
+use namespace::{ApplyError, Proposal, Reply, Time};
+use store::Edit;
 
 use crate::log::SEGMENT_BYTES;
 
@@ -33,7 +33,7 @@ impl Default for LogKept {
 pub type Pace = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Carries out a command: [`namespace::apply`], but for tests of what becomes of a command that breaks an invariant.
-pub type Apply = fn(&mut dyn Edit, &Proposal) -> Result<Reply, StoreError>;
+pub type Apply = fn(&mut dyn Edit, &Proposal) -> Result<Reply, ApplyError>;
 
 /// The time of day.
 pub type TimeOfDay = Arc<dyn Fn() -> Time + Send + Sync>;

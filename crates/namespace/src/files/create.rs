@@ -1,7 +1,5 @@
 //! CREATE, MKDIR, SYMLINK, MKNOD, and the creating half of OPEN.
 
-use store::StoreError;
-
 use super::entry;
 use crate::plan::{Plan, Stop};
 use crate::{
@@ -50,11 +48,7 @@ pub(crate) fn find(plan: &Plan<'_>, create: &Create) -> Result<Found, Stop> {
 }
 
 /// Makes the inode and its entry. Nothing is refused any more.
-pub(crate) fn make(
-    plan: &mut Plan<'_>,
-    mut dir: Inode,
-    create: &Create,
-) -> Result<(Inode, Change), StoreError> {
+pub(crate) fn make(plan: &mut Plan<'_>, mut dir: Inode, create: &Create) -> Result<(Inode, Change), Stop> {
     let id = plan.count(|counters| {
         counters.inodes += 1;
         let id = InodeId(counters.next_inode);

@@ -2,7 +2,7 @@
 
 use store::StoreError;
 
-use crate::plan::Plan;
+use crate::plan::{Broken, Plan, Stop};
 use crate::record::{CookieEntry, Name, get};
 use crate::{Inode, InodeId, keys};
 
@@ -15,19 +15,14 @@ pub(crate) fn find(plan: &Plan<'_>, dir: InodeId, name: &[u8]) -> Result<Option<
 }
 
 /// Adds an entry under the directory's next cookie. The caller puts the directory.
-pub(crate) fn add(
-    plan: &mut Plan<'_>,
-    dir: &mut Inode,
-    name: &[u8],
-    inode: InodeId,
-) -> Result<(), StoreError> {
+pub(crate) fn add(plan: &mut Plan<'_>, dir: &mut Inode, name: &[u8], inode: InodeId) -> Result<(), Stop> {
     let id = dir.id;
-    let directory = dir.directory_mut().expect("entries are added to directories only");
+    let directory = dir.directory_mut().ok_or(Broken("an entry is added to a file"))?;
     let cookie = directory.next_cookie;
     directory.next_cookie += 1;
     directory.entries += 1;
     dir.size = directory.entries * ENTRY_BYTES;
-    put(plan, id, name, Name { cookie, inode })
+    Ok(put(plan, id, name, Name { cookie, inode })?)
 }
 
 /// Makes an entry name another inode. It keeps its cookie, so a listing that goes on meanwhile sees the name once.
@@ -38,11 +33,11 @@ pub(crate) fn put(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], entry: Name) -
 }
 
 /// Takes an entry away. The caller puts the directory.
-pub(crate) fn take(plan: &mut Plan<'_>, dir: &mut Inode, name: &[u8], entry: Name) -> Result<(), StoreError> {
+pub(crate) fn take(plan: &mut Plan<'_>, dir: &mut Inode, name: &[u8], entry: Name) -> Result<(), Stop> {
     plan.delete(&keys::name(dir.id, name));
     plan.delete(&keys::cookie(dir.id, entry.cookie));
-    let directory = dir.directory_mut().expect("entries are taken from directories only");
-    directory.entries -= 1;
+    let directory = dir.directory_mut().ok_or(Broken("an entry is taken from a file"))?;
+    directory.entries = directory.entries.checked_sub(1).ok_or(Broken("an empty directory has an entry"))?;
     dir.size = directory.entries * ENTRY_BYTES;
     Ok(())
 }

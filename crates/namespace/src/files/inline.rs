@@ -1,10 +1,8 @@
 //! Small files: their data are with the inode, in the store, until they are too many or somebody wants a layout. See
 //! [`DataPlace`].
 
-use store::StoreError;
-
 use super::set_attributes::file_of;
-use crate::plan::{Plan, Stop};
+use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
 use crate::{DataPlace, Error, File, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, Reply, keys, read};
 
@@ -27,7 +25,8 @@ pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8
     } else {
         let mut bytes = read::inline_data(plan.view(), inode.id)?.to_vec();
         bytes.resize(inode.written.max(end) as usize, 0);
-        bytes[offset as usize..end as usize].copy_from_slice(data);
+        let range = bytes.get_mut(offset as usize..end as usize);
+        range.ok_or(Broken("inline data end before a write into them"))?.copy_from_slice(data);
         plan.put_data(&key, &bytes);
     }
     inode.wrote(end);
@@ -83,14 +82,15 @@ pub(crate) fn migrated(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) 
 }
 
 /// Of a file of `inode.written` bytes, all but the first `size` go.
-pub(super) fn truncate(plan: &mut Plan<'_>, inode: &Inode, size: u64) -> Result<(), StoreError> {
+pub(super) fn truncate(plan: &mut Plan<'_>, inode: &Inode, size: u64) -> Result<(), Stop> {
     if size == 0 {
         forget(plan, inode);
         return Ok(());
     }
     if size < inode.written {
-        let kept = read::inline_data(plan.view(), inode.id)?.slice(..size as usize);
-        plan.put_data(&keys::inline(inode.id), &kept);
+        let data = read::inline_data(plan.view(), inode.id)?;
+        let kept = data.get(..size as usize).ok_or(Broken("inline data are shorter than their file"))?;
+        plan.put_data(&keys::inline(inode.id), kept);
     }
     Ok(())
 }

@@ -4,10 +4,8 @@
 //! them ends. Then the inode goes, and with it the data of a small file; one
 //! that has objects leaves a deferred operation: they are removed by whoever leads.
 
-use store::StoreError;
-
 use super::{entry, inline, unsettled, xattr};
-use crate::plan::{Plan, Stop};
+use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
 use crate::{DataPlace, Error, Expect, File, Inode, InodeId, Reply, deferred, keys, read};
 
@@ -26,7 +24,8 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Exp
     delegation::check(plan, inode.id)?;
     entry::take(plan, &mut dir, name, found)?;
     if inode.directory().is_some() {
-        dir.links -= 1; // its `..`
+        dir.links =
+            dir.links.checked_sub(1).ok_or(Broken("a directory has no link for a directory in it"))?; // its `..`
     }
     let change = dir.data_changed(plan.now());
     plan.put_inode(&dir)?;
@@ -35,8 +34,9 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Exp
 }
 
 /// Takes one name of `inode` away, whose entry is gone already, and lets the inode go when nothing holds it.
-pub(crate) fn unname(plan: &mut Plan<'_>, mut inode: Inode) -> Result<Inode, StoreError> {
-    inode.links = if inode.directory().is_some() { 0 } else { inode.links - 1 };
+pub(crate) fn unname(plan: &mut Plan<'_>, mut inode: Inode) -> Result<Inode, Stop> {
+    let others = inode.links.checked_sub(1).ok_or(Broken("a name is of an inode without links"))?;
+    inode.links = if inode.directory().is_some() { 0 } else { others };
     inode.attributes_changed(plan.now());
     if inode.links > 0 || read::in_use(plan.view(), inode.id)? {
         plan.put_inode(&inode)?;
@@ -47,7 +47,7 @@ pub(crate) fn unname(plan: &mut Plan<'_>, mut inode: Inode) -> Result<Inode, Sto
 }
 
 /// An open or a layout of the file ended: an orphan that nothing holds any more goes.
-pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
+pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     if read::in_use(plan.view(), inode)? {
         return Ok(());
     }
@@ -57,9 +57,10 @@ pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(
     }
 }
 
-fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), StoreError> {
+fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), Stop> {
     plan.delete(&keys::inode(inode.id));
-    plan.count(|counters| counters.inodes -= 1)?;
+    plan.count(|counters| counters.inodes.checked_sub(1).map(|left| counters.inodes = left))?
+        .ok_or(Broken("an inode goes that was not counted"))?;
     xattr::discard(plan, inode.id)?;
     unsettled::discard(plan, inode.id)?;
     if let Some(File { data: DataPlace::Inline | DataPlace::Migrating, .. }) = inode.file() {
@@ -67,7 +68,7 @@ fn discard(plan: &mut Plan<'_>, inode: &Inode) -> Result<(), StoreError> {
     }
     match inode.file() {
         Some(File { data: DataPlace::Migrating | DataPlace::Striped, layout }) => {
-            deferred::remove_objects(plan, inode, layout)
+            Ok(deferred::remove_objects(plan, inode, layout)?)
         }
         Some(File { data: DataPlace::Inline, .. }) | None => Ok(()),
     }

@@ -3,7 +3,7 @@
 use store::StoreError;
 
 use super::{entry, remove};
-use crate::plan::{Plan, Stop};
+use crate::plan::{Broken, Plan, Stop};
 use crate::record::Name;
 use crate::states::delegation;
 use crate::{Error, Inode, InodeId, Reply, read};
@@ -42,7 +42,8 @@ pub(crate) fn rename(
 
     entry::take(plan, &mut source, from, found)?;
     if moves_directory {
-        source.links -= 1;
+        source.links =
+            source.links.checked_sub(1).ok_or(Broken("a directory has no link for a directory in it"))?;
     }
     let into = target.as_mut().unwrap_or(&mut source);
     match replaced {

@@ -1,7 +1,5 @@
 //! A file's size is set: by SETATTR, or by an OPEN that truncates it.
 
-use store::StoreError;
-
 use super::inline;
 use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
@@ -18,7 +16,7 @@ pub(crate) fn check(plan: &Plan<'_>, inode: &Inode, layout_of: Option<ClientId>)
 }
 
 /// Sets it; the inode is the caller's to put. Returns the work on objects that this leaves.
-pub(crate) fn set(plan: &mut Plan<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, StoreError> {
+pub(crate) fn set(plan: &mut Plan<'_>, inode: &mut Inode, size: u64) -> Result<Option<u64>, Stop> {
     let deferred = match inode.file() {
         Some(File { data: DataPlace::Striped, layout }) => {
             Some(deferred::truncate(plan, inode, layout, size)?)

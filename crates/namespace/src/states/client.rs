@@ -207,7 +207,7 @@ pub(super) fn confirm(
     plan: &mut Plan<'_>,
     client: &mut ClientRecord,
     old: Option<&ClientRecord>,
-) -> Result<(), StoreError> {
+) -> Result<(), Stop> {
     if let Some(old) = old {
         end(plan, old)?;
     }
@@ -218,7 +218,7 @@ pub(super) fn confirm(
         change_address_use(plan, address, |uses| uses.clients += 1)?;
     }
     let known = OwnerRecord { confirmed: Some(client.id), unconfirmed: None };
-    plan.put(&keys::owner(&client.owner), &known)
+    Ok(plan.put(&keys::owner(&client.owner), &known)?)
 }
 
 pub(crate) fn destroy(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Stop> {
@@ -299,7 +299,7 @@ fn is_busy(plan: &Plan<'_>, client: ClientId) -> Result<bool, StoreError> {
 }
 
 /// Ends a client with all that it has: opens, and with them locks and layouts; sessions, and with them slots.
-pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), StoreError> {
+pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), Stop> {
     for id in read::states(plan.view(), client.id)? {
         // Locks and layouts live under opens and delegations, and may be gone already.
         match read::state(plan.view(), id)? {
@@ -324,5 +324,5 @@ pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), Stor
     known.confirmed = known.confirmed.filter(|id| *id != client.id);
     known.unconfirmed = known.unconfirmed.filter(|id| *id != client.id);
     let key = keys::owner(&client.owner);
-    plan.put_or_delete(&key, &known)
+    Ok(plan.put_or_delete(&key, &known)?)
 }

@@ -18,7 +18,7 @@ use store::StoreError;
 
 use super::{layout_state, table};
 use crate::files::remove;
-use crate::plan::{Plan, Stop};
+use crate::plan::{Broken, Plan, Stop};
 use crate::record::{Use, get};
 use crate::{
     CLIENT_STATES_MAX, ClientId, DelegationState, Error, Inode, InodeId, IoMode, Open, Reply, Share, State,
@@ -47,7 +47,7 @@ fn check_for(plan: &Plan<'_>, inode: InodeId, caller: Option<ClientId>) -> Resul
 }
 
 /// Gives the opener a delegation of what it has just opened, if it wants one and nobody writes.
-pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Option<Stateid>, StoreError> {
+pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Option<Stateid>, Stop> {
     let (client, inode) = (open.client, file.id);
     if !open.delegate || file.links == 0 || open.access != Share::READ {
         return Ok(None);
@@ -99,7 +99,7 @@ pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId)
 }
 
 /// The delegation goes, and with it the layout that nothing but it allowed, and the file if nothing else held it.
-pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState) -> Result<(), StoreError> {
+pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState) -> Result<(), Stop> {
     table::remove(plan, &State::Delegation(state))?;
     if state.revoked {
         return Ok(());
@@ -115,12 +115,12 @@ pub(super) fn of_client(
     plan: &Plan<'_>,
     inode: InodeId,
     client: ClientId,
-) -> Result<Option<DelegationState>, StoreError> {
+) -> Result<Option<DelegationState>, Stop> {
     let Some(id) = get::<StateId>(plan.view(), &keys::delegation(inode, client))? else { return Ok(None) };
     match read::state(plan.view(), id)? {
         Some(State::Delegation(state)) => Ok(Some(state)),
         Some(State::Open(_) | State::Lock(_) | State::Layout(_)) | None => {
-            Err(StoreError { doing: "find a delegation", cause: format!("{id:?} is not a delegation") })
+            Err(Broken("the index of delegations names another state").into())
         }
     }
 }

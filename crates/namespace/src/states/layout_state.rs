@@ -6,7 +6,7 @@ use store::StoreError;
 
 use super::{open, table};
 use crate::files::{remove, unsettled};
-use crate::plan::{Plan, Stop};
+use crate::plan::{Broken, Plan, Stop};
 use crate::record::get;
 use crate::{
     ClientId, DataPlace, Error, File, FileLayout, InodeId, IoMode, LayoutState, Observation, Reply,
@@ -151,7 +151,7 @@ pub(crate) fn held_by_others(
 }
 
 /// The file's modification time was set: see [`LayoutState::times_set`].
-pub(crate) fn times_set(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
+pub(crate) fn times_set(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     for (_, stateid, mode) in read::layouts(plan.view(), inode)? {
         if let (IoMode::ReadWrite, Some(State::Layout(mut state))) =
             (mode, read::state(plan.view(), stateid.id)?)
@@ -197,14 +197,14 @@ pub(crate) fn give_back(plan: &mut Plan<'_>, client: ClientId, scope: &ReturnSco
 }
 
 /// Ends the layout that `client` has of the file, if it has one. An orphan stays: the caller looks after it.
-pub(super) fn end_of_client(plan: &mut Plan<'_>, inode: InodeId, client: ClientId) -> Result<(), StoreError> {
+pub(super) fn end_of_client(plan: &mut Plan<'_>, inode: InodeId, client: ClientId) -> Result<(), Stop> {
     match of_client(plan, inode, client)? {
         Some(state) => table::remove(plan, &State::Layout(state)),
         None => Ok(()),
     }
 }
 
-fn end(plan: &mut Plan<'_>, state: LayoutState) -> Result<(), StoreError> {
+fn end(plan: &mut Plan<'_>, state: LayoutState) -> Result<(), Stop> {
     table::remove(plan, &State::Layout(state))?;
     remove::discard_if_orphan(plan, state.inode)
 }
@@ -222,12 +222,12 @@ fn find(plan: &Plan<'_>, client: ClientId, inode: InodeId, stateid: Stateid) -> 
     }
 }
 
-fn of_client(plan: &Plan<'_>, inode: InodeId, client: ClientId) -> Result<Option<LayoutState>, StoreError> {
+fn of_client(plan: &Plan<'_>, inode: InodeId, client: ClientId) -> Result<Option<LayoutState>, Stop> {
     let Some(id) = get::<StateId>(plan.view(), &keys::layout(inode, client))? else { return Ok(None) };
     match read::state(plan.view(), id)? {
         Some(State::Layout(layout)) => Ok(Some(layout)),
         Some(State::Open(_) | State::Lock(_) | State::Delegation(_)) | None => {
-            Err(StoreError { doing: "find a layout", cause: format!("{id:?} is not a layout") })
+            Err(Broken("the index of layouts names another state").into())
         }
     }
 }

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use store::StoreError;
 
 use super::{client, open, table};
-use crate::plan::{Plan, Stop};
+use crate::plan::{Broken, Plan, Stop};
 use crate::record::{HeldLock, get};
 use crate::{
     ByteRange, ClientId, Error, Held, InodeId, LockKind, LockOwner, LockState, OpenState, Reply, Share,
@@ -128,7 +128,7 @@ pub(crate) fn free_state(plan: &mut Plan<'_>, client: ClientId, stateid: Stateid
 }
 
 /// Ends the lock states that came through `open`, with every range that they hold.
-pub(super) fn end_under(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), StoreError> {
+pub(super) fn end_under(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     let ids: Vec<StateId> = read::collect(plan.view(), &keys::lock_state(open.inode, open.client, &[]))?;
     for id in ids {
         let Some(State::Lock(lock)) = read::state(plan.view(), id)? else { continue };
@@ -166,7 +166,7 @@ fn cover(
     state: &mut LockState,
     range: ByteRange,
     joining: Option<LockKind>,
-) -> Result<ByteRange, StoreError> {
+) -> Result<ByteRange, Stop> {
     let mut touched = Vec::new();
     read::locks_starting_before(plan.view(), state.inode, range.end.saturating_add(1), |held| {
         if held.state == state.stateid.id && held.range.end >= range.start {
@@ -179,9 +179,9 @@ fn cover(
         if Some(kind) == joining {
             widened.start = widened.start.min(held.start);
             widened.end = widened.end.max(held.end);
-            take_range(plan, state, held);
+            take_range(plan, state, held)?;
         } else if held.start < range.end && held.end > range.start {
-            take_range(plan, state, held);
+            take_range(plan, state, held)?;
             if held.start < range.start {
                 put_range(plan, state, ByteRange { start: held.start, end: range.start }, kind)?;
             }
@@ -203,7 +203,9 @@ fn put_range(
     plan.put(&keys::lock(state.inode, range.start, state.stateid.id), &HeldLock { end: range.end, kind })
 }
 
-fn take_range(plan: &mut Plan<'_>, state: &mut LockState, range: ByteRange) {
-    state.ranges -= 1;
+fn take_range(plan: &mut Plan<'_>, state: &mut LockState, range: ByteRange) -> Result<(), Broken> {
+    state.ranges =
+        state.ranges.checked_sub(1).ok_or(Broken("a lock state holds more ranges than it counts"))?;
     plan.delete(&keys::lock(state.inode, range.start, state.stateid.id));
+    Ok(())
 }

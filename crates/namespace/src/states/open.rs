@@ -90,7 +90,7 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
 }
 
 /// Adds to what the owner has open of the file, or starts with it.
-fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open) -> Result<Stateid, StoreError> {
+fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open) -> Result<Stateid, Stop> {
     let known: Option<StateId> = get(plan.view(), &keys::open(inode, open.client, &open.owner))?;
     let known = match known {
         Some(id) => read::state(plan.view(), id)?,
@@ -151,7 +151,7 @@ pub(super) fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Resul
 
 /// Ends an open with the locks that came through it; the client's layout of the file goes with its last open or delegation, and the
 /// file when it has no name and nothing else holds it.
-pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), StoreError> {
+pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     lock::end_under(plan, open)?;
     table::remove(plan, &State::Open(open.clone()))?;
     if !read::any_key(plan.view(), &keys::open(open.inode, open.client, &[]))?

@@ -6,7 +6,7 @@ use store::StoreError;
 
 use crate::files::unsettled;
 use crate::keys::Key;
-use crate::plan::{Plan, Stop};
+use crate::plan::{Broken, Plan, Stop};
 use crate::record::{Use, get};
 use crate::{CLIENT_STATES_MAX, ClientId, Error, IoMode, Share, State, StateId, Stateid, keys, read};
 
@@ -25,7 +25,7 @@ pub(super) fn advance(stateid: &mut Stateid) {
 }
 
 /// Puts a new state.
-pub(super) fn insert(plan: &mut Plan<'_>, state: &State) -> Result<(), StoreError> {
+pub(super) fn insert(plan: &mut Plan<'_>, state: &State) -> Result<(), Stop> {
     let id = state.stateid().id;
     plan.put(&keys::state(id), state)?;
     plan.mark(&keys::client_state(state.client(), id));
@@ -36,14 +36,14 @@ pub(super) fn insert(plan: &mut Plan<'_>, state: &State) -> Result<(), StoreErro
 }
 
 /// Puts `after` in the place of `before`, the same state.
-pub(super) fn replace(plan: &mut Plan<'_>, before: &State, after: &State) -> Result<(), StoreError> {
+pub(super) fn replace(plan: &mut Plan<'_>, before: &State, after: &State) -> Result<(), Stop> {
     plan.put(&keys::state(after.stateid().id), after)?;
     change_client_use(plan, Some(before), Some(after))?;
     change_use(plan, Some(before), Some(after))
 }
 
 /// Deletes a state.
-pub(super) fn remove(plan: &mut Plan<'_>, state: &State) -> Result<(), StoreError> {
+pub(super) fn remove(plan: &mut Plan<'_>, state: &State) -> Result<(), Stop> {
     let id = state.stateid().id;
     plan.delete(&keys::state(id));
     plan.delete(&keys::client_state(state.client(), id));
@@ -131,7 +131,7 @@ pub(crate) fn index_key(state: &State) -> Key {
 }
 
 /// Keeps the summary of the file's use; it goes when nothing uses the file.
-fn change_use(plan: &mut Plan<'_>, before: Option<&State>, after: Option<&State>) -> Result<(), StoreError> {
+fn change_use(plan: &mut Plan<'_>, before: Option<&State>, after: Option<&State>) -> Result<(), Stop> {
     let Some(state) = after.or(before) else { return Ok(()) };
     let (less, more) = (before.map(use_of).unwrap_or_default(), after.map(use_of).unwrap_or_default());
     if less == more {
@@ -139,9 +139,10 @@ fn change_use(plan: &mut Plan<'_>, before: Option<&State>, after: Option<&State>
     }
     let key = keys::uses(state.inode());
     let uses_before = get::<Use>(plan.view(), &key)?.unwrap_or_default();
-    let uses = uses_before.minus(less).plus(more);
+    let kept = uses_before.minus(less).ok_or(Broken("a file is used more than is counted"))?;
+    let uses = kept.plus(more);
     unsettled::used(plan, state.inode(), uses_before.writing_layouts, uses.writing_layouts);
-    plan.put_or_delete(&key, &uses)
+    Ok(plan.put_or_delete(&key, &uses)?)
 }
 
 /// What one state adds to the use of its file. Locks live under opens, and add nothing.
@@ -180,17 +181,18 @@ impl Use {
         }
     }
 
-    fn minus(self, less: Use) -> Use {
-        Use {
-            opens: self.opens - less.opens,
-            reading: self.reading - less.reading,
-            writing: self.writing - less.writing,
-            denying_read: self.denying_read - less.denying_read,
-            denying_write: self.denying_write - less.denying_write,
-            layouts: self.layouts - less.layouts,
-            delegations: self.delegations - less.delegations,
-            writing_layouts: self.writing_layouts - less.writing_layouts,
-        }
+    /// None: `less` is more than there is.
+    fn minus(self, less: Use) -> Option<Use> {
+        Some(Use {
+            opens: self.opens.checked_sub(less.opens)?,
+            reading: self.reading.checked_sub(less.reading)?,
+            writing: self.writing.checked_sub(less.writing)?,
+            denying_read: self.denying_read.checked_sub(less.denying_read)?,
+            denying_write: self.denying_write.checked_sub(less.denying_write)?,
+            layouts: self.layouts.checked_sub(less.layouts)?,
+            delegations: self.delegations.checked_sub(less.delegations)?,
+            writing_layouts: self.writing_layouts.checked_sub(less.writing_layouts)?,
+        })
     }
 }
 

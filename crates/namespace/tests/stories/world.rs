@@ -65,7 +65,9 @@ impl World {
             .batch(Durability::Deferred, &mut |edit| {
                 (0..count).try_for_each(|random| {
                     let (request, command) = command(random);
-                    apply(edit, &Proposal::new(Stamp { time, random }, request, command)).map(drop)
+                    apply(edit, &Proposal::new(Stamp { time, random }, request, command))
+                        .map(drop)
+                        .map_err(Into::into)
                 })
             })
             .expect("applies");

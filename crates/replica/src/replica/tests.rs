@@ -8,11 +8,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use host::{File, Files, Opened, SystemFiles};
-use namespace::{Command, Create, Exists, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp};
+use namespace::{
+    ApplyError, Command, Create, Exists, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp,
+};
 use openraft::RaftLogReader;
 use openraft::raft::AppendEntriesRequest;
 use openraft::storage::RaftLogStorage;
-use store::{Edit, MemoryStore, Store, StoreError};
+use store::{Edit, MemoryStore, Store};
 
 use super::{Opening, Replica, ReplicaConfig};
 use crate::consensus;
@@ -73,7 +75,7 @@ async fn what_is_kept_of_the_log_for_members_who_were_away_is_there_after_a_purg
 }
 
 /// A state machine that breaks a rule of its own: after a put, as the worst one would.
-fn breaks_on_poison(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreError> {
+fn breaks_on_poison(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyError> {
     let reply = namespace::apply(edit, proposal)?;
     match &proposal.command {
         Command::Create(create) if create.name == b"poison" => panic!("an invariant does not hold"),
