@@ -9,30 +9,32 @@
 //!                  └─────────────▶ Reply and changes ─▶ memory of the Reply ─▶ commit
 //! ```
 //!
-//! **Pure.** What a replica does with a proposal depends on the proposal and the store, and on nothing else: no clock, no
-//! randomness, no hash order, no file (`clippy.toml` forbids their types). So every replica has the same store after the
-//! same log, a log can be replayed after a crash, and a test can run it against a model. Time and random bits come in the
-//! [`Stamp`]; ids come from counters in the store.
+//! **Pure.** What a replica does with a proposal depends on the proposal and the store, and on nothing else:
+//! no clock, no randomness, no hash order, no file (`clippy.toml` forbids their types). So every replica has
+//! the same store after the same log, a log can be replayed after a crash, and a test can run it against a
+//! model. Time and random bits come in the [`Stamp`]; ids come from counters in the store.
 //!
-//! **Refusals change nothing.** A command has a view of the store and gathers its changes in a plan (`plan.rs`). Only a
-//! plan that came to its end is committed, and a commit cannot refuse: the types hold both, so no command is ever half
-//! done, and there is nothing to roll back.
+//! **Refusals change nothing.** A command has a view of the store and gathers its changes in a plan
+//! (`plan.rs`). Only a plan that came to its end is committed, and a commit cannot refuse: the types hold
+//! both, so no command is ever half done, and there is nothing to roll back.
 //!
-//! **Exactly once.** A client that lost a reply, or whose metaserver died, sends its compound again under the same
-//! session, slot and sequence (RFC 8881, section 2.10.6). Every changing command carries these and its index in the
-//! compound, and the slot keeps what each was answered, refusals too, until the slot's next sequence. So the second time
-//! answers what the first did, from whichever metaserver: a CREATE sent again never finds its own file in the way. A
-//! proposal of an older sequence than the slot's is a straggler that nobody waits for any more, and is not done.
-//! The memory is bounded, and goes with its session: see `slot.rs`. NFSv3 has no sessions: its calls are known by client,
-//! xid and arguments (`calls.rs`). What a metaserver does by itself has a session of the process (`servers.rs`).
+//! **Exactly once.** A client that lost a reply, or whose metaserver died, sends its compound again under the
+//! same session, slot and sequence (RFC 8881, section 2.10.6). Every changing command carries these and its
+//! index in the compound, and the slot keeps what each was answered, refusals too, until the slot's next
+//! sequence. So the second time answers what the first did, from whichever metaserver: a CREATE sent again
+//! never finds its own file in the way. A proposal of an older sequence than the slot's is a straggler that
+//! nobody waits for any more, and is not done. The memory is bounded, and goes with its session: see
+//! `slot.rs`. NFSv3 has no sessions: its calls are known by client, xid and arguments (`calls.rs`). What a
+//! metaserver does by itself has a session of the process (`servers.rs`).
 //!
-//! **Never another file.** A command names inodes by number, and carries the generation that the metaserver that was asked
-//! knows of each. Where a replica has another one the two differ in what the number means, and the answer is `Stale`
-//! (`generations.rs`).
+//! **Never another file.** A command names inodes by number, and carries the generation that the metaserver
+//! that was asked knows of each. Where a replica has another one the two differ in what the number means, and
+//! the answer is `Stale` (`generations.rs`).
 //!
-//! **Cost.** A create is seven gets (session before and after, slot, directory twice, name, counters) and six puts
-//! (inode, name, cookie, directory, counters, slot). No operation's cost grows with a directory; that of an OPEN does not grow with the
-//! opens of the file unless one of them denies something (see `Use`); that of a LOCK grows with the locks on its file.
+//! **Cost.** A create is seven gets (session before and after, slot, directory twice, name, counters) and six
+//! puts (inode, name, cookie, directory, counters, slot). No operation's cost grows with a directory; that of
+//! an OPEN does not grow with the opens of the file unless one of them denies something (see `Use`); that of
+//! a LOCK grows with the locks on its file.
 
 use store::{Edit, StoreError, View};
 
@@ -52,8 +54,8 @@ use crate::{
 pub enum ApplyError {
     /// The store failed: the whole batch must be given up.
     Failed(StoreError),
-    /// The store contradicts itself, as it does on every replica, by a fault of this program: this says how. The batch has
-    /// nothing of the proposal, which [`give_up`] answers.
+    /// The store contradicts itself, as it does on every replica, by a fault of this program: this says how.
+    /// The batch has nothing of the proposal, which [`give_up`] answers.
     Broken(&'static str),
 }
 
@@ -85,8 +87,8 @@ pub fn apply(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyErr
     Ok(reply)
 }
 
-/// Answers [`Error::Fault`] to a proposal whose [`apply`] found or broke an invariant of the store, which has no change of
-/// it. A repetition is answered the same.
+/// Answers [`Error::Fault`] to a proposal whose [`apply`] found or broke an invariant of the store, which has
+/// no change of it. A repetition is answered the same.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -100,8 +102,8 @@ pub fn give_up(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, StoreE
 /// Adds a command's changes to a plan that has none.
 type PlanCommand = dyn Fn(&mut Plan<'_>, &Command) -> Result<Reply, Stop>;
 
-/// The reply to a proposal, and the changes that it makes: none if it was answered before, else those of the command and
-/// the memory of its reply.
+/// The reply to a proposal, and the changes that it makes: none if it was answered before, else those of the
+/// command and the memory of its reply.
 fn plan(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<(Reply, Changes), ApplyError> {
     let answered = |reply| Ok((reply, Changes::default()));
     let is_kept = |reply: &Reply| !matches!(reply, Reply::Delegated { .. });
@@ -124,7 +126,8 @@ fn plan(view: &dyn View, proposal: &Proposal, command: &PlanCommand) -> Result<(
                 return answered(reply);
             }
             let (reply, mut plan) = plan_new(empty, proposal, command)?;
-            // A client that is told to come again comes with another call, or with this one: then it is to be done.
+            // A client that is told to come again comes with another call, or with this one: then it is to be
+            // done.
             if is_kept(&reply) && reply != Reply::Refused(Error::Delay) {
                 calls::remember(&mut plan, call, *index, &reply)?;
             }
@@ -163,8 +166,8 @@ fn plan_new<'a>(
     }
 }
 
-/// Makes the root directory in an empty store, and the first incarnation, with this random id. In a store that has a root
-/// directory it changes nothing.
+/// Makes the root directory in an empty store, and the first incarnation, with this random id. In a store
+/// that has a root directory it changes nothing.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -216,8 +219,8 @@ fn plan_format(plan: &mut Plan<'_>, incarnation: [u8; 16]) -> Result<(), StoreEr
     })
 }
 
-/// Begins the next incarnation, with this random id, in a store that was filled from a backup. Not a command: it is done
-/// before the group has a log. `began`: a time that no stamp of the group's log will be before.
+/// Begins the next incarnation, with this random id, in a store that was filled from a backup. Not a command:
+/// it is done before the group has a log. `began`: a time that no stamp of the group's log will be before.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.

@@ -1,5 +1,5 @@
-//! What calls of NFSv3 were answered: for clients that have no session, and send a call again over a new connection,
-//! perhaps to another metaserver (RFC 1813, section 4.6).
+//! What calls of NFSv3 were answered: for clients that have no session, and send a call again over a new
+//! connection, perhaps to another metaserver (RFC 1813, section 4.6).
 //!
 //! ```text
 //! 17 call     -> its number, and the reply to each of its commands
@@ -7,8 +7,8 @@
 //! 18          -> the oldest number that is kept, and the next
 //! ```
 //!
-//! A call that makes a change costs three puts more, and two deletes once there are [`CALLS_MAX`]. Ages are told by the
-//! stamps of the commands, so that all replicas forget the same calls at the same index.
+//! A call that makes a change costs three puts more, and two deletes once there are [`CALLS_MAX`]. Ages are
+//! told by the stamps of the commands, so that all replicas forget the same calls at the same index.
 
 use store::{StoreError, View};
 

@@ -1,4 +1,5 @@
-//! The part of the cluster map that files need: data servers, their targets, and the devices that name targets in order.
+//! The part of the cluster map that files need: data servers, their targets, and the devices that name
+//! targets in order.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,5 @@
-//! The cluster map: which servers there are, what state people put them in, and what the cluster is called by. Each change
-//! raises its version, so that a server that follows it knows when there is something new.
+//! The cluster map: which servers there are, what state people put them in, and what the cluster is called
+//! by. Each change raises its version, so that a server that follows it knows when there is something new.
 //!
 //! Data servers with their targets are tables of their own (`cluster.rs`), and belong to the map.
 
@@ -21,7 +21,8 @@ pub const SERVICE_ADDRESSES_MAX: usize = 256;
 pub const NODE_TEXT_BYTES_MAX: usize = 255;
 /// Targets declared lost: each is one row, and replacing disks for years makes fewer.
 pub const LOST_TARGETS_MAX: usize = 4096;
-/// Settings of a cluster, exports among them: all are in every metaserver's memory, and all exports are looked through.
+/// Settings of a cluster, exports among them: all are in every metaserver's memory, and all exports are
+/// looked through.
 pub const SETTINGS_MAX: u32 = 2048;
 /// Bytes of a setting's key: an export's has the number of a directory and a network.
 pub const SETTING_KEY_BYTES_MAX: usize = 255;

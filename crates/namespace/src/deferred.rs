@@ -6,9 +6,9 @@ use crate::plan::{Plan, Stop};
 use crate::record::get;
 use crate::{DeferredKind, DeferredOp, FileLayout, Inode, Reply, keys};
 
-/// Leaves a record to truncate the objects of `inode` to `size`. A file has at most one: a truncation that is still pending and this
-/// one are the smaller of the two, for every byte above it must go. It has a new id, so that the outcome of the old one,
-/// whose work may be under way, does not count for it.
+/// Leaves a record to truncate the objects of `inode` to `size`. A file has at most one: a truncation that is
+/// still pending and this one are the smaller of the two, for every byte above it must go. It has a new id,
+/// so that the outcome of the old one, whose work may be under way, does not count for it.
 pub(crate) fn truncate(
     plan: &mut Plan<'_>,
     inode: &Inode,
@@ -34,7 +34,8 @@ pub(crate) fn remove_objects(
     add(plan, inode, layout, DeferredKind::Remove).map(drop)
 }
 
-/// The work with these ids is done. Ids of no record are of work that was merged into another, or done before.
+/// The work with these ids is done. Ids of no record are of work that was merged into another, or done
+/// before.
 pub(crate) fn done(plan: &mut Plan<'_>, ids: &[u64]) -> Result<Reply, Stop> {
     for id in ids {
         let key = keys::deferred(*id);

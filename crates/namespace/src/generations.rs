@@ -1,12 +1,13 @@
 //! Generations of the inodes that a command names, as the metaserver that was asked knows them.
 //!
-//! A member whose disk changed a key of its store may give the next file another inode number than the others do, until its
-//! digest is compared. A client that asks this member names a number that is another file's at the majority. The generation
-//! is random and drawn for each file, so it tells the two apart: apply refuses the command with `Stale`.
+//! A member whose disk changed a key of its store may give the next file another inode number than the others
+//! do, until its digest is compared. A client that asks this member names a number that is another file's at
+//! the majority. The generation is random and drawn for each file, so it tells the two apart: apply refuses
+//! the command with `Stale`.
 //!
-//! A command names inodes by number, by the state of a client (CLOSE, LOCKU) or by deferred operations; the exported directory that
-//! a file is opened through is only noted, and not looked at. The cost is one byte, and
-//! four for each name, and one read for each name where it is proposed and where it is applied.
+//! A command names inodes by number, by the state of a client (CLOSE, LOCKU) or by deferred operations; the
+//! exported directory that a file is opened through is only noted, and not looked at. The cost is one byte,
+//! and four for each name, and one read for each name where it is proposed and where it is applied.
 
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
@@ -18,7 +19,8 @@ use crate::{Command, DeferredOp, InodeId, OpenTarget, ReturnScope, State, StateI
 /// `Plan::generation`.
 const NONE: [u8; 4] = [0; 4];
 
-/// One for each name of a command, in the order of [`Named::all`], little-endian; or none at all, and nothing is checked.
+/// One for each name of a command, in the order of [`Named::all`], little-endian; or none at all, and nothing
+/// is checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Generations(Vec<[u8; 4]>);
 
@@ -32,8 +34,8 @@ impl Generations {
         Named::all(command).into_iter().map(generation).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the inodes that `command` names have these generations in `view`. An inode that one side does not have was
-    /// removed meanwhile: the operation itself answers for that.
+    /// Whether the inodes that `command` names have these generations in `view`. An inode that one side does
+    /// not have was removed meanwhile: the operation itself answers for that.
     pub(crate) fn agree(&self, view: &dyn View, command: &Command) -> Result<bool, StoreError> {
         if self.0.is_empty() {
             return Ok(true);

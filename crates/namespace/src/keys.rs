@@ -1,5 +1,6 @@
-//! Where every record is. A key is one tag byte and then numbers, big-endian, so that keys sort as numbers do; a name,
-//! an owner or a list of variable length stands last. A value is a version byte, a checksum and a postcard record (`record.rs`).
+//! Where every record is. A key is one tag byte and then numbers, big-endian, so that keys sort as numbers
+//! do; a name, an owner or a list of variable length stands last. A value is a version byte, a checksum and a
+//! postcard record (`record.rs`).
 //!
 //! ```text
 //! tag table            key after the tag                     value
@@ -54,10 +55,11 @@
 //! 50  join tokens      token:8                               JoinToken { id, expires, made, used }
 //! ```
 //!
-//! Tags from 80 on are not ours: the replica keeps what it has applied in the same store, and in the same batch.
+//! Tags from 80 on are not ours: the replica keeps what it has applied in the same store, and in the same
+//! batch.
 //!
-//! What one operation needs lies together: a directory's names, then its entries in cookie order, are each one range; so
-//! are the opens, the locks and the layouts of one file, and the states of one client.
+//! What one operation needs lies together: a directory's names, then its entries in cookie order, are each
+//! one range; so are the opens, the locks and the layouts of one file, and the states of one client.
 
 use std::net::IpAddr;
 

@@ -1,6 +1,7 @@
 //! Where a file's bytes are: columns over targets, and the arithmetic between file and object offsets.
 //!
-//! Objects are packed densely: stripe unit `n` of the file is unit `n / W` of column `n % W`. With a unit U and W = 3:
+//! Objects are packed densely: stripe unit `n` of the file is unit `n / W` of column `n % W`. With a unit U
+//! and W = 3:
 //!
 //! ```text
 //! file      0    U    2U   3U   4U   5U   6U
@@ -8,8 +9,8 @@
 //! column 0  │ 0  │ 3U │ 6U …       object offsets 0, U, 2U
 //! ```
 //!
-//! Column `c` is kept by target `(c + first) % W` of the file's device, so that many files share one device, and yet
-//! start at different targets.
+//! Column `c` is kept by target `(c + first) % W` of the file's device, so that many files share one device,
+//! and yet start at different targets.
 
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +142,8 @@ impl FileLayout {
         stripe.saturating_mul(unit).saturating_add(object_offset % unit)
     }
 
-    /// What `column` has of the bytes `offset..offset + len` of the file: one run of its object, as (offset, bytes).
+    /// What `column` has of the bytes `offset..offset + len` of the file: one run of its object, as (offset,
+    /// bytes).
     #[must_use]
     pub fn object_range(&self, column: u32, offset: u64, len: u64) -> (u64, u64) {
         let start = self.object_len(column, offset);

@@ -1,8 +1,10 @@
-//! The metadata state machine: name space, clients, sessions, opens, locks and layouts in one deterministic whole.
+//! The metadata state machine: name space, clients, sessions, opens, locks and layouts in one deterministic
+//! whole.
 //!
-//! In: a [`Proposal`], that is a [`Command`] with the [`Stamp`] that the leader gave it. Out: a [`Reply`]; the change is
-//! in the store. The same proposals in the same order give the same replies and the same store on every replica, forever:
-//! there is no clock here, no randomness, no hash order, and no I/O but the store's.
+//! In: a [`Proposal`], that is a [`Command`] with the [`Stamp`] that the leader gave it. Out: a [`Reply`];
+//! the change is in the store. The same proposals in the same order give the same replies and the same store
+//! on every replica, forever: there is no clock here, no randomness, no hash order, and no I/O but the
+//! store's.
 //!
 //! Reads do not pass through the log: [`read`] answers them from any view of the store.
 
@@ -54,19 +56,20 @@ pub const LINKS_MAX: u32 = 65_000;
 /// Bytes of a file: the largest offset that clients can express.
 pub const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
 
-/// Bytes of data that a small file keeps with its inode. A write of that many costs the metaserver less than the layout
-/// that it saves: one copy into the log and one into the store (some 30 us) against four more calls. What is larger goes
-/// to the data servers, of which there can be many.
+/// Bytes of data that a small file keeps with its inode. A write of that many costs the metaserver less than
+/// the layout that it saves: one copy into the log and one into the store (some 30 us) against four more
+/// calls. What is larger goes to the data servers, of which there can be many.
 pub const INLINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Clients that are not confirmed yet: what as many nodes as a big cluster has send in the moment between EXCHANGE_ID and
-/// CREATE_SESSION. The oldest goes for the next, and asks again if it was in earnest.
+/// Clients that are not confirmed yet: what as many nodes as a big cluster has send in the moment between
+/// EXCHANGE_ID and CREATE_SESSION. The oldest goes for the next, and asks again if it was in earnest.
 pub const UNCONFIRMED_MAX: u32 = 4096;
 
 /// The same of one address: a quarter of all, which is as many nodes as may stand behind one address.
 pub const UNCONFIRMED_OF_ADDRESS_MAX: u32 = 1024;
 
-/// Clients: as many nodes as the biggest clusters have. Each takes some 300 bytes of the store, at most 3 KiB.
+/// Clients: as many nodes as the biggest clusters have. Each takes some 300 bytes of the store, at most 3
+/// KiB.
 pub const CLIENTS_MAX: u32 = 65_536;
 
 /// Clients of one address: containers of one machine, or nodes behind one address.
@@ -78,14 +81,17 @@ pub const SESSIONS_OF_CLIENT_MAX: usize = 64;
 /// Sessions of the clients of one address: two for each of them.
 pub const SESSIONS_OF_ADDRESS_MAX: u32 = 8192;
 
-/// Sessions: two for each client. A metaserver has some 500 bytes of memory for each, and what its slots keep.
+/// Sessions: two for each client. A metaserver has some 500 bytes of memory for each, and what its slots
+/// keep.
 pub const SESSIONS_MAX: u32 = 131_072;
 
-/// Addresses of one client: interfaces of a machine. The one that it has not come from for longest goes for the next.
+/// Addresses of one client: interfaces of a machine. The one that it has not come from for longest goes for
+/// the next.
 pub const ADDRESSES_OF_CLIENT_MAX: usize = 8;
 
-/// Opens, lock-owners, locked ranges and layouts of one client together. A Linux client that has its whole memory full of
-/// open files has fewer; a program gone wild on one node takes no more of the store than half a gigabyte.
+/// Opens, lock-owners, locked ranges and layouts of one client together. A Linux client that has its whole
+/// memory full of open files has fewer; a program gone wild on one node takes no more of the store than half
+/// a gigabyte.
 pub const CLIENT_STATES_MAX: u64 = 1_000_000;
 
 /// Bytes of an extended attribute's name, without `user.`: what Linux can express.
@@ -94,14 +100,15 @@ pub const XATTR_NAME_BYTES_MAX: usize = 255;
 /// Bytes of an extended attribute's value: Linux's limit.
 pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Extended attributes of one object: their names, with `user.` and an end mark, fit into the 64 KiB that Linux lists.
+/// Extended attributes of one object: their names, with `user.` and an end mark, fit into the 64 KiB that
+/// Linux lists.
 pub const XATTRS_MAX: usize = 250;
 
 /// Bytes of all names and values of one object's extended attributes: setting one looks at all of them.
 pub const XATTRS_BYTES_MAX: u64 = 256 << 10;
 
-/// Calls of NFSv3 whose replies are kept, of some 300 bytes each: ten megabytes. What all metaservers together change for
-/// such clients in ten seconds, which is longer than a service address takes to move.
+/// Calls of NFSv3 whose replies are kept, of some 300 bytes each: ten megabytes. What all metaservers
+/// together change for such clients in ten seconds, which is longer than a service address takes to move.
 pub const CALLS_MAX: u64 = 32_768;
 
 /// Nobody sends a call again after so long: Linux's `timeo` of 60 s, twice.

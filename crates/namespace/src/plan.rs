@@ -5,10 +5,10 @@
 //!           ▲ reads its own puts     └▶ Stop: dropped with all that it has put
 //! ```
 //!
-//! **A refusal changes nothing, and the compiler holds that.** A command sees a [`Plan`], which has a view of the store and
-//! no [`Edit`]: its puts and deletes are kept in memory, where its own later reads find them. It may be refused at any
-//! point. Only [`Changes::commit`] has an edit, and it knows no command: it can fail when the store fails, and in no other
-//! way.
+//! **A refusal changes nothing, and the compiler holds that.** A command sees a [`Plan`], which has a view of
+//! the store and no [`Edit`]: its puts and deletes are kept in memory, where its own later reads find them.
+//! It may be refused at any point. Only [`Changes::commit`] has an edit, and it knows no command: it can fail
+//! when the store fails, and in no other way.
 //!
 //! **Cost.** A create has six changes, in one node of a B-tree.
 

@@ -1,5 +1,5 @@
-//! Reads: from any view of the store, a snapshot or a batch in progress. None of them changes anything, so none of them
-//! passes through the log.
+//! Reads: from any view of the store, a snapshot or a batch in progress. None of them changes anything, so
+//! none of them passes through the log.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -40,7 +40,8 @@ pub fn generation(view: &dyn View, inode: InodeId) -> Result<Option<u32>, StoreE
     Ok(head.map(|head| head.generation))
 }
 
-/// Random bits that tell this name space from any other one, also of the same cluster; never 0. A backup has the same.
+/// Random bits that tell this name space from any other one, also of the same cluster; never 0. A backup has
+/// the same.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails, or nothing was formatted yet.
@@ -77,7 +78,8 @@ pub fn lookup(view: &dyn View, dir: InodeId, name: &[u8]) -> Result<Option<Inode
     Ok(get::<Name>(view, &keys::name(dir, name))?.map(|name| name.inode))
 }
 
-/// Visits the entries of `dir` whose cookie is above `after_cookie`, in cookie order, until `visit` breaks. Start with
+/// Visits the entries of `dir` whose cookie is above `after_cookie`, in cookie order, until `visit` breaks.
+/// Start with
 /// 0. Costs one range scan, whatever the size of the directory.
 ///
 /// # Errors
@@ -98,8 +100,8 @@ pub fn list(
     })
 }
 
-/// Visits names in the order of their directories, until `visit` breaks: with a mark to go on after it, the directory, the
-/// name, and what it names. Begin with an empty mark.
+/// Visits names in the order of their directories, until `visit` breaks: with a mark to go on after it, the
+/// directory, the name, and what it names. Begin with an empty mark.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -143,7 +145,8 @@ pub fn xattr(view: &dyn View, inode: InodeId, name: &[u8]) -> Result<Option<Vec<
     Ok(get::<Xattr>(view, &keys::xattr(inode, name))?.map(|xattr| xattr.value))
 }
 
-/// The extended attributes of an object: cookie, and name without `user.`, in the order in which they were made.
+/// The extended attributes of an object: cookie, and name without `user.`, in the order in which they were
+/// made.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -486,8 +489,8 @@ pub fn revoked(view: &dyn View) -> Result<Vec<ClientId>, StoreError> {
     Ok(clients)
 }
 
-/// Whether an open denies `wanted` to I/O that is under no open of its own: NFSv3, or an anonymous stateid (RFC 8881,
-/// section 9.1.4.3). The opens of `except` do not count.
+/// Whether an open denies `wanted` to I/O that is under no open of its own: NFSv3, or an anonymous stateid
+/// (RFC 8881, section 9.1.4.3). The opens of `except` do not count.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.
@@ -515,7 +518,8 @@ pub fn share_holders(
     Ok(records.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The clients of opens of the file, other than those that `own` tells of, that deny `access` or have what `deny` denies.
+/// The clients of opens of the file, other than those that `own` tells of, that deny `access` or have what
+/// `deny` denies.
 pub(crate) fn open_conflicts(
     view: &dyn View,
     inode: InodeId,
@@ -576,7 +580,8 @@ pub fn deferred_ops_after(view: &dyn View, after: u64, max: usize) -> Result<Vec
     Ok(deferred)
 }
 
-/// How the data of new files in `dir` are to be spread: as the nearest directory above says that says anything.
+/// How the data of new files in `dir` are to be spread: as the nearest directory above says that says
+/// anything.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails.

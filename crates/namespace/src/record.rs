@@ -4,10 +4,11 @@
 //! │version 1│crc32c 4, little-endian│ record, postcard │
 //! ```
 //!
-//! The checksum is over key, version and record: a damaged value, or one under another's key, is an error where it is
-//! read, and nothing ever reckons with it.
+//! The checksum is over key, version and record: a damaged value, or one under another's key, is an error
+//! where it is read, and nothing ever reckons with it.
 //!
-//! A record that must change gets a new version byte and a reader for the old one; stores are never rewritten at once.
+//! A record that must change gets a new version byte and a reader for the old one; stores are never rewritten
+//! at once.
 
 use std::net::IpAddr;
 
@@ -73,8 +74,8 @@ fn sound<'a>(key: &[u8], bytes: &'a [u8]) -> Result<&'a [u8], StoreError> {
     }
 }
 
-/// Whether the value that stands under `key` is as it was written: a record whose checksum is right, a mark, or not one of
-/// the state machine's.
+/// Whether the value that stands under `key` is as it was written: a record whose checksum is right, a mark,
+/// or not one of the state machine's.
 #[must_use]
 pub fn is_sound(key: &[u8], value: &[u8]) -> bool {
     let is_ours = key.first().is_some_and(|tag| *tag < keys::OTHERS);
@@ -101,7 +102,8 @@ pub(crate) struct Counters {
     pub next_state: u64,
     /// The low half of the next client id.
     pub next_client: u32,
-    /// The high half of every client id: random, so that another cluster's ids and the data servers' are others.
+    /// The high half of every client id: random, so that another cluster's ids and the data servers' are
+    /// others.
     pub client_prefix: u32,
     pub next_session: u32,
     pub next_deferred: u64,
@@ -188,7 +190,8 @@ pub struct ClientRecord {
     pub addresses: Vec<IpAddr>,
 }
 
-/// The incarnations of one `co_ownerid`: the one in use, and the one that CREATE_SESSION would put in its place.
+/// The incarnations of one `co_ownerid`: the one in use, and the one that CREATE_SESSION would put in its
+/// place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct OwnerRecord {
     pub confirmed: Option<ClientId>,
@@ -338,8 +341,8 @@ pub struct OpenState {
     pub access: Share,
     /// The union of what was denied.
     pub deny: Share,
-    /// Which pairs of access and deny were opened, one bit for each pair: OPEN_DOWNGRADE may only go to a union of
-    /// some of them (RFC 8881, section 18.18.3).
+    /// Which pairs of access and deny were opened, one bit for each pair: OPEN_DOWNGRADE may only go to a
+    /// union of some of them (RFC 8881, section 18.18.3).
     pub opened: u16,
 }
 
@@ -373,17 +376,18 @@ pub struct LayoutState {
     pub mode: IoMode,
     /// Whether it is being recalled: the sequence has moved on for that.
     pub recalled: bool,
-    /// Whether the file's modification time was set since the last LAYOUTCOMMIT. A client writes its data out before
-    /// it sends the SETATTR, but commits the layout only afterwards, and does not say when it wrote (Linux never
-    /// sends `loca_time_modify`): the time that was set, by `cp -p` or `tar x`, then stands.
+    /// Whether the file's modification time was set since the last LAYOUTCOMMIT. A client writes its data out
+    /// before it sends the SETATTR, but commits the layout only afterwards, and does not say when it wrote
+    /// (Linux never sends `loca_time_modify`): the time that was set, by `cp -p` or `tar x`, then stands.
     pub times_set: bool,
-    /// The exported directory that the client named the file through first: its handles name it, so a recall does.
+    /// The exported directory that the client named the file through first: its handles name it, so a recall
+    /// does.
     pub export: InodeId,
 }
 
-/// The mark on a file that a client has, or had, a layout to write of: size, times and change attribute of its inode may
-/// be older than what the data servers have acknowledged, because a client tells them later (LAYOUTCOMMIT) or, if it
-/// dies or only called fdatasync, never.
+/// The mark on a file that a client has, or had, a layout to write of: size, times and change attribute of
+/// its inode may be older than what the data servers have acknowledged, because a client tells them later
+/// (LAYOUTCOMMIT) or, if it dies or only called fdatasync, never.
 ///
 /// ```text
 ///            grant of a layout to write            the last one goes          Observe, durable
@@ -432,7 +436,8 @@ pub struct Held {
     pub state: StateId,
 }
 
-/// How a file is used, so that an OPEN need not look at every other open of the file to see that none is in its way.
+/// How a file is used, so that an OPEN need not look at every other open of the file to see that none is in
+/// its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Use {
     pub opens: u32,

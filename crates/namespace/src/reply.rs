@@ -18,11 +18,13 @@ pub enum Reply {
     Created { inode: Inode, existed: bool, dir: Change },
     /// Link.
     Linked { inode: Inode, dir: Change },
-    /// Remove: what the name named, as it is now (links 0: no name is left), and its clients' layouts to recall.
+    /// Remove: what the name named, as it is now (links 0: no name is left), and its clients' layouts to
+    /// recall.
     Removed { inode: Inode, dir: Change },
     /// Rename.
     Renamed { from: Change, to: Change, moved: InodeId, replaced: Option<InodeId> },
-    /// SetAttributes, Wrote, SetStripe: the inode as it is now. `deferred`: objects to truncate before anyone is answered.
+    /// SetAttributes, Wrote, SetStripe: the inode as it is now. `deferred`: objects to truncate before anyone
+    /// is answered.
     Attributes { inode: Inode, deferred: Option<u64> },
     /// ExchangeId.
     Client { id: ClientId, sequence: u32, confirmed: bool },
@@ -66,7 +68,8 @@ pub enum Reply {
     Device { id: DeviceId },
     /// SetXattr, RemoveXattr: of the object.
     Changed { change: Change },
-    /// Nothing was done, nor is this remembered: other clients have delegations of the file, which must come back first.
+    /// Nothing was done, nor is this remembered: other clients have delegations of the file, which must come
+    /// back first.
     Delegated { inode: InodeId },
     /// ServerStarts: which life of the member this is.
     Started { life: u64 },
@@ -163,7 +166,8 @@ pub enum Error {
     /// The object has as many extended attributes, or as many bytes of them, as one can have.
     NoXattrRoom,
 
-    /// A newer process of the metaserver began, or many other metaservers did: this one's commands are not done any more.
+    /// A newer process of the metaserver began, or many other metaservers did: this one's commands are not
+    /// done any more.
     ServerGone,
 
     /// The state machine broke a rule of its own while it carried the command out, and gave it up.

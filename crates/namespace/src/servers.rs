@@ -1,13 +1,14 @@
-//! The session that each metaserver's process has for what it does by itself: what no client's session and no call of
-//! NFSv3 stands behind. A command whose leader was lost on the way is made again, and answered from its slot.
+//! The session that each metaserver's process has for what it does by itself: what no client's session and no
+//! call of NFSv3 stands behind. A command whose leader was lost on the way is made again, and answered from
+//! its slot.
 //!
 //! ```text
 //! 19 member        -> which life of it has the session
 //! 1a member slot   -> the sequence of the slot's last command, and its reply
 //! ```
 //!
-//! A process uses a slot again only when it has an answer, or nobody waits for one any more. A new life of a member takes
-//! the place of the one before: what that had under way is too late, and not done.
+//! A process uses a slot again only when it has an answer, or nobody waits for one any more. A new life of a
+//! member takes the place of the one before: what that had under way is too late, and not done.
 
 use std::ops::ControlFlow;
 
@@ -68,8 +69,8 @@ pub(crate) fn start(plan: &mut Plan<'_>, member: u64) -> Result<Reply, Stop> {
     Ok(Reply::Started { life })
 }
 
-/// Who is not a metaserver of the map (any more) goes first, then the one that began first: that may be one that lives, and
-/// has to begin again.
+/// Who is not a metaserver of the map (any more) goes first, then the one that began first: that may be one
+/// that lives, and has to begin again.
 fn forget_one(plan: &mut Plan<'_>, all: &[(u64, ServerRecord)]) -> Result<(), StoreError> {
     let mut first = None;
     for (member, server) in all {

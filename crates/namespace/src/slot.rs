@@ -5,9 +5,10 @@
 //! each further one             15 session slot index  -> its reply
 //! ```
 //!
-//! Nearly every compound has one change, and so one put. One of n changes has n + 1: the second notes in the slot that
-//! there are more, so that the first change of the next sequence knows whether there is anything to remove. Bounded: a
-//! session has as many slots, and a compound as many changes, as the session's limits allow operations.
+//! Nearly every compound has one change, and so one put. One of n changes has n + 1: the second notes in the
+//! slot that there are more, so that the first change of the next sequence knows whether there is anything to
+//! remove. Bounded: a session has as many slots, and a compound as many changes, as the session's limits
+//! allow operations.
 
 use std::ops::ControlFlow;
 

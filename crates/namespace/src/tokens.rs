@@ -1,5 +1,6 @@
-//! Join tokens: what lets one machine into the cluster, once. The token itself is not here, only its id: the key that a
-//! machine proves to hold is derived from the id, the end and the cluster's secret, so that a store or a backup gives none away.
+//! Join tokens: what lets one machine into the cluster, once. The token itself is not here, only its id: the
+//! key that a machine proves to hold is derived from the id, the end and the cluster's secret, so that a
+//! store or a backup gives none away.
 //!
 //! ```text
 //! Make ─▶ unused ── Use by a machine ─▶ used ─┐
@@ -7,8 +8,8 @@
 //!            └──── its end, at the next Make ──▶ gone
 //! ```
 //!
-//! A used token stays until its end: a machine whose answer was lost asks again with the ticket that it used it with, and
-//! another one is told who used it.
+//! A used token stays until its end: a machine whose answer was lost asks again with the ticket that it used
+//! it with, and another one is told who used it.
 
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
@@ -50,7 +51,8 @@ pub struct TokenUse {
 pub enum TokenChange {
     /// A new token. `Exists` if its id was taken, `Invalid` if there are too many or it has ended.
     Make { id: u64, expires: u64 },
-    /// A machine comes in. `NoEntry`: there is no such token (any more); `Exists`: another machine has used it.
+    /// A machine comes in. `NoEntry`: there is no such token (any more); `Exists`: another machine has used
+    /// it.
     Use { id: u64, name: String, ticket: [u8; 32] },
     /// A token ends now. `NoEntry`: there is none.
     Revoke { id: u64 },

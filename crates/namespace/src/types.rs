@@ -1,4 +1,5 @@
-//! The words of the state machine. They are our own, not the wire's, because log entries outlive protocol versions.
+//! The words of the state machine. They are our own, not the wire's, because log entries outlive protocol
+//! versions.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +26,8 @@ pub struct SessionId(pub [u8; 16]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StateId(pub u64);
 
-/// A stateid: the state and how often it has changed (RFC 8881, section 8.2). Sequence 0 in a request means the
-/// current one. On the wire, `other` is the state id, big-endian, and four zero bytes.
+/// A stateid: the state and how often it has changed (RFC 8881, section 8.2). Sequence 0 in a request means
+/// the current one. On the wire, `other` is the state id, big-endian, and four zero bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stateid {
     /// Changes of this state, from 1.
@@ -47,15 +48,15 @@ pub struct DataServerId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceId(pub u64);
 
-/// The incarnation of a group of metaservers: one history of the metadata. Made with the name space, and again by each
-/// restore from a backup, whose metadata go their own way from then on. Servers and messages of another incarnation are
-/// not obeyed.
+/// The incarnation of a group of metaservers: one history of the metadata. Made with the name space, and
+/// again by each restore from a backup, whose metadata go their own way from then on. Servers and messages of
+/// another incarnation are not obeyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Incarnation {
     /// Random; no two incarnations have the same.
     pub id: [u8; 16],
-    /// 1 for a new name space; a restore has one more than the backup. For people and for order: two restores of one
-    /// backup have the same epoch, and different ids.
+    /// 1 for a new name space; a restore has one more than the backup. For people and for order: two restores
+    /// of one backup have the same epoch, and different ids.
     pub epoch: u64,
     /// When it began: when the name space was made, or the backup restored.
     pub began: Time,
@@ -98,18 +99,20 @@ pub struct File {
     pub data: DataPlace,
 }
 
-/// Where a file's data are. A file begins `Inline`; it goes on to `Striped`, most often by way of `Migrating`, and never
-/// comes back.
+/// Where a file's data are. A file begins `Inline`; it goes on to `Striped`, most often by way of
+/// `Migrating`, and never comes back.
 ///
 /// ```text
 /// Inline ── Migrate ──► Migrating ── objects made, data written ── Migrated ──► Striped
 ///    └── Migrate or LayoutGet of a file without data, whose objects were made ──▲
 /// ```
 ///
-/// A `Striped` file has an object for each column, empty or not: an object that is missing is lost, and no hole.
+/// A `Striped` file has an object for each column, empty or not: an object that is missing is lost, and no
+/// hole.
 ///
-/// While a file is `Migrating` nobody changes its data (`Delay`): so what is copied is what there is, however often a
-/// copy is begun again after a crash. Only from `Migrating` on can there be objects, which a removal has to remove.
+/// While a file is `Migrating` nobody changes its data (`Delay`): so what is copied is what there is, however
+/// often a copy is begun again after a crash. Only from `Migrating` on can there be objects, which a removal
+/// has to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataPlace {
     /// In the store, under a key of their own: [`Inode::written`] bytes, at most [`crate::INLINE_BYTES_MAX`].
@@ -162,10 +165,11 @@ pub struct Inode {
     pub links: u32,
     /// Bytes of data; entries × 64 for a directory; target length for a symbolic link.
     pub size: u64,
-    /// One past the last byte that was written, within the size: a file made longer by SETATTR alone takes no room.
-    /// Of a file whose data are with its inode, how many bytes there are.
+    /// One past the last byte that was written, within the size: a file made longer by SETATTR alone takes no
+    /// room. Of a file whose data are with its inode, how many bytes there are.
     pub written: u64,
-    /// How often its size was set. A write through a metaserver that began before a truncation must not end after it.
+    /// How often its size was set. A write through a metaserver that began before a truncation must not end
+    /// after it.
     pub truncations: u32,
     /// Last read, as far as NFS keeps it.
     pub accessed: Time,
@@ -269,9 +273,10 @@ pub enum Principal {
     },
 }
 
-/// Deferred object operations that a command left to be done: the intent. [`crate::Command::DeferredDone`] is the outcome. A crash
-/// in between leaves the record, and whoever leads next finishes it. Until then reads, writes and layouts of a file
-/// with a truncation pending are answered `Delay`, so that nobody sees bytes that a truncate took away.
+/// Deferred object operations that a command left to be done: the intent. [`crate::Command::DeferredDone`] is
+/// the outcome. A crash in between leaves the record, and whoever leads next finishes it. Until then reads,
+/// writes and layouts of a file with a truncation pending are answered `Delay`, so that nobody sees bytes
+/// that a truncate took away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeferredOp {
     /// Its id; ascending.

@@ -1,5 +1,5 @@
-//! Looks for what must never be: the invariants of the store, one by one. For tests after every command, and for an
-//! operator who does not trust a disk.
+//! Looks for what must never be: the invariants of the store, one by one. For tests after every command, and
+//! for an operator who does not trust a disk.
 //!
 //! It reads everything, and keeps a few words for each inode and state in memory.
 
@@ -81,7 +81,8 @@ fn marks(view: &dyn View, tag: u8) -> Result<Vec<Vec<u8>>, StoreError> {
     Ok(marks)
 }
 
-/// Tags below 0x80 are ours, and none but those in use may be there; above them the replica keeps its own records.
+/// Tags below 0x80 are ours, and none but those in use may be there; above them the replica keeps its own
+/// records.
 fn unknown_tags(view: &dyn View, findings: &mut Findings) -> Result<(), StoreError> {
     view.scan(&[], &[keys::OTHERS], &mut |key, _| {
         if !key.first().is_some_and(|tag| keys::TAGS.contains(tag)) {

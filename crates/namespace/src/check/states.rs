@@ -237,8 +237,8 @@ fn indexes(
     Ok(())
 }
 
-/// No open denies what another has; a lock lives under an open of its client, a layout under an open or a delegation; a
-/// delegation and another client's open for writing exclude each other.
+/// No open denies what another has; a lock lives under an open of its client, a layout under an open or a
+/// delegation; a delegation and another client's open for writing exclude each other.
 fn shares(states: &BTreeMap<StateId, State>, findings: &mut Findings) {
     let mut opens: BTreeMap<InodeId, Vec<&OpenState>> = BTreeMap::new();
     for state in states.values() {

@@ -25,7 +25,8 @@ pub(crate) fn add(plan: &mut Plan<'_>, dir: &mut Inode, name: &[u8], inode: Inod
     Ok(put(plan, id, name, Name { cookie, inode })?)
 }
 
-/// Makes an entry name another inode. It keeps its cookie, so a listing that goes on meanwhile sees the name once.
+/// Makes an entry name another inode. It keeps its cookie, so a listing that goes on meanwhile sees the name
+/// once.
 pub(crate) fn put(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], entry: Name) -> Result<(), StoreError> {
     plan.put(&keys::name(dir, name), &entry)?;
     let by_cookie = CookieEntry { name: name.to_vec(), inode: entry.inode };

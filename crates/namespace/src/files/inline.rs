@@ -1,5 +1,5 @@
-//! Small files: their data are with the inode, in the store, until they are too many or somebody wants a layout. See
-//! [`DataPlace`].
+//! Small files: their data are with the inode, in the store, until they are too many or somebody wants a
+//! layout. See [`DataPlace`].
 
 use super::set_attributes::file_of;
 use crate::plan::{Broken, Plan, Stop};
@@ -35,7 +35,8 @@ pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// The intent: there may be objects from here on. Without data, and with its objects made, it is the outcome too.
+/// The intent: there may be objects from here on. Without data, and with its objects made, it is the outcome
+/// too.
 pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<FileLayout>) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
@@ -47,7 +48,8 @@ pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<FileLayo
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// A file without data or objects gets another place for them: where another file's are, so that data can be shared.
+/// A file without data or objects gets another place for them: where another file's are, so that data can be
+/// shared.
 pub(crate) fn place_as(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;

@@ -31,7 +31,8 @@ pub(crate) fn relocate(
         {
             return Err(Error::Delay.into());
         }
-        // A write through a metaserver that began before may be on its way to an old target: its `Wrote` is refused.
+        // A write through a metaserver that began before may be on its way to an old target: its `Wrote` is
+        // refused.
         inode.moved();
     }
     inode.kind = Kind::File(File { layout: to, ..file });

@@ -1,8 +1,8 @@
 //! REMOVE and RMDIR, and what becomes of an inode without a name.
 //!
-//! A file that is still open, or that a client still has a layout of, stays as an orphan with no links until the last of
-//! them ends. Then the inode goes, and with it the data of a small file; one
-//! that has objects leaves a deferred operation: they are removed by whoever leads.
+//! A file that is still open, or that a client still has a layout of, stays as an orphan with no links until
+//! the last of them ends. Then the inode goes, and with it the data of a small file; one that has objects
+//! leaves a deferred operation: they are removed by whoever leads.
 
 use super::{entry, inline, unsettled, xattr};
 use crate::plan::{Broken, Plan, Stop};

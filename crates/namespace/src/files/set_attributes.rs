@@ -1,8 +1,8 @@
 //! SETATTR, and what writes and stripe policies change about an inode.
 //!
-//! Setting the size of a file that has objects always leaves a truncation behind, even to the size that the file has: clients write to data servers first
-//! and tell the size afterwards (LAYOUTCOMMIT), so objects may hold bytes beyond the end, which must not come to light
-//! when the file grows over them.
+//! Setting the size of a file that has objects always leaves a truncation behind, even to the size that the
+//! file has: clients write to data servers first and tell the size afterwards (LAYOUTCOMMIT), so objects may
+//! hold bytes beyond the end, which must not come to light when the file grows over them.
 
 use super::size;
 use crate::plan::{Plan, Stop};

@@ -5,8 +5,9 @@ use crate::plan::{Plan, Stop};
 use crate::states::layout_state;
 use crate::{ClientId, DataPlace, Error, File, Inode, deferred};
 
-/// Whether it can be set now. A layout of anyone but `layout_of` must have come back first: its holder may write through
-/// it at any moment, is told that the data are on disk, and then the truncation would take them (RFC 8881, section 12.5.5).
+/// Whether it can be set now. A layout of anyone but `layout_of` must have come back first: its holder may
+/// write through it at any moment, is told that the data are on disk, and then the truncation would take them
+/// (RFC 8881, section 12.5.5).
 pub(crate) fn check(plan: &Plan<'_>, inode: &Inode, layout_of: Option<ClientId>) -> Result<(), Stop> {
     if inode.data() == Some(DataPlace::Migrating) || layout_state::held_by_others(plan, inode.id, layout_of)?
     {

@@ -1,5 +1,5 @@
-//! Unsettled files: what the data servers acknowledged counts, whether the client tells it (LAYOUTCOMMIT) or not. See
-//! [`Unsettled`].
+//! Unsettled files: what the data servers acknowledged counts, whether the client tells it (LAYOUTCOMMIT) or
+//! not. See [`Unsettled`].
 
 use store::StoreError;
 
@@ -58,7 +58,8 @@ pub(crate) fn observe(plan: &mut Plan<'_>, files: &[Observation]) -> Result<Repl
     Ok(Reply::Done)
 }
 
-/// What the data servers know when a client commits what it wrote; the inode is the caller's to put, with its times.
+/// What the data servers know when a client commits what it wrote; the inode is the caller's to put, with its
+/// times.
 pub(crate) fn committed(
     plan: &mut Plan<'_>,
     inode: &mut Inode,
@@ -75,8 +76,8 @@ pub(crate) fn committed(
     plan.put(&keys::unsettled(inode.id), &mark)
 }
 
-/// Takes size and version. Returns the modification time that follows: it never goes back, and is never in the future,
-/// whatever clock a data server has.
+/// Takes size and version. Returns the modification time that follows: it never goes back, and is never in
+/// the future, whatever clock a data server has.
 fn take(inode: &mut Inode, mark: &mut Unsettled, observed: &Observation, now: Time) -> Time {
     mark.version = observed.version;
     inode.wrote(observed.end.min(SIZE_BYTES_MAX));

@@ -1,6 +1,8 @@
-//! SETXATTR and REMOVEXATTR (RFC 8276): extended attributes of files and directories, as Linux's `user.` has them.
+//! SETXATTR and REMOVEXATTR (RFC 8276): extended attributes of files and directories, as Linux's `user.` has
+//! them.
 //!
-//! They are few and short, and each has a record of its own beside the inode: a GETATTR or READDIR never reads them.
+//! They are few and short, and each has a record of its own beside the inode: a GETATTR or READDIR never
+//! reads them.
 
 use std::ops::ControlFlow;
 
@@ -73,7 +75,8 @@ pub(super) fn discard(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreEr
     Ok(())
 }
 
-/// What can have extended attributes: links, pipes and devices cannot, because Linux's `user.` has none there.
+/// What can have extended attributes: links, pipes and devices cannot, because Linux's `user.` has none
+/// there.
 fn holder(plan: &Plan<'_>, inode: InodeId) -> Result<Inode, Stop> {
     let inode = plan.inode(inode)?;
     if inode.layout().is_some() || inode.directory().is_some() {

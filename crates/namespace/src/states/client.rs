@@ -1,16 +1,19 @@
-//! EXCHANGE_ID, DESTROY_CLIENTID, RECLAIM_COMPLETE, and the end of a client (RFC 8881, sections 18.35, 18.50, 18.51).
+//! EXCHANGE_ID, DESTROY_CLIENTID, RECLAIM_COMPLETE, and the end of a client (RFC 8881, sections 18.35, 18.50,
+//! 18.51).
 //!
-//! A `co_ownerid` has at most two records: the incarnation in use, which is confirmed, and one that CREATE_SESSION would
-//! put in its place. The cases below are those of the table in section 18.35.5. The number of records is bounded, in all and
-//! for each address: see [`UNCONFIRMED_MAX`] and the bounds beside it.
+//! A `co_ownerid` has at most two records: the incarnation in use, which is confirmed, and one that
+//! CREATE_SESSION would put in its place. The cases below are those of the table in section 18.35.5. The
+//! number of records is bounded, in all and for each address: see [`UNCONFIRMED_MAX`] and the bounds beside
+//! it.
 //!
-//! **Whose client it is.** With AUTH_SYS a principal is a claim that any caller can make, and so is a `co_ownerid`: a host
-//! name. What a caller can show is the verifier, which only that incarnation of the client knows, and its address. So a
-//! client that restarted (another verifier) ends its former incarnation from an address of that one; from elsewhere it waits
-//! until the lease of the former one has run out. A client that shows its verifier from a new address has that one, too.
+//! **Whose client it is.** With AUTH_SYS a principal is a claim that any caller can make, and so is a
+//! `co_ownerid`: a host name. What a caller can show is the verifier, which only that incarnation of the
+//! client knows, and its address. So a client that restarted (another verifier) ends its former incarnation
+//! from an address of that one; from elsewhere it waits until the lease of the former one has run out. A
+//! client that shows its verifier from a new address has that one, too.
 //!
-//! A client whose lease has run out is *lapsed*: it keeps what it has by courtesy. Whoever wants what it has in the way
-//! ends it, and goes on ([`all_lapsed`]); if it is heard of before that, nothing has happened.
+//! A client whose lease has run out is *lapsed*: it keeps what it has by courtesy. Whoever wants what it has
+//! in the way ends it, and goes on ([`all_lapsed`]); if it is heard of before that, nothing has happened.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -202,7 +205,8 @@ pub(super) fn incarnation_before(
     }
 }
 
-/// Makes `client` the confirmed one of its owner, and ends the incarnation before it. The caller puts its record.
+/// Makes `client` the confirmed one of its owner, and ends the incarnation before it. The caller puts its
+/// record.
 pub(super) fn confirm(
     plan: &mut Plan<'_>,
     client: &mut ClientRecord,
@@ -258,8 +262,8 @@ pub(crate) fn expire(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Sto
     Ok(Reply::Done)
 }
 
-/// What is in the way belongs to `holders`. Their records if all of them have it by courtesy only, so that the caller may
-/// [`end`] them; none if one of them is alive, or is the client that asks.
+/// What is in the way belongs to `holders`. Their records if all of them have it by courtesy only, so that
+/// the caller may [`end`] them; none if one of them is alive, or is the client that asks.
 pub(super) fn all_lapsed(
     plan: &Plan<'_>,
     holders: BTreeSet<ClientId>,

@@ -1,9 +1,10 @@
-//! Read delegations (RFC 8881, section 10.4): a client that has one opens the file for reading, again and again, without
-//! asking, and keeps what it has read.
+//! Read delegations (RFC 8881, section 10.4): a client that has one opens the file for reading, again and
+//! again, without asking, and keeps what it has read.
 //!
-//! A grant is part of an OPEN and costs no command of its own. What another client must not do meanwhile is answered
-//! [`Reply::Delegated`] here, in the same step in which it would have been done, so that no grant can slip in between a
-//! recall and what it was for. The metaserver then calls the delegations back and proposes the command again.
+//! A grant is part of an OPEN and costs no command of its own. What another client must not do meanwhile is
+//! answered [`Reply::Delegated`] here, in the same step in which it would have been done, so that no grant
+//! can slip in between a recall and what it was for. The metaserver then calls the delegations back and
+//! proposes the command again.
 //!
 //! ```text
 //! OPEN ──grant──▶ held ──DELEGRETURN──▶ gone
@@ -98,7 +99,8 @@ pub(crate) fn revoke(plan: &mut Plan<'_>, client: ClientId, delegation: StateId)
     Ok(Reply::Done)
 }
 
-/// The delegation goes, and with it the layout that nothing but it allowed, and the file if nothing else held it.
+/// The delegation goes, and with it the layout that nothing but it allowed, and the file if nothing else held
+/// it.
 pub(super) fn end(plan: &mut Plan<'_>, state: DelegationState) -> Result<(), Stop> {
     table::remove(plan, &State::Delegation(state))?;
     if state.revoked {

@@ -1,6 +1,7 @@
 //! LAYOUTGET, LAYOUTCOMMIT, LAYOUTRETURN (RFC 8881, sections 12.5 and 18.42 to 18.44).
 //!
-//! A files layout is granted and returned whole, so a client has at most one layout of a file, and one state for it.
+//! A files layout is granted and returned whole, so a client has at most one layout of a file, and one state
+//! for it.
 
 use store::StoreError;
 

@@ -1,7 +1,8 @@
-//! LOCK, LOCKU, FREE_STATEID: byte-range locks as POSIX has them (RFC 8881, sections 9.1 to 9.5, 18.10, 18.12).
+//! LOCK, LOCKU, FREE_STATEID: byte-range locks as POSIX has them (RFC 8881, sections 9.1 to 9.5, 18.10,
+//! 18.12).
 //!
-//! One lock state for each lock-owner and file; its ranges are disjoint, and two of one kind never touch. A new range
-//! takes over what it covers of the owner's own:
+//! One lock state for each lock-owner and file; its ranges are disjoint, and two of one kind never touch. A
+//! new range takes over what it covers of the owner's own:
 //!
 //! ```text
 //! held      ├─ read ──────────────────────┤
@@ -159,8 +160,8 @@ fn check_range(range: ByteRange) -> Result<(), Error> {
     if range.start < range.end { Ok(()) } else { Err(Error::BadRange) }
 }
 
-/// Takes `range` out of what the state holds. A range that it touches of the `joining` kind goes whole; what is returned
-/// is `range` widened over those.
+/// Takes `range` out of what the state holds. A range that it touches of the `joining` kind goes whole; what
+/// is returned is `range` widened over those.
 fn cover(
     plan: &mut Plan<'_>,
     state: &mut LockState,

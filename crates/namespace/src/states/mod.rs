@@ -1,4 +1,5 @@
-//! NFS state: clients, their sessions, and what they have open, locked and laid out (RFC 8881, chapters 8 to 12).
+//! NFS state: clients, their sessions, and what they have open, locked and laid out (RFC 8881, chapters 8 to
+//! 12).
 
 pub(crate) mod client;
 pub(crate) mod delegation;

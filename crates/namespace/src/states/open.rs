@@ -149,8 +149,8 @@ pub(super) fn find(plan: &Plan<'_>, client: ClientId, stateid: Stateid) -> Resul
     Ok(open)
 }
 
-/// Ends an open with the locks that came through it; the client's layout of the file goes with its last open or delegation, and the
-/// file when it has no name and nothing else holds it.
+/// Ends an open with the locks that came through it; the client's layout of the file goes with its last open
+/// or delegation, and the file when it has no name and nothing else holds it.
 pub(super) fn end(plan: &mut Plan<'_>, open: &OpenState) -> Result<(), Stop> {
     lock::end_under(plan, open)?;
     table::remove(plan, &State::Open(open.clone()))?;

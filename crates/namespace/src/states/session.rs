@@ -20,7 +20,8 @@ pub(crate) fn create(
     address: IpAddr,
 ) -> Result<Reply, Stop> {
     let mut client = client::find(plan, client)?;
-    // Ids of clients can be guessed. From a new address the client shows its verifier first, with EXCHANGE_ID.
+    // Ids of clients can be guessed. From a new address the client shows its verifier first, with
+    // EXCHANGE_ID.
     if !client.addresses.contains(&address) {
         return Err(Error::StaleClient.into());
     }

@@ -1,4 +1,5 @@
-//! The table of states and the indexes that must agree with it. Every open, lock and layout comes, changes and goes here.
+//! The table of states and the indexes that must agree with it. Every open, lock and layout comes, changes
+//! and goes here.
 
 use std::cmp::Ordering;
 
@@ -19,7 +20,8 @@ pub(super) fn new_stateid(plan: &mut Plan<'_>) -> Result<Stateid, StoreError> {
     })
 }
 
-/// The stateid after one more change. 0 means "the current one" in requests, so it is skipped (RFC 8881, section 8.2.2).
+/// The stateid after one more change. 0 means "the current one" in requests, so it is skipped (RFC 8881,
+/// section 8.2.2).
 pub(super) fn advance(stateid: &mut Stateid) {
     stateid.sequence = stateid.sequence.checked_add(1).unwrap_or(1);
 }
@@ -102,7 +104,8 @@ pub(super) fn check_sequence(presented: Stateid, current: Stateid) -> Result<(),
     }
 }
 
-/// The same for a layout, whose operations may pass each other on the way: an older one is as good (RFC 8881, section
+/// The same for a layout, whose operations may pass each other on the way: an older one is as good (RFC 8881,
+/// section
 /// 12.5.3).
 pub(super) fn check_layout_sequence(presented: Stateid, current: Stateid) -> Result<(), Error> {
     match compare_sequences(presented.sequence, current.sequence) {
