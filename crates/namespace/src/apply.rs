@@ -20,15 +20,15 @@
 //!
 //! **Exactly once.** A client that lost a reply, or whose metaserver died, sends its compound again under the
 //! same session, slot and sequence (RFC 8881, section 2.10.6). Every changing command carries these and its
-//! index in the compound, and the slot keeps what each was answered, refusals too, until the slot's next
-//! sequence. So the second time answers what the first did, from whichever metaserver: a CREATE sent again
+//! index in the compound, and the slot keeps the reply to each, refusals too, until the slot's next
+//! sequence. So the second time is answered as the first, from whichever metaserver: a CREATE sent again
 //! never finds its own file in the way. A proposal of an older sequence than the slot's is a straggler that
-//! nobody waits for any more, and is not done. The memory is bounded, and goes with its session: see
-//! `slot.rs`. NFSv3 has no sessions: its calls are known by client, xid and arguments (`calls.rs`). What a
-//! metaserver does by itself has a session of the process (`servers.rs`).
+//! no client waits for any more, and is not done. The memory is bounded, and goes with its session: see
+//! `slot.rs`. NFSv3 has no sessions: its calls are known by client, xid and arguments (`calls.rs`). A
+//! metaserver's own commands have a session of the process (`servers.rs`).
 //!
 //! **Never another file.** A command names inodes by number, and carries the generation that the metaserver
-//! that was asked knows of each. Where a replica has another one the two differ in what the number means, and
+//! that was asked knows of each. Where a replica has another one, the number is of another inode there, and
 //! the answer is `Stale` (`generations.rs`).
 //!
 //! **Cost.** A create is seven gets (session before and after, slot, directory twice, name, counters) and six

@@ -1,5 +1,5 @@
-//! What calls of NFSv3 were answered: for clients that have no session, and send a call again over a new
-//! connection, perhaps to another metaserver (RFC 1813, section 4.6).
+//! Replies to calls of NFSv3, whose clients have no session, and send a call again over a new connection,
+//! perhaps to another metaserver (RFC 1813, section 4.6).
 //!
 //! ```text
 //! 17 call     -> its number, and the reply to each of its commands
@@ -19,7 +19,7 @@ use crate::{CALL_SECONDS_MAX, CALLS_MAX, CallId, Reply, keys};
 /// Calls that are forgotten for one that comes: one more than that, so that old ones go in time.
 const FORGOTTEN_AT_ONCE: usize = 2;
 
-/// What the command `index` of this call was answered, if that is known.
+/// The reply to the command `index` of this call, if it is kept.
 pub(crate) fn reply(view: &dyn View, call: &CallId, index: u32) -> Result<Option<Reply>, StoreError> {
     let Some(record) = get::<CallRecord>(view, &keys::call(call))? else { return Ok(None) };
     Ok(record.replies.into_iter().find(|(known, _)| *known == index).map(|(_, reply)| reply))
@@ -52,7 +52,7 @@ pub(crate) fn remember(
     plan.put(&key, &order)
 }
 
-/// Forgets the oldest call if there are too many, or if it is too old; whether it did.
+/// Forgets the oldest call if there are too many, or if it is too old. True if it did.
 fn forget_oldest(plan: &mut Plan<'_>, order: &mut CallOrder) -> Result<bool, StoreError> {
     let (now, number) = (plan.now(), keys::call_number(order.oldest));
     let Some(call) = get::<CallId>(plan.view(), &number)? else { return Ok(false) };

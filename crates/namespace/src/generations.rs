@@ -50,7 +50,7 @@ impl Generations {
     }
 }
 
-/// What a command names an inode by.
+/// Name of an inode in a command.
 #[derive(Debug, Clone, Copy)]
 enum Named {
     Inode(InodeId),

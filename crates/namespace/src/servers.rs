@@ -1,14 +1,14 @@
-//! The session that each metaserver's process has for what it does by itself: what no client's session and no
-//! call of NFSv3 stands behind. A command whose leader was lost on the way is made again, and answered from
-//! its slot.
+//! The session of each metaserver's process, for commands that neither a client's session nor a call of NFSv3
+//! asked for. A command whose leader was lost on the way is made again, and answered from its slot.
 //!
 //! ```text
 //! 19 member        -> which life of it has the session
 //! 1a member slot   -> the sequence of the slot's last command, and its reply
 //! ```
 //!
-//! A process uses a slot again only when it has an answer, or nobody waits for one any more. A new life of a
-//! member takes the place of the one before: what that had under way is too late, and not done.
+//! A process uses a slot again only when it has an answer, or no task waits for one any more. A new life of a
+//! member takes the place of the one before: commands that the earlier one had under way are too late, and
+//! are not done.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use crate::plan::{Plan, Stop};
 use crate::record::{ServerRecord, ServerSlot, get};
 use crate::{Error, MemberRequest, Node, NodeKey, NodeState, Reply, SERVERS_MAX, keys, read, slot};
 
-/// What is answered without doing anything; none: the command is new.
+/// The reply to a command that was answered before, or comes too late; none: the command is new.
 pub(crate) fn replay(view: &dyn View, request: &MemberRequest) -> Result<Option<Reply>, StoreError> {
     let refused = |error| Ok(Some(Reply::Refused(error)));
     match get::<ServerRecord>(view, &keys::server(request.member))? {
@@ -32,7 +32,7 @@ pub(crate) fn replay(view: &dyn View, request: &MemberRequest) -> Result<Option<
     }
 }
 
-/// What the command with this request was answered, if the slot still has it.
+/// The reply to the command with this request, if the slot still has it.
 pub(crate) fn reply(view: &dyn View, request: &MemberRequest) -> Result<Option<Reply>, StoreError> {
     let server = get::<ServerRecord>(view, &keys::server(request.member))?;
     let slot = get::<ServerSlot>(view, &keys::server_slot(request.member, request.slot))?;
@@ -69,8 +69,8 @@ pub(crate) fn start(plan: &mut Plan<'_>, member: u64) -> Result<Reply, Stop> {
     Ok(Reply::Started { life })
 }
 
-/// Who is not a metaserver of the map (any more) goes first, then the one that began first: that may be one
-/// that lives, and has to begin again.
+/// Forgets the session of one member. A member that is not a metaserver of the map (any more) goes first,
+/// then the one that began first: that may be one that lives, and has to begin again.
 fn forget_one(plan: &mut Plan<'_>, all: &[(u64, ServerRecord)]) -> Result<(), StoreError> {
     let mut first = None;
     for (member, server) in all {

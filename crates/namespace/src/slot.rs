@@ -1,4 +1,4 @@
-//! What a slot remembers of the compound that it carried last: the reply to each of its changes.
+//! Memory of a session's slot: the reply to each change of the compound that it carried last.
 //!
 //! ```text
 //! first change of a sequence   14 session slot        -> its sequence, index and reply; it replaces the one before
@@ -18,11 +18,11 @@ use crate::plan::Plan;
 use crate::record::{SlotRecord, get};
 use crate::{ClientId, CompoundRequest, Error, Reply, SessionId, SessionRecord, keys, read};
 
-/// What is known of a command when it arrives.
+/// Result of a replay look-up: the memory of a command that arrives.
 pub(crate) enum Replay {
-    /// It was answered, or can no longer be done.
+    /// The command was answered so, or can no longer be done.
     Reply(Reply),
-    /// It is new; this is what the slot holds, and whose it is.
+    /// The command is new: the record of the slot, and the client of the session.
     New(Option<SlotRecord>, ClientId),
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn replay(view: &dyn View, request: &CompoundRequest) -> Result<Repla
     }
 }
 
-/// What the command with this request was answered, if the slot still has it.
+/// The reply to the command with this request, if the slot still has it.
 pub(crate) fn reply(view: &dyn View, request: &CompoundRequest) -> Result<Option<Reply>, StoreError> {
     match get::<SlotRecord>(view, &keys::slot(request.session, request.slot))? {
         Some(slot) => reply_in(view, request, &slot),

@@ -1,4 +1,4 @@
-//! Join tokens: what lets one machine into the cluster, once. The token itself is not here, only its id: the
+//! Join tokens: each lets one machine into the cluster, once. The token itself is not here, only its id: the
 //! key that a machine proves to hold is derived from the id, the end and the cluster's secret, so that a
 //! store or a backup gives none away.
 //!
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A used token stays until its end: a machine whose answer was lost asks again with the ticket that it used
-//! it with, and another one is told who used it.
+//! it with, and another one is told the name of that machine.
 
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
@@ -30,7 +30,7 @@ pub struct JoinToken {
     pub expires: u64,
     /// When it was made.
     pub made: Time,
-    /// None: it has let nobody in.
+    /// None: it has let no machine in.
     pub used: Option<TokenUse>,
 }
 

@@ -7,15 +7,15 @@ use crate::{
     NewNode, Reply,
 };
 
-/// What a create found at its name.
+/// State of the name that a create asks for.
 pub(crate) enum Found {
-    /// Nothing: it may be made in this directory.
+    /// No entry: the inode may be made in this directory.
     Free { dir: Inode },
-    /// This, which is to be taken as it is. `made_by_it`: by an earlier try of the same exclusive create.
+    /// An inode, which is to be taken as it is. `made_by_it`: by an earlier try of the same exclusive create.
     Taken { inode: Inode, dir: Change, made_by_it: bool },
 }
 
-/// Creates, or takes what is there.
+/// CREATE, MKDIR, SYMLINK, MKNOD: makes an inode, or takes the one that is there.
 pub(crate) fn create(plan: &mut Plan<'_>, create: &Create) -> Result<Reply, Stop> {
     match find(plan, create)? {
         Found::Free { dir } => {
@@ -31,7 +31,7 @@ pub(crate) fn create(plan: &mut Plan<'_>, create: &Create) -> Result<Reply, Stop
     }
 }
 
-/// Everything that can be refused about a create but the type of what is there.
+/// The state of the name, or the refusal of the create. The caller checks the type of an inode that is there.
 pub(crate) fn find(plan: &Plan<'_>, create: &Create) -> Result<Found, Stop> {
     if matches!(create.node, NewNode::File(layout) if layout.columns == 0) {
         return Err(Error::Invalid.into());
@@ -47,7 +47,7 @@ pub(crate) fn find(plan: &Plan<'_>, create: &Create) -> Result<Found, Stop> {
     Ok(Found::Taken { inode, dir: dir.unchanged(), made_by_it })
 }
 
-/// Makes the inode and its entry. Nothing is refused any more.
+/// Makes the inode and its entry.
 pub(crate) fn make(plan: &mut Plan<'_>, mut dir: Inode, create: &Create) -> Result<(Inode, Change), Stop> {
     let id = plan.count(|counters| {
         counters.inodes += 1;

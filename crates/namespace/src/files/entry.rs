@@ -6,7 +6,7 @@ use crate::plan::{Broken, Plan, Stop};
 use crate::record::{CookieEntry, Name, get};
 use crate::{Inode, InodeId, keys};
 
-/// What an entry adds to its directory's size.
+/// Bytes that an entry adds to its directory's size.
 const ENTRY_BYTES: u64 = 64;
 
 /// The entry `name` of `dir`.

@@ -1,4 +1,4 @@
-//! Small files: their data are with the inode, in the store, until they are too many or somebody wants a
+//! Small files: their data are with the inode, in the store, until they are too many or a client asks for a
 //! layout. See [`DataPlace`].
 
 use super::set_attributes::file_of;
@@ -6,7 +6,7 @@ use crate::plan::{Broken, Plan, Stop};
 use crate::states::delegation;
 use crate::{DataPlace, Error, File, FileLayout, INLINE_BYTES_MAX, Inode, InodeId, Kind, Reply, keys, read};
 
-/// Data of a small file. What lies between its end and `offset` becomes zeros.
+/// Write of a small file's data. The bytes between its end and `offset` become zeros.
 pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8]) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
@@ -35,8 +35,8 @@ pub(crate) fn write(plan: &mut Plan<'_>, inode: InodeId, offset: u64, data: &[u8
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// The intent: there may be objects from here on. Without data, and with its objects made, it is the outcome
-/// too.
+/// Intent of a migration: the file may have objects from here on. For a file without data whose objects are
+/// made it is the outcome too.
 pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<FileLayout>) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
@@ -48,8 +48,7 @@ pub(crate) fn migrate(plan: &mut Plan<'_>, inode: InodeId, made: Option<FileLayo
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// A file without data or objects gets another place for them: where another file's are, so that data can be
-/// shared.
+/// New place of a file that has neither data nor objects: that of another file, so that data can be shared.
 pub(crate) fn place_as(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
@@ -65,13 +64,13 @@ pub(crate) fn place_as(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) 
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// The outcome: every byte is in the objects, and on disk.
+/// Outcome of a migration: every byte is in the objects, and on disk.
 pub(crate) fn migrated(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
     match file.data {
         DataPlace::Inline => return Err(Error::Invalid.into()),
-        // A leader of before copied them to where the file is no more.
+        // An earlier leader copied the data to a place that the file no longer has.
         DataPlace::Migrating if file.layout != layout => return Err(Error::Delay.into()),
         DataPlace::Migrating => {
             forget(plan, &inode);
@@ -83,7 +82,7 @@ pub(crate) fn migrated(plan: &mut Plan<'_>, inode: InodeId, layout: FileLayout) 
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// Of a file of `inode.written` bytes, all but the first `size` go.
+/// Truncation of inline data of `inode.written` bytes to the first `size`.
 pub(super) fn truncate(plan: &mut Plan<'_>, inode: &Inode, size: u64) -> Result<(), Stop> {
     if size == 0 {
         forget(plan, inode);
@@ -97,7 +96,7 @@ pub(super) fn truncate(plan: &mut Plan<'_>, inode: &Inode, size: u64) -> Result<
     Ok(())
 }
 
-/// The data go.
+/// Deletes the inline data.
 pub(super) fn forget(plan: &mut Plan<'_>, inode: &Inode) {
     if inode.written > 0 {
         plan.delete(&keys::inline(inode.id));

@@ -1,4 +1,4 @@
-//! What an inode knows about itself.
+//! Parts of an inode, and its changes.
 
 use crate::{Change, DataPlace, Directory, File, FileLayout, Inode, Kind, Time};
 
@@ -17,7 +17,7 @@ impl Inode {
         }
     }
 
-    /// What only a regular file has, if it is one.
+    /// The part that only a regular file has, if it is one.
     #[must_use]
     pub fn file(&self) -> Option<File> {
         match self.kind {
@@ -43,7 +43,7 @@ impl Inode {
         self.file().map(|file| file.data)
     }
 
-    /// Where its objects are, if it is a regular file whose data are in objects.
+    /// The layout of its objects, if it is a regular file whose data are in objects.
     #[must_use]
     pub fn columns(&self) -> Option<FileLayout> {
         self.file().filter(|file| file.data == DataPlace::Striped).map(|file| file.layout)

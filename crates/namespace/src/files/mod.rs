@@ -1,4 +1,5 @@
-//! The name space: one file for each operation, and what they share about inodes and directory entries.
+//! The name space: one file for each operation, and the parts of inodes and directory entries that they
+//! share.
 
 pub(crate) mod create;
 pub(crate) mod entry;

@@ -1,8 +1,8 @@
-//! REMOVE and RMDIR, and what becomes of an inode without a name.
+//! REMOVE and RMDIR, and the end of an inode without a name.
 //!
 //! A file that is still open, or that a client still has a layout of, stays as an orphan with no links until
 //! the last of them ends. Then the inode goes, and with it the data of a small file; one that has objects
-//! leaves a deferred operation: they are removed by whoever leads.
+//! leaves a deferred operation: the leader removes the objects.
 
 use super::{entry, inline, unsettled, xattr};
 use crate::plan::{Broken, Plan, Stop};
@@ -24,8 +24,9 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Exp
     delegation::check(plan, inode.id)?;
     entry::take(plan, &mut dir, name, found)?;
     if inode.directory().is_some() {
-        dir.links =
-            dir.links.checked_sub(1).ok_or(Broken("a directory has no link for a directory in it"))?; // its `..`
+        // Its `..`.
+        let links = dir.links.checked_sub(1);
+        dir.links = links.ok_or(Broken("a directory has no link for a directory in it"))?;
     }
     let change = dir.data_changed(plan.now());
     plan.put_inode(&dir)?;
@@ -33,7 +34,7 @@ pub(crate) fn remove(plan: &mut Plan<'_>, dir: InodeId, name: &[u8], expect: Exp
     Ok(Reply::Removed { inode, dir: change })
 }
 
-/// Takes one name of `inode` away, whose entry is gone already, and lets the inode go when nothing holds it.
+/// Takes one link of `inode` away, whose entry is gone already, and discards the inode when nothing holds it.
 pub(crate) fn unname(plan: &mut Plan<'_>, mut inode: Inode) -> Result<Inode, Stop> {
     let others = inode.links.checked_sub(1).ok_or(Broken("a name is of an inode without links"))?;
     inode.links = if inode.directory().is_some() { 0 } else { others };
@@ -46,7 +47,7 @@ pub(crate) fn unname(plan: &mut Plan<'_>, mut inode: Inode) -> Result<Inode, Sto
     Ok(inode)
 }
 
-/// An open or a layout of the file ended: an orphan that nothing holds any more goes.
+/// Discards the file if it has no name and nothing holds it any more: an open or a layout of it has ended.
 pub(crate) fn discard_if_orphan(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     if read::in_use(plan.view(), inode)? {
         return Ok(());

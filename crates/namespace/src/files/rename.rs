@@ -1,4 +1,4 @@
-//! RENAME, as POSIX has it: what the new name named goes in the same step.
+//! RENAME, as POSIX has it: the inode that the new name had goes in the same command.
 
 use store::StoreError;
 
@@ -78,7 +78,7 @@ pub(crate) fn rename(
     Ok(Reply::Renamed { from: from_change, to: to_change, moved: moved.id, replaced })
 }
 
-/// What stands at the new name, if it may be replaced.
+/// The inode at the new name, if it may be replaced.
 fn replaceable(plan: &Plan<'_>, over: Name, by_directory: bool) -> Result<Inode, Stop> {
     let inode = plan.inode(over.inode)?;
     match (by_directory, inode.directory()) {

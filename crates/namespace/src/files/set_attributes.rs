@@ -1,4 +1,4 @@
-//! SETATTR, and what writes and stripe policies change about an inode.
+//! SETATTR, and the changes of an inode by writes and stripe policies.
 //!
 //! Setting the size of a file that has objects always leaves a truncation behind, even to the size that the
 //! file has: clients write to data servers first and tell the size afterwards (LAYOUTCOMMIT), so objects may
@@ -55,7 +55,7 @@ pub(crate) fn set_attributes(
     Ok(Reply::Attributes { inode, deferred })
 }
 
-/// Data were written through a metaserver.
+/// Outcome of a write through a metaserver.
 pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, truncations: u32) -> Result<Reply, Stop> {
     let mut inode = plan.inode(inode)?;
     let file = file_of(&inode)?;
@@ -72,7 +72,7 @@ pub(crate) fn wrote(plan: &mut Plan<'_>, inode: InodeId, end: u64, truncations: 
     Ok(Reply::Attributes { inode, deferred: None })
 }
 
-/// What only a regular file has, of an inode that is to be written to.
+/// The part that only a regular file has, of an inode that is to be written to.
 pub(super) fn file_of(inode: &Inode) -> Result<File, Error> {
     match (inode.file(), inode.directory()) {
         (Some(file), _) => Ok(file),

@@ -6,14 +6,15 @@ use store::StoreError;
 use crate::plan::{Plan, Stop};
 use crate::{Inode, InodeId, Observation, Reply, SIZE_BYTES_MAX, Time, Unsettled, keys, read};
 
-/// A layout to write is granted: the inode says what the objects had at `version`, unless it is known better.
+/// Marks the file, of which a layout to write is granted: its inode is as the objects were at `version`,
+/// unless a mark says otherwise.
 pub(crate) fn mark(plan: &mut Plan<'_>, inode: InodeId, version: u64) -> Result<(), StoreError> {
     let version = read::unsettled(plan.view(), inode)?.map_or(version, |known| known.version);
     let grant = plan.random();
     plan.put(&keys::unsettled(inode), &Unsettled { grant, version })
 }
 
-/// The number of layouts to write moved. A file without one is to be settled.
+/// Follows the number of layouts to write. A file without one is to be settled.
 pub(crate) fn used(plan: &mut Plan<'_>, inode: InodeId, layouts_before: u32, layouts: u32) {
     let key = keys::to_settle(inode);
     match (layouts_before, layouts) {
@@ -24,7 +25,7 @@ pub(crate) fn used(plan: &mut Plan<'_>, inode: InodeId, layouts_before: u32, lay
     }
 }
 
-/// The file is gone.
+/// Deletes the marks of a file that goes.
 pub(crate) fn discard(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
     if read::unsettled(plan.view(), inode)?.is_none() {
         return Ok(());
@@ -58,8 +59,8 @@ pub(crate) fn observe(plan: &mut Plan<'_>, files: &[Observation]) -> Result<Repl
     Ok(Reply::Done)
 }
 
-/// What the data servers know when a client commits what it wrote; the inode is the caller's to put, with its
-/// times.
+/// Takes an observation of the data servers when a client commits its writes. The caller puts the inode, and
+/// sets its times.
 pub(crate) fn committed(
     plan: &mut Plan<'_>,
     inode: &mut Inode,

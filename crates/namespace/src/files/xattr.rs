@@ -64,7 +64,7 @@ pub(crate) fn remove(plan: &mut Plan<'_>, inode: InodeId, name: &[u8]) -> Result
     Ok(Reply::Changed { change })
 }
 
-/// The inode goes, and its attributes with it.
+/// Deletes the attributes of an inode that goes.
 pub(super) fn discard(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), StoreError> {
     let mut keys = Vec::new();
     read::scan_keys(plan.view(), &keys::xattrs(inode), |key| {

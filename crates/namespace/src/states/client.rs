@@ -7,13 +7,14 @@
 //! it.
 //!
 //! **Whose client it is.** With AUTH_SYS a principal is a claim that any caller can make, and so is a
-//! `co_ownerid`: a host name. What a caller can show is the verifier, which only that incarnation of the
-//! client knows, and its address. So a client that restarted (another verifier) ends its former incarnation
+//! `co_ownerid`: a host name. The caller can show the verifier, which only that incarnation of the client
+//! knows, and its address. So a client that restarted (another verifier) ends its former incarnation
 //! from an address of that one; from elsewhere it waits until the lease of the former one has run out. A
 //! client that shows its verifier from a new address has that one, too.
 //!
-//! A client whose lease has run out is *lapsed*: it keeps what it has by courtesy. Whoever wants what it has
-//! in the way ends it, and goes on ([`all_lapsed`]); if it is heard of before that, nothing has happened.
+//! A client whose lease has run out is *lapsed*: it keeps its states by courtesy. A request that conflicts
+//! with one of them ends the client, and goes on ([`all_lapsed`]); a client that is heard of before that
+//! keeps all.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -29,7 +30,7 @@ use crate::{
     Reply, State, UNCONFIRMED_MAX, UNCONFIRMED_OF_ADDRESS_MAX, keys, read,
 };
 
-/// Who a caller says that it is.
+/// Identity that a caller claims.
 pub(crate) struct Claim<'a> {
     pub owner: &'a [u8],
     pub verifier: [u8; 8],
@@ -78,7 +79,7 @@ pub(crate) fn exchange_id(plan: &mut Plan<'_>, by: &Claim<'_>, update: bool) -> 
     }
 }
 
-/// The client that is confirmed has shown its verifier, from this address.
+/// The reply to a confirmed client that has shown its verifier from this address, which is noted.
 fn confirmed_reply(plan: &mut Plan<'_>, mut client: ClientRecord, from: IpAddr) -> Result<Reply, Stop> {
     if !client.addresses.contains(&from) {
         if client.addresses.len() >= ADDRESSES_OF_CLIENT_MAX {
@@ -90,7 +91,7 @@ fn confirmed_reply(plan: &mut Plan<'_>, mut client: ClientRecord, from: IpAddr) 
     Ok(Reply::Client { id: client.id, sequence: client.sequence.wrapping_add(1), confirmed: true })
 }
 
-/// Makes an unconfirmed record in the place of the one that may be there.
+/// Makes an unconfirmed record, in the place of one that the owner may have.
 fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Stop> {
     if let Some(old) = owner_record(plan, by.owner)?.unconfirmed
         && let Some(old) = read::client(plan.view(), old)?
@@ -134,7 +135,7 @@ fn replace_unconfirmed(plan: &mut Plan<'_>, by: &Claim<'_>) -> Result<Reply, Sto
     Ok(Reply::Client { id, sequence: 1, confirmed: false })
 }
 
-/// Ids ascend, so the oldest under `prefix` is the first.
+/// The oldest unconfirmed client under `prefix`: the first, because ids ascend.
 fn oldest_unconfirmed(plan: &Plan<'_>, prefix: &[u8]) -> Result<Option<ClientRecord>, StoreError> {
     let mut oldest = None;
     read::scan_keys(plan.view(), prefix, |key| {
@@ -147,7 +148,7 @@ fn oldest_unconfirmed(plan: &Plan<'_>, prefix: &[u8]) -> Result<Option<ClientRec
     }
 }
 
-/// It is confirmed, or gone.
+/// Deletes the marks of an unconfirmed client, which is confirmed now, or goes.
 fn no_more_unconfirmed(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), StoreError> {
     plan.delete(&keys::unconfirmed(client.id));
     plan.count(|counters| counters.unconfirmed = counters.unconfirmed.saturating_sub(1))?;
@@ -165,7 +166,7 @@ pub(super) fn address_use(plan: &Plan<'_>, address: IpAddr) -> Result<AddressUse
     Ok(get(plan.view(), &keys::address_use(address))?.unwrap_or_default())
 }
 
-/// Changes what the clients of an address are said to have.
+/// Changes the use of an address by its clients.
 pub(super) fn change_address_use(
     plan: &mut Plan<'_>,
     address: IpAddr,
@@ -262,8 +263,8 @@ pub(crate) fn expire(plan: &mut Plan<'_>, client: ClientId) -> Result<Reply, Sto
     Ok(Reply::Done)
 }
 
-/// What is in the way belongs to `holders`. Their records if all of them have it by courtesy only, so that
-/// the caller may [`end`] them; none if one of them is alive, or is the client that asks.
+/// The records of `holders`, clients with a conflicting state, if all of them have it by courtesy only, so
+/// that the caller may [`end`] them; none if one of them is alive, or is the client that asks.
 pub(super) fn all_lapsed(
     plan: &Plan<'_>,
     holders: BTreeSet<ClientId>,
@@ -302,7 +303,8 @@ fn is_busy(plan: &Plan<'_>, client: ClientId) -> Result<bool, StoreError> {
         || read::any_key(plan.view(), &keys::of(keys::CLIENT_SESSIONS, &[client.0]))?)
 }
 
-/// Ends a client with all that it has: opens, and with them locks and layouts; sessions, and with them slots.
+/// End of a client with all that it has: opens, and with them locks and layouts; sessions, and with them
+/// slots.
 pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord) -> Result<(), Stop> {
     for id in read::states(plan.view(), client.id)? {
         // Locks and layouts live under opens and delegations, and may be gone already.

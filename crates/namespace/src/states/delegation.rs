@@ -1,10 +1,10 @@
 //! Read delegations (RFC 8881, section 10.4): a client that has one opens the file for reading, again and
-//! again, without asking, and keeps what it has read.
+//! again, without asking, and keeps the data that it has read.
 //!
-//! A grant is part of an OPEN and costs no command of its own. What another client must not do meanwhile is
+//! A grant is part of an OPEN and costs no command of its own. A conflicting request of another client is
 //! answered [`Reply::Delegated`] here, in the same step in which it would have been done, so that no grant
-//! can slip in between a recall and what it was for. The metaserver then calls the delegations back and
-//! proposes the command again.
+//! can slip in between a recall and the request that it is for. The metaserver then calls the delegations
+//! back and proposes the command again.
 //!
 //! ```text
 //! OPEN ──grant──▶ held ──DELEGRETURN──▶ gone
@@ -13,7 +13,7 @@
 //!               revoked ──FREE_STATEID──▶ gone
 //! ```
 //!
-//! A revoked delegation is in nobody's way; it is kept so that its client learns what happened.
+//! A revoked delegation conflicts with nothing; it is kept so that its client learns of the revocation.
 
 use store::StoreError;
 
@@ -26,12 +26,12 @@ use crate::{
     StateId, Stateid, keys, read,
 };
 
-/// Whether a change of the file by the caller is in the way of nobody's delegation.
+/// Stops a change of the file by the caller while another client has a delegation of it.
 pub(crate) fn check(plan: &Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     check_for(plan, inode, plan.caller())
 }
 
-/// The same for an OPEN: one for reading, that denies nobody to read, is in nobody's way.
+/// The same for an OPEN: one for reading, that does not deny reading, conflicts with no delegation.
 pub(super) fn check_open(plan: &Plan<'_>, inode: InodeId, open: &Open, truncation: bool) -> Result<(), Stop> {
     if truncation || open.access.contains(Share::WRITE) || open.deny.contains(Share::READ) {
         return check_for(plan, inode, Some(open.client));
@@ -47,7 +47,8 @@ fn check_for(plan: &Plan<'_>, inode: InodeId, caller: Option<ClientId>) -> Resul
     if others { Err(Stop::Delegated(inode)) } else { Ok(()) }
 }
 
-/// Gives the opener a delegation of what it has just opened, if it wants one and nobody writes.
+/// Grants a delegation of the file to the client that has just opened it, if it wants one and no client
+/// writes.
 pub(super) fn grant(plan: &mut Plan<'_>, file: &Inode, open: &Open) -> Result<Option<Stateid>, Stop> {
     let (client, inode) = (open.client, file.id);
     if !open.delegate || file.links == 0 || open.access != Share::READ {

@@ -142,7 +142,7 @@ pub(crate) fn commit(
     Ok(Reply::Committed { size: Some(file.size).filter(|size| *size > size_before) })
 }
 
-/// Whether anyone but `except` has a layout of the file.
+/// Whether a client other than `except` has a layout of the file.
 pub(crate) fn held_by_others(
     plan: &Plan<'_>,
     inode: InodeId,
@@ -151,7 +151,7 @@ pub(crate) fn held_by_others(
     Ok(read::layouts(plan.view(), inode)?.iter().any(|(client, ..)| Some(*client) != except))
 }
 
-/// The file's modification time was set: see [`LayoutState::times_set`].
+/// Notes in the layouts of the file that its modification time was set: see [`LayoutState::times_set`].
 pub(crate) fn times_set(plan: &mut Plan<'_>, inode: InodeId) -> Result<(), Stop> {
     for (_, stateid, mode) in read::layouts(plan.view(), inode)? {
         if let (IoMode::ReadWrite, Some(State::Layout(mut state))) =

@@ -2,7 +2,7 @@
 //! 18.12).
 //!
 //! One lock state for each lock-owner and file; its ranges are disjoint, and two of one kind never touch. A
-//! new range takes over what it covers of the owner's own:
+//! new range replaces the parts that it covers of the owner's own ranges:
 //!
 //! ```text
 //! held      ├─ read ──────────────────────┤

@@ -1,4 +1,4 @@
-//! NFS state: clients, their sessions, and what they have open, locked and laid out (RFC 8881, chapters 8 to
+//! NFS state: clients, their sessions, opens, locks, layouts and delegations (RFC 8881, chapters 8 to
 //! 12).
 
 pub(crate) mod client;

@@ -12,7 +12,7 @@ use crate::{
     Reply, Share, State, StateId, Stateid, keys, read,
 };
 
-/// What is to be opened, once everything about its name is known to be right.
+/// File that is to be opened, once its name is checked.
 enum Target<'a> {
     /// This file, which there is. `truncation`: to nothing.
     Known { inode: Inode, dir: Option<Change>, made_by_it: bool, truncation: bool },
@@ -89,7 +89,7 @@ pub(crate) fn open(plan: &mut Plan<'_>, open: &Open) -> Result<Reply, Stop> {
     }
 }
 
-/// Adds to what the owner has open of the file, or starts with it.
+/// Adds to the owner's open of the file, or makes one.
 fn add(plan: &mut Plan<'_>, inode: InodeId, open: &Open) -> Result<Stateid, Stop> {
     let known: Option<StateId> = get(plan.view(), &keys::open(inode, open.client, &open.owner))?;
     let known = match known {
@@ -197,7 +197,7 @@ fn pairs_within(opened: u16, access: Share, deny: Share) -> u16 {
         .fold(0, |all, one| all | one)
 }
 
-/// What the pairs in `opened` come to together.
+/// The union of the pairs in `opened`.
 pub(crate) fn union(opened: u16) -> (Share, Share) {
     pairs()
         .filter(|(access, deny)| opened & pair(*access, *deny) != 0)

@@ -121,7 +121,8 @@ pub(super) fn end(plan: &mut Plan<'_>, client: &ClientRecord, session: SessionId
     Ok(())
 }
 
-/// Who has the id of a session can act in it: half of it is random.
+/// Id of a session. It cannot be guessed, because a caller that has it can act in the session: half of it is
+/// random.
 ///
 /// ```text
 /// client:4, the lower half of its id    number:4    random:8

@@ -79,7 +79,7 @@ fn change_client_use(
     plan.put_or_delete(&key, &uses)
 }
 
-/// What one state adds to the use that its client makes of us.
+/// Units that one state adds to its client's count of states and ranges.
 pub(crate) fn client_use_of(state: &State) -> u64 {
     match state {
         State::Open(_) | State::Layout(_) | State::Delegation(_) => 1,
@@ -148,7 +148,7 @@ fn change_use(plan: &mut Plan<'_>, before: Option<&State>, after: Option<&State>
     Ok(plan.put_or_delete(&key, &uses)?)
 }
 
-/// What one state adds to the use of its file. Locks live under opens, and add nothing.
+/// Use of a file by one state. Locks live under opens, and add nothing.
 pub(crate) fn use_of(state: &State) -> Use {
     match state {
         State::Open(open) => Use {
