@@ -18,8 +18,8 @@ use super::{client, open, table};
 use crate::plan::{Broken, Plan, Stop};
 use crate::record::{HeldLock, get};
 use crate::{
-    ByteRange, ClientId, Error, Held, InodeId, LockKind, LockOwner, LockState, OpenState, Reply, Share,
-    State, StateId, Stateid, keys, read,
+    ByteRange, ClientId, Conflict, Error, Held, InodeId, LockKind, LockOwner, LockState, OpenState, Reply,
+    Share, State, StateId, Stateid, keys, read,
 };
 
 pub(crate) fn lock(
@@ -57,10 +57,10 @@ pub(crate) fn lock(
         return Err(Error::OpenMode.into());
     }
     table::check_room(plan, client)?;
-    if let Some(conflict) = read::conflicting_lock(plan.view(), inode, client, &owner, kind, range)? {
+    if let Some(held) = read::first_conflict(plan.view(), inode, client, &owner, kind, range)? {
         let holders = read::lock_holders(plan.view(), inode, client, &owner, kind, range)?;
         let Some(lapsed) = client::all_lapsed(plan, holders, client)? else {
-            return Ok(Reply::Denied(conflict));
+            return Ok(Reply::Denied(denial(plan, held)?));
         };
         lapsed.iter().try_for_each(|client| client::end(plan, client))?;
     }
@@ -84,6 +84,16 @@ pub(crate) fn lock(
         Some(before) => table::replace(plan, &State::Lock(before), &State::Lock(state))?,
     }
     Ok(Reply::State { stateid })
+}
+
+/// The reply to a LOCK that `held` keeps from being granted.
+fn denial(plan: &Plan<'_>, held: Held) -> Result<Conflict, Stop> {
+    match read::state(plan.view(), held.state)? {
+        Some(State::Lock(LockState { client, owner, .. })) => {
+            Ok(Conflict { range: held.range, kind: held.kind, client, owner })
+        }
+        _ => Err(Broken("a locked range is of no lock state").into()),
+    }
 }
 
 pub(crate) fn unlock(

@@ -1,0 +1,83 @@
+//! Reads of the cluster map: data servers, devices and tokens; and of deferred object operations.
+
+use std::ops::ControlFlow;
+
+use store::{StoreError, View};
+
+use super::{collect, scan_records};
+use crate::record::get;
+use crate::{
+    ClusterMap, DataServer, DataServerId, DeferredOp, Device, DeviceId, JoinToken, TargetId, cluster_map,
+    keys,
+};
+
+/// The device with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn device(view: &dyn View, device: DeviceId) -> Result<Option<Device>, StoreError> {
+    get(view, &keys::device(device))
+}
+
+/// All devices, by id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn devices(view: &dyn View) -> Result<Vec<Device>, StoreError> {
+    collect(view, &[keys::DEVICES])
+}
+
+/// All data servers, by id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn data_servers(view: &dyn View) -> Result<Vec<DataServer>, StoreError> {
+    collect(view, &[keys::DATA_SERVERS])
+}
+
+/// The cluster map.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn cluster_map(view: &dyn View) -> Result<ClusterMap, StoreError> {
+    cluster_map::read_map(view)
+}
+
+/// All join tokens that have not been removed yet, by id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn join_tokens(view: &dyn View) -> Result<Vec<JoinToken>, StoreError> {
+    collect(view, &[keys::JOIN_TOKENS])
+}
+
+/// The data server that holds `target`.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn target_server(view: &dyn View, target: TargetId) -> Result<Option<DataServerId>, StoreError> {
+    get(view, &keys::target(target))
+}
+
+/// The oldest `max` deferred operations.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn deferred_ops(view: &dyn View, max: usize) -> Result<Vec<DeferredOp>, StoreError> {
+    deferred_ops_after(view, 0, max)
+}
+
+/// The oldest `max` deferred operations whose id is above `after`.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn deferred_ops_after(view: &dyn View, after: u64, max: usize) -> Result<Vec<DeferredOp>, StoreError> {
+    let mut deferred = Vec::new();
+    if max > 0 && after < u64::MAX {
+        scan_records(view, &keys::deferred(after + 1), &keys::after(&[keys::DEFERRED]), |_, record| {
+            deferred.push(record);
+            if deferred.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
+    Ok(deferred)
+}

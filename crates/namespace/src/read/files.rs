@@ -1,0 +1,195 @@
+//! Reads of the name space: inodes, entries, extended attributes, and the marks of files.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use store::{StoreError, View};
+
+use super::scan_records;
+use crate::record::{CookieEntry, InodeHead, Name, Xattr, XattrHead, decode_data, decode_head, get};
+use crate::{Entry, Inode, InodeId, Kind, StripePolicy, Unsettled, keys};
+
+/// Directories above one another: more than any path names, so that a ring of them is found.
+const DEPTH_MAX: usize = 1 << 20;
+
+/// The inode with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails; so with every read here.
+pub fn inode(view: &dyn View, inode: InodeId) -> Result<Option<Inode>, StoreError> {
+    get(view, &keys::inode(inode))
+}
+
+/// The generation of the inode with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn generation(view: &dyn View, inode: InodeId) -> Result<Option<u32>, StoreError> {
+    let key = keys::inode(inode);
+    let head = view.get(&key)?.map(|bytes| decode_head::<InodeHead>(&key, &bytes)).transpose()?;
+    Ok(head.map(|head| head.generation))
+}
+
+/// The data of a small file, without the hole at its end: empty when it has none, or has them elsewhere.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn inline_data(view: &dyn View, inode: InodeId) -> Result<Bytes, StoreError> {
+    let key = keys::inline(inode);
+    view.get(&key)?.map_or(Ok(Bytes::new()), |bytes| decode_data(&key, bytes))
+}
+
+/// What `name` names in `dir`; none, too, when `dir` is not a directory.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn lookup(view: &dyn View, dir: InodeId, name: &[u8]) -> Result<Option<InodeId>, StoreError> {
+    Ok(get::<Name>(view, &keys::name(dir, name))?.map(|name| name.inode))
+}
+
+/// Visits the entries of `dir` whose cookie is above `after_cookie`, in cookie order, until `visit` breaks.
+/// Start with
+/// 0. Costs one range scan, whatever the size of the directory.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn list(
+    view: &dyn View,
+    dir: InodeId,
+    after_cookie: u64,
+    mut visit: impl FnMut(Entry) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let from = keys::cookie(dir, after_cookie.saturating_add(1));
+    let to = keys::after(&keys::of(keys::COOKIES, &[dir.0]));
+    if after_cookie == u64::MAX {
+        return Ok(());
+    }
+    scan_records(view, &from, &to, |key, CookieEntry { name, inode }| {
+        visit(Entry { cookie: keys::number(key, 9), name, inode })
+    })
+}
+
+/// Visits names in the order of their directories, until `visit` breaks: with a mark to go on after it, the
+/// directory, the name, and what it names. Begin with an empty mark.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn names_after(
+    view: &dyn View,
+    mark: &[u8],
+    mut visit: impl FnMut(&[u8], InodeId, &[u8], InodeId) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    // The first key after the mark's.
+    let mut from = vec![keys::NAMES];
+    from.extend_from_slice(mark);
+    from.extend((!mark.is_empty()).then_some(0));
+    scan_records(view, &from, &keys::after(&[keys::NAMES]), |key, Name { inode, .. }| {
+        let (mark, name) = (key.get(1..).unwrap_or_default(), key.get(9..).unwrap_or_default());
+        visit(mark, InodeId(keys::number(key, 1)), name, inode)
+    })
+}
+
+/// The name that `dir` has for `inode`, the first if it has several: looks at all its names.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn name_of(view: &dyn View, dir: InodeId, inode: InodeId) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut found = None;
+    let prefix = keys::name(dir, &[]);
+    scan_records(view, &prefix, &keys::after(&prefix), |key, name: Name| {
+        if name.inode != inode {
+            return ControlFlow::Continue(());
+        }
+        found = Some(key.get(prefix.len()..).unwrap_or_default().to_vec());
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
+
+/// The value of an object's extended attribute.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn xattr(view: &dyn View, inode: InodeId, name: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    Ok(get::<Xattr>(view, &keys::xattr(inode, name))?.map(|xattr| xattr.value))
+}
+
+/// The extended attributes of an object: cookie, and name without `user.`, in the order in which they were
+/// made.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn xattrs(view: &dyn View, inode: InodeId) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+    let mut found = Vec::new();
+    xattr_heads(view, inode, |name, head| found.push((head.cookie, name.to_vec())))?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Visits name and head of each extended attribute of an object, by name.
+pub(crate) fn xattr_heads(
+    view: &dyn View,
+    inode: InodeId,
+    mut visit: impl FnMut(&[u8], XattrHead),
+) -> Result<(), StoreError> {
+    let prefix = keys::xattrs(inode);
+    let mut outcome = Ok(());
+    view.scan(&prefix, &keys::after(&prefix), &mut |key, value| match decode_head(key, value) {
+        Ok(head) => {
+            visit(key.get(prefix.len()..).unwrap_or_default(), head);
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            outcome = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    outcome
+}
+
+/// The mark of a file whose data servers may know more than its inode.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn unsettled(view: &dyn View, inode: InodeId) -> Result<Option<Unsettled>, StoreError> {
+    get(view, &keys::unsettled(inode))
+}
+
+/// At most `max` unsettled files above `after` that no client has a layout to write of.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn to_settle(view: &dyn View, after: InodeId, max: usize) -> Result<Vec<InodeId>, StoreError> {
+    let mut files = Vec::new();
+    let from = keys::to_settle(InodeId(after.0.saturating_add(1)));
+    view.scan(&from, &keys::after(&[keys::TO_SETTLE]), &mut |key, _| {
+        files.push(InodeId(keys::number(key, 1)));
+        if files.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(files)
+}
+
+/// Whether objects of the file are still to be truncated.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn pending_truncation(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
+    Ok(view.get(&keys::truncate(inode))?.is_some())
+}
+
+/// How the data of new files in `dir` are to be spread: as the nearest directory above says that says
+/// anything.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn stripe_policy(view: &dyn View, dir: InodeId) -> Result<Option<StripePolicy>, StoreError> {
+    let mut at = dir;
+    for _ in 0..DEPTH_MAX {
+        let Some(Inode { kind: Kind::Directory(directory), .. }) = inode(view, at)? else { return Ok(None) };
+        if directory.stripe.is_some() || directory.parent == at {
+            return Ok(directory.stripe);
+        }
+        at = directory.parent;
+    }
+    Err(StoreError { doing: "find a stripe policy", cause: format!("{dir:?} is not below the root") })
+}

@@ -1,0 +1,123 @@
+//! Reads: from any view of the store, a snapshot or a batch in progress. None of them changes anything, so
+//! none of them passes through the log.
+
+mod clients;
+mod cluster;
+mod files;
+mod locks;
+mod states;
+
+pub use clients::{client, clients, recorded, session, sessions};
+pub use cluster::{
+    cluster_map, data_servers, deferred_ops, deferred_ops_after, device, devices, join_tokens, target_server,
+};
+pub(crate) use files::xattr_heads;
+pub use files::{
+    generation, inline_data, inode, list, lookup, name_of, names_after, pending_truncation, stripe_policy,
+    to_settle, unsettled, xattr, xattrs,
+};
+pub use locks::{conflicting_lock, locks};
+pub(crate) use locks::{first_conflict, lock_holders, locks_starting_before};
+pub(crate) use states::{client_uses, open_conflicts};
+pub use states::{
+    delegations, has_state, in_use, layouts, opens, revoked, share_conflict, share_holders, state, states,
+};
+
+use std::ops::ControlFlow;
+
+use serde::de::DeserializeOwned;
+use store::{StoreError, View};
+
+use crate::record::{Counters, decode, get};
+use crate::{Incarnation, InodeId, StateCounts, keys};
+
+/// Random bits that tell this name space from any other one, also of the same cluster; never 0. A backup has
+/// the same.
+///
+/// # Errors
+/// [`StoreError`] when the store fails, or nothing was formatted yet.
+pub fn name_space(view: &dyn View) -> Result<u64, StoreError> {
+    let (root, counters) = (inode(view, InodeId::ROOT)?, get::<Counters>(view, &keys::counters())?);
+    let (Some(root), Some(counters)) = (root, counters) else {
+        return Err(StoreError { doing: "read which name space this is", cause: "there is none yet".into() });
+    };
+    Ok((u64::from(counters.client_prefix) << 32 | u64::from(root.generation)).max(1))
+}
+
+/// The incarnation of the group; none: nothing was formatted or received yet.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn incarnation(view: &dyn View) -> Result<Option<Incarnation>, StoreError> {
+    get(view, &keys::incarnation())
+}
+
+/// Inodes in use.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn counts(view: &dyn View) -> Result<u64, StoreError> {
+    Ok(counters(view)?.inodes)
+}
+
+/// The numbers of opens, locks, layouts and delegations.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn state_counts(view: &dyn View) -> Result<StateCounts, StoreError> {
+    Ok(counters(view)?.states)
+}
+
+pub(crate) fn counters(view: &dyn View) -> Result<Counters, StoreError> {
+    get(view, &keys::counters())?.ok_or_else(|| StoreError {
+        doing: "read the counters",
+        cause: "there are none: the store was never formatted".to_string(),
+    })
+}
+
+/// Visits the records with `from <= key < to`.
+pub(crate) fn scan_records<T: DeserializeOwned>(
+    view: &dyn View,
+    from: &[u8],
+    to: &[u8],
+    mut visit: impl FnMut(&[u8], T) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let mut outcome = Ok(());
+    view.scan(from, to, &mut |key, value| match decode(key, value) {
+        Ok(record) => visit(key, record),
+        Err(error) => {
+            outcome = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    outcome
+}
+
+/// Visits the keys that start with `prefix`.
+pub(crate) fn scan_keys(
+    view: &dyn View,
+    prefix: &[u8],
+    mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    view.scan(prefix, &keys::after(prefix), &mut |key, _| visit(key))
+}
+
+/// All records whose key starts with `prefix`.
+pub(crate) fn collect<T: DeserializeOwned>(view: &dyn View, prefix: &[u8]) -> Result<Vec<T>, StoreError> {
+    let mut records = Vec::new();
+    scan_records(view, prefix, &keys::after(prefix), |_, record| {
+        records.push(record);
+        ControlFlow::Continue(())
+    })?;
+    Ok(records)
+}
+
+/// Whether a key starts with `prefix`.
+pub(crate) fn any_key(view: &dyn View, prefix: &[u8]) -> Result<bool, StoreError> {
+    let mut any = false;
+    scan_keys(view, prefix, |_| {
+        any = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(any)
+}

@@ -1,0 +1,163 @@
+//! Reads of the states of clients: opens, layouts and delegations.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use store::{StoreError, View};
+
+use super::{any_key, client, collect, scan_keys};
+use crate::record::{Use, get};
+use crate::{ClientId, ClientRecord, InodeId, IoMode, Share, State, StateId, Stateid, keys};
+
+/// The open, lock or layout with this id.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn state(view: &dyn View, state: StateId) -> Result<Option<State>, StoreError> {
+    get(view, &keys::state(state))
+}
+
+/// The opens, locks and layouts of a client.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn states(view: &dyn View, client: ClientId) -> Result<Vec<StateId>, StoreError> {
+    let mut states = Vec::new();
+    scan_keys(view, &keys::of(keys::CLIENT_STATES, &[client.0]), |key| {
+        states.push(StateId(keys::number(key, 9)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(states)
+}
+
+/// Whether a client has anything open, locked or laid out.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn has_state(view: &dyn View, client: ClientId) -> Result<bool, StoreError> {
+    any_key(view, &keys::of(keys::CLIENT_STATES, &[client.0]))
+}
+
+/// What a client has: opens, lock-owners, locked ranges and layouts.
+pub(crate) fn client_uses(view: &dyn View, client: ClientId) -> Result<u64, StoreError> {
+    Ok(get(view, &keys::client_uses(client))?.unwrap_or_default())
+}
+
+/// The opens of a file, by client and open-owner.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn opens(view: &dyn View, inode: InodeId) -> Result<Vec<StateId>, StoreError> {
+    collect(view, &keys::of(keys::OPENS, &[inode.0]))
+}
+
+/// Whether a file is open, or a client has a layout of it.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn in_use(view: &dyn View, inode: InodeId) -> Result<bool, StoreError> {
+    Ok(view.get(&keys::uses(inode))?.is_some())
+}
+
+/// The layouts of a file.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn layouts(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Stateid, IoMode)>, StoreError> {
+    let ids: Vec<StateId> = collect(view, &keys::of(keys::LAYOUTS, &[inode.0]))?;
+    let mut layouts = Vec::with_capacity(ids.len());
+    for id in ids {
+        if let Some(State::Layout(layout)) = state(view, id)? {
+            layouts.push((layout.client, layout.stateid, layout.mode));
+        }
+    }
+    Ok(layouts)
+}
+
+/// The read delegations of a file, without those that were revoked.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn delegations(view: &dyn View, inode: InodeId) -> Result<Vec<(ClientId, Stateid)>, StoreError> {
+    let ids: Vec<StateId> = collect(view, &keys::of(keys::DELEGATIONS, &[inode.0]))?;
+    let mut delegations = Vec::with_capacity(ids.len());
+    for id in ids {
+        if let Some(State::Delegation(delegation)) = state(view, id)? {
+            delegations.push((delegation.client, delegation.stateid));
+        }
+    }
+    Ok(delegations)
+}
+
+/// Whose delegations were revoked, and not yet acknowledged with FREE_STATEID; a client for each of them.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn revoked(view: &dyn View) -> Result<Vec<ClientId>, StoreError> {
+    let mut clients = Vec::new();
+    scan_keys(view, &keys::of(keys::DELEGATIONS, &[0]), |key| {
+        clients.push(ClientId(keys::number(key, 9)));
+        ControlFlow::Continue(())
+    })?;
+    Ok(clients)
+}
+
+/// Whether an open denies `wanted` to I/O that is under no open of its own: NFSv3, or an anonymous stateid
+/// (RFC 8881, section 9.1.4.3). The opens of `except` do not count.
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn share_conflict(
+    view: &dyn View,
+    inode: InodeId,
+    wanted: Share,
+    except: Option<ClientId>,
+) -> Result<bool, StoreError> {
+    let own = |client, _: &[u8]| Some(client) == except;
+    Ok(!open_conflicts(view, inode, wanted, Share::NONE, own)?.is_empty())
+}
+
+/// The clients whose opens deny `wanted` of a file: see [`share_conflict`].
+///
+/// # Errors
+/// [`StoreError`] when the store fails.
+pub fn share_holders(
+    view: &dyn View,
+    inode: InodeId,
+    wanted: Share,
+) -> Result<Vec<ClientRecord>, StoreError> {
+    let holders = open_conflicts(view, inode, wanted, Share::NONE, |_, _| false)?;
+    let records = holders.into_iter().map(|holder| client(view, holder));
+    Ok(records.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// The clients of opens of the file, other than those that `own` tells of, that deny `access` or have what
+/// `deny` denies.
+pub(crate) fn open_conflicts(
+    view: &dyn View,
+    inode: InodeId,
+    access: Share,
+    deny: Share,
+    own: impl Fn(ClientId, &[u8]) -> bool,
+) -> Result<BTreeSet<ClientId>, StoreError> {
+    let mut conflicts = BTreeSet::new();
+    let Some(uses) = get::<Use>(view, &keys::uses(inode))? else { return Ok(conflicts) };
+    let denied = share(uses.denying_read, uses.denying_write);
+    let used = share(uses.reading, uses.writing);
+    if !denied.intersects(access) && !used.intersects(deny) {
+        return Ok(conflicts); // nearly always
+    }
+    for id in opens(view, inode)? {
+        if let Some(State::Open(open)) = state(view, id)?
+            && !own(open.client, &open.owner)
+            && (open.deny.intersects(access) || open.access.intersects(deny))
+        {
+            conflicts.insert(open.client);
+        }
+    }
+    Ok(conflicts)
+}
+
+fn share(reading: u32, writing: u32) -> Share {
+    Share(u8::from(reading > 0) | u8::from(writing > 0) << 1)
+}
