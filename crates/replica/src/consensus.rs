@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::book::AddressBook;
 use crate::heard::Heard;
+use crate::leader_watch::watch_leader;
 use crate::lease::Grants;
 use crate::log::Log;
 use crate::machine::Machine;
@@ -21,7 +22,6 @@ use crate::membership::{leads_now, living};
 use crate::network::Network;
 use crate::removed::removed;
 use crate::space::{Left, Space};
-use crate::succession::watch_leader;
 use crate::transport::Transport;
 use crate::trust::Trust;
 use crate::types::{Change, Member, NodeId, Types};

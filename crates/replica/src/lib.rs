@@ -32,6 +32,7 @@ mod guard;
 mod heard;
 mod install;
 mod joining;
+mod leader_watch;
 mod leadership;
 mod lease;
 mod log;
@@ -51,7 +52,6 @@ mod runtime;
 mod service;
 mod snapshot;
 mod space;
-mod succession;
 #[cfg(test)]
 mod suite;
 mod transport;

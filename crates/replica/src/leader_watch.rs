@@ -29,12 +29,12 @@ use crate::transport::Transport;
 use crate::types::{Member, NodeId, Types, Vote};
 
 /// How often to look whether the leader was heard.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// A heartbeat is due every 100 ms: with one missing, and half the time to the next, it is worth a question.
-const SILENT_LOOKS: u32 = 3;
+const SILENT_CHECKS_MIN: u32 = 3;
 /// Followers stand one after the other, by their numbers: whoever has less of the log than another is refused, and that
 /// one stands next. (A vote of the same term with a larger number goes before one with a smaller.)
-const TURN: Duration = Duration::from_millis(100);
+const ELECTION_STAGGER: Duration = Duration::from_millis(100);
 
 /// Stands for election when the leader's process is found dead; for ever.
 pub(crate) async fn watch_leader(
@@ -43,52 +43,56 @@ pub(crate) async fn watch_leader(
     transport: &Arc<dyn Transport>,
     heard: &Heard,
 ) {
-    let mut looks = tokio::time::interval(LOOK_EVERY);
-    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut checks = tokio::time::interval(CHECK_EVERY);
+    checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut last, mut silent) = (0, 0);
-    let mut stood = None;
+    let mut stood_against = None;
     loop {
-        looks.tick().await;
+        checks.tick().await;
         let now = heard.times();
         silent = if now == last { silent + 1 } else { 0 };
         last = now;
-        if silent < SILENT_LOOKS {
+        if silent < SILENT_CHECKS_MIN {
             continue;
         }
-        let Some(led) = Led::now(id, raft).filter(|led| stood != Some(led.vote)) else { continue };
-        if !transport.refuses(&led.leader).await {
+        let Some(watched) =
+            WatchedLeader::current(id, raft).filter(|watched| stood_against != Some(watched.vote))
+        else {
+            continue;
+        };
+        if !transport.refuses(&watched.leader).await {
             silent = 0; // asked again after as long a silence
             continue;
         }
-        tokio::time::sleep(TURN * led.turn).await;
-        let unchanged = Led::now(id, raft).is_some_and(|now| now.vote == led.vote);
+        tokio::time::sleep(ELECTION_STAGGER * watched.position).await;
+        let unchanged = WatchedLeader::current(id, raft).is_some_and(|now| now.vote == watched.vote);
         if !unchanged || heard.times() != last {
             continue;
         }
-        tracing::info!(leader = %led.leader.name, "the leader's process is dead: standing for election");
-        stood = Some(led.vote);
-        if raft.handle_transfer_leader(TransferLeaderRequest::new(led.vote, id, None)).await.is_err() {
+        tracing::info!(leader = %watched.leader.name, "the leader's process is dead: standing for election");
+        stood_against = Some(watched.vote);
+        if raft.handle_transfer_leader(TransferLeaderRequest::new(watched.vote, id, None)).await.is_err() {
             return; // stopped
         }
     }
 }
 
 /// A voter's leader, if that is another member.
-struct Led {
+struct WatchedLeader {
     vote: Vote,
     leader: Member,
     /// How many voters stand before this one.
-    turn: u32,
+    position: u32,
 }
 
-impl Led {
-    fn now(id: NodeId, raft: &Raft<Types, Machine>) -> Option<Self> {
+impl WatchedLeader {
+    fn current(id: NodeId, raft: &Raft<Types, Machine>) -> Option<Self> {
         let metrics = raft.metrics().borrow_watched().clone();
         let leader = metrics.current_leader.filter(|leader| *leader != id && metrics.vote.is_committed())?;
         let membership = metrics.membership_config.membership();
         let voters: Vec<NodeId> = membership.voter_ids().filter(|voter| *voter != leader).collect();
-        let turn = voters.iter().position(|voter| *voter == id)?;
-        let turn = u32::try_from(turn).ok()?;
-        Some(Self { vote: metrics.vote, leader: membership.get_node(&leader)?.clone(), turn })
+        let position = voters.iter().position(|voter| *voter == id)?;
+        let position = u32::try_from(position).ok()?;
+        Some(Self { vote: metrics.vote, leader: membership.get_node(&leader)?.clone(), position })
     }
 }
