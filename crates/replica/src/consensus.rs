@@ -12,13 +12,13 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::book::AddressBook;
-use crate::heard::Heard;
 use crate::leader_watch::watch_leader;
 use crate::lease::Grants;
+use crate::liveness::Liveness;
 use crate::log::Log;
 use crate::machine::Machine;
 use crate::members_file::MembersFile;
-use crate::membership::{leads_now, living};
+use crate::membership::{reachable, reachable_leader};
 use crate::network::Network;
 use crate::removed::removed;
 use crate::space::{Left, Space};
@@ -59,7 +59,7 @@ pub(crate) struct Parts {
     pub progress: watch::Receiver<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub removed: Arc<watch::Sender<bool>>,
-    pub heard: Arc<Heard>,
+    pub liveness: Arc<Liveness>,
     pub log_kept: LogKept,
     pub space: Arc<Space>,
     pub book: AddressBook,
@@ -110,7 +110,7 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
     let (log, store, failed) = (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
     let (progress, work, kept) = (parts.progress.clone(), parts.work.clone(), parts.log_kept);
     let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
-    let (heard, book) = (Arc::clone(&parts.heard), parts.book.clone());
+    let (liveness, book) = (Arc::clone(&parts.liveness), parts.book.clone());
     let (space, trust) = (Arc::clone(&parts.space), Arc::clone(&parts.trust));
     let (members_file, noting, applied) = (parts.members_file.clone(), work.clone(), progress.clone());
     let raft = match begin(parts).await {
@@ -122,10 +122,10 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
         biased;
         _ = stopped => Ok(()),
         why = upkeep(&raft, &log, &store, progress, &work, (kept, &space)) => Err(why),
-        why = ended(&raft, (&book, &trust), &heard) => Err(why),
+        why = ended(&raft, (&book, &trust), &liveness) => Err(why),
         why = note_voters((&raft, &log), &members_file, applied, &noting) => Err(why),
         why = removed(id, &raft, &transport, &told) => Err(why),
-        () = watch_leader(id, &raft, &transport, &heard) => Err("consensus ended".into()),
+        () = watch_leader(id, &raft, &transport, &liveness) => Err("consensus ended".into()),
     };
     let _ = raft.shutdown().await;
     if let Err(reason) = outcome.and_then(|()| flush(&*store)) {
@@ -234,8 +234,8 @@ async fn upkeep(
 
 /// If this member leads: the index after the last entry that all have who live. They are on their way to have the rest.
 fn lagging(metrics: &openraft::RaftMetrics<Types>) -> Option<u64> {
-    let living = living(metrics);
-    let matched = metrics.replication.as_ref()?.iter().filter(|(id, _)| living.contains(id));
+    let reachable = reachable(metrics);
+    let matched = metrics.replication.as_ref()?.iter().filter(|(id, _)| reachable.contains(id));
     matched.map(|(_, at)| at.as_ref().map_or(0, |at| at.index + 1)).min()
 }
 
@@ -287,7 +287,11 @@ async fn note_voters(
 }
 
 /// Says who leads, notes where members are, and returns when openraft has stopped, with the reason.
-async fn ended(raft: &Raft<Types, Machine>, (book, trust): (&AddressBook, &Trust), heard: &Heard) -> String {
+async fn ended(
+    raft: &Raft<Types, Machine>,
+    (book, trust): (&AddressBook, &Trust),
+    liveness: &Liveness,
+) -> String {
     let mut metrics = raft.metrics();
     let (mut elected, mut leader, mut members) = (None, None, None);
     // Since when no leader is known, until that is a warning.
@@ -310,11 +314,11 @@ async fn ended(raft: &Raft<Types, Machine>, (book, trust): (&AddressBook, &Trust
             if now.current_leader != elected {
                 elected = now.current_leader;
                 if elected == Some(now.id) {
-                    heard.note_election();
+                    liveness.note_election();
                 }
                 is_due = true;
             }
-            let leads = if is_due { leads_now(&now, heard) } else { leader };
+            let leads = if is_due { reachable_leader(&now, liveness) } else { leader };
             if leads != leader {
                 leader = leads;
                 let member = leader.and_then(|id| now.membership_config.membership().get_node(&id).cloned());

@@ -23,7 +23,7 @@ use openraft::Raft;
 use openraft::raft::TransferLeaderRequest;
 use openraft::type_config::async_runtime::WatchReceiver;
 
-use crate::heard::Heard;
+use crate::liveness::Liveness;
 use crate::machine::Machine;
 use crate::transport::Transport;
 use crate::types::{Member, NodeId, Types, Vote};
@@ -41,7 +41,7 @@ pub(crate) async fn watch_leader(
     id: NodeId,
     raft: &Raft<Types, Machine>,
     transport: &Arc<dyn Transport>,
-    heard: &Heard,
+    liveness: &Liveness,
 ) {
     let mut checks = tokio::time::interval(CHECK_EVERY);
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -49,7 +49,7 @@ pub(crate) async fn watch_leader(
     let mut stood_against = None;
     loop {
         checks.tick().await;
-        let now = heard.times();
+        let now = liveness.leader_messages();
         silent = if now == last { silent + 1 } else { 0 };
         last = now;
         if silent < SILENT_CHECKS_MIN {
@@ -66,7 +66,7 @@ pub(crate) async fn watch_leader(
         }
         tokio::time::sleep(ELECTION_STAGGER * watched.position).await;
         let unchanged = WatchedLeader::current(id, raft).is_some_and(|now| now.vote == watched.vote);
-        if !unchanged || heard.times() != last {
+        if !unchanged || liveness.leader_messages() != last {
             continue;
         }
         tracing::info!(leader = %watched.leader.name, "the leader's process is dead: standing for election");

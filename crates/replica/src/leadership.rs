@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::membership::{HAS_ALL_TIME_MAX, Metrics, because, living};
+use crate::membership::{HAS_ALL_TIME_MAX, Metrics, because, reachable};
 use crate::reconfiguration::Turn;
 use crate::service::{Refused, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::NodeId;
 
 /// A leader that has just begun has heard of nobody yet.
-pub(crate) const HEARING_TIME_MAX: Duration = Duration::from_secs(2);
+pub(crate) const FIRST_CONTACT_TIME_MAX: Duration = Duration::from_secs(2);
 /// For a question to one that is to lead.
 const ANSWER_TIME_MAX: Duration = Duration::from_millis(500);
 /// Whoever stands for election wins it in this time, or does not.
@@ -17,11 +17,11 @@ const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The voters that can lead at once: they live, and who has the most of the log comes first.
 pub(crate) fn heirs(metrics: &Metrics) -> Vec<NodeId> {
-    let living = living(metrics);
+    let reachable = reachable(metrics);
     // Not who is about to lose its vote.
     let voters =
         metrics.membership_config.membership().get_joint_config().last().into_iter().flatten().copied();
-    let others = voters.filter(|id| *id != metrics.id && living.contains(id));
+    let others = voters.filter(|id| *id != metrics.id && reachable.contains(id));
     let has = |id: &NodeId| metrics.replication.as_ref()?.get(id)?.map(|at| at.index);
     let mut heirs: Vec<NodeId> = others.collect();
     heirs.sort_by_key(|id| (std::cmp::Reverse(has(id)), *id));
@@ -40,7 +40,7 @@ impl Service {
     /// Has the voter lead that can best, and waits until it does.
     pub(crate) async fn hand_over(&self, turn: &Turn<'_>) -> Result<NodeId, String> {
         let some = |metrics: &Metrics| !metrics.state.is_leader() || !heirs(metrics).is_empty();
-        let _ = self.raft.wait(Some(HEARING_TIME_MAX)).metrics(some, "an heir").await;
+        let _ = self.raft.wait(Some(FIRST_CONTACT_TIME_MAX)).metrics(some, "an heir").await;
         let metrics = self.metrics();
         for heir in heirs(&metrics) {
             if self.answers(&metrics, heir).await {

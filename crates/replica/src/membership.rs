@@ -14,8 +14,8 @@ use openraft::type_config::async_runtime::WatchReceiver;
 use serde::{Deserialize, Serialize};
 
 use crate::consensus::ELECTION_AFTER;
-use crate::heard::Heard;
-use crate::leadership::HEARING_TIME_MAX;
+use crate::leadership::FIRST_CONTACT_TIME_MAX;
+use crate::liveness::Liveness;
 use crate::service::{Refused, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId, Types};
@@ -69,14 +69,14 @@ pub(crate) fn because(why: impl ToString) -> Refused {
 }
 
 /// The members that a leader has heard of just now, and itself.
-pub(crate) fn living(metrics: &Metrics) -> BTreeSet<NodeId> {
+pub(crate) fn reachable(metrics: &Metrics) -> BTreeSet<NodeId> {
     let heard = metrics.heartbeat.iter().flatten();
     let lately = heard.filter(|(_, at)| at.is_some_and(|at| at.elapsed() < SILENT_AFTER));
     lately.map(|(id, _)| *id).chain([metrics.id]).collect()
 }
 
 /// How long ago a leader heard of the others.
-pub(crate) fn heard(metrics: &Metrics) -> BTreeMap<NodeId, Duration> {
+pub(crate) fn last_contact(metrics: &Metrics) -> BTreeMap<NodeId, Duration> {
     let heard = metrics.heartbeat.iter().flatten();
     heard
         .filter_map(|(id, at)| Some((*id, at.as_ref()?.elapsed())))
@@ -86,23 +86,23 @@ pub(crate) fn heard(metrics: &Metrics) -> BTreeMap<NodeId, Duration> {
 
 /// Who leads now: not one that was not heard of for so long that another is elected, if enough voters are there; nor this
 /// member, when too few of them answered it lately.
-pub(crate) fn leads_now(metrics: &Metrics, heard: &Heard) -> Option<NodeId> {
+pub(crate) fn reachable_leader(metrics: &Metrics, liveness: &Liveness) -> Option<NodeId> {
     let leader = metrics.current_leader?;
     let lately = |ago: Option<Duration>| ago.is_some_and(|ago| ago < SILENT_AFTER);
     let leads = if leader == metrics.id {
-        let living = living(metrics);
+        let reachable = reachable(metrics);
         let steps = metrics.membership_config.membership().get_joint_config();
-        lately(heard.elected_ago()) || steps.iter().all(|voters| can_agree(voters, &living).is_ok())
+        lately(liveness.elected_ago()) || steps.iter().all(|voters| can_agree(voters, &reachable).is_ok())
     } else {
-        lately(heard.leader_ago())
+        lately(liveness.leader_ago())
     };
     leads.then_some(leader)
 }
 
 /// Whether these voters can agree on anything; else the words for it.
-fn can_agree(voters: &BTreeSet<NodeId>, living: &BTreeSet<NodeId>) -> Result<(), String> {
+fn can_agree(voters: &BTreeSet<NodeId>, reachable: &BTreeSet<NodeId>) -> Result<(), String> {
     let needed = voters.len() / 2 + 1;
-    let live = voters.intersection(living).count();
+    let live = voters.intersection(reachable).count();
     if live >= needed {
         return Ok(());
     }
@@ -183,9 +183,9 @@ impl Service {
     }
 
     async fn can_agree(&self, voters: &BTreeSet<NodeId>) -> Result<(), Refused> {
-        let agree = |metrics: &Metrics| can_agree(voters, &living(metrics)).is_ok();
-        let _ = self.raft.wait(Some(HEARING_TIME_MAX)).metrics(agree, "voters are heard of").await;
-        can_agree(voters, &living(&self.metrics())).map_err(because)
+        let agree = |metrics: &Metrics| can_agree(voters, &reachable(metrics)).is_ok();
+        let _ = self.raft.wait(Some(FIRST_CONTACT_TIME_MAX)).metrics(agree, "voters are heard of").await;
+        can_agree(voters, &reachable(&self.metrics())).map_err(because)
     }
 
     /// Waits until a member has all that was committed when this was called.
@@ -230,14 +230,14 @@ mod tests {
     #[test]
     fn a_majority_of_those_who_vote_must_live() {
         let set = |ids: &[NodeId]| ids.iter().copied().collect::<BTreeSet<_>>();
-        for (voters, living, fine) in [
+        for (voters, reachable, fine) in [
             (&[1][..], &[1][..], true),
             (&[1, 2], &[1, 2, 9], true),
             (&[1, 2], &[1, 9], false),
             (&[1, 2, 3], &[1, 3], true),
             (&[1, 2, 3, 4], &[1, 3], false),
         ] {
-            assert_eq!(can_agree(&set(voters), &set(living)).is_ok(), fine, "{voters:?} of {living:?}");
+            assert_eq!(can_agree(&set(voters), &set(reachable)).is_ok(), fine, "{voters:?} of {reachable:?}");
         }
         let why = can_agree(&set(&[1, 2, 3]), &set(&[1])).unwrap_err();
         assert!(why.contains("leave 3 with a vote, of which 1 can be reached now and 2 are needed"), "{why}");

@@ -363,11 +363,11 @@ impl Replica {
         let matched = metrics.replication.iter().flatten();
         let leads = metrics.state.is_leader();
         Standing {
-            living: if leads { crate::membership::living(&metrics) } else { BTreeSet::new() },
-            heard: crate::membership::heard(&metrics),
+            living: if leads { crate::membership::reachable(&metrics) } else { BTreeSet::new() },
+            heard: crate::membership::last_contact(&metrics),
             matched: matched.map(|(id, at)| (*id, at.map_or(0, |at| at.index + 1))).collect(),
             id: self.id,
-            leader: crate::membership::leads_now(&metrics, &self.service.heard),
+            leader: crate::membership::reachable_leader(&metrics, &self.service.liveness),
             members: membership.nodes().map(member).collect(),
             changing: membership.get_joint_config().len() > 1
                 || metrics.committed_membership_config.log_id() != metrics.membership_config.log_id(),

@@ -17,9 +17,9 @@ use tokio::sync::Mutex;
 
 use crate::digest::History;
 use crate::group_transport;
-use crate::heard::Heard;
 use crate::install::{Installation, SnapshotId};
 use crate::lease::{Grants, Lease};
+use crate::liveness::Liveness;
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::membership::Part;
@@ -89,7 +89,7 @@ pub(crate) struct Service {
     pub observer: Arc<dyn Observer>,
     /// Whoever changes who belongs, one at a time.
     pub reconfiguring: Mutex<()>,
-    pub heard: Arc<Heard>,
+    pub liveness: Arc<Liveness>,
     pub history: Arc<History>,
     pub trust: Arc<Trust>,
     pub time: TimeOfDay,
@@ -139,7 +139,7 @@ impl Service {
         let said = |e: &dyn std::fmt::Display| e.to_string();
         Ok(match message {
             Consensus::Append(rpc) => {
-                self.heard.note();
+                self.liveness.note_leader_message();
                 transport::encode(&self.raft.append_entries(rpc).await.map_err(|e| said(&e))?)
             }
             Consensus::Vote(rpc) => transport::encode(&self.raft.vote(rpc).await.map_err(|e| said(&e))?),

@@ -13,8 +13,8 @@ use crate::book::AddressBook;
 use crate::consensus::{Parts, Started};
 use crate::digest::History;
 use crate::group_transport::GroupTransport;
-use crate::heard::Heard;
 use crate::lease::Grants;
+use crate::liveness::Liveness;
 use crate::log::{self, Held, Log, LogError};
 use crate::machine::{Around, Machine, Observer};
 use crate::members_file::MembersFile;
@@ -68,7 +68,7 @@ pub(super) struct Opening {
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
     removed: Arc<watch::Sender<bool>>,
-    heard: Arc<Heard>,
+    liveness: Arc<Liveness>,
     is_removed: watch::Receiver<bool>,
     nonce: u64,
     space: Arc<Space>,
@@ -145,7 +145,8 @@ impl Opening {
         let failed = Arc::new(failed);
         let (removed, is_removed) = watch::channel(false);
         let removed = Arc::new(removed);
-        let (heard, grants) = (Arc::new(Heard::new()), Arc::new(Grants::new(config.id, config.read_leases)));
+        let (liveness, grants) =
+            (Arc::new(Liveness::new()), Arc::new(Grants::new(config.id, config.read_leases)));
         let work = Work(ground.pace.clone());
         let files = Arc::clone(&ground.files);
         let trust = Trust::new(files, config.dir.clone(), Arc::clone(&failed), incarnation);
@@ -178,7 +179,7 @@ impl Opening {
             progress: progress.clone(),
             failed,
             removed: Arc::clone(&removed),
-            heard: Arc::clone(&heard),
+            liveness: Arc::clone(&liveness),
             log_kept: ground.log_kept,
             // What is kept for members that lag goes before anybody is refused anything.
             space: Arc::clone(&space),
@@ -198,7 +199,7 @@ impl Opening {
             progress,
             failure,
             removed,
-            heard,
+            liveness,
             is_removed,
             nonce,
             space,
@@ -226,7 +227,7 @@ impl Opening {
             installation: Mutex::default(),
             observer: self.observer,
             reconfiguring: Mutex::default(),
-            heard: self.heard,
+            liveness: self.liveness,
             history: self.history,
             trust: self.trust,
             time: Arc::clone(&self.ground.time),
