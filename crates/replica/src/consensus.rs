@@ -21,7 +21,7 @@ use crate::members_file::MembersFile;
 use crate::membership::{reachable, reachable_leader};
 use crate::network::Network;
 use crate::removed::removed;
-use crate::space::{Left, Space};
+use crate::space::{FreeSpace, Space};
 use crate::transport::Transport;
 use crate::trust::Trust;
 use crate::types::{Change, Member, NodeId, Types};
@@ -204,7 +204,7 @@ async fn upkeep(
             continue;
         }
         // The store cannot go on after a write of its own that found no room; the log has all that it lacks.
-        if space.left() == Left::Nothing {
+        if space.free() == FreeSpace::Nothing {
             if !std::mem::replace(&mut waits, true) {
                 tracing::error!(
                     "no space to bring the metadata store to disk: free some; the log keeps it meanwhile"
@@ -223,7 +223,7 @@ async fn upkeep(
             Ok(Err(reason)) => return reason,
             Err(panic) => return panic,
         }
-        let lagging = lagging(&raft.metrics().borrow_watched()).filter(|_| space.left() == Left::Plenty);
+        let lagging = lagging(&raft.metrics().borrow_watched()).filter(|_| space.free() == FreeSpace::Plenty);
         if let Some(upto) = log.can_purge(kept, lagging).filter(|upto| *upto < applied)
             && let Err(reason) = purge(raft, upto).await
         {

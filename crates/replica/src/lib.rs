@@ -23,6 +23,7 @@
 
 mod backup;
 mod book;
+mod capacity;
 mod compare;
 mod consensus;
 mod digest;
@@ -47,7 +48,6 @@ mod reconfiguration;
 mod removed;
 mod replica;
 mod restored;
-mod room;
 mod runtime;
 mod service;
 mod snapshot;

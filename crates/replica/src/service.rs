@@ -83,7 +83,7 @@ pub(crate) struct Service {
     pub dir: PathBuf,
     pub space: Arc<Space>,
     /// What this member, which leads, has no room for, it refuses.
-    pub nobody_has_room: AtomicBool,
+    pub no_member_has_capacity: AtomicBool,
     pub spool: Mutex<Option<(SnapshotId, Spool)>>,
     pub installation: Mutex<Option<Installation>>,
     pub observer: Arc<dyn Observer>,
@@ -129,7 +129,7 @@ impl Service {
             Request::Ask(question) => self.observer.asked(question).await,
             Request::Who if *self.removed.get() => return Err(REMOVED.into()),
             Request::Who => transport::encode(&self.id),
-            Request::HasRoom => transport::encode(&self.has_room()),
+            Request::HasCapacity => transport::encode(&self.has_capacity()),
             Request::Digest => transport::encode(&self.history.last()),
             Request::DigestAt(next) => transport::encode(&self.history.at(next)),
         })
@@ -191,9 +191,9 @@ impl Service {
 
     /// Has a command carried out, if this member leads.
     pub(crate) async fn propose(&self, change: Change) -> Proposed {
-        let makes_something = crate::space::makes_something(&change.0.command);
-        if makes_something && self.raft.is_leader() && self.is_short() {
-            return match self.nobody_has_room.load(Ordering::Relaxed) {
+        let needs_space = crate::space::needs_space(&change.0.command);
+        if needs_space && self.raft.is_leader() && self.is_short() {
+            return match self.no_member_has_capacity.load(Ordering::Relaxed) {
                 true => Proposed::NoSpace,
                 false => Proposed::Elsewhere(None), // soon
             };

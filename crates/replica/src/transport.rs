@@ -113,7 +113,7 @@ pub(crate) enum Request {
     /// Which member is this?
     Who,
     /// Has the member that is told this room for more?
-    HasRoom,
+    HasCapacity,
     /// The last index that the member has applied, and the digest of its state there.
     Digest,
     /// The digest of its state at an index, if it still knows it.

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 
 use super::{Replica, ReplicaError};
 use crate::book::AddressBook;
+use crate::capacity::watch_capacity;
 use crate::consensus::{Parts, Started};
 use crate::digest::History;
 use crate::group_transport::GroupTransport;
@@ -20,7 +21,6 @@ use crate::machine::{Around, Machine, Observer};
 use crate::members_file::MembersFile;
 use crate::own::OwnSession;
 use crate::reconfiguration::settle_changes;
-use crate::room::keep_room;
 use crate::service::Service;
 use crate::space::Space;
 use crate::transport::Transport;
@@ -211,7 +211,7 @@ impl Opening {
 
     pub(super) fn replica(self, started: Started) -> Replica {
         let Started { raft, stop, running, runtime } = started;
-        let keeps_room = self.config.reserve_bytes > 0;
+        let watches_capacity = self.config.reserve_bytes > 0;
         let service = Arc::new(Service {
             id: self.config.id,
             transport: Arc::clone(&self.transport),
@@ -221,7 +221,7 @@ impl Opening {
             grants: self.grants,
             files: self.ground.files,
             space: self.space,
-            nobody_has_room: AtomicBool::new(!keeps_room),
+            no_member_has_capacity: AtomicBool::new(!watches_capacity),
             dir: self.config.dir,
             spool: Mutex::default(),
             installation: Mutex::default(),
@@ -234,8 +234,8 @@ impl Opening {
         });
         crate::compare::start(&service, &runtime);
         runtime.spawn(settle_changes(Arc::downgrade(&service)));
-        if keeps_room {
-            runtime.spawn(keep_room(Arc::downgrade(&service)));
+        if watches_capacity {
+            runtime.spawn(watch_capacity(Arc::downgrade(&service)));
         }
         Replica {
             id: self.config.id,
