@@ -25,8 +25,8 @@ use tokio::time::Instant;
 use crate::consensus;
 use crate::machine::Observer;
 use crate::metrics::ReplicaMetrics;
-use crate::own::OwnSession;
 use crate::reads::Reads;
+use crate::server_session::ServerSession;
 use crate::service::{Proposed, SharedService};
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::trust::Checked;
@@ -101,7 +101,7 @@ pub struct Replica {
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
     is_removed: watch::Receiver<bool>,
-    own: Arc<OwnSession>,
+    server_session: Arc<ServerSession>,
     nonce: u64,
     running: Arc<Mutex<Option<Stoppable>>>,
     runtime: Handle,
@@ -199,13 +199,13 @@ impl Replica {
         if proposal.request.is_some() || is_idempotent(&proposal.command) {
             return self.order(proposal).await;
         }
-        let life = self.own.life();
-        let life = *life.get_or_try_init(|| self.start(proposal.stamp.time)).await?;
-        let slot = self.own.slot().await.map_err(|e| self.failed_by(e.to_string()))?;
+        let life = self.server_session.life();
+        let life = *life.get_or_try_init(|| self.start_server_session(proposal.stamp.time)).await?;
+        let slot = self.server_session.take_slot().await.map_err(|e| self.failed_by(e.to_string()))?;
         proposal.request = Some(RequestId::Server(slot.request(life)));
         match self.order(proposal).await? {
             Reply::Refused(Error::ServerGone) => {
-                self.own.forgotten(life);
+                self.server_session.reset(life);
                 Err(ReplicaError::Unknown)
             }
             reply => Ok(reply),
@@ -214,7 +214,7 @@ impl Replica {
 
     /// Begins the session of this process. All of its sessions have one nonce: who asked for the first one, and is heard
     /// late, does not end the one that there is.
-    async fn start(&self, time: Time) -> Result<u64, ReplicaError> {
+    async fn start_server_session(&self, time: Time) -> Result<u64, ReplicaError> {
         let stamp = Stamp { time, random: self.nonce };
         let command = Command::ServerStarts { member: self.id };
         match self.order(Proposal::new(stamp, None, command)).await? {

@@ -19,8 +19,8 @@ use crate::liveness::Liveness;
 use crate::log::{self, Held, Log, LogError};
 use crate::machine::{Around, Machine, Observer};
 use crate::members_file::MembersFile;
-use crate::own::OwnSession;
 use crate::reconfiguration::settle_changes;
+use crate::server_session::ServerSession;
 use crate::service::Service;
 use crate::space::Space;
 use crate::transport::Transport;
@@ -247,7 +247,7 @@ impl Opening {
             progress: self.progress,
             failure: self.failure,
             is_removed: self.is_removed,
-            own: Arc::new(OwnSession::new(self.config.id)),
+            server_session: Arc::new(ServerSession::new(self.config.id)),
             nonce: self.nonce,
             running: Arc::new(Mutex::new(Some((stop, running)))),
             runtime,

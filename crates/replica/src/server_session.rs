@@ -11,11 +11,11 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 const SLOTS_MAX: usize = 1024;
 
 /// The slots of this process.
-pub(crate) struct OwnSession {
+pub(crate) struct ServerSession {
     member: u64,
     /// Told by the group when it is first needed, and again when the group has forgotten it.
     life: Mutex<Arc<OnceCell<u64>>>,
-    room: Semaphore,
+    permits: Semaphore,
     slots: Mutex<Slots>,
 }
 
@@ -29,16 +29,16 @@ struct Slots {
 
 /// One command's.
 pub(crate) struct Slot<'a> {
-    session: &'a OwnSession,
+    session: &'a ServerSession,
     number: u32,
     sequence: u64,
-    _room: SemaphorePermit<'a>,
+    _permit: SemaphorePermit<'a>,
 }
 
-impl OwnSession {
+impl ServerSession {
     pub(crate) fn new(member: u64) -> Self {
-        let room = Semaphore::new(SLOTS_MAX);
-        Self { member, life: Mutex::default(), room, slots: Mutex::default() }
+        let permits = Semaphore::new(SLOTS_MAX);
+        Self { member, life: Mutex::default(), permits, slots: Mutex::default() }
     }
 
     /// Which life of the member this process has, once the group was asked.
@@ -47,7 +47,7 @@ impl OwnSession {
     }
 
     /// The group knows that life no more: it is asked for another one.
-    pub(crate) fn forgotten(&self, life: u64) {
+    pub(crate) fn reset(&self, life: u64) {
         let mut current = self.life.lock().unwrap_or_else(PoisonError::into_inner);
         if current.get() == Some(&life) {
             tracing::info!(life, "the group has forgotten this process's session: another one begins");
@@ -59,14 +59,14 @@ impl OwnSession {
     ///
     /// # Errors
     /// None, as long as the session is there.
-    pub(crate) async fn slot(&self) -> Result<Slot<'_>, tokio::sync::AcquireError> {
-        let room = self.room.acquire().await?;
+    pub(crate) async fn take_slot(&self) -> Result<Slot<'_>, tokio::sync::AcquireError> {
+        let permit = self.permits.acquire().await?;
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, sequence) = slots.free.pop_first().unwrap_or_else(|| {
             slots.made += 1;
             (slots.made - 1, 1)
         });
-        Ok(Slot { session: self, number, sequence, _room: room })
+        Ok(Slot { session: self, number, sequence, _permit: permit })
     }
 }
 
@@ -91,24 +91,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_slot_is_used_again_with_the_next_sequence_and_never_by_two() {
-        let session = OwnSession::new(5);
-        let place = |slot: &Slot<'_>| {
+        let session = ServerSession::new(5);
+        let id = |slot: &Slot<'_>| {
             let at = slot.request(9);
             (at.member, at.life, at.slot, at.sequence)
         };
-        let (first, second) = (session.slot().await.unwrap(), session.slot().await.unwrap());
-        assert_eq!((place(&first), place(&second)), ((5, 9, 0, 1), (5, 9, 1, 1)));
+        let (first, second) = (session.take_slot().await.unwrap(), session.take_slot().await.unwrap());
+        assert_eq!((id(&first), id(&second)), ((5, 9, 0, 1), (5, 9, 1, 1)));
         drop(first);
-        let again = session.slot().await.unwrap();
-        assert_eq!(place(&again), (5, 9, 0, 2));
+        let again = session.take_slot().await.unwrap();
+        assert_eq!(id(&again), (5, 9, 0, 2));
         drop((again, second));
 
         let mut all = vec![];
         for _ in 0..SLOTS_MAX {
-            all.push(session.slot().await.unwrap());
+            all.push(session.take_slot().await.unwrap());
         }
-        assert!(futures_util::FutureExt::now_or_never(session.slot()).is_none(), "the next waits");
+        assert!(futures_util::FutureExt::now_or_never(session.take_slot()).is_none(), "the next waits");
         all.pop();
-        assert!(futures_util::FutureExt::now_or_never(session.slot()).is_some());
+        assert!(futures_util::FutureExt::now_or_never(session.take_slot()).is_some());
     }
 }
