@@ -68,7 +68,7 @@ pub use machine::{Answered, Observer, applied_next};
 pub use members_file::noted_voters;
 pub use membership::{MemberChange, Part, VOTERS_MAX};
 pub use metrics::ReplicaMetrics;
-pub use replica::{Replica, ReplicaConfig, ReplicaError, Standing};
+pub use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaStatus};
 pub use restored::begin_restored;
 pub use runtime::seed_thread;
 pub use transport::{Asked, Carried, Channel, Transport, Unreachable};

@@ -68,7 +68,7 @@ pub enum ReplicaError {
 
 /// What people want to know of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct ReplicaStatus {
     /// This member.
     pub id: NodeId,
     /// Who leads, as far as this member knows: heard of just now, or itself with enough voters that answer it.
@@ -82,9 +82,9 @@ pub struct Standing {
     /// See `term`.
     pub applied: u64,
     /// If this member leads: who was heard of just now, itself too.
-    pub living: BTreeSet<NodeId>,
+    pub reachable: BTreeSet<NodeId>,
     /// If this member leads: how long ago each other member was heard of.
-    pub heard: BTreeMap<NodeId, Duration>,
+    pub last_contact: BTreeMap<NodeId, Duration>,
     /// If this member leads: the index after the last entry that each other member has.
     pub matched: BTreeMap<NodeId, u64>,
 }
@@ -177,10 +177,10 @@ impl Replica {
 
     /// Which other voters there are, without those that were heard of just now.
     fn awaited(&self) -> String {
-        let standing = self.standing();
+        let status = self.status();
         let heard =
-            |id: &NodeId| *id == self.id || standing.living.contains(id) || standing.leader == Some(*id);
-        let voters = standing.members.iter().filter(|(id, _, voter)| *voter && !heard(id));
+            |id: &NodeId| *id == self.id || status.reachable.contains(id) || status.leader == Some(*id);
+        let voters = status.members.iter().filter(|(id, _, voter)| *voter && !heard(id));
         let names = voters.map(|(_, member, _)| format!("{} at {}", member.name, member.address));
         names.collect::<Vec<_>>().join(", ")
     }
@@ -355,16 +355,16 @@ impl Replica {
 
     /// How the group stands.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn status(&self) -> ReplicaStatus {
         let metrics = self.service.raft.metrics().borrow_watched().clone();
         let membership = metrics.membership_config.membership();
         let voters: Vec<u64> = membership.voter_ids().collect();
         let member = |(id, member): (&u64, &Member)| (*id, member.clone(), voters.contains(id));
         let matched = metrics.replication.iter().flatten();
         let leads = metrics.state.is_leader();
-        Standing {
-            living: if leads { crate::membership::reachable(&metrics) } else { BTreeSet::new() },
-            heard: crate::membership::last_contact(&metrics),
+        ReplicaStatus {
+            reachable: if leads { crate::membership::reachable(&metrics) } else { BTreeSet::new() },
+            last_contact: crate::membership::last_contact(&metrics),
             matched: matched.map(|(id, at)| (*id, at.map_or(0, |at| at.index + 1))).collect(),
             id: self.id,
             leader: crate::membership::reachable_leader(&metrics, &self.service.liveness),

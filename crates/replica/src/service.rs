@@ -266,7 +266,7 @@ mod tests {
         let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
         let open = move || Replica::open(config, store, Stamp::default(), Arc::new(()), Arc::new(()));
         let replica = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
-        let id = replica.standing().id;
+        let id = replica.status().id;
         let say = async |message: Consensus| {
             let message = transport::encode(&Request::Consensus(id, message));
             replica.serve(&[&[0], &message[..]].concat()).await

@@ -162,7 +162,7 @@ impl Group {
         loop {
             let all: Vec<Replica> = self.wires.members.lock().unwrap().values().cloned().collect();
             let cut = self.wires.cut.lock().unwrap().clone();
-            let leaders = all.iter().filter(|r| r.leads()).map(|r| r.standing().id);
+            let leaders = all.iter().filter(|r| r.leads()).map(|r| r.status().id);
             if let Some(id) = leaders.rev().find(|id| !cut.contains(&member(*id).address)) {
                 return id;
             }
@@ -233,8 +233,8 @@ async fn reads(replica: &Replica, name: &str) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_any_member_made_all_members_read() {
     let group = Group::of(3).await;
-    let standing = group.member(3).standing();
-    assert_eq!(standing.members.iter().filter(|(_, _, voter)| *voter).count(), 3);
+    let status = group.member(3).status();
+    assert_eq!(status.members.iter().filter(|(_, _, voter)| *voter).count(), 3);
     for n in 0..50 {
         let (at, elsewhere) = (1 + n % 3, 1 + (n + 1) % 3);
         made(&group.member(at), &format!("d{n}")).await;
@@ -349,7 +349,7 @@ async fn all_members_stopped_at_once_have_everything_when_they_are_back() {
             missing,
             Vec::<u64>::new(),
             "{id}: {:?}; the stores were lost whole; the logs have everything",
-            replica.standing()
+            replica.status()
         );
     }
     group.end().await;

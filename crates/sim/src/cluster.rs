@@ -193,8 +193,8 @@ impl Cluster {
                 });
             }
             let is_voter = |cluster: &Self| {
-                let standing = cluster.members[at].standing();
-                standing.is_some_and(|s| s.members.iter().any(|(member, _, voter)| *member == id && *voter))
+                let status = cluster.members[at].status();
+                status.is_some_and(|s| s.members.iter().any(|(member, _, voter)| *member == id && *voter))
             };
             if !self.until(JOIN_MS_MAX, is_voter) {
                 return Err(format!("member {id} is not taken in"));
@@ -289,7 +289,7 @@ impl Cluster {
         self.shared.end();
         let finished = |cluster: &Self| cluster.working.iter().all(JoinHandle::is_finished);
         if !self.until(RECOVERY_MS_MAX, finished) {
-            self.note_standings();
+            self.note_statuses();
             return Err("clients still wait for an answer".into());
         }
         let level = |cluster: &Self| {
@@ -303,7 +303,7 @@ impl Cluster {
         if self.until(RECOVERY_MS_MAX, level) {
             return Ok(());
         }
-        self.note_standings();
+        self.note_statuses();
         Err(format!(
             "members do not become equal, or do not settle who they are: they have applied {:?}",
             self.applied()
@@ -313,24 +313,24 @@ impl Cluster {
     /// Whether it knows of no change of members that is not at its end, of nobody who is not there, and of a leader with a
     /// vote.
     fn is_settled(&self, member: &Member) -> bool {
-        let Some(standing) = member.standing() else { return false };
+        let Some(status) = member.status() else { return false };
         let is_there = |id: &u64| self.members.iter().any(|other| other.id == *id);
-        let voters = |id: &u64| standing.members.iter().any(|(other, _, votes)| other == id && *votes);
-        !standing.changing
-            && standing.members.iter().all(|(id, ..)| is_there(id))
-            && standing.leader.as_ref().is_some_and(voters)
+        let voters = |id: &u64| status.members.iter().any(|(other, _, votes)| other == id && *votes);
+        !status.changing
+            && status.members.iter().all(|(id, ..)| is_there(id))
+            && status.leader.as_ref().is_some_and(voters)
     }
 
-    fn note_standings(&self) {
+    fn note_statuses(&self) {
         for member in &self.members {
-            let standing = member.standing();
-            self.shared.note(|| format!("member {} stays as it is: {standing:?}", member.id));
+            let status = member.status();
+            self.shared.note(|| format!("member {} stays as it is: {status:?}", member.id));
         }
     }
 
     /// The index after the last command that each member has applied; none: it does not run.
     fn applied(&self) -> Vec<Option<u64>> {
-        self.members.iter().map(|m| m.standing().map(|standing| standing.applied)).collect()
+        self.members.iter().map(|m| m.status().map(|status| status.applied)).collect()
     }
 }
 

@@ -50,7 +50,7 @@ impl Joining {
     }
 
     fn belongs(&self, replica: &Replica) -> bool {
-        replica.standing().members.iter().any(|(id, _, votes)| *id == self.id && *votes)
+        replica.status().members.iter().any(|(id, _, votes)| *id == self.id && *votes)
     }
 
     async fn ask(&self, replica: &Replica, other: &str) {

@@ -13,7 +13,7 @@ use host::{Files, SeededEntropy};
 use namespace::{Proposal, Reply, Stamp, Time};
 use replica::{
     Answered, Carried as Calling, Channel, Ground, LogKept, Member as Named, NodeId, Observer, Pace, Replica,
-    ReplicaConfig, Standing, Transport, Unreachable,
+    ReplicaConfig, ReplicaStatus, Transport, Unreachable,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -158,10 +158,10 @@ impl Member {
     /// How the group stands as its replica sees it, by the machine's own clock: outside its runtime the time is the real one,
     /// and on a busy machine no leader would have been heard of for long.
     #[must_use]
-    pub fn standing(&self) -> Option<Standing> {
+    pub fn status(&self) -> Option<ReplicaStatus> {
         let process = self.process.as_ref()?;
         let _its_time = process.runtime.enter();
-        lock(&process.replica).as_ref().map(Replica::standing)
+        lock(&process.replica).as_ref().map(Replica::status)
     }
 
     /// Starts the process.

@@ -114,10 +114,10 @@ fn all_is_well(members: &[Member]) -> bool {
     };
     all.len() >= 3
         && members.iter().all(|member| {
-            let Some(standing) = member.standing() else { return false };
+            let Some(status) = member.status() else { return false };
             let mut voters: Vec<NodeId> =
-                standing.members.iter().filter(|(.., votes)| *votes).map(|(id, ..)| *id).collect();
+                status.members.iter().filter(|(.., votes)| *votes).map(|(id, ..)| *id).collect();
             voters.sort_unstable();
-            voters == all && standing.members.len() == all.len() && !standing.changing
+            voters == all && status.members.len() == all.len() && !status.changing
         })
 }

@@ -144,20 +144,20 @@ impl RunningMds {
         let rejoin_at = rebuild::remove(lost, &replica).await?;
         let join = rejoin_at.or_else(|| join.map(|join| join.to_string()));
         let wants_vote = group.as_ref().is_none_or(|group| !group.learner);
-        let standing = replica.standing();
-        let votes = standing.members.iter().find(|(member, ..)| *member == id).map(|(_, _, voter)| *voter);
+        let status = replica.status();
+        let votes = status.members.iter().find(|(member, ..)| *member == id).map(|(_, _, voter)| *voter);
         let has_served = has_served(&replica, id)?;
         // It was demoted, or there were enough voters.
         let stays_learner = has_served && votes == Some(false);
         let part = if wants_vote && !stays_learner { Part::Voter } else { Part::Learner };
         let belongs = match votes {
             Some(true) => true,
-            None if has_served && !standing.changing => return Err(removed(dir.path())),
+            None if has_served && !status.changing => return Err(removed(dir.path())),
             // If it was removed it finds out by asking.
             _ if has_served => true,
             // It was interrupted on its way to its vote; or that it was added is known to its log alone, and
             // may come to nothing.
-            Some(false) => part == Part::Learner && !standing.changing,
+            Some(false) => part == Part::Learner && !status.changing,
             None => false,
         };
         if let Some(join) = join.filter(|_| !belongs) {

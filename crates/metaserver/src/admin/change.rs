@@ -231,7 +231,7 @@ impl Metaserver {
     pub async fn service_addresses_report(&self) -> Result<Vec<(IpAddr, Option<String>)>, AdminError> {
         self.agree().await?;
         let (map, group) = (self.map(), self.ask_group_report().await.unwrap_or_default());
-        let members = self.replica.standing().members;
+        let members = self.replica.status().members;
         let name =
             |id: u64| members.iter().find(|(of, ..)| *of == id).map(|(_, member, _)| member.name.clone());
         let holder = |address: &IpAddr| group.addresses.get(address).copied().flatten().and_then(name);

@@ -60,7 +60,7 @@ impl Metaserver {
     }
 
     fn locations(&self, local: SocketAddr) -> Vec<Location> {
-        locations(&self.replica.standing().members, &self.map(), local)
+        locations(&self.replica.status().members, &self.map(), local)
     }
 }
 

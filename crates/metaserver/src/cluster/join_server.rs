@@ -166,11 +166,11 @@ impl JoinProgram {
         if !proof_matches(&client_proof(&key, &client, &server), &args.proof) {
             return Err("the join token is not one of this cluster".into());
         }
-        let standing = self.replica.standing();
-        if !standing.members.iter().any(|(member, ..)| *member == standing.id) {
+        let status = self.replica.status();
+        if !status.members.iter().any(|(member, ..)| *member == status.id) {
             return Err("this metaserver is not one of its group yet; ask another one".into());
         }
-        let members: Vec<Member> = standing.members.into_iter().map(|(_, member, _)| member).collect();
+        let members: Vec<Member> = status.members.into_iter().map(|(_, member, _)| member).collect();
         let servers: Vec<DataServer> = {
             let view = self.replica.view().map_err(|e| format!("the metaserver's store: {e}"))?;
             let map = read::cluster_map(&*view).map_err(|e| format!("the metaserver's store: {e}"))?;

@@ -78,9 +78,9 @@ impl Metaserver {
     }
 
     async fn keep_map(&self, this: &ThisServer) -> Result<(), Status> {
-        let standing = self.replica.standing();
+        let status = self.replica.status();
         let map = self.map();
-        let key = NodeKey::Metaserver(standing.id);
+        let key = NodeKey::Metaserver(status.id);
         let known = map.node(key);
         let state = known.map(|node| node.state).filter(|state| *state != NodeState::Joining);
         let node = Node {
@@ -93,7 +93,7 @@ impl Metaserver {
         if known != Some(&node) {
             self.change_map(MapChange::Put(node)).await?;
         }
-        if standing.leader != Some(standing.id) {
+        if status.leader != Some(status.id) {
             return Ok(());
         }
         // Who leads sees to the rest.
@@ -101,13 +101,13 @@ impl Metaserver {
         for node in &map.nodes {
             if let NodeKey::Metaserver(id) = node.key
                 && node.state != NodeState::Removed
-                && !standing.members.iter().any(|(member, ..)| *member == id)
+                && !status.members.iter().any(|(member, ..)| *member == id)
             {
                 self.change_map(MapChange::State(node.key, NodeState::Removed)).await?;
             }
         }
-        if self.drains(standing.id)
-            && let Some(heir) = self.heir(&standing)
+        if self.drains(status.id)
+            && let Some(heir) = self.heir(&status)
         {
             let led = self.replica.change_members(MemberChange::Lead(heir), false).await;
             led.unwrap_or_else(|why| tracing::warn!(%why, "leadership is not handed over"));
@@ -116,9 +116,9 @@ impl Metaserver {
     }
 
     /// A voter that lives and does not drain, for this metaserver to hand over to.
-    pub(crate) fn heir(&self, standing: &replica::Standing) -> Option<NodeId> {
-        let mut others = standing.members.iter().filter(|(id, _, voter)| *voter && *id != standing.id);
-        others.find(|(id, ..)| standing.living.contains(id) && !self.drains(*id)).map(|(id, ..)| *id)
+    pub(crate) fn heir(&self, status: &replica::ReplicaStatus) -> Option<NodeId> {
+        let mut others = status.members.iter().filter(|(id, _, voter)| *voter && *id != status.id);
+        others.find(|(id, ..)| status.reachable.contains(id) && !self.drains(*id)).map(|(id, ..)| *id)
     }
 
     /// Has the map changed, and follows it.

@@ -122,9 +122,9 @@ impl Metaserver {
             holding.release(address);
         }
         self.holds_none().await;
-        let standing = self.replica.standing();
-        if self.replica.leads() && standing.living.len() > 1 {
-            let taken = self.taken_by_others(standing.id);
+        let status = self.replica.status();
+        if self.replica.leads() && status.reachable.len() > 1 {
+            let taken = self.taken_by_others(status.id);
             if tokio::time::timeout(TAKEN_TIME_MAX, taken).await.is_err() {
                 tracing::warn!("not all service addresses are with other metaservers yet");
             }
@@ -157,8 +157,8 @@ impl Metaserver {
             often.tick().await;
             let suspects = self.with_book(|book, now| book.suspects(now)).unwrap_or_default();
             for member in suspects {
-                let standing = self.replica.standing();
-                let known = standing.members.into_iter().find(|(id, ..)| *id == member && *id != standing.id);
+                let status = self.replica.status();
+                let known = status.members.into_iter().find(|(id, ..)| *id == member && *id != status.id);
                 let Some((_, known, _)) = known else { continue };
                 if self.replica.is_dead(&known).await {
                     tracing::info!(name = %known.name, "is dead: its service addresses are free");
@@ -197,9 +197,9 @@ impl Metaserver {
     async fn keep_book(&self) -> Option<()> {
         // One that was deposed and does not know it yet must not grant what another grants, too.
         tokio::time::timeout(BEAT, self.read_barrier()).await.ok()?.ok()?;
-        let (standing, now) = (self.replica.standing(), self.clock.monotonic());
+        let (status, now) = (self.replica.status(), self.clock.monotonic());
         let mut book = self.addressing.book.locked();
-        let members = standing.members.iter().map(|(id, ..)| *id);
+        let members = status.members.iter().map(|(id, ..)| *id);
         book.get_or_insert_with(|| Assignment::new(&self.map().head.service_addresses, members, now));
         Some(())
     }
@@ -207,14 +207,14 @@ impl Metaserver {
     /// A leader that can hold no address itself keeps the book for the others all the same.
     async fn keep_book_for_others(self: &Arc<Self>) {
         if self.replica.leads() && self.keep_book().await.is_some() {
-            let member = self.replica.standing().id;
+            let member = self.replica.status().id;
             self.with_book(|book, now| book.withhold(member, &[], now));
         }
     }
 
     async fn ask_for_addresses(self: &Arc<Self>, held: Vec<IpAddr>) -> Option<Vec<IpAddr>> {
-        let standing = self.replica.standing();
-        let member = standing.id;
+        let status = self.replica.status();
+        let member = status.id;
         if self.replica.leads() {
             self.keep_book().await?;
             return self.note_beat(member, &held);
@@ -271,8 +271,8 @@ impl Metaserver {
 
     /// The other members.
     fn others(&self) -> Vec<(NodeId, Member)> {
-        let standing = self.replica.standing();
-        let others = standing.members.into_iter().filter(|(id, ..)| *id != standing.id);
+        let status = self.replica.status();
+        let others = status.members.into_iter().filter(|(id, ..)| *id != status.id);
         others.map(|(id, member, _)| (id, member)).collect()
     }
 }
@@ -458,7 +458,7 @@ impl Holder {
             }
         }
         // As one more who may have to be told.
-        if told.is_news(self.server.replica.standing().id, &clients, now) {
+        if told.is_news(self.server.replica.status().id, &clients, now) {
             let (server, file) = (Arc::clone(&self.server), self.holding.service.clients_file.clone());
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = server.addressing.clients.write(&file) {

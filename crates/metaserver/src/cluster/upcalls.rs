@@ -467,7 +467,7 @@ impl Metaserver {
 
     /// Tells the leader that this metaserver holds no service addresses from now on.
     pub(crate) async fn holds_none(self: &Arc<Self>) {
-        let id = self.replica.standing().id;
+        let id = self.replica.status().id;
         let Some(leader) = self.replica.leader() else { return self.addresses_free(id) };
         let Ok(question) = postcard::to_stdvec(&Question::HoldsNone(id)) else { return };
         let _ = self.replica.ask(&leader, question.into(), ADDRESSES_TIME_MAX).await;
@@ -499,7 +499,7 @@ impl Metaserver {
     pub(crate) async fn ask_for_clocks(&self) {
         let Ok(question) = postcard::to_stdvec(&Question::Clock) else { return };
         let question = Bytes::from(question);
-        let asked = self.replica.standing().members.into_iter().map(|(id, member, _)| {
+        let asked = self.replica.status().members.into_iter().map(|(id, member, _)| {
             let question = question.clone();
             async move { (id, self.replica.ask(&member, question, GROUP_TIME_MAX).await) }
         });

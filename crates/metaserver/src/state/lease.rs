@@ -303,7 +303,7 @@ impl Metaserver {
         if !matches!(tokio::time::timeout(every, self.read_barrier()).await, Ok(Ok(()))) {
             return false;
         }
-        if !judged.goes_on(self.replica.standing().term, Instant::now(), 2 * every) {
+        if !judged.goes_on(self.replica.status().term, Instant::now(), 2 * every) {
             self.leases.begin_all(self.clock.monotonic());
         }
         self.replica.leads()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use openraft::type_config::async_runtime::WatchReceiver;
 
-use super::{FORWARD_TIME_MAX, Replica, Standing};
+use super::{FORWARD_TIME_MAX, Replica, ReplicaStatus};
 use crate::membership::{MemberChange, Part, VOTERS_MAX};
 use crate::service::Refused;
 use crate::transport::{self, Channel, Request};
@@ -156,12 +156,12 @@ impl Replica {
         }
         self.runs_nowhere_else(&member).await?;
         // A learner may have been interrupted on its way to a vote.
-        let known = |standing: &Standing| {
-            let votes = standing.members.iter().filter(|(.., voter)| *voter).count();
-            let me = standing.members.iter().find(|(id, m, _)| *id == self.id && *m == member);
+        let known = |status: &ReplicaStatus| {
+            let votes = status.members.iter().filter(|(.., voter)| *voter).count();
+            let me = status.members.iter().find(|(id, m, _)| *id == self.id && *m == member);
             me.is_some_and(|(.., voter)| *voter || part == Part::Learner || votes >= VOTERS_MAX)
         };
-        while !known(&self.standing()) {
+        while !known(&self.status()) {
             self.check().map_err(|e| e.to_string())?;
             let outcome = if self.leads() {
                 self.service.join(self.id, member.clone(), part).await.map_err(|e| e.to_string())
@@ -181,9 +181,8 @@ impl Replica {
     /// A member that moved is not where it was. Somebody there who is this member, too, works with a copy of its log: both
     /// would vote.
     async fn runs_nowhere_else(&self, member: &Member) -> Result<(), String> {
-        let standing = self.standing();
-        let before =
-            standing.members.into_iter().find(|(id, ..)| *id == self.id).map(|(_, before, _)| before);
+        let status = self.status();
+        let before = status.members.into_iter().find(|(id, ..)| *id == self.id).map(|(_, before, _)| before);
         let Some(before) = before.filter(|before| before.address != member.address) else { return Ok(()) };
         let body = transport::encode(&Request::Who);
         let answer = self.transport.call(&before, Channel::Requests, body, WHO_TIME_MAX).await;

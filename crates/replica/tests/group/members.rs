@@ -30,7 +30,7 @@ async fn made_surely(replica: &Replica, name: &str) {
 }
 
 fn votes(replica: &Replica) -> Vec<u64> {
-    let members = replica.standing().members;
+    let members = replica.status().members;
     members.into_iter().filter(|(.., voter)| *voter).map(|(id, ..)| id).collect()
 }
 
@@ -101,16 +101,16 @@ async fn a_member_that_was_away_when_it_was_removed_is_told_when_it_is_back_and_
     let (away, stays) = (1 + leader % 3, 1 + (leader + 1) % 3);
     group.stop(away, false).await;
     until("it is known to be gone", || {
-        !group.member(leader).standing().living.contains(&away) // else it is no test
+        !group.member(leader).status().reachable.contains(&away) // else it is no test
     })
     .await;
     group.member(stays).change_members(MemberChange::Remove(away), false).await.unwrap();
-    let term = group.member(stays).standing().term;
+    let term = group.member(stays).status().term;
     let back = group.start(away, false).await;
     let ready = tokio::time::timeout(LIMIT, back.ready()).await.expect("it finds out");
     assert!(ready.is_err() && back.is_removed(), "{ready:?}");
     made(&group.member(stays), "undisturbed").await;
-    assert_eq!(group.member(stays).standing().term, term, "no election");
+    assert_eq!(group.member(stays).status().term, term, "no election");
     drop(back);
     group.stop(away, true).await;
     group.end().await;
@@ -123,7 +123,7 @@ async fn what_would_leave_too_few_living_voters_is_refused_and_says_how_many_liv
     let (dead, lives) = (1 + leader % 3, 1 + (leader + 1) % 3);
     group.stop(dead, false).await;
     let asked = group.member(lives);
-    until("its death is noticed", || !group.member(leader).standing().living.contains(&dead)).await;
+    until("its death is noticed", || !group.member(leader).status().reachable.contains(&dead)).await;
     for change in [MemberChange::Remove(lives), MemberChange::Demote(lives)] {
         let why = asked.change_members(change, false).await.unwrap_err();
         assert!(why.contains("2 with a vote, of which 1 can be reached now and 2 are needed"), "{why}");
@@ -174,10 +174,10 @@ async fn leadership_goes_to_a_living_voter_or_to_the_one_that_was_named() {
     let why = group.member(3).change_members(MemberChange::Lead(dead), false).await.unwrap_err();
     assert!(why.contains("mds2 cannot be reached"), "{why}");
     let old = group.member(1);
-    let term = old.standing().term;
+    let term = old.status().term;
     old.hand_over(LIMIT).await;
     assert_eq!(group.leader().await, heir);
-    assert_eq!(group.member(heir).standing().term, term + 1, "by one election");
+    assert_eq!(group.member(heir).status().term, term + 1, "by one election");
     made(&old, "goes on").await;
     drop(old);
     group.start(dead, false).await.ready().await.unwrap();
@@ -189,7 +189,7 @@ async fn nobody_is_said_to_lead_while_too_few_voters_can_be_reached() {
     let mut group = Group::of(3).await;
     let leader = group.leader().await;
     let (cut, follower) = (1 + leader % 3, 1 + (leader + 1) % 3);
-    let named = |group: &Group, at: u64| group.member(at).standing().leader;
+    let named = |group: &Group, at: u64| group.member(at).status().leader;
     until("all know", || [leader, cut, follower].iter().all(|at| named(&group, *at) == Some(leader))).await;
     group.cut(cut);
     until("it hears of nobody", || named(&group, cut).is_none()).await;
@@ -239,7 +239,7 @@ async fn a_name_an_address_and_an_id_belong_to_one_member() {
         let begins = "the group has a member \"mds2\" at 10.0.0.2:2052 already; ";
         assert!(why.starts_with(begins) && why.contains(what), "{why}");
     }
-    assert_eq!(group.member(1).standing().members.len(), 3, "nothing was done");
+    assert_eq!(group.member(1).status().members.len(), 3, "nothing was done");
     fourth.join(&member(3).address, member(4), Part::Voter, LIMIT).await.unwrap();
     fourth.ready().await.unwrap();
     let renamed = Member { name: "mds1".into(), ..member(4) };
@@ -285,7 +285,7 @@ async fn a_new_member_at_the_address_of_a_lost_one_neither_votes_nor_answers_for
     let new = group.start_as(9, member(lost), false).await;
     let goes_on = group.member(leader);
     let why = tokio::time::timeout(ELECTIONS, goes_on.failed()).await;
-    assert!(why.is_err() && !goes_on.standing().living.contains(&lost), "{why:?}");
+    assert!(why.is_err() && !goes_on.status().reachable.contains(&lost), "{why:?}");
     drop(goes_on);
     group.stop(leader, false).await;
     group.mend();

@@ -24,7 +24,7 @@ impl Metaserver {
     pub async fn status(&self) -> Result<Status, AdminError> {
         let group = self.ask_group_report().await;
         let nodes = self.nodes_with(group.as_ref())?;
-        let standing = self.replica.standing();
+        let status = self.replica.status();
         let view = self.view().map_err(server_failed)?;
         let clients = read::clients(&*view).map_err(store)?;
         let mut sessions = 0;
@@ -38,7 +38,7 @@ impl Metaserver {
         };
         let present = || nodes.iter().filter(|node| node.state != NodeState::Removed);
         let consensus = |id: NodeId| {
-            let member = standing.members.iter().find(|(member, ..)| *member == id);
+            let member = status.members.iter().find(|(member, ..)| *member == id);
             member.map_or_else(String::new, |(_, member, _)| member.address.clone())
         };
         let reports = self.data.report();
@@ -50,9 +50,9 @@ impl Metaserver {
             role: "metaserver".into(),
             version: self.version(),
             cluster: self.config.cluster.iter().map(|byte| format!("{byte:02x}")).collect(),
-            asked: name(standing.id),
-            leader: standing.leader.map(name),
-            term: standing.term,
+            asked: name(status.id),
+            leader: status.leader.map(name),
+            term: status.term,
             // The process's clock begins with the process.
             uptime_seconds: self.clock.monotonic().as_secs(),
             clients: clients.len() as u64,
@@ -102,7 +102,7 @@ impl Metaserver {
     /// Version of this metaserver's program, as it told the cluster map.
     fn version(&self) -> String {
         let map = self.map();
-        let this = map.node(NodeKey::Metaserver(self.replica.standing().id));
+        let this = map.node(NodeKey::Metaserver(self.replica.status().id));
         this.map_or_else(String::new, |node| node.version.clone())
     }
 }

@@ -168,12 +168,12 @@ impl Metaserver {
     /// Says what has gone elsewhere.
     async fn drain_metaserver(&self, node: &NodeReport, id: NodeId) -> Result<String, AdminError> {
         self.set_state(node.key, NodeState::Draining).await?;
-        let standing = self.replica.standing();
+        let status = self.replica.status();
         let mut leadership = "";
-        if standing.leader == Some(id) {
+        if status.leader == Some(id) {
             // Of another one, it sees to that itself within a second.
-            if standing.id == id
-                && let Some(heir) = self.heir(&standing)
+            if status.id == id
+                && let Some(heir) = self.heir(&status)
             {
                 let led = self.replica.change_members(MemberChange::Lead(heir), false).await;
                 led.map_err(AdminError::Invalid)?;
@@ -183,7 +183,7 @@ impl Metaserver {
         loop {
             let group = self.ask_group_report().await.unwrap_or_default();
             let held = held_by(&group, id);
-            let leads = self.replica.standing().leader == Some(id);
+            let leads = self.replica.status().leader == Some(id);
             if (held.is_empty() && !leads) || waited.elapsed() > MOVE_TIME_MAX {
                 if leads {
                     leadership = ", and it leads: no other voter can";

@@ -66,14 +66,14 @@ pub(crate) struct GroupReport {
 impl Metaserver {
     /// What this metaserver knows of the group, if it leads.
     pub(crate) fn group_report(&self) -> Option<GroupReport> {
-        let standing = self.replica.standing();
-        let heard = standing.heard.iter().map(|(id, ago)| (*id, ago.as_millis() as u64));
+        let status = self.replica.status();
+        let heard = status.last_contact.iter().map(|(id, ago)| (*id, ago.as_millis() as u64));
         self.replica.leads().then(|| GroupReport {
-            heard_ms: heard.chain([(standing.id, 0)]).collect(),
-            matched: standing.matched,
+            heard_ms: heard.chain([(status.id, 0)]).collect(),
+            matched: status.matched,
             addresses: self.address_owners(),
-            living: standing.living,
-            clocks: self.clocks.ahead(NodeKey::Metaserver(standing.id), self.clock.monotonic()),
+            living: status.reachable,
+            clocks: self.clocks.ahead(NodeKey::Metaserver(status.id), self.clock.monotonic()),
         })
     }
 
@@ -97,18 +97,18 @@ impl Metaserver {
     /// The same, with what the leader knows of the group; none: it could not be asked.
     pub(crate) fn nodes_with(&self, group: Option<&GroupReport>) -> Result<Vec<NodeReport>, AdminError> {
         self.follow_map().map_err(|status| AdminError::Failed(format!("{status:?}")))?;
-        let (map, standing) = (self.map(), self.replica.standing());
+        let (map, status) = (self.map(), self.replica.status());
         let matched = group.map(|group| &group.matched);
-        let end = matched.and_then(|all| all.values().copied().max()).unwrap_or(standing.applied);
-        let end = end.max(standing.applied);
+        let end = matched.and_then(|all| all.values().copied().max()).unwrap_or(status.applied);
+        let end = end.max(status.applied);
         let mut nodes = Vec::new();
         let mut present = BTreeSet::new();
-        for (id, member, voter) in &standing.members {
+        for (id, member, voter) in &status.members {
             let key = NodeKey::Metaserver(*id);
             present.insert(key);
-            let its_own = *id == standing.id;
+            let its_own = *id == status.id;
             let applied = matched.and_then(|all| all.get(id).copied());
-            let applied = if its_own { Some(standing.applied) } else { applied };
+            let applied = if its_own { Some(status.applied) } else { applied };
             let seen = group.and_then(|group| group.heard_ms.get(id).copied().map(Duration::from_millis));
             let seen = if its_own { Some(Duration::ZERO) } else { seen };
             let liveness = match (group, seen) {
@@ -121,7 +121,7 @@ impl Metaserver {
             let known = map.node(key).map(|node| NodeReport::listed(node, map.state(key)));
             nodes.push(NodeReport {
                 name: known.as_ref().map_or_else(|| member.name.clone(), |node| node.name.clone()),
-                role: match (standing.leader == Some(*id), voter) {
+                role: match (status.leader == Some(*id), voter) {
                     (true, _) => "leader",
                     (false, true) => "voter",
                     (false, false) => "learner",
