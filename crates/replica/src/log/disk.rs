@@ -1,14 +1,14 @@
-//! The log on disk, at its end: appended to, cut, and given up from its beginning.
+//! The log on disk, at its end: appended to, truncated, and purged from its beginning.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host::{Files, Opened};
 
-use crate::log::cut::{self, Cut};
 use crate::log::record::{self, Record, Salt};
 use crate::log::segments::{self, HEADER_BYTES, Place, Segment};
 use crate::log::tail::{BLOCK_BYTES, Tail};
+use crate::log::truncation::{self, Truncation};
 use crate::log::{LogError, failed};
 use crate::types::{Entry, LogId};
 
@@ -30,14 +30,16 @@ pub(crate) fn lock(segments: &Segments) -> MutexGuard<'_, Vec<Segment>> {
 
 impl Disk {
     /// Opens the log in `place`, and hands every entry to `visit`, in order. Records after the last sound one that were
-    /// never acknowledged are cut off.
+    /// never acknowledged are truncated.
     pub(crate) fn open(place: Place, mut visit: impl FnMut(Entry)) -> Result<Self, LogError> {
         place.files.make_dir(&place.dir).map_err(failed("create", &place.dir))?;
         let mut found = segments::list(&place)?;
-        let cut = cut::under_way(&*place.files, &place.dir)?;
-        match cut {
-            Some(Cut::From(first)) => remove_after(&place, &mut found, first)?,
-            Some(Cut::After(last)) => found = vec![begin_anew(&place, std::mem::take(&mut found), last)?.0],
+        let truncation = truncation::read_note(&*place.files, &place.dir)?;
+        match truncation {
+            Some(Truncation::From(first)) => remove_after(&place, &mut found, first)?,
+            Some(Truncation::After(last)) => {
+                found = vec![begin_anew(&place, std::mem::take(&mut found), last)?.0]
+            }
             None => {}
         }
         let mut last = found.first().and_then(|segment| segment.before);
@@ -47,9 +49,9 @@ impl Disk {
             if segment.before != last {
                 return Err(LogError::Damaged { path: segment.path.clone(), index: segment.first });
             }
-            let from = match cut {
-                Some(Cut::From(first)) => Some(first),
-                Some(Cut::After(_)) | None => None,
+            let from = match truncation {
+                Some(Truncation::From(first)) => Some(first),
+                Some(Truncation::After(_)) | None => None,
             };
             scan(&*place.files, segment, n + 1 == count, from, &mut |entry: Entry| {
                 last = Some(entry.log_id);
@@ -57,8 +59,8 @@ impl Disk {
             })?;
         }
         let tail = found.last().map(|segment| reopen(&*place.files, segment)).transpose()?;
-        if cut.is_some() {
-            cut::done(&*place.files, &place.dir)?;
+        if truncation.is_some() {
+            truncation::remove_note(&*place.files, &place.dir)?;
         }
         Ok(Self { place, segments: Arc::new(Mutex::new(found)), tail, last })
     }
@@ -125,19 +127,20 @@ impl Disk {
     pub(crate) fn truncate(&mut self, last: Option<LogId>) -> Result<(), LogError> {
         let next = last.map_or(0, |log_id| log_id.index + 1);
         let Place { files, dir, .. } = &self.place;
-        cut::begin(&**files, dir, Cut::From(next))?;
+        truncation::write_note(&**files, dir, Truncation::From(next))?;
         self.tail = None;
         let mut all = lock(&self.segments).clone();
         remove_after(&self.place, &mut all, next)?;
         if let Some(segment) = all.last_mut() {
-            let mut cut = cut_from(&**files, segment, next).map_err(failed("cut", &segment.path))?;
-            cut.records = next - cut.first;
-            cut.marks.truncate(cut.records.div_ceil(segments::MARK_EVERY) as usize);
-            self.tail = Some(reopen(&**files, &cut)?);
-            *segment = cut;
+            let mut truncated =
+                truncated_at(&**files, segment, next).map_err(failed("truncate", &segment.path))?;
+            truncated.records = next - truncated.first;
+            truncated.marks.truncate(truncated.records.div_ceil(segments::MARK_EVERY) as usize);
+            self.tail = Some(reopen(&**files, &truncated)?);
+            *segment = truncated;
         }
         *lock(&self.segments) = all;
-        cut::done(&**files, dir)?;
+        truncation::remove_note(&**files, dir)?;
         self.last = last;
         Ok(())
     }
@@ -145,11 +148,11 @@ impl Disk {
     /// Begins anew after `last`, which a snapshot has, whatever is in the log.
     pub(crate) fn begin_after(&mut self, last: LogId) -> Result<(), LogError> {
         let Place { files, dir, .. } = &self.place;
-        cut::begin(&**files, dir, Cut::After(last))?;
+        truncation::write_note(&**files, dir, Truncation::After(last))?;
         let all = std::mem::take(&mut *lock(&self.segments));
         self.tail = None;
         let (segment, tail) = begin_anew(&self.place, all, last)?;
-        cut::done(&**files, dir)?;
+        truncation::remove_note(&**files, dir)?;
         lock(&self.segments).push(segment);
         (self.tail, self.last) = (Some(tail), Some(last));
         Ok(())
@@ -199,7 +202,7 @@ fn remove_after(place: &Place, all: &mut Vec<Segment>, first: u64) -> Result<(),
     Ok(())
 }
 
-/// The end of a segment, for writing. What stands behind it was never acknowledged, or was cut.
+/// The end of a segment, for writing. What stands behind it was never acknowledged, or was truncated.
 fn reopen(files: &dyn Files, segment: &Segment) -> Result<Tail, LogError> {
     let path = &segment.path;
     let file = files.open(path, Opened::Write).map_err(failed("open", path))?;
@@ -211,8 +214,8 @@ fn reopen(files: &dyn Files, segment: &Segment) -> Result<Tail, LogError> {
 }
 
 /// Where the record `index` begins is the segment's new end.
-fn cut_from(files: &dyn Files, segment: &Segment, index: u64) -> io::Result<Segment> {
-    let mut cut = segment.clone();
+fn truncated_at(files: &dyn Files, segment: &Segment, index: u64) -> io::Result<Segment> {
+    let mut truncated = segment.clone();
     if index < segment.next() {
         let (mut at, mut there) = segment.near(index);
         let bytes = read(files, segment, at, segment.end)?;
@@ -222,9 +225,9 @@ fn cut_from(files: &dyn Files, segment: &Segment, index: u64) -> io::Result<Segm
             at += record.ok_or_else(|| io::Error::other("a damaged record"))?.len as u64;
             there += 1;
         }
-        cut.end = at;
+        truncated.end = at;
     }
-    Ok(cut)
+    Ok(truncated)
 }
 
 /// Bytes of a segment.
@@ -234,18 +237,18 @@ pub(crate) fn read(files: &dyn Files, segment: &Segment, from: u64, to: u64) -> 
     Ok(bytes)
 }
 
-/// Visits the records of a segment, and notes where they are; those from `cut` on were being cut away.
+/// Visits the records of a segment, and notes where they are; those from `truncated_from` on were being removed.
 fn scan(
     files: &dyn Files,
     segment: &mut Segment,
     is_last: bool,
-    cut: Option<u64>,
+    truncated_from: Option<u64>,
     visit: &mut dyn FnMut(Entry),
 ) -> Result<(), LogError> {
     let path = segment.path.clone();
     let bytes = read(files, segment, 0, segment.bytes).map_err(failed("read", &path))?;
     let is_next = |record: &Record, next: u64| {
-        record.entry.log_id.index == next && cut.is_none_or(|first| next < first)
+        record.entry.log_id.index == next && truncated_from.is_none_or(|first| next < first)
     };
     while let Some(record) =
         record::decode(&bytes[segment.end as usize..], segment.salt).filter(|r| is_next(r, segment.next()))
@@ -254,13 +257,13 @@ fn scan(
         visit(record.entry);
     }
     // Where one that is not the last ended, the next one's header says.
-    let is_cut_here = cut == Some(segment.next());
+    let is_truncated_here = truncated_from == Some(segment.next());
     let rest = &bytes[segment.end as usize..];
-    // Cut off as if it were torn, an entry that was acknowledged would be lost.
-    if !is_cut_here && record::unknown(rest, segment.salt) == Some(segment.next()) {
+    // Truncated as if it were torn, an entry that was acknowledged would be lost.
+    if !is_truncated_here && record::unknown(rest, segment.salt) == Some(segment.next()) {
         return Err(LogError::Newer { path, index: segment.next() });
     }
-    if is_last && !is_cut_here && settled_after(rest, segment.salt, segment.next()) {
+    if is_last && !is_truncated_here && settled_after(rest, segment.salt, segment.next()) {
         return Err(LogError::Damaged { path, index: segment.next() });
     }
     Ok(())

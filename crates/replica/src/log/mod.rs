@@ -9,12 +9,12 @@
 //! An entry can be read as soon as `append` returns; it counts once its callback was called. Entries stay in memory
 //! until they are applied and on disk, and then as long as there is room.
 
-mod cut;
 mod disk;
 mod reading;
 pub(crate) mod record;
 mod segments;
 mod tail;
+mod truncation;
 mod vote;
 mod writer;
 
@@ -124,8 +124,8 @@ pub(crate) struct Memory {
     /// The voter, where there is only one, by the last entry that says who belongs to the group.
     only_voter: Option<u64>,
     members_known: bool,
-    /// Where the log is cut by jobs that wait, in their order.
-    cuts: VecDeque<u64>,
+    /// First indices of the truncations that wait in the queue, in its order.
+    truncations: VecDeque<u64>,
     full: bool,
     /// It is being stopped: a wait for space ends.
     stopping: bool,
@@ -421,7 +421,7 @@ impl RaftLogStorage<Types> for Log {
             // What said who belongs to the group may be gone: until the next entry says it, nobody is alone.
             memory.only_voter = None;
             memory.written = memory.written.min(next);
-            memory.cuts.push_back(next);
+            memory.truncations.push_back(next);
         }
         self.ask(Job::Truncate(last_log_id))
     }

@@ -20,7 +20,7 @@ impl Log {
             let after = |id: Option<LogId>| id.map_or(0, |id| id.index + 1);
             (memory.first_recent(), after(memory.purged), after(memory.last))
         };
-        // What was cut is on disk until the thread has come to it.
+        // A truncated entry is on disk until the thread has come to it.
         let end = end.min(after_last);
         // A segment that is given up in part still has all of it.
         let first = on_disk.into_iter().chain(recent).min().map(|first| first.max(purged));

@@ -143,7 +143,7 @@ fn what_is_read_from_disk_is_what_was_asked_for_and_little_more() {
 }
 
 #[tokio::test]
-async fn what_was_cut_while_it_was_being_written_does_not_count_as_written() {
+async fn entries_truncated_while_they_were_written_do_not_count_as_written() {
     let dir = tempfile::tempdir().unwrap();
     let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
     let mut log = Log::open(&ground, dir.path(), Held::default()).unwrap();
@@ -156,7 +156,7 @@ async fn what_was_cut_while_it_was_being_written_does_not_count_as_written() {
     log.append(entries(2, 5..8), IOFlushed::noop()).await.unwrap();
     log.truncate_after(Some(id(2, 6))).await.unwrap();
     let mut seen = vec![];
-    while !log.memory().cuts.is_empty() {
+    while !log.memory().truncations.is_empty() {
         tokio::task::yield_now().await;
         seen.push(log.written());
     }

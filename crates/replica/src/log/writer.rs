@@ -71,7 +71,7 @@ impl Writer {
             }
             Job::Truncate(last) => {
                 let outcome = outcome.and_then(|()| self.disk.truncate(last).map_err(|e| e.to_string()));
-                Memory::lock(&self.memory).cuts.pop_front();
+                Memory::lock(&self.memory).truncations.pop_front();
                 outcome
             }
             Job::Close => return Some(Job::Close),
@@ -112,9 +112,9 @@ impl Writer {
             tracing::info!("there is space for the log again");
         }
         if let Some(last) = entries.last() {
-            // What is cut by a job that waits is not of the log any more.
-            let lowest_cut = memory.cuts.iter().min().copied().unwrap_or(u64::MAX);
-            memory.written = lowest_cut.min(last.log_id.index + 1);
+            // An entry that a waiting job truncates is not part of the log any more.
+            let lowest_truncation = memory.truncations.iter().min().copied().unwrap_or(u64::MAX);
+            memory.written = lowest_truncation.min(last.log_id.index + 1);
         }
         Ok(())
     }

@@ -76,7 +76,7 @@ fn of_another_version(index: u64, payload: &[u8], salt: Salt) -> Vec<u8> {
 }
 
 #[test]
-fn an_entry_of_a_newer_version_is_said_and_is_neither_skipped_nor_cut_off() {
+fn an_entry_of_a_newer_version_is_said_and_is_neither_skipped_nor_truncated() {
     let command = Command::Link { inode: InodeId(7), dir: InodeId::ROOT, name: b"name".to_vec() };
     let known = Proposal::new(Stamp::default(), None, command);
     let known = [&[1][..], &postcard::to_stdvec(&known).unwrap()].concat();
@@ -134,7 +134,7 @@ fn a_record_that_was_acknowledged_and_is_damaged_is_said() {
 }
 
 #[test]
-fn what_is_cut_is_gone_and_what_comes_in_its_place_stays() {
+fn truncated_entries_are_gone_and_those_in_their_place_stay() {
     let dir = tempfile::tempdir().unwrap();
     let (mut disk, _) = found(dir.path()).unwrap();
     let many = 3 * MARK_EVERY;
@@ -160,7 +160,7 @@ fn what_is_cut_is_gone_and_what_comes_in_its_place_stays() {
 }
 
 #[test]
-fn a_crash_while_a_cut_log_is_zeroed_is_not_taken_for_damage() {
+fn a_crash_while_a_truncated_log_is_zeroed_is_not_taken_for_damage() {
     let image = |holes: &[u64]| {
         let dir = tempfile::tempdir().unwrap();
         let (mut disk, _) = found(dir.path()).unwrap();
@@ -173,7 +173,7 @@ fn a_crash_while_a_cut_log_is_zeroed_is_not_taken_for_damage() {
         }
         drop(disk);
         // As the disk may have it: some blocks of zeros arrived, others did not.
-        cut::begin(&host::SystemFiles, dir.path(), Cut::From(5)).unwrap();
+        truncation::write_note(&host::SystemFiles, dir.path(), Truncation::From(5)).unwrap();
         let file = OpenOptions::new().write(true).open(path.unwrap()).unwrap();
         for index in holes {
             file.write_all_at(&[0; 16], begins[*index as usize - 1]).unwrap();
@@ -187,14 +187,17 @@ fn a_crash_while_a_cut_log_is_zeroed_is_not_taken_for_damage() {
         disk.append(&entries(2, 5..7)).unwrap();
         drop(disk);
         let all = found(dir.path()).unwrap().1;
-        assert_eq!(all, [ids(1, 0..5), ids(2, 5..7)].concat(), "what came after the cut stays");
+        assert_eq!(all, [ids(1, 0..5), ids(2, 5..7)].concat(), "entries appended after the truncation stay");
     }
     let error = found(image(&[3]).path()).err().unwrap();
-    assert!(matches!(error, LogError::Damaged { index: 3, .. }), "before the cut it is damage: {error}");
+    assert!(
+        matches!(error, LogError::Damaged { index: 3, .. }),
+        "before the truncation it is damage: {error}"
+    );
 }
 
 #[test]
-fn a_crash_while_segments_behind_a_cut_are_removed_leaves_the_cut_to_be_finished() {
+fn a_crash_while_truncated_segments_are_removed_leaves_the_truncation_to_be_finished() {
     let dir = tempfile::tempdir().unwrap();
     let (mut disk, _) = found(dir.path()).unwrap();
     disk.append(&entries(1, 0..10)).unwrap();
@@ -203,7 +206,7 @@ fn a_crash_while_segments_behind_a_cut_are_removed_leaves_the_cut_to_be_finished
     roll(&mut disk);
     disk.append(&entries(1, 20..30)).unwrap();
     drop(disk);
-    cut::begin(&host::SystemFiles, dir.path(), Cut::From(10)).unwrap();
+    truncation::write_note(&host::SystemFiles, dir.path(), Truncation::From(10)).unwrap();
     assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..10));
     assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..10), "and it is finished");
 }
@@ -290,7 +293,7 @@ fn a_crash_while_a_log_begins_anew_leaves_it_to_be_done_at_the_start() {
         disk.append(&entries(1, 0..10)).unwrap();
         let segment = lock(&disk.segments)[0].clone();
         drop(disk);
-        cut::begin(&host::SystemFiles, dir.path(), Cut::After(id(2, 41))).unwrap();
+        truncation::write_note(&host::SystemFiles, dir.path(), Truncation::After(id(2, 41))).unwrap();
         if gone {
             segments::give_up(&Place::local(dir.path()), &segment).unwrap();
         }

@@ -1,9 +1,9 @@
-//! A cut of the log that is under way: noted before the first record goes, and gone when the last one is. What a crash in
-//! between leaves is cut again, and not taken for damage: behind the cut some records may be zeros and others not, or the
+//! Truncation of the log in progress: noted before the first record goes, and gone when the last one is. What a crash in
+//! between leaves is truncated again, and not taken for damage: after that index some records may be zeros and others not, or the
 //! log be without a segment for a moment.
 //!
 //! ```text
-//! magic 16 · first index that is cut away u64 · crc32c u32                          little-endian
+//! magic 16 · first index that is truncated u64 · crc32c u32                          little-endian
 //! magic 16 · index, term, leader of the entry that the log begins anew after, u64 each · crc32c u32
 //! ```
 
@@ -20,15 +20,15 @@ const MAGIC: &[u8; 16] = b"heorot cut 1\n\0\0\0";
 
 /// What goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum Truncation {
     /// Everything from this index on.
     From(u64),
     /// Everything: the log begins anew after this entry, which a snapshot has.
     After(LogId),
 }
 
-/// The cut in `dir` that is under way, if one is.
-pub(crate) fn under_way(files: &dyn Files, dir: &Path) -> Result<Option<Cut>, LogError> {
+/// The truncation in progress in `dir`, or None.
+pub(crate) fn read_note(files: &dyn Files, dir: &Path) -> Result<Option<Truncation>, LogError> {
     let path = dir.join(FILE);
     let read = || {
         let file = files.open(&path, Opened::Read)?;
@@ -43,22 +43,22 @@ pub(crate) fn under_way(files: &dyn Files, dir: &Path) -> Result<Option<Cut>, Lo
 }
 
 /// Notes what goes; on disk when this returns.
-pub(crate) fn begin(files: &dyn Files, dir: &Path, cut: Cut) -> Result<(), LogError> {
+pub(crate) fn write_note(files: &dyn Files, dir: &Path, truncation: Truncation) -> Result<(), LogError> {
     let path = dir.join(FILE);
-    host::replace(files, &path, &encode(cut)).map_err(failed("write", &path))
+    host::replace(files, &path, &encode(truncation)).map_err(failed("write", &path))
 }
 
-/// It is gone. On disk when this returns: what is appended from now on must not be cut at the next start.
-pub(crate) fn done(files: &dyn Files, dir: &Path) -> Result<(), LogError> {
+/// It is gone. On disk when this returns: what is appended from now on must not be truncated at the next start.
+pub(crate) fn remove_note(files: &dyn Files, dir: &Path) -> Result<(), LogError> {
     let path = dir.join(FILE);
     files.remove(&path).and_then(|()| files.sync_dir(dir)).map_err(failed("remove", &path))
 }
 
-fn encode(cut: Cut) -> Vec<u8> {
+fn encode(truncation: Truncation) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    match cut {
-        Cut::From(first) => bytes.extend_from_slice(&first.to_le_bytes()),
-        Cut::After(LogId { leader_id, index }) => {
+    match truncation {
+        Truncation::From(first) => bytes.extend_from_slice(&first.to_le_bytes()),
+        Truncation::After(LogId { leader_id, index }) => {
             for number in [index, leader_id.term, leader_id.node_id] {
                 bytes.extend_from_slice(&number.to_le_bytes());
             }
@@ -69,15 +69,15 @@ fn encode(cut: Cut) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<Cut> {
+fn decode(bytes: &[u8]) -> Option<Truncation> {
     let (summed, crc) = bytes.split_last_chunk()?;
     let (numbers, rest) = summed.strip_prefix(MAGIC)?.as_chunks::<8>();
     (rest.is_empty() && crc32c::crc32c(summed) == u32::from_le_bytes(*crc)).then_some(())?;
     match numbers {
-        [first] => Some(Cut::From(u64::from_le_bytes(*first))),
+        [first] => Some(Truncation::From(u64::from_le_bytes(*first))),
         [index, term, leader] => {
             let [index, term, node_id] = [index, term, leader].map(|number| u64::from_le_bytes(*number));
-            Some(Cut::After(LogId { leader_id: LeaderId { term, node_id }, index }))
+            Some(Truncation::After(LogId { leader_id: LeaderId { term, node_id }, index }))
         }
         _ => None,
     }
@@ -88,11 +88,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_is_read_back_and_a_damaged_note_is_none() {
+    fn a_truncation_note_is_read_back_and_a_damaged_one_is_none() {
         let after = LogId { leader_id: LeaderId { term: 7, node_id: 3 }, index: 41 };
-        for cut in [Cut::From(0), Cut::From(u64::MAX), Cut::After(after)] {
-            let mut note = encode(cut);
-            assert_eq!(decode(&note), Some(cut));
+        for truncation in [Truncation::From(0), Truncation::From(u64::MAX), Truncation::After(after)] {
+            let mut note = encode(truncation);
+            assert_eq!(decode(&note), Some(truncation));
             assert_eq!(decode(&note[..note.len() - 1]), None);
             note[20] ^= 1;
             assert_eq!(decode(&note), None);
