@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::book::AddressBook;
+use crate::environment::{BlockingRunner, LogRetention, RunningTask};
 use crate::leader_watch::watch_leader;
 use crate::lease::Grants;
 use crate::liveness::Liveness;
@@ -26,7 +27,6 @@ use crate::transport::Transport;
 use crate::trust::Trust;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
-use crate::work::{LogKept, Running, Work};
 
 /// A leader says so often that it lives; who does not hear from one for so long (each its own time, between these two)
 /// stands for election. A disk that stands still for as long as a disk does is no reason to change leaders.
@@ -44,7 +44,7 @@ const ELECTION_TIME_MAX: Duration = Duration::from_secs(3);
 const NOTE_AGAIN: Duration = Duration::from_millis(100);
 
 /// What the thread works with.
-pub(crate) struct Parts {
+pub(crate) struct Context {
     pub id: NodeId,
     pub member: Member,
     pub founds: bool,
@@ -60,10 +60,10 @@ pub(crate) struct Parts {
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub removed: Arc<watch::Sender<bool>>,
     pub liveness: Arc<Liveness>,
-    pub log_kept: LogKept,
+    pub log_retention: LogRetention,
     pub space: Arc<Space>,
     pub book: AddressBook,
-    pub work: Work,
+    pub runner: BlockingRunner,
     pub trust: Arc<Trust>,
     pub members_file: MembersFile,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Parts {
 pub(crate) struct Started {
     pub raft: Raft<Types, Machine>,
     pub stop: oneshot::Sender<()>,
-    pub running: Running,
+    pub running: RunningTask,
     pub runtime: Handle,
 }
 
@@ -80,40 +80,41 @@ pub(crate) struct Started {
 type Begun = Result<(Raft<Types, Machine>, Handle), String>;
 
 /// Starts the thread.
-pub(crate) fn start(parts: Parts) -> Result<Started, String> {
+pub(crate) fn start(context: Context) -> Result<Started, String> {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let (stop, stopped) = oneshot::channel();
     let on_thread = move || {
         // Its own, and of one thread: what passes between its tasks is not handed from processor to processor.
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime.block_on(run(parts, |begun| drop(tell.send(begun)), stopped)),
+            Ok(runtime) => runtime.block_on(run(context, |begun| drop(tell.send(begun)), stopped)),
             Err(e) => drop(tell.send(Err(e.to_string()))),
         }
     };
     let thread =
         std::thread::Builder::new().name("consensus".into()).spawn(on_thread).map_err(|e| e.to_string())?;
     let (raft, runtime) = told.recv().map_err(|_| "the thread of consensus ended".to_owned())??;
-    Ok(Started { raft, stop, running: Running::Thread(thread), runtime })
+    Ok(Started { raft, stop, running: RunningTask::Thread(thread), runtime })
 }
 
 /// Starts the same as a task, where a simulation has but one thread.
-pub(crate) async fn start_task(parts: Parts) -> Result<Started, String> {
+pub(crate) async fn start_task(context: Context) -> Result<Started, String> {
     let (tell, told) = oneshot::channel();
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(run(parts, |begun| drop(tell.send(begun)), stopped));
+    let task = tokio::spawn(run(context, |begun| drop(tell.send(begun)), stopped));
     let (raft, runtime) = told.await.map_err(|_| "the task of consensus ended".to_owned())??;
-    Ok(Started { raft, stop, running: Running::Task(task), runtime })
+    Ok(Started { raft, stop, running: RunningTask::Task(task), runtime })
 }
 
 /// Runs consensus until it is `stopped` or fails; tells when it has begun.
-async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<()>) {
-    let (log, store, failed) = (parts.log.clone(), Arc::clone(&parts.store), Arc::clone(&parts.failed));
-    let (progress, work, kept) = (parts.progress.clone(), parts.work.clone(), parts.log_kept);
-    let (id, transport, told) = (parts.id, Arc::clone(&parts.transport), Arc::clone(&parts.removed));
-    let (liveness, book) = (Arc::clone(&parts.liveness), parts.book.clone());
-    let (space, trust) = (Arc::clone(&parts.space), Arc::clone(&parts.trust));
-    let (members_file, noting, applied) = (parts.members_file.clone(), work.clone(), progress.clone());
-    let raft = match begin(parts).await {
+async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<()>) {
+    let (log, store, failed) = (context.log.clone(), Arc::clone(&context.store), Arc::clone(&context.failed));
+    let (progress, runner, retention) =
+        (context.progress.clone(), context.runner.clone(), context.log_retention);
+    let (id, transport, told) = (context.id, Arc::clone(&context.transport), Arc::clone(&context.removed));
+    let (liveness, book) = (Arc::clone(&context.liveness), context.book.clone());
+    let (space, trust) = (Arc::clone(&context.space), Arc::clone(&context.trust));
+    let (members_file, noting, applied) = (context.members_file.clone(), runner.clone(), progress.clone());
+    let raft = match begin(context).await {
         Ok(raft) => raft,
         Err(why) => return tell(Err(why)),
     };
@@ -121,7 +122,7 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
     let outcome = tokio::select! {
         biased;
         _ = stopped => Ok(()),
-        why = upkeep(&raft, &log, &store, progress, &work, (kept, &space)) => Err(why),
+        why = upkeep(&raft, &log, &store, progress, &runner, (retention, &space)) => Err(why),
         why = ended(&raft, (&book, &trust), &liveness) => Err(why),
         why = note_voters((&raft, &log), &members_file, applied, &noting) => Err(why),
         why = removed(id, &raft, &transport, &told) => Err(why),
@@ -136,7 +137,7 @@ async fn run(parts: Parts, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<
 }
 
 /// Starts openraft over log and state machine, and makes a group of one where there is none yet.
-async fn begin(parts: Parts) -> Result<Raft<Types, Machine>, String> {
+async fn begin(context: Context) -> Result<Raft<Types, Machine>, String> {
     let millis = |time: Duration| time.as_millis() as u64;
     let config = Config {
         cluster_name: "metadata".into(),
@@ -155,20 +156,20 @@ async fn begin(parts: Parts) -> Result<Raft<Types, Machine>, String> {
         ..Config::default()
     };
     let config = Arc::new(config.validate().map_err(|e| e.to_string())?);
-    let (grants, log) = (Arc::clone(&parts.grants), parts.log.clone());
-    let network = Network { transport: parts.transport, book: parts.book, grants: parts.grants };
-    let raft = Raft::new(parts.id, config, network, parts.log, parts.machine).await;
+    let (grants, log) = (Arc::clone(&context.grants), context.log.clone());
+    let network = Network { transport: context.transport, book: context.book, grants: context.grants };
+    let raft = Raft::new(context.id, config, network, context.log, context.machine).await;
     let raft = raft.map_err(|e| e.to_string())?;
     grants.follow(raft.metrics());
-    if parts.founds && !raft.is_initialized().await.map_err(|e| e.to_string())? {
-        let group = BTreeMap::from([(parts.id, parts.member)]);
+    if context.founds && !raft.is_initialized().await.map_err(|e| e.to_string())? {
+        let group = BTreeMap::from([(context.id, context.member)]);
         raft.initialize(group).await.map_err(|e| e.to_string())?;
-    } else if log.only_voter() == Some(parts.id) {
+    } else if log.only_voter() == Some(context.id) {
         // Nobody else could; nothing is to be waited for.
         raft.trigger().elect(false).await.map_err(|e| e.to_string())?;
     }
-    if log.only_voter() == Some(parts.id) {
-        settle(&raft, parts.stamp, parts.incarnation).await?;
+    if log.only_voter() == Some(context.id) {
+        settle(&raft, context.stamp, context.incarnation).await?;
     }
     Ok(raft)
 }
@@ -188,8 +189,8 @@ async fn upkeep(
     log: &Log,
     store: &Arc<dyn Store>,
     mut progress: watch::Receiver<u64>,
-    work: &Work,
-    (kept, space): (LogKept, &Space),
+    runner: &BlockingRunner,
+    (retention, space): (LogRetention, &Space),
 ) -> String {
     let mut waits = false;
     loop {
@@ -218,13 +219,13 @@ async fn upkeep(
         }
         let (its_store, its_log) = (Arc::clone(store), log.clone());
         let to_disk = move || flush(&*its_store).inspect(|()| its_log.keep_spare());
-        match work.run(to_disk).await {
+        match runner.run(to_disk).await {
             Ok(Ok(())) => {}
             Ok(Err(reason)) => return reason,
             Err(panic) => return panic,
         }
         let lagging = lagging(&raft.metrics().borrow_watched()).filter(|_| space.free() == FreeSpace::Plenty);
-        if let Some(upto) = log.can_purge(kept, lagging).filter(|upto| *upto < applied)
+        if let Some(upto) = log.can_purge(retention, lagging).filter(|upto| *upto < applied)
             && let Err(reason) = purge(raft, upto).await
         {
             return reason;
@@ -258,7 +259,7 @@ async fn note_voters(
     (raft, log): (&Raft<Types, Machine>, &Log),
     file: &MembersFile,
     progress: watch::Receiver<u64>,
-    work: &Work,
+    runner: &BlockingRunner,
 ) -> String {
     // Those that do not change with each entry.
     let mut metrics = raft.server_metrics();
@@ -273,7 +274,7 @@ async fn note_voters(
         if noted.as_ref() != Some(now.log_id()) && now.membership().voter_ids().next().is_some() {
             noted = Some(*now.log_id());
             let (file, members) = (file.clone(), now.membership().clone());
-            if let Ok(Err(error)) = work.run(move || file.write(&members)).await {
+            if let Ok(Err(error)) = runner.run(move || file.write(&members)).await {
                 tracing::warn!(
                     %error,
                     "the other metaservers cannot be written down: if the store of this one is lost it has to be told to join"

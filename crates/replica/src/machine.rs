@@ -20,6 +20,7 @@ use store::{Durability, Edit, Store, StoreError, View};
 
 use crate::digest::{Digest, History};
 use crate::edits::Edits;
+use crate::environment::{Apply, BlockingRunner};
 use crate::guard;
 use crate::log::Log;
 use crate::snapshot::Snapshot;
@@ -28,7 +29,6 @@ use crate::types::{
     LeaderId, LogId, Member, Members, Membership, Payload, SnapshotMeta, StoredMembership, Types,
 };
 use crate::watch;
-use crate::work::{Apply, Work};
 
 /// Entries in one batch: bounds how long others on the thread of consensus wait.
 const BATCH_MAX: usize = 256;
@@ -84,7 +84,7 @@ pub(crate) struct Machine {
     progress: watch::Sender<u64>,
     /// Where it is said why the store failed.
     failed: Arc<watch::Sender<Option<String>>>,
-    work: Work,
+    runner: BlockingRunner,
     apply: Apply,
     summed: Summed,
     history: Arc<History>,
@@ -100,11 +100,11 @@ pub(crate) struct Summed {
 }
 
 /// What a machine is made of beside its store and its log.
-pub(crate) struct Around {
+pub(crate) struct MachineContext {
     pub observer: Arc<dyn Observer>,
     pub progress: watch::Sender<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
-    pub work: Work,
+    pub runner: BlockingRunner,
     pub apply: Apply,
     pub history: Arc<History>,
     pub trust: Arc<Trust>,
@@ -115,8 +115,8 @@ type Done = (Option<Arc<Proposal>>, Reply);
 
 impl Machine {
     /// Over a store as it is.
-    pub(crate) fn new(store: Arc<dyn Store>, log: Log, around: Around) -> Result<Self, StoreError> {
-        let Around { observer, progress, failed, work, apply, history, trust } = around;
+    pub(crate) fn new(store: Arc<dyn Store>, log: Log, context: MachineContext) -> Result<Self, StoreError> {
+        let MachineContext { observer, progress, failed, runner, apply, history, trust } = context;
         let view = store.snapshot()?;
         let (applied, members) = applied(&*view)?;
         let summed = summed(&*view)?;
@@ -132,7 +132,7 @@ impl Machine {
             members,
             progress,
             failed,
-            work,
+            runner,
             apply,
             summed,
             history,
@@ -257,7 +257,7 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        Builder { store: Arc::clone(&self.store), work: self.work.clone() }
+        Builder { store: Arc::clone(&self.store), runner: self.runner.clone() }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Snapshot) -> Result<(), io::Error> {
@@ -273,7 +273,7 @@ impl RaftStateMachine<Types> for Machine {
             };
             store.batch(Durability::Immediate, &mut put).map_err(io::Error::other)
         };
-        self.work.run(install).await.map_err(io::Error::other)??;
+        self.runner.run(install).await.map_err(io::Error::other)??;
         (self.applied, self.members) = (meta.last_log_id, meta.last_membership.clone());
         self.log.members_before(self.members.membership());
         let view = self.store.snapshot().map_err(io::Error::other)?;
@@ -303,7 +303,7 @@ impl RaftStateMachine<Types> for Machine {
 /// Makes a snapshot, which is to bring the store to disk: then the log before it is not needed here any more.
 pub(crate) struct Builder {
     store: Arc<dyn Store>,
-    work: Work,
+    runner: BlockingRunner,
 }
 
 impl RaftSnapshotBuilder<Types> for Builder {
@@ -314,7 +314,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
         let (last_log_id, last_membership) = applied(&*view).map_err(io::Error::other)?;
         let store = Arc::clone(&self.store);
         let flush = move || store.batch(Durability::Immediate, &mut |_| Ok(()));
-        self.work.run(flush).await.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        self.runner.run(flush).await.map_err(io::Error::other)?.map_err(io::Error::other)?;
         let meta = SnapshotMeta { last_log_id, last_membership };
         Ok(RaftSnapshot { meta, snapshot: Snapshot::Taken(view.into()) })
     }

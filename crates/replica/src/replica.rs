@@ -23,6 +23,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::Instant;
 
 use crate::consensus;
+use crate::environment::{Environment, RunningTask};
 use crate::machine::Observer;
 use crate::metrics::ReplicaMetrics;
 use crate::reads::Reads;
@@ -32,7 +33,6 @@ use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::trust::Checked;
 use crate::types::{Change, Member, NodeId};
 use crate::watch;
-use crate::work::{Ground, Running};
 
 /// How long a call to the leader may take before it is made again; a broken connection is noticed at once.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
@@ -108,7 +108,7 @@ pub struct Replica {
 }
 
 /// What ends consensus, and what is to be waited for then.
-type Stoppable = (oneshot::Sender<()>, Running);
+type Stoppable = (oneshot::Sender<()>, RunningTask);
 
 impl Replica {
     /// Opens log and store, and starts the thread of consensus. The only voter of a group is ready when this returns; for
@@ -124,8 +124,9 @@ impl Replica {
         transport: Arc<dyn Transport>,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ReplicaError> {
-        let (parts, open) = Opening::new(Ground::default(), config, store, stamp, transport, observer)?;
-        consensus::start(parts).map(|started| open.replica(started)).map_err(ReplicaError::Failed)
+        let (context, open) =
+            Opening::new(Environment::default(), config, store, stamp, transport, observer)?;
+        consensus::start(context).map(|started| open.replica(started)).map_err(ReplicaError::Failed)
     }
 
     /// The same on what a simulation puts in the machine's place, without a thread: all that the replica does is done by
@@ -133,16 +134,16 @@ impl Replica {
     ///
     /// # Errors
     /// As [`Replica::open`].
-    pub async fn open_on(
-        ground: Ground,
+    pub async fn open_in(
+        environment: Environment,
         config: ReplicaConfig,
         store: Arc<dyn Store>,
         stamp: Stamp,
         transport: Arc<dyn Transport>,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ReplicaError> {
-        let (parts, open) = Opening::new(ground, config, store, stamp, transport, observer)?;
-        let started = consensus::start_task(parts).await;
+        let (context, open) = Opening::new(environment, config, store, stamp, transport, observer)?;
+        let started = consensus::start_task(context).await;
         started.map(|started| open.replica(started)).map_err(ReplicaError::Failed)
     }
 
@@ -435,7 +436,7 @@ impl Replica {
         }
     }
 
-    /// The same for one that [`Replica::open_on`] opened.
+    /// The same for one that [`Replica::open_in`] opened.
     pub async fn stop_tasks(self) {
         if let Some((stop, running)) = self.running.lock().await.take() {
             let _ = stop.send(());

@@ -13,11 +13,11 @@ use namespace::Incarnation;
 use store::{Durability, Edit, Store};
 
 use crate::digest::Digest;
+use crate::environment::Environment;
 use crate::log;
 use crate::machine::{self, SUMMED_KEY, Summed, put_applied, put_installed};
 use crate::replica::ReplicaError;
 use crate::types::{LeaderId, LogId, Member, Membership, NodeId, StoredMembership, Vote};
-use crate::work::Ground;
 
 /// The term that the first entry after the store is younger than.
 const TERM: u64 = 1;
@@ -29,7 +29,7 @@ const TERM: u64 = 1;
 /// # Errors
 /// When the store or the vote cannot be written.
 pub fn begin_restored(
-    ground: &Ground,
+    environment: &Environment,
     dir: &Path,
     store: &dyn Store,
     (id, member): (NodeId, Member),
@@ -40,15 +40,15 @@ pub fn begin_restored(
     let last = LogId { leader_id, index: applied.saturating_sub(1) };
     let members = Membership::new(vec![BTreeSet::from([id])], BTreeMap::from([(id, member)]));
     let members = StoredMembership::new(Some(last), members.map_err(|e| failed(&e))?);
-    let (mut incarnation, time) = (None, (ground.time)());
+    let (mut incarnation, time) = (None, (environment.time)());
     let mut begin = |edit: &mut dyn Edit| {
-        incarnation = Some(namespace::begin_incarnation(edit, ground.random_id(), time)?);
+        incarnation = Some(namespace::begin_incarnation(edit, environment.random_id(), time)?);
         let summed = Summed { digest: Digest::of(&*edit)?, time };
         edit.put(SUMMED_KEY, &machine::encode(&summed)?)?;
         put_installed(edit, last)?;
         put_applied(edit, Some(last), Some(&members))
     };
     store.batch(Durability::Immediate, &mut begin).map_err(|e| failed(&e))?;
-    log::write_first_vote(ground, dir, &Vote::new_committed(TERM, id)).map_err(|e| failed(&e))?;
+    log::write_first_vote(environment, dir, &Vote::new_committed(TERM, id)).map_err(|e| failed(&e))?;
     incarnation.ok_or_else(|| failed(&"the store has no incarnation"))
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::digest::History;
+use crate::environment::TimeOfDay;
 use crate::group_transport;
 use crate::install::{Installation, SnapshotId};
 use crate::lease::{Grants, Lease};
@@ -30,7 +31,6 @@ use crate::transport::{self, Consensus, Request, Transport};
 use crate::trust::Trust;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
-use crate::work::TimeOfDay;
 
 /// How a command that was given to a leader ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]

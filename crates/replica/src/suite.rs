@@ -7,27 +7,29 @@ use openraft::testing::log::{StoreBuilder, Suite};
 use store::MemoryStore;
 use tempfile::TempDir;
 
+use crate::environment::{BlockingRunner, Environment};
 use crate::log::{Held, Log};
-use crate::machine::{Around, Machine, Observer};
+use crate::machine::{Machine, MachineContext, Observer};
 use crate::trust::Trust;
 use crate::types::Types;
 use crate::watch;
-use crate::work::{Ground, Work};
 
 struct Builder;
 
 impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
     async fn build(&self) -> Result<(TempDir, Log, Machine), StorageError<Types>> {
         let dir = tempfile::tempdir().expect("a folder");
-        let log =
-            Log::open(&Ground::default(), &dir.path().join("log"), Held::default()).expect("an empty log");
+        let log = Log::open(&Environment::default(), &dir.path().join("log"), Held::default())
+            .expect("an empty log");
         let store = Arc::new(MemoryStore::new());
         let (progress, failed) = (watch::channel(0).0, Arc::new(watch::channel(None).0));
         let files = Arc::new(host::SystemFiles);
         let trust = Arc::new(Trust::new(files, dir.path().to_owned(), Arc::clone(&failed), None));
-        let (observer, history, work): (Arc<dyn Observer>, _, _) = (Arc::new(()), Arc::default(), Work(None));
-        let around = Around { observer, progress, failed, work, apply: namespace::apply, history, trust };
-        let machine = Machine::new(store, log.clone(), around).expect("an empty store");
+        let (observer, history, runner): (Arc<dyn Observer>, _, _) =
+            (Arc::new(()), Arc::default(), BlockingRunner(None));
+        let context =
+            MachineContext { observer, progress, failed, runner, apply: namespace::apply, history, trust };
+        let machine = Machine::new(store, log.clone(), context).expect("an empty store");
         Ok((dir, log, machine))
     }
 }

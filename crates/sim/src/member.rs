@@ -12,8 +12,8 @@ use bytes::Bytes;
 use host::{Files, SeededEntropy};
 use namespace::{Proposal, Reply, Stamp, Time};
 use replica::{
-    Answered, Carried as Calling, Channel, Ground, LogKept, Member as Named, NodeId, Observer, Pace, Replica,
-    ReplicaConfig, ReplicaStatus, Transport, Unreachable,
+    Answered, Carried as Calling, Channel, DiskDelay, Environment, LogRetention, Member as Named, NodeId,
+    Observer, Replica, ReplicaConfig, ReplicaStatus, Transport, Unreachable,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -27,10 +27,10 @@ use crate::store::SimStore;
 
 /// Small segments of the log, so that they are begun, given up and used again all the time; and little kept of them, so that who
 /// was away needs a snapshot. In some scenarios less still.
-fn log_sizes(is_short: bool) -> (u64, LogKept) {
+fn log_sizes(is_short: bool) -> (u64, LogRetention) {
     match is_short {
-        false => (16 << 10, LogKept { always: 32 << 10, for_lagging: 64 << 10 }),
-        true => (8 << 10, LogKept { always: 4 << 10, for_lagging: 16 << 10 }),
+        false => (16 << 10, LogRetention { always: 32 << 10, for_lagging_members: 64 << 10 }),
+        true => (8 << 10, LogRetention { always: 4 << 10, for_lagging_members: 16 << 10 }),
     }
 }
 
@@ -175,7 +175,7 @@ impl Member {
         let config = self.config();
         let (shared, store, disk) = (Arc::clone(&self.shared), Arc::clone(&self.store), self.disk.clone());
         let (id, from, stamp, its_slot) = (self.id, self.address, self.stamp(), Arc::clone(&slot));
-        let (incarnation, ground) = (self.incarnation, self.ground(stamp.random));
+        let (incarnation, environment) = (self.incarnation, self.environment(stamp.random));
         let stopping = Arc::new(AtomicBool::new(false));
         let is_stopping = Arc::clone(&stopping);
         let removed = Arc::new(AtomicBool::new(false));
@@ -185,7 +185,7 @@ impl Member {
         runtime.spawn(async move {
             let wire = Arc::new(Wire { from, shared: Arc::clone(&shared) });
             let watcher = Arc::new(Watcher { id, incarnation, shared: Arc::clone(&shared) });
-            let why = match Replica::open_on(ground, config, store, stamp, wire, watcher).await {
+            let why = match Replica::open_in(environment, config, store, stamp, wire, watcher).await {
                 Ok(replica) => {
                     *lock(&its_slot) = Some(replica.clone());
                     if let Some(joining) = joining {
@@ -220,16 +220,16 @@ impl Member {
     }
 
     /// What its replica runs on. `random`: of which the log's secrets are made.
-    pub(crate) fn ground(&mut self, random: u64) -> Ground {
+    pub(crate) fn environment(&mut self, random: u64) -> Environment {
         let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
-        let (segment_bytes, log_kept) = log_sizes(self.shared.short_logs);
+        let (segment_bytes, log_retention) = log_sizes(self.shared.short_logs);
         let entropy = Arc::new(SeededEntropy::new(random));
         let time = {
             let (shared, ahead_ms) = (Arc::clone(&self.shared), Arc::clone(&self.ahead_ms));
             Arc::new(move || time_of_day(&shared, ahead_ms.load(Ordering::Relaxed)))
         };
-        let (pace, apply) = (Some(pace), namespace::apply);
-        Ground { apply, time, files, entropy, segment_bytes, log_kept, pace }
+        let (disk_delay, apply) = (Some(pace), namespace::apply);
+        Environment { apply, time, files, entropy, segment_bytes, log_retention, disk_delay }
     }
 
     /// Who writes down what its replica applies.
@@ -372,7 +372,7 @@ impl Member {
         });
     }
 
-    fn pace(&mut self) -> Pace {
+    fn pace(&mut self) -> DiskDelay {
         let (pace, dice) = (Arc::clone(&self.pace), Mutex::new(self.dice.fork()));
         Arc::new(move || {
             let (least, most) = *lock(&pace);

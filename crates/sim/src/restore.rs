@@ -70,19 +70,20 @@ impl Member {
             return Err("the backup holds other things than the member did that it was taken of".into());
         }
         let stamp = self.stamp();
-        let (ground, mut config, watcher) = (self.ground(stamp.random), self.config(), self.watcher());
+        let (environment, mut config, watcher) =
+            (self.environment(stamp.random), self.config(), self.watcher());
         let store: Arc<dyn Store> = self.store.clone();
         let founder = (self.id, named(self.address));
         if self.shared().bug == Some(Bug::RestoredStoreNotCovered) {
             config.founds = true;
         } else {
-            let begun = replica::begin_restored(&ground, &config.dir, &*store, founder, backup.applied);
+            let begun = replica::begin_restored(&environment, &config.dir, &*store, founder, backup.applied);
             begun.map_err(|e| e.to_string())?;
         }
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.map_err(|e| e.to_string())?;
         runtime.block_on(async {
-            let alone = Replica::open_on(ground, config, store, stamp, Arc::new(()), watcher).await;
+            let alone = Replica::open_in(environment, config, store, stamp, Arc::new(()), watcher).await;
             let alone = alone.map_err(|e| e.to_string())?;
             let ended = end_clients(&alone, stamp).await;
             alone.stop_tasks().await;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use host::{Clock, Entropy, SystemClock, SystemEntropy};
 use namespace::{Command, Proposal, Stamp, Time, read};
-use replica::{BackupHead, BackupReader, Ground, Member, Replica, ReplicaConfig};
+use replica::{BackupHead, BackupReader, Environment, Member, Replica, ReplicaConfig};
 use store::{RedbStore, Store};
 
 use crate::cli::RestoreArgs;
@@ -91,7 +91,7 @@ fn secret(args: &RestoreArgs, head: &BackupHead) -> Result<Secret, Failure> {
 /// Makes a group of one of the restored store, and ends all clients; returns their number.
 fn begin(dir: &Path, store: Arc<dyn Store>, id: u64, applied: u64) -> Result<usize, Failure> {
     let founder = (id, Member::default());
-    let incarnation = replica::begin_restored(&Ground::default(), dir, &*store, founder, applied)?;
+    let incarnation = replica::begin_restored(&Environment::default(), dir, &*store, founder, applied)?;
     tracing::info!(
         id = hex::encode(incarnation.id),
         epoch = incarnation.epoch,

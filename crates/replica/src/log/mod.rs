@@ -33,9 +33,9 @@ use segments::Place;
 pub(crate) use segments::SEGMENT_BYTES;
 use writer::{Job, Jobs, Writer};
 
+use crate::environment::{BlockingRunner, Environment, LogRetention, RunningTask};
 use crate::metrics::ReplicaMetrics;
 use crate::types::{Entry, LeaderId, LogId, Membership, Payload, Types, Vote};
-use crate::work::{Ground, LogKept, Running, Work};
 
 /// The log's directory, in the member's.
 pub(crate) const DIR: &str = "log";
@@ -102,10 +102,10 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogErro
 }
 
 /// Saves the vote of a member that has no log yet, in its directory `dir`: it has one before its first entry.
-pub(crate) fn write_first_vote(ground: &Ground, dir: &Path, vote: &Vote) -> Result<(), LogError> {
+pub(crate) fn write_first_vote(environment: &Environment, dir: &Path, vote: &Vote) -> Result<(), LogError> {
     let dir = dir.join(DIR);
-    ground.files.make_dir(&dir).map_err(failed("create", &dir))?;
-    vote::write(&*ground.files, &dir, vote)
+    environment.files.make_dir(&dir).map_err(failed("create", &dir))?;
+    vote::write(&*environment.files, &dir, vote)
 }
 
 /// What is known of the log without looking at the disk.
@@ -196,7 +196,7 @@ pub(crate) struct Log {
     memory: Arc<Mutex<Memory>>,
     segments: Segments,
     jobs: Jobs,
-    running: Arc<Mutex<Option<Running>>>,
+    running: Arc<Mutex<Option<RunningTask>>>,
     pub metrics: Arc<ReplicaMetrics>,
 }
 
@@ -206,11 +206,11 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError`]; when entries are missing that are not in the store either, it is damaged.
-    pub(crate) fn open(ground: &Ground, dir: &Path, held: Held) -> Result<Self, LogError> {
+    pub(crate) fn open(environment: &Environment, dir: &Path, held: Held) -> Result<Self, LogError> {
         let Held { last, installed, written } = held;
         let applied = last.map_or(0, |last| last.index + 1);
-        let (files, segment_bytes) = (Arc::clone(&ground.files), ground.segment_bytes);
-        let entropy = Arc::clone(&ground.entropy);
+        let (files, segment_bytes) = (Arc::clone(&environment.files), environment.segment_bytes);
+        let entropy = Arc::clone(&environment.entropy);
         let place = Place { files, entropy, dir: dir.to_owned(), segment_bytes };
         let mut memory = Memory { applied, ..Memory::default() };
         let mut other = false;
@@ -257,8 +257,8 @@ impl Log {
             failure: None,
             metrics: Arc::clone(&metrics),
         };
-        let work = Work(ground.pace.clone());
-        let started = writer::start(writer, QUEUE_MAX, &work).map_err(failed("start a thread for", dir));
+        let runner = BlockingRunner(environment.disk_delay.clone());
+        let started = writer::start(writer, QUEUE_MAX, &runner).map_err(failed("start a thread for", dir));
         let (jobs, running) = started?;
         let running = Arc::new(Mutex::new(Some(running)));
         Ok(Self { place, memory, segments, jobs, running, metrics })
@@ -272,7 +272,7 @@ impl Log {
 
     /// Has what waits written; then nothing can be appended any more. Returns what is to be waited for.
     #[must_use]
-    pub(crate) fn close(&self) -> Option<Running> {
+    pub(crate) fn close(&self) -> Option<RunningTask> {
         self.waits_no_more();
         let _ = self.jobs.ask(Job::Close);
         self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -346,16 +346,16 @@ impl Log {
         self.memory().failure.clone()
     }
 
-    /// The last entry that may be given up so that segments of so many bytes stay as `kept` says, if that gives up any.
+    /// The last entry that may be given up so that segments of so many bytes stay as `retention` says, if that gives up any.
     /// `lagging`: members that live have only what is below this index.
-    pub(crate) fn can_purge(&self, kept: LogKept, lagging: Option<u64>) -> Option<u64> {
+    pub(crate) fn can_purge(&self, retention: LogRetention, lagging: Option<u64>) -> Option<u64> {
         let all = disk::lock(&self.segments);
         let mut after: u64 = all.iter().map(|segment| segment.bytes).sum();
         let mut upto = None;
         for segment in all.iter().take(all.len().saturating_sub(1)) {
             after -= segment.bytes;
             let is_lacked = lagging.is_some_and(|next| next < segment.next());
-            if after < (if is_lacked { kept.for_lagging } else { kept.always }) {
+            if after < (if is_lacked { retention.for_lagging_members } else { retention.always }) {
                 break;
             }
             upto = segment.next().checked_sub(1);

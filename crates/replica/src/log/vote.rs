@@ -135,8 +135,12 @@ mod tests {
         let path = dir.path().join(FILE);
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         file.write_at(&encode(&vote(4)), COPIES_AT[0]).unwrap();
-        crate::log::Log::open(&crate::work::Ground::default(), dir.path(), crate::log::Held::default())
-            .unwrap();
+        crate::log::Log::open(
+            &crate::environment::Environment::default(),
+            dir.path(),
+            crate::log::Held::default(),
+        )
+        .unwrap();
         file.write_at(&encode(&vote(5))[..20], COPIES_AT[0]).unwrap();
         assert_eq!(read(&SystemFiles, dir.path()).unwrap(), Some(vote(4)), "the next one is torn");
     }

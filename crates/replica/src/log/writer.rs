@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use openraft::storage::IOFlushed;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::environment::{BlockingRunner, DiskDelay, RunningTask};
 use crate::log::disk::Disk;
 use crate::log::segments::Place;
 use crate::log::{LogError, Memory, vote};
 use crate::metrics::ReplicaMetrics;
 use crate::types::{Entry, LogId, Types, Vote};
-use crate::work::{Pace, Running, Work};
 
 /// Entries in one batch: bounds how long its first waits for its last.
 const BATCH_MAX: usize = 1024;
@@ -192,14 +192,18 @@ impl Jobs {
 }
 
 /// Starts it; returns where to ask.
-pub(crate) fn start(writer: Writer, queue: usize, work: &Work) -> io::Result<(Jobs, Running)> {
-    match &work.0 {
+pub(crate) fn start(
+    writer: Writer,
+    queue: usize,
+    runner: &BlockingRunner,
+) -> io::Result<(Jobs, RunningTask)> {
+    match &runner.0 {
         None => on_a_thread(writer, queue),
-        Some(pace) => Ok(as_a_task(writer, Arc::clone(pace))),
+        Some(disk_delay) => Ok(as_a_task(writer, Arc::clone(disk_delay))),
     }
 }
 
-fn on_a_thread(mut writer: Writer, queue: usize) -> io::Result<(Jobs, Running)> {
+fn on_a_thread(mut writer: Writer, queue: usize) -> io::Result<(Jobs, RunningTask)> {
     let (ask, jobs) = std::sync::mpsc::sync_channel(queue);
     let run = move || {
         let mut waiting = None;
@@ -211,10 +215,10 @@ fn on_a_thread(mut writer: Writer, queue: usize) -> io::Result<(Jobs, Running)> 
         }
     };
     let thread = std::thread::Builder::new().name("log".into()).spawn(run)?;
-    Ok((Jobs::Thread(ask), Running::Thread(thread)))
+    Ok((Jobs::Thread(ask), RunningTask::Thread(thread)))
 }
 
-fn as_a_task(mut writer: Writer, pace: Pace) -> (Jobs, Running) {
+fn as_a_task(mut writer: Writer, disk_delay: DiskDelay) -> (Jobs, RunningTask) {
     let (ask, mut jobs) = mpsc::unbounded_channel();
     let task = tokio::spawn(async move {
         let mut waiting = None;
@@ -224,14 +228,14 @@ fn as_a_task(mut writer: Writer, pace: Pace) -> (Jobs, Running) {
                 None => jobs.recv().await,
             };
             let Some(job) = job else { return };
-            tokio::time::sleep(pace()).await;
+            tokio::time::sleep(disk_delay()).await;
             waiting = writer.step(job, &mut || jobs.try_recv().ok());
             if let Some(Job::Close) = waiting {
                 return;
             }
         }
     });
-    (Jobs::Task(ask), Running::Task(task))
+    (Jobs::Task(ask), RunningTask::Task(task))
 }
 
 #[cfg(test)]

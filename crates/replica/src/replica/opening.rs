@@ -11,13 +11,14 @@ use tokio::sync::Mutex;
 use super::{Replica, ReplicaError};
 use crate::book::AddressBook;
 use crate::capacity::watch_capacity;
-use crate::consensus::{Parts, Started};
+use crate::consensus::{self, Started};
 use crate::digest::History;
+use crate::environment::{BlockingRunner, Environment};
 use crate::group_transport::GroupTransport;
 use crate::lease::Grants;
 use crate::liveness::Liveness;
 use crate::log::{self, Held, Log, LogError};
-use crate::machine::{Around, Machine, Observer};
+use crate::machine::{Machine, MachineContext, Observer};
 use crate::members_file::MembersFile;
 use crate::reconfiguration::settle_changes;
 use crate::server_session::ServerSession;
@@ -27,7 +28,6 @@ use crate::transport::Transport;
 use crate::trust::Trust;
 use crate::types::{Member, Membership, NodeId};
 use crate::watch;
-use crate::work::{Ground, Work};
 
 /// How a replica is opened.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl ReplicaConfig {
 
 /// A replica whose consensus is about to be started.
 pub(super) struct Opening {
-    ground: Ground,
+    environment: Environment,
     config: ReplicaConfig,
     log: Log,
     store: Arc<dyn Store>,
@@ -79,15 +79,15 @@ pub(super) struct Opening {
 impl Opening {
     /// Opens log and store; returns also what consensus is started with.
     pub(super) fn new(
-        ground: Ground,
+        environment: Environment,
         config: ReplicaConfig,
         store: Arc<dyn Store>,
         stamp: Stamp,
         transport: Arc<dyn Transport>,
         observer: Arc<dyn Observer>,
-    ) -> Result<(Parts, Self), ReplicaError> {
+    ) -> Result<(consensus::Context, Self), ReplicaError> {
         let fail = |e: &dyn std::fmt::Display| ReplicaError::Failed(e.to_string());
-        let members_file = MembersFile::new(Arc::clone(&ground.files), config.dir.clone());
+        let members_file = MembersFile::new(Arc::clone(&environment.files), config.dir.clone());
         let noted = members_file.others(config.id);
         let damaged = |why: String, members: &Membership| {
             let others = members.voter_ids().filter(|id| *id != config.id);
@@ -105,12 +105,12 @@ impl Opening {
         let written = crate::machine::written(&*view).map_err(unreadable)?;
         let incarnation = namespace::read::incarnation(&*view).map_err(unreadable)?;
         drop(view);
-        if let Some(why) = Trust::noted(&*ground.files, &config.dir).map_err(|e| fail(&e))? {
+        if let Some(why) = Trust::noted(&*environment.files, &config.dir).map_err(|e| fail(&e))? {
             return Err(damaged(why, members.membership()));
         }
         let next = applied.map_or(0, |last| last.index + 1);
         let open = |installed| {
-            Log::open(&ground, &config.dir.join(log::DIR), Held { last: applied, installed, written })
+            Log::open(&environment, &config.dir.join(log::DIR), Held { last: applied, installed, written })
         };
         let mut log = open(installed);
         if let Err(LogError::Behind) = log {
@@ -138,7 +138,7 @@ impl Opening {
             );
             return Err(damaged(why, members.membership()));
         }
-        crate::snapshot::remove_spools(&*ground.files, &config.dir).map_err(|e| fail(&e))?;
+        crate::snapshot::remove_spools(&*environment.files, &config.dir).map_err(|e| fail(&e))?;
         let nonce = stamp.random.wrapping_add(log.next());
         let (tell_progress, progress) = watch::channel(next);
         let (failed, failure) = watch::channel(None);
@@ -147,30 +147,30 @@ impl Opening {
         let removed = Arc::new(removed);
         let (liveness, grants) =
             (Arc::new(Liveness::new()), Arc::new(Grants::new(config.id, config.read_leases)));
-        let work = Work(ground.pace.clone());
-        let files = Arc::clone(&ground.files);
+        let runner = BlockingRunner(environment.disk_delay.clone());
+        let files = Arc::clone(&environment.files);
         let trust = Trust::new(files, config.dir.clone(), Arc::clone(&failed), incarnation);
         trust.other_voters(members.membership().voter_ids().filter(|id| *id != config.id).count());
         let (trust, history) = (Arc::new(trust), Arc::new(History::default()));
         let transport: Arc<dyn Transport> =
             Arc::new(GroupTransport { inner: transport, trust: Arc::clone(&trust) });
-        let around = Around {
+        let context = MachineContext {
             observer: Arc::clone(&observer),
             progress: tell_progress,
             failed: Arc::clone(&failed),
-            work: work.clone(),
-            apply: ground.apply,
+            runner: runner.clone(),
+            apply: environment.apply,
             history: Arc::clone(&history),
             trust: Arc::clone(&trust),
         };
-        let machine = Machine::new(Arc::clone(&store), log.clone(), around).map_err(|e| fail(&e))?;
+        let machine = Machine::new(Arc::clone(&store), log.clone(), context).map_err(|e| fail(&e))?;
         let space = Arc::new(Space::new(config.dir.clone(), config.reserve_bytes));
-        let parts = Parts {
+        let context = consensus::Context {
             id: config.id,
             member: config.member.clone(),
             founds: config.founds,
             stamp,
-            incarnation: ground.random_id(),
+            incarnation: environment.random_id(),
             machine,
             log: log.clone(),
             store: Arc::clone(&store),
@@ -180,16 +180,16 @@ impl Opening {
             failed,
             removed: Arc::clone(&removed),
             liveness: Arc::clone(&liveness),
-            log_kept: ground.log_kept,
+            log_retention: environment.log_retention,
             // What is kept for members that lag goes before anybody is refused anything.
             space: Arc::clone(&space),
             book: AddressBook::default(),
-            work,
+            runner,
             trust: Arc::clone(&trust),
             members_file,
         };
         let opening = Self {
-            ground,
+            environment,
             config,
             log,
             store,
@@ -206,7 +206,7 @@ impl Opening {
             history,
             trust,
         };
-        Ok((parts, opening))
+        Ok((context, opening))
     }
 
     pub(super) fn replica(self, started: Started) -> Replica {
@@ -219,7 +219,7 @@ impl Opening {
             raft,
             log: self.log,
             grants: self.grants,
-            files: self.ground.files,
+            files: self.environment.files,
             space: self.space,
             no_member_has_capacity: AtomicBool::new(!watches_capacity),
             dir: self.config.dir,
@@ -230,7 +230,7 @@ impl Opening {
             liveness: self.liveness,
             history: self.history,
             trust: self.trust,
-            time: Arc::clone(&self.ground.time),
+            time: Arc::clone(&self.environment.time),
         });
         crate::compare::start(&service, &runtime);
         runtime.spawn(settle_changes(Arc::downgrade(&service)));

@@ -19,9 +19,9 @@ use store::{Edit, MemoryStore, Store};
 use super::{Opening, Replica, ReplicaConfig};
 use crate::consensus;
 use crate::digest::Digest;
+use crate::environment::{Environment, LogRetention};
 use crate::transport::{self, Request};
 use crate::types::{Change, LeaderId, Vote};
-use crate::work::{Ground, LogKept};
 
 /// Nothing here takes longer, unless it never ends.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -44,15 +44,15 @@ fn bytes_of_log(dir: &Path) -> u64 {
 async fn what_is_kept_of_the_log_for_members_who_were_away_is_there_after_a_purge() {
     const KEPT: u64 = 32 << 10;
     let dir = tempfile::tempdir().unwrap();
-    let log_kept = LogKept { always: KEPT, for_lagging: KEPT };
-    let ground = Ground {
+    let log_retention = LogRetention { always: KEPT, for_lagging_members: KEPT };
+    let environment = Environment {
         segment_bytes: 4096,
-        log_kept,
-        pace: Some(Arc::new(|| Duration::ZERO)),
-        ..Ground::default()
+        log_retention,
+        disk_delay: Some(Arc::new(|| Duration::ZERO)),
+        ..Environment::default()
     };
     let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-    let replica = Replica::open_on(ground, config, store, Stamp::default(), Arc::new(()), Arc::new(()));
+    let replica = Replica::open_in(environment, config, store, Stamp::default(), Arc::new(()), Arc::new(()));
     let replica = replica.await.unwrap();
     let mut log = replica.service.log.clone();
     let mut before = None;
@@ -86,15 +86,19 @@ fn breaks_on_poison(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, A
 #[tokio::test(start_paused = true)]
 async fn a_command_that_breaks_an_invariant_is_given_up_whole_and_all_goes_on_also_after_a_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let ground =
-        || Ground { apply: breaks_on_poison, pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let environment = || Environment {
+        apply: breaks_on_poison,
+        disk_delay: Some(Arc::new(|| Duration::ZERO)),
+        ..Environment::default()
+    };
     let mut seen = vec![];
     // The second time with an empty store: all commands are applied again.
     for _ in 0..2 {
         let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
         let (its_store, nobody) = (Arc::clone(&store), Arc::new(()));
         let before = crate::faults();
-        let replica = Replica::open_on(ground(), config, its_store, Stamp::default(), Arc::new(()), nobody);
+        let replica =
+            Replica::open_in(environment(), config, its_store, Stamp::default(), Arc::new(()), nobody);
         let replica = replica.await.unwrap();
         if seen.is_empty() {
             replica.propose(mkdir("before")).await.unwrap();
@@ -120,10 +124,11 @@ async fn a_command_that_breaks_an_invariant_is_given_up_whole_and_all_goes_on_al
 #[tokio::test(start_paused = true)]
 async fn times_of_commands_never_go_back_whatever_clocks_say() {
     let dir = tempfile::tempdir().unwrap();
-    let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let environment = Environment { disk_delay: Some(Arc::new(|| Duration::ZERO)), ..Environment::default() };
     let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
     let replica =
-        Replica::open_on(ground, config, store.clone(), Stamp::default(), Arc::new(()), Arc::new(())).await;
+        Replica::open_in(environment, config, store.clone(), Stamp::default(), Arc::new(()), Arc::new(()))
+            .await;
     let replica = replica.unwrap();
     let mut modified = vec![];
     for seconds in [100, 107, 103, 108] {
@@ -140,10 +145,11 @@ async fn times_of_commands_never_go_back_whatever_clocks_say() {
 #[tokio::test(start_paused = true)]
 async fn a_message_of_another_incarnation_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let environment = Environment { disk_delay: Some(Arc::new(|| Duration::ZERO)), ..Environment::default() };
     let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-    let replica =
-        Replica::open_on(ground, config, store, Stamp::default(), Arc::new(()), Arc::new(())).await.unwrap();
+    let replica = Replica::open_in(environment, config, store, Stamp::default(), Arc::new(()), Arc::new(()))
+        .await
+        .unwrap();
     let own = replica.incarnation().expect("it has one from its first command on");
     let who = transport::encode(&Request::Propose(Change(Arc::new(mkdir("d")))));
     let message = |head: &[u8]| [head, &who[..]].concat();
@@ -168,10 +174,11 @@ async fn a_message_of_another_incarnation_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_sent_a_command_of_a_newer_version_stops_and_says_what_to_install() {
     let dir = tempfile::tempdir().unwrap();
-    let ground = Ground { pace: Some(Arc::new(|| Duration::ZERO)), ..Ground::default() };
+    let environment = Environment { disk_delay: Some(Arc::new(|| Duration::ZERO)), ..Environment::default() };
     let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-    let replica =
-        Replica::open_on(ground, config, store, Stamp::default(), Arc::new(()), Arc::new(())).await.unwrap();
+    let replica = Replica::open_in(environment, config, store, Stamp::default(), Arc::new(()), Arc::new(()))
+        .await
+        .unwrap();
     let own = replica.incarnation().expect("it has one from its first command on");
     let message = |body: &[u8]| [&[1][..], &own.id, &[transport::VERSION], body].concat();
     let question = postcard::to_stdvec(&(99_u32, "what a later version asks")).unwrap();
@@ -244,11 +251,12 @@ impl Files for FullDisk {
 async fn a_replica_whose_vote_waits_behind_a_full_disk_can_be_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(FullDisk::default());
-    let ground = Ground { files: Arc::clone(&disk) as _, segment_bytes: 4096, ..Ground::default() };
+    let environment =
+        Environment { files: Arc::clone(&disk) as _, segment_bytes: 4096, ..Environment::default() };
     let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-    let opened = Opening::new(ground, config, store, Stamp::default(), Arc::new(()), Arc::new(()));
-    let (parts, opening) = opened.unwrap();
-    let replica = opening.replica(consensus::start(parts).unwrap());
+    let opened = Opening::new(environment, config, store, Stamp::default(), Arc::new(()), Arc::new(()));
+    let (context, opening) = opened.unwrap();
+    let replica = opening.replica(consensus::start(context).unwrap());
     disk.0.store(true, Ordering::Relaxed);
     for n in 0..200 {
         let replica = replica.clone();

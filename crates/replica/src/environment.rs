@@ -14,23 +14,23 @@ use crate::log::SEGMENT_BYTES;
 
 /// What stays of the log behind what the store has, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct LogKept {
+pub struct LogRetention {
     /// Always: a member that was away for less need not be sent a snapshot.
     pub always: u64,
     /// While a member that lives has less: it is being sent a snapshot, perhaps, and what comes after that must be there
     /// when it is in place, or another one would follow.
-    pub for_lagging: u64,
+    pub for_lagging_members: u64,
 }
 
-impl Default for LogKept {
+impl Default for LogRetention {
     /// A GiB: what a busy group orders in the minutes that a snapshot of tens of GiB takes.
     fn default() -> Self {
-        Self { always: 64 << 20, for_lagging: 1 << 30 }
+        Self { always: 64 << 20, for_lagging_members: 1 << 30 }
     }
 }
 
 /// How long the disk takes for something; asked before each time.
-pub type Pace = Arc<dyn Fn() -> Duration + Send + Sync>;
+pub type DiskDelay = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Carries out a command: [`namespace::apply`], but for tests of what becomes of a command that breaks an invariant.
 pub type Apply = fn(&mut dyn Edit, &Proposal) -> Result<Reply, ApplyError>;
@@ -40,7 +40,7 @@ pub type TimeOfDay = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// What a replica is run on.
 #[derive(Clone)]
-pub struct Ground {
+pub struct Environment {
     /// The state machine.
     pub apply: Apply,
     /// What the leader stamps commands with that other members passed on to it.
@@ -52,12 +52,12 @@ pub struct Ground {
     /// The length of the log's segments.
     pub segment_bytes: u64,
     /// How much of the log stays that this member does not need any more.
-    pub log_kept: LogKept,
+    pub log_retention: LogRetention,
     /// None: the machine, with threads. Some: a simulation, with one thread and a disk that takes so long.
-    pub pace: Option<Pace>,
+    pub disk_delay: Option<DiskDelay>,
 }
 
-impl Default for Ground {
+impl Default for Environment {
     /// The machine.
     fn default() -> Self {
         let (files, entropy) = (Arc::new(SystemFiles), Arc::new(SystemEntropy));
@@ -66,12 +66,12 @@ impl Default for Ground {
             let wall = clock.wall();
             Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
         });
-        let (apply, log_kept): (Apply, _) = (namespace::apply, LogKept::default());
-        Self { apply, time, files, entropy, segment_bytes: SEGMENT_BYTES, log_kept, pace: None }
+        let (apply, log_retention): (Apply, _) = (namespace::apply, LogRetention::default());
+        Self { apply, time, files, entropy, segment_bytes: SEGMENT_BYTES, log_retention, disk_delay: None }
     }
 }
 
-impl Ground {
+impl Environment {
     /// An id that no other has: 128 random bits, not all zero.
     pub(crate) fn random_id(&self) -> [u8; 16] {
         let [low, high] = [self.entropy.u64().max(1), self.entropy.u64()];
@@ -79,11 +79,11 @@ impl Ground {
     }
 }
 
-/// The part of [`Ground`] that says where work is done.
+/// The part of [`Environment`] that says where work is done.
 #[derive(Clone)]
-pub(crate) struct Work(pub Option<Pace>);
+pub(crate) struct BlockingRunner(pub Option<DiskDelay>);
 
-impl Work {
+impl BlockingRunner {
     /// Has `work` done. An error is a panic of it.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
@@ -91,8 +91,8 @@ impl Work {
     ) -> Result<T, String> {
         match &self.0 {
             None => tokio::task::spawn_blocking(work).await.map_err(|e| e.to_string()),
-            Some(pace) => {
-                tokio::time::sleep(pace()).await;
+            Some(disk_delay) => {
+                tokio::time::sleep(disk_delay()).await;
                 Ok(work())
             }
         }
@@ -100,23 +100,23 @@ impl Work {
 }
 
 /// What was started, to be waited for at its end.
-pub(crate) enum Running {
+pub(crate) enum RunningTask {
     Thread(JoinHandle<()>),
     Task(tokio::task::JoinHandle<()>),
 }
 
-impl Running {
-    /// A task is waited for in vain where nothing else can run meanwhile: see [`Running::ended`].
+impl RunningTask {
+    /// A task is waited for in vain where nothing else can run meanwhile: see [`RunningTask::ended`].
     pub(crate) fn join(self) {
-        if let Running::Thread(thread) = self {
+        if let RunningTask::Thread(thread) = self {
             let _ = thread.join();
         }
     }
 
     pub(crate) async fn ended(self) {
         match self {
-            Running::Thread(thread) => drop(thread.join()),
-            Running::Task(task) => drop(pin!(task).await),
+            RunningTask::Thread(thread) => drop(thread.join()),
+            RunningTask::Task(task) => drop(pin!(task).await),
         }
     }
 }
