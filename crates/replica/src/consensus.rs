@@ -14,13 +14,13 @@ use tokio::sync::oneshot;
 use crate::book::AddressBook;
 use crate::environment::{BlockingRunner, LogRetention, RunningTask};
 use crate::leader_watch::watch_leader;
-use crate::lease::Grants;
 use crate::liveness::Liveness;
 use crate::log::Log;
 use crate::machine::Machine;
 use crate::members_file::MembersFile;
 use crate::membership::{reachable, reachable_leader};
 use crate::network::Network;
+use crate::read_lease::ReadLeaseGrants;
 use crate::removed::removed;
 use crate::space::{FreeSpace, Space};
 use crate::transport::Transport;
@@ -55,7 +55,7 @@ pub(crate) struct Context {
     pub log: Log,
     pub store: Arc<dyn Store>,
     pub transport: Arc<dyn Transport>,
-    pub grants: Arc<Grants>,
+    pub grants: Arc<ReadLeaseGrants>,
     pub progress: watch::Receiver<u64>,
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub removed: Arc<watch::Sender<bool>>,
@@ -160,7 +160,7 @@ async fn begin(context: Context) -> Result<Raft<Types, Machine>, String> {
     let network = Network { transport: context.transport, book: context.book, grants: context.grants };
     let raft = Raft::new(context.id, config, network, context.log, context.machine).await;
     let raft = raft.map_err(|e| e.to_string())?;
-    grants.follow(raft.metrics());
+    grants.follow_metrics(raft.metrics());
     if context.founds && !raft.is_initialized().await.map_err(|e| e.to_string())? {
         let group = BTreeMap::from([(context.id, context.member)]);
         raft.initialize(group).await.map_err(|e| e.to_string())?;

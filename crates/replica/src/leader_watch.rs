@@ -13,8 +13,8 @@
 //!
 //! The other voters still count on the leader that they have heard a moment ago (its lease): the vote goes out as one
 //! that the leader has handed over, which openraft lets pass. Nothing depends on that lease of openraft's: a leader is
-//! confirmed by a majority (`ReadPolicy::ReadIndex`), and a new one waits for the leases of reads that the old one may have
-//! given (`lease`).
+//! confirmed by a majority (`ReadPolicy::ReadIndex`), and a new one waits for the read leases that the old one may have
+//! given (`read_lease`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 //! propose ─▶ leader: consensus ─┬▶ log: append, one sync for all that wait ─┐
 //!            (openraft)         └▶ others: the same                         ├▶ a majority has it: apply, answer
 //!                                                                           ┘
-//! read ────▶ barrier: a lease of reads (`lease`), or one question to the leader for all who wait (`reads`)
+//! read ────▶ barrier: a read lease (`read_lease`), or one question to the leader for all who wait (`reads`)
 //!            ─▶ apply up to there ─▶ view
 //! ```
 //!
@@ -35,7 +35,6 @@ mod install;
 mod joining;
 mod leader_watch;
 mod leadership;
-mod lease;
 mod liveness;
 mod log;
 mod machine;
@@ -43,6 +42,7 @@ mod members_file;
 mod membership;
 mod metrics;
 mod network;
+mod read_lease;
 mod reads;
 mod reconfiguration;
 mod removed;

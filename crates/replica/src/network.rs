@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use crate::book::AddressBook;
 use crate::install::{Placed, SnapshotId};
-use crate::lease::Grants;
+use crate::read_lease::ReadLeaseGrants;
 use crate::snapshot::{Chunks, Snapshot};
 use crate::transport::{self, Channel, Consensus, Request, Transport};
 use crate::types::{LeaderId, LogId, Member, NodeId, Types, Vote};
@@ -43,7 +43,7 @@ pub(crate) struct Network {
     pub transport: Arc<dyn Transport>,
     /// Where they are.
     pub book: AddressBook,
-    pub grants: Arc<Grants>,
+    pub grants: Arc<ReadLeaseGrants>,
 }
 
 impl Network {
@@ -78,7 +78,7 @@ pub(crate) struct Peer {
     id: NodeId,
     /// Who it was when this was made; it may have moved.
     member: Arc<Member>,
-    grants: Arc<Grants>,
+    grants: Arc<ReadLeaseGrants>,
     channel: Channel,
 }
 
@@ -178,8 +178,8 @@ impl RaftNetworkV2<Types> for Peer {
         rpc: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, Failure> {
-        self.grants.leads(rpc.vote.leader_id);
-        self.grants.tell(rpc.leader_commit.next_index());
+        self.grants.note_leadership(rpc.vote.leader_id);
+        self.grants.note_told_next(rpc.leader_commit.next_index());
         self.call(self.channel, Consensus::Append(rpc), option.hard_ttl()).await
     }
 
@@ -199,26 +199,26 @@ impl RaftNetworkV2<Types> for Peer {
             let last = request.entries.last().map(|entry| entry.log_id).or(prev);
             asked.push(last);
             let leader = request.vote.leader_id;
-            peer.grants.leads(leader);
-            peer.grants.tell(request.leader_commit.next_index());
+            peer.grants.note_leadership(leader);
+            peer.grants.note_told_next(request.leader_commit.next_index());
             let answer = peer.call(peer.channel, Consensus::Append(request), ENTRIES_TIME_MAX);
             let (grants, id, counts) = (Arc::clone(&peer.grants), peer.id, peer.channel == Channel::Entries);
             async move {
                 let answer: Result<AppendEntriesResponse<Types>, Failure> = answer.await;
                 if counts {
-                    grants.reaches(id, answer.is_ok());
+                    grants.note_reached(id, answer.is_ok());
                 }
                 let answer = answer?;
                 let result = answer.into_stream_result(prev, last);
                 match &result {
                     Ok(matched) => {
                         let next = matched.next_index();
-                        grants.has(leader, id, next);
+                        grants.note_matched(leader, id, next);
                         if counts {
-                            grants.all_have(leader, id, next).await;
+                            grants.wait_for_holders(leader, id, next).await;
                         }
                     }
-                    Err(StreamAppendError::Conflict(_)) => grants.has(leader, id, 0),
+                    Err(StreamAppendError::Conflict(_)) => grants.note_matched(leader, id, 0),
                     Err(StreamAppendError::HigherVote(_)) => {}
                 }
                 Ok(result)
@@ -313,8 +313,11 @@ mod tests {
     async fn sent(answers: impl IntoIterator<Item = Option<Placed>>) -> (bool, Duration) {
         let member = Arc::new(Member(Mutex::new(answers.into_iter().collect())));
         let transport = Arc::clone(&member) as Arc<dyn Transport>;
-        let mut network =
-            Network { transport, book: AddressBook::default(), grants: Arc::new(Grants::new(1, true)) };
+        let mut network = Network {
+            transport,
+            book: AddressBook::default(),
+            grants: Arc::new(ReadLeaseGrants::new(1, true)),
+        };
         let mut peer = network.new_snapshot_client(2, &crate::types::Member::default()).await;
         let view = MemoryStore::new().snapshot().unwrap();
         let snapshot = RaftSnapshot { meta: SnapshotMeta::default(), snapshot: Snapshot::Taken(view.into()) };
@@ -367,7 +370,7 @@ mod tests {
     async fn an_answer_is_not_taken_for_the_answer_to_what_was_sent_later() {
         let member = Arc::new(Slow(tokio::sync::Semaphore::new(0)));
         let transport = Arc::new(Arc::clone(&member)) as Arc<dyn Transport>;
-        let grants = Arc::new(Grants::new(1, true));
+        let grants = Arc::new(ReadLeaseGrants::new(1, true));
         let mut network = Network { transport, book: AddressBook::default(), grants };
         let mut peer = network.new_client(2, &crate::types::Member::default()).await;
         let (send, receive) = tokio::sync::mpsc::unbounded_channel();

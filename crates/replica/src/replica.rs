@@ -8,7 +8,7 @@ mod tests;
 
 use opening::Opening;
 pub use opening::ReplicaConfig;
-use reading::Reader;
+use reading::ReadLeaseHolder;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ pub struct Replica {
     service: SharedService,
     transport: Arc<dyn Transport>,
     reads: Arc<Reads>,
-    lease: Arc<Reader>,
+    read_lease: Arc<ReadLeaseHolder>,
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
     is_removed: watch::Receiver<bool>,

@@ -19,11 +19,11 @@ use crate::digest::History;
 use crate::environment::TimeOfDay;
 use crate::group_transport;
 use crate::install::{Installation, SnapshotId};
-use crate::lease::{Grants, Lease};
 use crate::liveness::Liveness;
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
 use crate::membership::Part;
+use crate::read_lease::{ReadLease, ReadLeaseGrants};
 use crate::removed::REMOVED;
 use crate::snapshot::Spool;
 use crate::space::Space;
@@ -51,7 +51,7 @@ pub(crate) enum Proposed {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum ReadAt {
     /// The index after it. With a lease, further reads need not ask for a while.
-    Next { next: u64, lease: Option<Lease> },
+    Next { next: u64, lease: Option<ReadLease> },
     /// Not known here.
     Elsewhere,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Service {
     pub removed: Arc<watch::Sender<bool>>,
     pub raft: Raft<Types, Machine>,
     pub log: Log,
-    pub grants: Arc<Grants>,
+    pub grants: Arc<ReadLeaseGrants>,
     pub files: Arc<dyn Files>,
     pub dir: PathBuf,
     pub space: Arc<Space>,
@@ -219,14 +219,14 @@ impl Service {
         }
         let leader = self.log.reach().0;
         // Before it is looked what is in the log: what comes behind that waits for the holder.
-        let is_given = self.grants.give(by);
+        let is_given = self.grants.grant(by);
         let logged = self.log.next();
         match self.raft.get_read_log_id(ReadPolicy::ReadIndex).await {
             Ok((at, _)) => {
                 let next = at.index() + 1;
                 let leader = leader.filter(|leader| is_given && self.log.reach().0 == Some(*leader));
                 let from = if by == self.id { next } else { next.max(logged) };
-                Ok(ReadAt::Next { next, lease: leader.map(|leader| Lease { leader, from }) })
+                Ok(ReadAt::Next { next, lease: leader.map(|leader| ReadLease { leader, from }) })
             }
             Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(_))) => Ok(ReadAt::Elsewhere),
             Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(e))) => Err(e.to_string()),

@@ -245,13 +245,13 @@ impl RunningMds {
     pub(crate) async fn stop(self) {
         let Self { metaserver, server, consensus, replica, secret: _, _dir } = self;
         // Others have its addresses before anybody could be refused; somebody else leads before this one is
-        // gone, so that nobody waits for an election; and nobody counts on a lease of reads of one that is
+        // gone, so that nobody waits for an election; and nobody counts on a read lease of one that is
         // gone.
         metaserver.release_addresses().await;
         replica.hand_over(HAND_OVER_TIME_MAX).await;
         metaserver.stop();
         server.stop();
-        replica.retire().await;
+        replica.retire_read_lease().await;
         consensus.iter().for_each(Server::stop);
         drop((metaserver, server));
         let stopped = tokio::task::spawn_blocking(move || replica.stop());

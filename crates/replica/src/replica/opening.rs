@@ -15,11 +15,11 @@ use crate::consensus::{self, Started};
 use crate::digest::History;
 use crate::environment::{BlockingRunner, Environment};
 use crate::group_transport::GroupTransport;
-use crate::lease::Grants;
 use crate::liveness::Liveness;
 use crate::log::{self, Held, Log, LogError};
 use crate::machine::{Machine, MachineContext, Observer};
 use crate::members_file::MembersFile;
+use crate::read_lease::ReadLeaseGrants;
 use crate::reconfiguration::settle_changes;
 use crate::server_session::ServerSession;
 use crate::service::Service;
@@ -43,7 +43,7 @@ pub struct ReplicaConfig {
     pub member: Member,
     /// Whether to begin a group of one if this member belongs to none yet. Without, it waits to be taken in.
     pub founds: bool,
-    /// Whether this member gives and takes leases of reads, until [`Replica::set_read_leases`]. Not on a machine whose clock
+    /// Whether this member gives and takes read leases, until [`Replica::set_read_leases`]. Not on a machine whose clock
     /// may stand still while others' go on.
     pub read_leases: bool,
 }
@@ -63,7 +63,7 @@ pub(super) struct Opening {
     log: Log,
     store: Arc<dyn Store>,
     transport: Arc<dyn Transport>,
-    grants: Arc<Grants>,
+    grants: Arc<ReadLeaseGrants>,
     observer: Arc<dyn Observer>,
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,
@@ -146,7 +146,7 @@ impl Opening {
         let (removed, is_removed) = watch::channel(false);
         let removed = Arc::new(removed);
         let (liveness, grants) =
-            (Arc::new(Liveness::new()), Arc::new(Grants::new(config.id, config.read_leases)));
+            (Arc::new(Liveness::new()), Arc::new(ReadLeaseGrants::new(config.id, config.read_leases)));
         let runner = BlockingRunner(environment.disk_delay.clone());
         let files = Arc::clone(&environment.files);
         let trust = Trust::new(files, config.dir.clone(), Arc::clone(&failed), incarnation);
@@ -243,7 +243,7 @@ impl Opening {
             service,
             transport: self.transport,
             reads: Arc::default(),
-            lease: Arc::default(),
+            read_lease: Arc::default(),
             progress: self.progress,
             failure: self.failure,
             is_removed: self.is_removed,

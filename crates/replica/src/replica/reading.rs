@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Replica, ReplicaError};
-use crate::lease::{HeldLease, NOBODY};
+use crate::read_lease::{HeldReadLease, NO_MEMBER};
 use crate::service::ReadAt;
 use crate::transport::{self, Request};
 
@@ -16,28 +16,28 @@ const APPLY_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// The lease that this member holds.
 #[derive(Default)]
-pub(super) struct Reader {
-    held: Mutex<Option<HeldLease>>,
+pub(super) struct ReadLeaseHolder {
+    held: Mutex<Option<HeldReadLease>>,
     /// Somebody asks for the next.
-    renews: AtomicBool,
+    renewing: AtomicBool,
     /// This member is about to stop.
-    retires: AtomicBool,
+    retiring: AtomicBool,
 }
 
-impl Reader {
-    fn held(&self) -> Option<HeldLease> {
+impl ReadLeaseHolder {
+    fn held(&self) -> Option<HeldReadLease> {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hold(&self, lease: HeldLease) {
+    fn hold(&self, lease: HeldReadLease) {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
     }
 }
 
 impl Replica {
-    /// Whether this member gives and takes leases of reads from now on.
-    pub fn set_read_leases(&self, are_given: bool) {
-        self.service.grants.set_given(are_given);
+    /// Whether this member gives and takes read leases from now on.
+    pub fn set_read_leases(&self, enabled: bool) {
+        self.service.grants.set_enabled(enabled);
     }
 
     /// Returns when a view taken then has everything that was acknowledged, on any member, before this call.
@@ -47,9 +47,9 @@ impl Replica {
     pub async fn barrier(&self) -> Result<(), ReplicaError> {
         if self.is_alone() {
             // A learner may have applied, and shown, what this one has yet to.
-            return self.applied(self.service.grants.told()).await;
+            return self.applied(self.service.grants.told_next()).await;
         }
-        if let Some(next) = self.leased()
+        if let Some(next) = self.index_by_lease()
             && (self.has_applied(next)
                 || timeout(APPLY_TIME_MAX, self.applied(next)).await.is_ok_and(|a| a.is_ok()))
         {
@@ -68,28 +68,28 @@ impl Replica {
     }
 
     /// The index below which all must be applied for a read that begins now, if this member holds a lease.
-    fn leased(&self) -> Option<u64> {
-        let held = self.lease.held()?;
+    fn index_by_lease(&self) -> Option<u64> {
+        let held = self.read_lease.held()?;
         let (leader, logged) = self.service.log.reach();
-        let from = held.from(leader)?;
-        if held.is_old() && !self.lease.renews.swap(true, Ordering::AcqRel) {
+        let from = held.valid_from(leader)?;
+        if held.is_old() && !self.read_lease.renewing.swap(true, Ordering::AcqRel) {
             let replica = self.clone();
             tokio::spawn(async move {
                 if let Err(why) = replica.reads.index(replica.read_index()).await {
-                    tracing::debug!(%why, "the lease of reads is not renewed");
+                    tracing::debug!(%why, "the read lease is not renewed");
                 }
-                replica.lease.renews.store(false, Ordering::Release);
+                replica.read_lease.renewing.store(false, Ordering::Release);
             });
         }
         // A leader knows what is committed before anybody else does; another one knows no more than what may be.
         let leads = leader.is_some_and(|leader| leader.node_id == self.id);
-        Some(from.max(if leads { self.service.grants.told() } else { logged }))
+        Some(from.max(if leads { self.service.grants.told_next() } else { logged }))
     }
 
     /// Asks the leader, who may be this member; keeps the lease that comes with the answer.
     pub(super) async fn read_index(&self) -> Result<u64, String> {
         let asked = Instant::now();
-        let by = if self.lease.retires.load(Ordering::Acquire) { NOBODY } else { self.id };
+        let by = if self.read_lease.retiring.load(Ordering::Acquire) { NO_MEMBER } else { self.id };
         let answer = match self.service.read(by).await? {
             ReadAt::Elsewhere => {
                 let leader = self.leader().ok_or("nobody leads")?;
@@ -100,17 +100,17 @@ impl Replica {
             here @ ReadAt::Next { .. } => here,
         };
         let ReadAt::Next { next, lease } = answer else { return Err("the leader changes".into()) };
-        if let Some(lease) = lease.filter(|_| self.service.grants.are_taken()) {
-            self.lease.hold(HeldLease::new(lease, asked));
+        if let Some(lease) = lease.filter(|_| self.service.grants.are_enabled()) {
+            self.read_lease.hold(HeldReadLease::new(lease, asked));
         }
         Ok(next)
     }
 
     /// Takes no more leases, and returns when the one that this member holds has ended: changes would wait for that when
     /// it stops before.
-    pub async fn retire(&self) {
-        self.lease.retires.store(true, Ordering::Release);
-        if let Some(held) = self.lease.held() {
+    pub async fn retire_read_lease(&self) {
+        self.read_lease.retiring.store(true, Ordering::Release);
+        if let Some(held) = self.read_lease.held() {
             sleep_until(held.until_at_leader()).await;
         }
     }

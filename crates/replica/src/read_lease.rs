@@ -1,4 +1,4 @@
-//! Leases of reads: a member that holds one reads by itself, without asking the leader.
+//! Read leases: a member that holds one reads by itself, without asking the leader.
 //!
 //! ```text
 //! member ── may I read? ──▶ leader: notes the lease, has a majority confirm that it leads
@@ -22,7 +22,7 @@
 //! confirmed by a majority before. Until then nothing is committed without them.
 //!
 //! **Who belongs to the group** must stand for as long as leases do: they are given to members of a configuration that is
-//! committed, and not while one that takes somebody away is about to be ([`Grants::pause`]).
+//! committed, and not while one that takes somebody away is about to be ([`ReadLeaseGrants::pause`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,23 +37,23 @@ use crate::types::{LeaderId, NodeId, Types};
 use crate::watch;
 
 /// How long a lease lasts for its holder. Also how long changes stand still when a holder dies.
-const LEASE: Duration = Duration::from_millis(300);
+const READ_LEASE: Duration = Duration::from_millis(300);
 /// The same for the leader.
-const LEASE_AT_LEADER: Duration = Duration::from_millis(330);
+const READ_LEASE_AT_LEADER: Duration = Duration::from_millis(330);
 /// A question reaches the leader within this time, or a change waits for that much longer.
-const HEARD_AFTER_MAX: Duration = Duration::from_millis(20);
+const REQUEST_TIME_MAX: Duration = Duration::from_millis(20);
 /// Asks for a read as no member: no lease is given then.
-pub(crate) const NOBODY: NodeId = 0;
+pub(crate) const NO_MEMBER: NodeId = 0;
 /// Who has held up a change for so long is slow,
-const SLOW: Duration = Duration::from_millis(50);
+const SLOW_HOLDER_AFTER: Duration = Duration::from_millis(50);
 /// and is given no lease for so long.
-const SLOW_FOR: Duration = Duration::from_secs(5);
+const SLOW_HOLDER_FOR: Duration = Duration::from_secs(5);
 
 type Metrics = watch::Receiver<openraft::RaftMetrics<Types>>;
 
 /// A lease, as the leader gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Lease {
+pub(crate) struct ReadLease {
     /// Who gives it, and in which term.
     pub leader: LeaderId,
     /// The index after the last entry that was committed before the holder was waited for, or may have been.
@@ -62,30 +62,30 @@ pub(crate) struct Lease {
 
 /// A lease, as its holder keeps it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HeldLease {
-    lease: Lease,
+pub(crate) struct HeldReadLease {
+    lease: ReadLease,
     until: Instant,
 }
 
-impl HeldLease {
+impl HeldReadLease {
     /// One that was `asked` for then.
-    pub(crate) fn new(lease: Lease, asked: Instant) -> Self {
-        Self { lease, until: asked + LEASE }
+    pub(crate) fn new(lease: ReadLease, asked: Instant) -> Self {
+        Self { lease, until: asked + READ_LEASE }
     }
 
     /// The index from which on it counts, if it still does where `leader` is the last that this member has heard of.
-    pub(crate) fn from(&self, leader: Option<LeaderId>) -> Option<u64> {
+    pub(crate) fn valid_from(&self, leader: Option<LeaderId>) -> Option<u64> {
         (leader == Some(self.lease.leader) && Instant::now() < self.until).then_some(self.lease.from)
     }
 
     /// When it is over for the leader, too, who heard of it a moment after it was asked for.
     pub(crate) fn until_at_leader(&self) -> Instant {
-        self.until + (LEASE_AT_LEADER - LEASE) + HEARD_AFTER_MAX
+        self.until + (READ_LEASE_AT_LEADER - READ_LEASE) + REQUEST_TIME_MAX
     }
 
     /// Whether it is time to ask for the next.
     pub(crate) fn is_old(&self) -> bool {
-        self.until < Instant::now() + LEASE / 2
+        self.until < Instant::now() + READ_LEASE / 2
     }
 }
 
@@ -113,10 +113,10 @@ struct State {
 }
 
 /// The leases that this member gives where it leads.
-pub(crate) struct Grants {
+pub(crate) struct ReadLeaseGrants {
     id: NodeId,
     /// Whether leases are given, and taken, at all.
-    are_given: AtomicBool,
+    are_granted: AtomicBool,
     state: Mutex<State>,
     /// Somebody has more entries, or answered for the first time.
     moved: Notify,
@@ -126,25 +126,25 @@ pub(crate) struct Grants {
     metrics: OnceLock<Metrics>,
 }
 
-impl Grants {
-    pub(crate) fn new(id: NodeId, are_given: bool) -> Self {
+impl ReadLeaseGrants {
+    pub(crate) fn new(id: NodeId, are_granted: bool) -> Self {
         let (state, moved) = (Mutex::default(), Notify::new());
-        let are_given = AtomicBool::new(are_given);
-        Self { id, are_given, state, moved, told: AtomicU64::new(0), metrics: OnceLock::new() }
+        let are_granted = AtomicBool::new(are_granted);
+        Self { id, are_granted, state, moved, told: AtomicU64::new(0), metrics: OnceLock::new() }
     }
 
     /// Whether this member takes leases.
-    pub(crate) fn are_taken(&self) -> bool {
-        self.are_given.load(Ordering::Acquire)
+    pub(crate) fn are_enabled(&self) -> bool {
+        self.are_granted.load(Ordering::Acquire)
     }
 
     /// Whether leases are given, and taken, from now on. Those that were given last for as long as they were given for.
-    pub(crate) fn set_given(&self, are_given: bool) {
-        self.are_given.store(are_given, Ordering::Release);
+    pub(crate) fn set_enabled(&self, are_granted: bool) {
+        self.are_granted.store(are_granted, Ordering::Release);
     }
 
     /// From where it is known who belongs to the group; leases are given from then on.
-    pub(crate) fn follow(&self, metrics: Metrics) {
+    pub(crate) fn follow_metrics(&self, metrics: Metrics) {
         let _ = self.metrics.set(metrics);
     }
 
@@ -153,18 +153,18 @@ impl Grants {
     }
 
     /// The index after the last entry that any other member was told is committed: it may have shown it.
-    pub(crate) fn told(&self) -> u64 {
+    pub(crate) fn told_next(&self) -> u64 {
         self.told.load(Ordering::Acquire)
     }
 
     /// Another member is about to be told that the entries before `next` are committed.
-    pub(crate) fn tell(&self, next: u64) {
+    pub(crate) fn note_told_next(&self, next: u64) {
         self.told.fetch_max(next, Ordering::AcqRel);
     }
 
     /// Notes that `to` holds a lease from now on; false if it is to have none. For a leader's own reads nothing is noted.
-    pub(crate) fn give(&self, to: NodeId) -> bool {
-        if !self.are_taken() || !self.can_give(to) {
+    pub(crate) fn grant(&self, to: NodeId) -> bool {
+        if !self.are_enabled() || !self.can_grant(to) {
             return false;
         }
         let mut state = self.state();
@@ -179,12 +179,12 @@ impl Grants {
         if now < holder.refused_until || !holder.reached {
             return false;
         }
-        holder.until = now + LEASE_AT_LEADER;
+        holder.until = now + READ_LEASE_AT_LEADER;
         true
     }
 
     /// Whether `to` belongs to a group in which nothing is committed without another member, and which is settled.
-    fn can_give(&self, to: NodeId) -> bool {
+    fn can_grant(&self, to: NodeId) -> bool {
         let Some(metrics) = self.metrics.get() else { return false };
         let metrics = metrics.get();
         let members = &metrics.membership_config;
@@ -196,7 +196,7 @@ impl Grants {
     }
 
     /// This member sends as `leader`.
-    pub(crate) fn leads(&self, leader: LeaderId) {
+    pub(crate) fn note_leadership(&self, leader: LeaderId) {
         let mut state = self.state();
         // What a stream of an earlier term still sends changes nothing.
         if state.led.is_none_or(|(led, _)| led < leader) {
@@ -205,7 +205,7 @@ impl Grants {
     }
 
     /// `by` has answered `leader`, this member, and has the entries before `next`.
-    pub(crate) fn has(&self, leader: LeaderId, by: NodeId, next: u64) {
+    pub(crate) fn note_matched(&self, leader: LeaderId, by: NodeId, next: u64) {
         let mut state = self.state();
         let holder = state.holder(by, Instant::now());
         if holder.answered == Some(leader) && holder.matched >= next {
@@ -218,20 +218,20 @@ impl Grants {
     }
 
     /// Whether `id` answered what it was sent of the log last.
-    pub(crate) fn reaches(&self, id: NodeId, reached: bool) {
+    pub(crate) fn note_reached(&self, id: NodeId, reached: bool) {
         self.state().holder(id, Instant::now()).reached = reached;
     }
 
     /// Returns when everybody but `by` who may read by a lease has the entries before `next`: then `leader`, this member, may
     /// count `by` among those who have them.
-    pub(crate) async fn all_have(&self, leader: LeaderId, by: NodeId, next: u64) {
+    pub(crate) async fn wait_for_holders(&self, leader: LeaderId, by: NodeId, next: u64) {
         let began = Instant::now();
         loop {
             let moved = self.moved.notified();
             let mut moved = std::pin::pin!(moved);
             moved.as_mut().enable();
             let now = Instant::now();
-            let Some(until) = self.waits_for(leader, by, next, began, now) else { return };
+            let Some(until) = self.wait_deadline(leader, by, next, began, now) else { return };
             tokio::select! {
                 biased;
                 () = moved => {}
@@ -241,7 +241,7 @@ impl Grants {
     }
 
     /// Until when to wait at the most; none: everybody has them.
-    fn waits_for(
+    fn wait_deadline(
         &self,
         leader: LeaderId,
         by: NodeId,
@@ -259,20 +259,20 @@ impl Grants {
             let lacks = holder.answered != Some(leader) || holder.matched < next;
             if *id != by && lacks && now < holder.until {
                 until = until.max(Some(holder.until));
-                if now >= began + SLOW && now >= holder.refused_until {
-                    tracing::debug!(member = id, "is slow: it is given no leases of reads for a while");
-                    holder.refused_until = now + SLOW_FOR;
+                if now >= began + SLOW_HOLDER_AFTER && now >= holder.refused_until {
+                    tracing::debug!(member = id, "is slow: it is given no read leases for a while");
+                    holder.refused_until = now + SLOW_HOLDER_FOR;
                 }
             }
         }
-        let settled = since + LEASE_AT_LEADER;
+        let settled = since + READ_LEASE_AT_LEADER;
         if now < settled
             && self.others().is_none_or(|all| all.iter().any(|id| *id != by && !state.answered(*id, leader)))
         {
             until = until.max(Some(settled));
         }
         // Looked at again when it is to be found slow.
-        let slow = Some(began + SLOW).filter(|slow| now < *slow);
+        let slow = Some(began + SLOW_HOLDER_AFTER).filter(|slow| now < *slow);
         until.map(|until| slow.map_or(until, |slow| slow.min(until)))
     }
 
@@ -289,7 +289,7 @@ impl Grants {
         let paused = Paused(self);
         let last = self.state().holders.values().map(|holder| holder.until).max();
         // Its own too, which is not noted.
-        sleep_until(last.unwrap_or_else(Instant::now).max(Instant::now() + LEASE_AT_LEADER)).await;
+        sleep_until(last.unwrap_or_else(Instant::now).max(Instant::now() + READ_LEASE_AT_LEADER)).await;
         paused
     }
 }
@@ -306,7 +306,7 @@ impl State {
 }
 
 /// No leases are given meanwhile.
-pub(crate) struct Paused<'a>(&'a Grants);
+pub(crate) struct Paused<'a>(&'a ReadLeaseGrants);
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
@@ -330,8 +330,8 @@ mod tests {
 
     /// Member 1 of these voters, of a configuration at index 5, which knows that the entries up to `applied` are committed;
     /// it leads in term 2, and all have answered.
-    async fn led(voters: &[u64], applied: u64) -> Arc<Grants> {
-        let grants = Arc::new(Grants::new(1, true));
+    async fn led(voters: &[u64], applied: u64) -> Arc<ReadLeaseGrants> {
+        let grants = Arc::new(ReadLeaseGrants::new(1, true));
         let at = |index| LogId { leader_id: leader(1), index };
         let nodes: BTreeMap<u64, Member> = [1, 2, 3].map(|id| (id, Member::default())).into();
         let members = Membership::new(vec![voters.iter().copied().collect()], nodes).unwrap();
@@ -339,10 +339,10 @@ mod tests {
         metrics.membership_config = Arc::new(StoredMembership::new(Some(at(5)), members));
         metrics.last_applied = Some(at(applied));
         let (_, receiver) = watch::channel(metrics);
-        grants.follow(receiver);
-        grants.leads(leader(2));
-        grants.has(leader(2), 2, 6);
-        grants.has(leader(2), 3, 6);
+        grants.follow_metrics(receiver);
+        grants.note_leadership(leader(2));
+        grants.note_matched(leader(2), 2, 6);
+        grants.note_matched(leader(2), 3, 6);
         grants
     }
 
@@ -356,53 +356,61 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_change_waits_for_whoever_holds_a_lease_and_for_nobody_else() {
         let grants = led(&[1, 2, 3], 5).await;
-        assert_eq!(time_of(grants.all_have(leader(2), 2, 7)).await, Duration::ZERO, "nobody reads");
-        assert!(grants.give(3));
+        assert_eq!(time_of(grants.wait_for_holders(leader(2), 2, 7)).await, Duration::ZERO, "nobody reads");
+        assert!(grants.grant(3));
         let waits = tokio::spawn({
             let grants = Arc::clone(&grants);
-            async move { time_of(grants.all_have(leader(2), 2, 7)).await }
+            async move { time_of(grants.wait_for_holders(leader(2), 2, 7)).await }
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
-        grants.has(leader(2), 3, 6);
+        grants.note_matched(leader(2), 3, 6);
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!waits.is_finished(), "member 3 has not got it");
-        grants.has(leader(2), 3, 7);
+        grants.note_matched(leader(2), 3, 7);
         assert_eq!(waits.await.unwrap(), Duration::from_millis(40));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_dies_with_a_lease_holds_changes_up_until_it_ends_and_is_given_none_for_a_while() {
         let grants = led(&[1, 2, 3], 5).await;
-        assert!(grants.give(3));
-        assert_eq!(time_of(grants.all_have(leader(2), 2, 7)).await, LEASE_AT_LEADER);
-        assert!(!grants.give(3), "it was slow");
-        assert!(grants.give(2));
-        tokio::time::sleep(SLOW_FOR).await;
-        assert!(grants.give(3));
+        assert!(grants.grant(3));
+        assert_eq!(time_of(grants.wait_for_holders(leader(2), 2, 7)).await, READ_LEASE_AT_LEADER);
+        assert!(!grants.grant(3), "it was slow");
+        assert!(grants.grant(2));
+        tokio::time::sleep(SLOW_HOLDER_FOR).await;
+        assert!(grants.grant(3));
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_was_away_is_given_none_before_entries_come_through_to_it() {
         let grants = led(&[1, 2, 3], 5).await;
-        grants.reaches(3, false);
-        assert!(!grants.give(3) && grants.give(2));
-        assert_eq!(time_of(grants.all_have(leader(2), 2, 7)).await, Duration::ZERO, "nobody waits for it");
-        grants.reaches(3, true);
-        assert!(grants.give(3));
+        grants.note_reached(3, false);
+        assert!(!grants.grant(3) && grants.grant(2));
+        assert_eq!(
+            time_of(grants.wait_for_holders(leader(2), 2, 7)).await,
+            Duration::ZERO,
+            "nobody waits for it"
+        );
+        grants.note_reached(3, true);
+        assert!(grants.grant(3));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_new_leader_waits_for_all_whom_the_old_one_may_have_given_leases() {
         let grants = led(&[1, 2, 3], 5).await;
-        grants.leads(leader(4));
-        grants.leads(leader(2));
-        grants.has(leader(4), 2, 7);
-        assert_eq!(time_of(grants.all_have(leader(4), 2, 7)).await, LEASE_AT_LEADER, "member 3 may hold one");
-        grants.leads(leader(5));
-        grants.has(leader(5), 2, 7);
-        grants.has(leader(5), 3, 0);
+        grants.note_leadership(leader(4));
+        grants.note_leadership(leader(2));
+        grants.note_matched(leader(4), 2, 7);
         assert_eq!(
-            time_of(grants.all_have(leader(5), 2, 7)).await,
+            time_of(grants.wait_for_holders(leader(4), 2, 7)).await,
+            READ_LEASE_AT_LEADER,
+            "member 3 may hold one"
+        );
+        grants.note_leadership(leader(5));
+        grants.note_matched(leader(5), 2, 7);
+        grants.note_matched(leader(5), 3, 0);
+        assert_eq!(
+            time_of(grants.wait_for_holders(leader(5), 2, 7)).await,
             Duration::ZERO,
             "it has heard of the new leader"
         );
@@ -410,29 +418,33 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_lease_where_one_may_commit_alone_or_members_are_about_to_change() {
-        assert!(!led(&[1], 5).await.give(2), "the only voter waits for nobody");
-        assert!(!led(&[1, 2, 3], 4).await.give(2), "who belongs to the group is not committed");
+        assert!(!led(&[1], 5).await.grant(2), "the only voter waits for nobody");
+        assert!(!led(&[1, 2, 3], 4).await.grant(2), "who belongs to the group is not committed");
         let grants = led(&[1, 2, 3], 5).await;
-        assert!(!grants.give(9), "a stranger");
-        assert!(grants.give(2));
+        assert!(!grants.grant(9), "a stranger");
+        assert!(grants.grant(2));
         let began = Instant::now();
         let paused = grants.pause().await;
-        assert_eq!(began.elapsed(), LEASE_AT_LEADER, "until the one that was given has ended");
-        assert!(!grants.give(2) && !grants.give(1));
+        assert_eq!(began.elapsed(), READ_LEASE_AT_LEADER, "until the one that was given has ended");
+        assert!(!grants.grant(2) && !grants.grant(1));
         drop(paused);
-        assert!(grants.give(2) && grants.give(1));
+        assert!(grants.grant(2) && grants.grant(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_counts_from_when_it_was_asked_for_and_until_another_leader_is_heard_of() {
-        let lease = Lease { leader: leader(2), from: 7 };
-        let held = HeldLease::new(lease, Instant::now());
-        assert_eq!(held.from(Some(leader(2))), Some(7));
-        assert_eq!(held.from(Some(leader(3))), None);
-        assert_eq!(held.from(Some(LeaderId { term: 2, node_id: 3 })), None, "another one of the same term");
-        tokio::time::sleep(LEASE * 2 / 3).await;
-        assert!(held.is_old() && held.from(Some(leader(2))).is_some());
-        tokio::time::sleep(LEASE / 3).await;
-        assert_eq!(held.from(Some(leader(2))), None);
+        let lease = ReadLease { leader: leader(2), from: 7 };
+        let held = HeldReadLease::new(lease, Instant::now());
+        assert_eq!(held.valid_from(Some(leader(2))), Some(7));
+        assert_eq!(held.valid_from(Some(leader(3))), None);
+        assert_eq!(
+            held.valid_from(Some(LeaderId { term: 2, node_id: 3 })),
+            None,
+            "another one of the same term"
+        );
+        tokio::time::sleep(READ_LEASE * 2 / 3).await;
+        assert!(held.is_old() && held.valid_from(Some(leader(2))).is_some());
+        tokio::time::sleep(READ_LEASE / 3).await;
+        assert_eq!(held.valid_from(Some(leader(2))), None);
     }
 }
