@@ -11,7 +11,7 @@ use store::{Durability, Store};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::book::AddressBook;
+use crate::address_book::AddressBook;
 use crate::environment::{BlockingRunner, LogRetention, RunningTask};
 use crate::leader_watch::watch_leader;
 use crate::liveness::Liveness;
@@ -62,7 +62,7 @@ pub(crate) struct Context {
     pub liveness: Arc<Liveness>,
     pub log_retention: LogRetention,
     pub space: Arc<Space>,
-    pub book: AddressBook,
+    pub address_book: AddressBook,
     pub runner: BlockingRunner,
     pub trust: Arc<Trust>,
     pub members_file: MembersFile,
@@ -111,7 +111,7 @@ async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Recei
     let (progress, runner, retention) =
         (context.progress.clone(), context.runner.clone(), context.log_retention);
     let (id, transport, told) = (context.id, Arc::clone(&context.transport), Arc::clone(&context.removed));
-    let (liveness, book) = (Arc::clone(&context.liveness), context.book.clone());
+    let (liveness, address_book) = (Arc::clone(&context.liveness), context.address_book.clone());
     let (space, trust) = (Arc::clone(&context.space), Arc::clone(&context.trust));
     let (members_file, noting, applied) = (context.members_file.clone(), runner.clone(), progress.clone());
     let raft = match begin(context).await {
@@ -123,7 +123,7 @@ async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Recei
         biased;
         _ = stopped => Ok(()),
         why = upkeep(&raft, &log, &store, progress, &runner, (retention, &space)) => Err(why),
-        why = ended(&raft, (&book, &trust), &liveness) => Err(why),
+        why = ended(&raft, (&address_book, &trust), &liveness) => Err(why),
         why = note_voters((&raft, &log), &members_file, applied, &noting) => Err(why),
         why = removed(id, &raft, &transport, &told) => Err(why),
         () = watch_leader(id, &raft, &transport, &liveness) => Err("consensus ended".into()),
@@ -157,7 +157,8 @@ async fn begin(context: Context) -> Result<Raft<Types, Machine>, String> {
     };
     let config = Arc::new(config.validate().map_err(|e| e.to_string())?);
     let (grants, log) = (Arc::clone(&context.grants), context.log.clone());
-    let network = Network { transport: context.transport, book: context.book, grants: context.grants };
+    let network =
+        Network { transport: context.transport, address_book: context.address_book, grants: context.grants };
     let raft = Raft::new(context.id, config, network, context.log, context.machine).await;
     let raft = raft.map_err(|e| e.to_string())?;
     grants.follow_metrics(raft.metrics());
@@ -290,7 +291,7 @@ async fn note_voters(
 /// Says who leads, notes where members are, and returns when openraft has stopped, with the reason.
 async fn ended(
     raft: &Raft<Types, Machine>,
-    (book, trust): (&AddressBook, &Trust),
+    (address_book, trust): (&AddressBook, &Trust),
     liveness: &Liveness,
 ) -> String {
     let mut metrics = raft.metrics();
@@ -309,7 +310,7 @@ async fn ended(
             if members.as_ref() != Some(now.membership_config.log_id()) {
                 members = Some(*now.membership_config.log_id());
                 let members = now.membership_config.membership();
-                book.learn(members);
+                address_book.replace(members);
                 trust.other_voters(members.voter_ids().filter(|id| *id != now.id).count());
             }
             if now.current_leader != elected {

@@ -7,7 +7,7 @@
 //! propose ─▶ leader: consensus ─┬▶ log: append, one sync for all that wait ─┐
 //!            (openraft)         └▶ others: the same                         ├▶ a majority has it: apply, answer
 //!                                                                           ┘
-//! read ────▶ barrier: a read lease (`read_lease`), or one question to the leader for all who wait (`reads`)
+//! read ────▶ barrier: a read lease (`read_lease`), or one question to the leader for all who wait (`read_rounds`)
 //!            ─▶ apply up to there ─▶ view
 //! ```
 //!
@@ -21,8 +21,8 @@
 //! Consensus is openraft's; this crate is the only one that names it. Ours are log, state machine, network, and the rules
 //! by which commands and reads find the leader. It all runs on a thread of its own.
 
+mod address_book;
 mod backup;
-mod book;
 mod capacity;
 mod compare;
 mod consensus;
@@ -30,7 +30,6 @@ mod digest;
 mod edits;
 mod environment;
 mod group_transport;
-mod guard;
 mod install;
 mod joining;
 mod leader_watch;
@@ -42,8 +41,11 @@ mod members_file;
 mod membership;
 mod metrics;
 mod network;
+#[cfg(test)]
+mod openraft_suite;
+mod panic_guard;
 mod read_lease;
-mod reads;
+mod read_rounds;
 mod reconfiguration;
 mod removed;
 mod replica;
@@ -53,8 +55,6 @@ mod server_session;
 mod service;
 mod snapshot;
 mod space;
-#[cfg(test)]
-mod suite;
 mod transport;
 mod trust;
 mod types;
@@ -62,13 +62,13 @@ mod watch;
 
 pub use backup::{Backup, BackupError, BackupHead, BackupReader};
 pub use environment::{Apply, DiskDelay, Environment, LogRetention, TimeOfDay};
-pub use guard::{faults, is_guarded};
 pub use log::LogError;
 pub use log::record::read_and_write;
 pub use machine::{Answered, Observer, applied_next};
 pub use members_file::noted_voters;
 pub use membership::{MemberChange, Part, VOTERS_MAX};
 pub use metrics::ReplicaMetrics;
+pub use panic_guard::{faults, is_guarded};
 pub use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaStatus};
 pub use restored::begin_restored;
 pub use runtime::seed_thread;

@@ -21,8 +21,8 @@ use store::{Durability, Edit, Store, StoreError, View};
 use crate::digest::{Digest, History};
 use crate::edits::Edits;
 use crate::environment::{Apply, BlockingRunner};
-use crate::guard;
 use crate::log::Log;
+use crate::panic_guard;
 use crate::snapshot::Snapshot;
 use crate::trust::Trust;
 use crate::types::{
@@ -192,7 +192,7 @@ impl Machine {
         digest: &mut Digest,
     ) -> Result<Reply, StoreError> {
         let mut edits = Edits::above(edit, &self.trust);
-        let invariant = match guard::guarded(|| (self.apply)(&mut edits, proposal)) {
+        let invariant = match panic_guard::guarded(|| (self.apply)(&mut edits, proposal)) {
             Ok(Ok(reply)) => {
                 edits.keep(digest)?;
                 return Ok(reply);
@@ -201,7 +201,7 @@ impl Machine {
             Ok(Err(ApplyError::Broken(invariant))) => invariant,
             Err(()) => "the panic's message before this line says which",
         };
-        guard::count_fault();
+        panic_guard::count_fault();
         tracing::error!(
             index,
             command = ?proposal.command,

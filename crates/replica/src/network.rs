@@ -18,7 +18,7 @@ use openraft::storage::Snapshot as RaftSnapshot;
 use openraft::{LogIdOptionExt, OptionalSend};
 use serde::de::DeserializeOwned;
 
-use crate::book::AddressBook;
+use crate::address_book::AddressBook;
 use crate::install::{Placed, SnapshotId};
 use crate::read_lease::ReadLeaseGrants;
 use crate::snapshot::{Chunks, Snapshot};
@@ -42,15 +42,15 @@ const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
 pub(crate) struct Network {
     pub transport: Arc<dyn Transport>,
     /// Where they are.
-    pub book: AddressBook,
+    pub address_book: AddressBook,
     pub grants: Arc<ReadLeaseGrants>,
 }
 
 impl Network {
     fn peer(&self, id: NodeId, member: &Member, channel: Channel) -> Peer {
-        let (transport, book) = (Arc::clone(&self.transport), self.book.clone());
+        let (transport, address_book) = (Arc::clone(&self.transport), self.address_book.clone());
         let (grants, member) = (Arc::clone(&self.grants), Arc::new(member.clone()));
-        Peer { transport, book, grants, id, member, channel }
+        Peer { transport, address_book, grants, id, member, channel }
     }
 }
 
@@ -74,7 +74,7 @@ impl RaftNetworkFactory<Types> for Network {
 #[derive(Clone)]
 pub(crate) struct Peer {
     transport: Arc<dyn Transport>,
-    book: AddressBook,
+    address_book: AddressBook,
     id: NodeId,
     /// Who it was when this was made; it may have moved.
     member: Arc<Member>,
@@ -95,7 +95,7 @@ impl Peer {
         message: Consensus,
         limit: Duration,
     ) -> impl Future<Output = Result<R, Failure>> + Send + 'static + use<R> {
-        let member = self.book.member(self.id, &self.member);
+        let member = self.address_book.member(self.id, &self.member);
         let body = transport::encode(&Request::Consensus(self.id, message));
         let carried = self.transport.call(&member, channel, body, limit);
         async move {
@@ -315,7 +315,7 @@ mod tests {
         let transport = Arc::clone(&member) as Arc<dyn Transport>;
         let mut network = Network {
             transport,
-            book: AddressBook::default(),
+            address_book: AddressBook::default(),
             grants: Arc::new(ReadLeaseGrants::new(1, true)),
         };
         let mut peer = network.new_snapshot_client(2, &crate::types::Member::default()).await;
@@ -371,7 +371,7 @@ mod tests {
         let member = Arc::new(Slow(tokio::sync::Semaphore::new(0)));
         let transport = Arc::new(Arc::clone(&member)) as Arc<dyn Transport>;
         let grants = Arc::new(ReadLeaseGrants::new(1, true));
-        let mut network = Network { transport, book: AddressBook::default(), grants };
+        let mut network = Network { transport, address_book: AddressBook::default(), grants };
         let mut peer = network.new_client(2, &crate::types::Member::default()).await;
         let (send, receive) = tokio::sync::mpsc::unbounded_channel();
         let requests = futures_util::stream::unfold(receive, |mut receive| async {

@@ -26,7 +26,7 @@ use crate::consensus;
 use crate::environment::{Environment, RunningTask};
 use crate::machine::Observer;
 use crate::metrics::ReplicaMetrics;
-use crate::reads::Reads;
+use crate::read_rounds::ReadRounds;
 use crate::server_session::ServerSession;
 use crate::service::{Proposed, SharedService};
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
@@ -96,7 +96,7 @@ pub struct Replica {
     store: Arc<dyn Store>,
     service: SharedService,
     transport: Arc<dyn Transport>,
-    reads: Arc<Reads>,
+    read_rounds: Arc<ReadRounds>,
     read_lease: Arc<ReadLeaseHolder>,
     progress: watch::Receiver<u64>,
     failure: watch::Receiver<Option<String>>,

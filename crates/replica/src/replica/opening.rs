@@ -9,7 +9,7 @@ use store::{Store, StoreError};
 use tokio::sync::Mutex;
 
 use super::{Replica, ReplicaError};
-use crate::book::AddressBook;
+use crate::address_book::AddressBook;
 use crate::capacity::watch_capacity;
 use crate::consensus::{self, Started};
 use crate::digest::History;
@@ -183,7 +183,7 @@ impl Opening {
             log_retention: environment.log_retention,
             // What is kept for members that lag goes before anybody is refused anything.
             space: Arc::clone(&space),
-            book: AddressBook::default(),
+            address_book: AddressBook::default(),
             runner,
             trust: Arc::clone(&trust),
             members_file,
@@ -242,7 +242,7 @@ impl Opening {
             store: self.store,
             service,
             transport: self.transport,
-            reads: Arc::default(),
+            read_rounds: Arc::default(),
             read_lease: Arc::default(),
             progress: self.progress,
             failure: self.failure,

@@ -56,7 +56,7 @@ impl Replica {
             return Ok(());
         }
         loop {
-            match self.reads.index(self.read_index()).await {
+            match self.read_rounds.index(self.read_index()).await {
                 Ok(next) => return self.applied(next).await,
                 Err(why) => {
                     self.check()?;
@@ -75,7 +75,7 @@ impl Replica {
         if held.is_old() && !self.read_lease.renewing.swap(true, Ordering::AcqRel) {
             let replica = self.clone();
             tokio::spawn(async move {
-                if let Err(why) = replica.reads.index(replica.read_index()).await {
+                if let Err(why) = replica.read_rounds.index(replica.read_index()).await {
                     tracing::debug!(%why, "the read lease is not renewed");
                 }
                 replica.read_lease.renewing.store(false, Ordering::Release);

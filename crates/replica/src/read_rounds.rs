@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 /// Rounds, one at a time.
 #[derive(Default)]
-pub(crate) struct Reads {
+pub(crate) struct ReadRounds {
     arrived: AtomicU64,
     last: Mutex<Round>,
 }
@@ -19,7 +19,7 @@ struct Round {
     answer: Option<Result<u64, String>>,
 }
 
-impl Reads {
+impl ReadRounds {
     /// The index that must be applied before a read that begins now: what `ask` comes to, or what somebody else's came
     /// to who asked after this call.
     pub(crate) async fn index(&self, ask: impl Future<Output = Result<u64, String>>) -> Result<u64, String> {
@@ -45,7 +45,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_comes_during_a_round_is_answered_by_the_next() {
-        let (reads, asked) = (Arc::new(Reads::default()), Arc::new(AtomicU64::new(0)));
+        let (reads, asked) = (Arc::new(ReadRounds::default()), Arc::new(AtomicU64::new(0)));
         let read = || {
             let (reads, asked) = (Arc::clone(&reads), Arc::clone(&asked));
             tokio::spawn(async move {

@@ -18,7 +18,7 @@ impl AddressBook {
     }
 
     /// These belong to the group, as its last word says. Who was removed is forgotten.
-    pub(crate) fn learn(&self, membership: &Membership) {
+    pub(crate) fn replace(&self, membership: &Membership) {
         let members = membership.nodes().map(|(id, member)| (*id, Arc::new(member.clone())));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = members.collect();
     }
