@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use crate::transport::{Carried, Channel, Transport};
+use crate::transport::{CallFuture, Channel, Transport};
 use crate::trust::Trust;
 use crate::types::Member;
 
@@ -26,7 +26,7 @@ pub(crate) struct GroupTransport {
 }
 
 impl Transport for GroupTransport {
-    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
         let own = self.trust.incarnation();
         let mut whole = BytesMut::with_capacity(1 + ID_BYTES + body.len());
         whole.put_u8(u8::from(own.is_some()));
@@ -35,8 +35,8 @@ impl Transport for GroupTransport {
         self.inner.call(to, channel, whole.freeze(), limit)
     }
 
-    fn refuses(&self, member: &Member) -> crate::transport::Asked {
-        self.inner.refuses(member)
+    fn refuses_connections(&self, member: &Member) -> crate::transport::ProbeFuture {
+        self.inner.refuses_connections(member)
     }
 }
 

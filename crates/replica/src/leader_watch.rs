@@ -60,7 +60,7 @@ pub(crate) async fn watch_leader(
         else {
             continue;
         };
-        if !transport.refuses(&watched.leader).await {
+        if !transport.refuses_connections(&watched.leader).await {
             silent = 0; // asked again after as long a silence
             continue;
         }

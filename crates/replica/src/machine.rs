@@ -46,7 +46,7 @@ pub(crate) const WRITTEN_KEY: &[u8] = b"\xffwritten";
 pub(crate) const SUMMED_KEY: &[u8] = b"\xffsummed";
 
 /// An answer that comes later.
-pub type Answered = Pin<Box<dyn Future<Output = Bytes> + Send>>;
+pub type AnswerFuture = Pin<Box<dyn Future<Output = Bytes> + Send>>;
 
 /// The user of a replica, as far as the replica calls it.
 pub trait Observer: Send + Sync + 'static {
@@ -58,8 +58,8 @@ pub trait Observer: Send + Sync + 'static {
     /// this member was never told of.
     fn replaced(&self);
 
-    /// Another member's user asks: see [`crate::Replica::ask`].
-    fn asked(&self, question: Bytes) -> Answered;
+    /// Another member's user asks: see [`crate::Replica::ask_peer`].
+    fn answer_peer(&self, question: Bytes) -> AnswerFuture;
 }
 
 /// Nobody.
@@ -68,7 +68,7 @@ impl Observer for () {
 
     fn replaced(&self) {}
 
-    fn asked(&self, _: Bytes) -> Answered {
+    fn answer_peer(&self, _: Bytes) -> AnswerFuture {
         Box::pin(std::future::ready(Bytes::new()))
     }
 }

@@ -279,7 +279,7 @@ mod tests {
     use store::{MemoryStore, Store};
 
     use super::*;
-    use crate::transport::{Carried, Unreachable as NoWord};
+    use crate::transport::{CallFuture, Unreachable as NoWord};
     use crate::types::SnapshotMeta;
 
     fn vote() -> Vote {
@@ -291,7 +291,7 @@ mod tests {
     struct Member(Mutex<VecDeque<Option<Placed>>>);
 
     impl Transport for Member {
-        fn call(&self, _: &crate::types::Member, _: Channel, body: Bytes, limit: Duration) -> Carried {
+        fn call(&self, _: &crate::types::Member, _: Channel, body: Bytes, limit: Duration) -> CallFuture {
             let answer = match transport::decode(&body).unwrap() {
                 Request::Consensus(2, Consensus::SnapshotPlaced(_)) => {
                     self.0.lock().unwrap().pop_front().unwrap()
@@ -346,7 +346,7 @@ mod tests {
     struct Slow(tokio::sync::Semaphore);
 
     impl Transport for Arc<Slow> {
-        fn call(&self, _: &crate::types::Member, _: Channel, _: Bytes, _: Duration) -> Carried {
+        fn call(&self, _: &crate::types::Member, _: Channel, _: Bytes, _: Duration) -> CallFuture {
             let member = Arc::clone(self);
             Box::pin(async move {
                 member.0.acquire().await.unwrap().forget();

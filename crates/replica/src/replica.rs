@@ -392,11 +392,16 @@ impl Replica {
         self.service.serve(body).await
     }
 
-    /// Asks the user of another member's replica: what its [`Observer::asked`] answers.
+    /// Asks the user of another member's replica: what its [`Observer::answer_peer`] answers.
     ///
     /// # Errors
     /// [`Unreachable`].
-    pub async fn ask(&self, to: &Member, question: Bytes, limit: Duration) -> Result<Bytes, Unreachable> {
+    pub async fn ask_peer(
+        &self,
+        to: &Member,
+        question: Bytes,
+        limit: Duration,
+    ) -> Result<Bytes, Unreachable> {
         let body = transport::encode(&Request::Ask(question));
         self.transport.call(to, Channel::Requests, body, limit).await
     }

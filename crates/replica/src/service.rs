@@ -126,7 +126,7 @@ impl Service {
                 transport::encode(&())
             }
             Request::WasRemoved { id, at } => transport::encode(&self.was_removed(id, at)),
-            Request::Ask(question) => self.observer.asked(question).await,
+            Request::Ask(question) => self.observer.answer_peer(question).await,
             Request::Who if *self.removed.get() => return Err(REMOVED.into()),
             Request::Who => transport::encode(&self.id),
             Request::HasCapacity => transport::encode(&self.has_capacity()),

@@ -15,19 +15,19 @@ use crate::membership::MemberChange;
 use crate::types::{Change, Member, NodeId, SnapshotMeta, Types, Vote};
 
 /// A call that has its answer later.
-pub type Carried = Pin<Box<dyn Future<Output = Result<Bytes, Unreachable>> + Send>>;
+pub type CallFuture = Pin<Box<dyn Future<Output = Result<Bytes, Unreachable>> + Send>>;
 
 /// A question about a member that has its answer later.
-pub type Asked = Pin<Box<dyn Future<Output = bool> + Send>>;
+pub type ProbeFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Carries calls to other members, and their answers back. Calls on one [`Channel`] to one member arrive in the order in
 /// which they were made.
 pub trait Transport: Send + Sync + 'static {
     /// Has `to` carry out `body`, as its [`crate::Replica::serve`] does; gives up after `limit`.
-    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried;
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> CallFuture;
 
     /// Whether the machine of `to` answers that nobody listens there: its process is dead. Not so when nothing answers.
-    fn refuses(&self, _to: &Member) -> Asked {
+    fn refuses_connections(&self, _to: &Member) -> ProbeFuture {
         Box::pin(async { false })
     }
 }
@@ -58,7 +58,7 @@ pub enum Unreachable {
 
 /// Nobody: for a group that has one member.
 impl Transport for () {
-    fn call(&self, to: &Member, _: Channel, _: Bytes, _: Duration) -> Carried {
+    fn call(&self, to: &Member, _: Channel, _: Bytes, _: Duration) -> CallFuture {
         let why = format!("{} at {}: this member has no network", to.name, to.address);
         Box::pin(async move { Err(Unreachable::NotSent(why)) })
     }

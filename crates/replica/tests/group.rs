@@ -18,7 +18,7 @@ use namespace::{
     Command, Create, DeviceId, Exists, FileLayout, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp,
     StripeUnit, XattrExists, read,
 };
-use replica::{Carried, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
+use replica::{CallFuture, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
 use store::{MemoryStore, Store};
 
 /// Nothing here takes longer, unless it never ends.
@@ -53,7 +53,7 @@ struct Wire {
 }
 
 impl Transport for Wire {
-    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
         let (from, to, wires) = (self.from.clone(), to.address.clone(), Arc::clone(&self.wires));
         let answer = async move {
             let lost = || {

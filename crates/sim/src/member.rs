@@ -12,7 +12,7 @@ use bytes::Bytes;
 use host::{Files, SeededEntropy};
 use namespace::{Proposal, Reply, Stamp, Time};
 use replica::{
-    Answered, Carried as Calling, Channel, DiskDelay, Environment, LogRetention, Member as Named, NodeId,
+    AnswerFuture, CallFuture, Channel, DiskDelay, Environment, LogRetention, Member as Named, NodeId,
     Observer, Replica, ReplicaConfig, ReplicaStatus, Transport, Unreachable,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -400,7 +400,7 @@ struct Wire {
 }
 
 impl Transport for Wire {
-    fn call(&self, to: &Named, channel: Channel, body: Bytes, limit: Duration) -> Calling {
+    fn call(&self, to: &Named, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
         let Ok(to) = to.address.parse() else {
             let why = format!("{} is no address", to.address);
             return Box::pin(async move { Err(Unreachable::NotSent(why)) });
@@ -443,7 +443,7 @@ impl Observer for Watcher {
         self.shared.note(|| format!("member {} has a snapshot", self.id));
     }
 
-    fn asked(&self, question: Bytes) -> Answered {
+    fn answer_peer(&self, question: Bytes) -> AnswerFuture {
         Box::pin(std::future::ready(question))
     }
 }

@@ -17,7 +17,7 @@ use namespace::{
     read,
 };
 use nfs::CallbackError;
-use replica::{Answered, Member, NodeId, Observer};
+use replica::{AnswerFuture, Member, NodeId, Observer};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, oneshot};
 use wire::nfs4::Status;
@@ -213,7 +213,7 @@ impl Observer for Upcalls {
         self.seen.flag(RETURNED | UNLOCKED | DEFERRED);
     }
 
-    fn asked(&self, question: Bytes) -> Answered {
+    fn answer_peer(&self, question: Bytes) -> AnswerFuture {
         let questions = self.questions.clone();
         Box::pin(async move {
             let (tell, told) = oneshot::channel();
@@ -385,7 +385,7 @@ impl Metaserver {
             return;
         }
         let Ok(question) = postcard::to_stdvec(&Question::Heard(clients.clone())) else { return };
-        if let Err(error) = self.replica.ask(&leader, question.into(), ANSWER_TIME_MAX).await {
+        if let Err(error) = self.replica.ask_peer(&leader, question.into(), ANSWER_TIME_MAX).await {
             self.leases.report_again(&clients);
             tracing::debug!(%error, leader = %leader.name, "telling the leader of clients that live");
         }
@@ -398,7 +398,7 @@ impl Metaserver {
     pub(crate) async fn to_columns_elsewhere(&self, inode: InodeId) -> Result<Inode, Status> {
         let leader = self.replica.leader().ok_or(Status::Delay)?;
         let question = postcard::to_stdvec(&Question::ToColumns(inode)).map_err(|_| Status::ServerFault)?;
-        let answer = self.replica.ask(&leader, question.into(), COPY_TIME_MAX).await;
+        let answer = self.replica.ask_peer(&leader, question.into(), COPY_TIME_MAX).await;
         let done = answer.ok().and_then(|bytes| postcard::from_bytes::<Result<(), u32>>(&bytes).ok());
         let failed = |status: u32| Status::from_u32(status).unwrap_or(Status::Delay);
         done.ok_or(Status::Delay)?.map_err(failed)?;
@@ -412,7 +412,7 @@ impl Metaserver {
         let Ok(question) = postcard::to_stdvec(&Question::Truncate(id)) else {
             return Truncation::Failed { io: false };
         };
-        match self.replica.ask(leader, question.into(), TRUNCATION_TIME_MAX).await {
+        match self.replica.ask_peer(leader, question.into(), TRUNCATION_TIME_MAX).await {
             Ok(answer) => postcard::from_bytes(&answer).unwrap_or(Truncation::Elsewhere),
             // Whoever leads then looks at the record.
             Err(error) => {
@@ -430,7 +430,7 @@ impl Metaserver {
     ) -> Option<Vec<IpAddr>> {
         let leader = self.replica.leader()?;
         let question = postcard::to_stdvec(&Question::Addresses(member, held)).ok()?;
-        let answer = self.replica.ask(&leader, question.into(), ADDRESSES_TIME_MAX).await.ok()?;
+        let answer = self.replica.ask_peer(&leader, question.into(), ADDRESSES_TIME_MAX).await.ok()?;
         postcard::from_bytes(&answer).ok()?
     }
 
@@ -438,14 +438,14 @@ impl Metaserver {
     pub(crate) async fn ask_leader_for_group(&self) -> Option<GroupReport> {
         let leader = self.replica.leader()?;
         let question = postcard::to_stdvec(&Question::Group).ok()?;
-        let answer = self.replica.ask(&leader, question.into(), GROUP_TIME_MAX).await.ok()?;
+        let answer = self.replica.ask_peer(&leader, question.into(), GROUP_TIME_MAX).await.ok()?;
         postcard::from_bytes(&answer).ok()?
     }
 
     /// Tells another metaserver who is connected to the service addresses that this one holds.
     pub(crate) async fn tell_of_clients(&self, member: &Member, clients: &Clients) {
         let Ok(question) = postcard::to_stdvec(&Question::Clients(clients.clone())) else { return };
-        if let Err(error) = self.replica.ask(member, question.into(), ANSWER_TIME_MAX).await {
+        if let Err(error) = self.replica.ask_peer(member, question.into(), ANSWER_TIME_MAX).await {
             tracing::debug!(%error, member = %member.name, "telling another metaserver of clients");
         }
     }
@@ -456,7 +456,7 @@ impl Metaserver {
         let Ok(question) = postcard::to_stdvec(&Question::ClientsOf(address)) else { return clients };
         let question = Bytes::from(question);
         let others = self.replica.others();
-        let ask = |member| self.replica.ask(member, question.clone(), ADDRESSES_TIME_MAX);
+        let ask = |member| self.replica.ask_peer(member, question.clone(), ADDRESSES_TIME_MAX);
         for answer in futures_util::future::join_all(others.iter().map(ask)).await {
             let known: Option<BTreeSet<SocketAddr>> =
                 answer.ok().and_then(|bytes| postcard::from_bytes(&bytes).ok());
@@ -470,7 +470,7 @@ impl Metaserver {
         let id = self.replica.status().id;
         let Some(leader) = self.replica.leader() else { return self.addresses_free(id) };
         let Ok(question) = postcard::to_stdvec(&Question::HoldsNone(id)) else { return };
-        let _ = self.replica.ask(&leader, question.into(), ADDRESSES_TIME_MAX).await;
+        let _ = self.replica.ask_peer(&leader, question.into(), ADDRESSES_TIME_MAX).await;
     }
 
     /// Has all others ask which service addresses they may hold.
@@ -478,7 +478,7 @@ impl Metaserver {
         let Ok(question) = postcard::to_stdvec(&Question::AddressesAreFree) else { return };
         let question = Bytes::from(question);
         let others = self.replica.others();
-        let tell = |member| self.replica.ask(member, question.clone(), ADDRESSES_TIME_MAX);
+        let tell = |member| self.replica.ask_peer(member, question.clone(), ADDRESSES_TIME_MAX);
         futures_util::future::join_all(others.iter().map(tell)).await;
     }
 
@@ -487,7 +487,7 @@ impl Metaserver {
         let Ok(question) = postcard::to_stdvec(&Question::Spaces) else { return };
         let question = Bytes::from(question);
         let others = self.replica.others();
-        let ask = |member| self.replica.ask(member, question.clone(), SPACES_TIME_MAX);
+        let ask = |member| self.replica.ask_peer(member, question.clone(), SPACES_TIME_MAX);
         for answer in futures_util::future::join_all(others.iter().map(ask)).await.into_iter().flatten() {
             if let Ok(spaces) = Vec::decode(&mut Decoder::new(answer)) {
                 self.data.learn_living(spaces);
@@ -501,7 +501,7 @@ impl Metaserver {
         let question = Bytes::from(question);
         let asked = self.replica.status().members.into_iter().map(|(id, member, _)| {
             let question = question.clone();
-            async move { (id, self.replica.ask(&member, question, GROUP_TIME_MAX).await) }
+            async move { (id, self.replica.ask_peer(&member, question, GROUP_TIME_MAX).await) }
         });
         for (id, answer) in futures_util::future::join_all(asked).await {
             let theirs: Option<u64> = answer.ok().and_then(|bytes| postcard::from_bytes(&bytes).ok());
@@ -527,7 +527,7 @@ impl Metaserver {
             };
             let question = Bytes::from(question);
             for member in replica.others() {
-                let answer = replica.ask(&member, question.clone(), ANSWER_TIME_MAX).await;
+                let answer = replica.ask_peer(&member, question.clone(), ANSWER_TIME_MAX).await;
                 let answer: Option<u32> =
                     answer.ok().and_then(|bytes| postcard::from_bytes(&bytes).ok()).flatten();
                 if let Some(status) = answer.and_then(Status::from_u32) {

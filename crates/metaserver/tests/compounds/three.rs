@@ -10,7 +10,7 @@ use bytes::Bytes;
 use host::ManualClock;
 use metaserver::{Rules, upcalls};
 use namespace::Stamp;
-use replica::{Carried, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
+use replica::{CallFuture, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
 use store::MemoryStore;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -69,7 +69,7 @@ impl Wires {
 struct Wire(Arc<Wires>);
 
 impl Transport for Wire {
-    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
         let (answer, answered) = oneshot::channel();
         let gone = |_| Unreachable::NoAnswer("the other end is gone".into());
         let sent = self.0.line(&to.address, channel).send((body, answer)).map_err(|_| gone(()));

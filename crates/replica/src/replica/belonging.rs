@@ -223,7 +223,7 @@ impl Replica {
 
     /// Whether the machine of a member says that its process is dead. Takes a moment; who does not answer is not dead.
     pub async fn is_dead(&self, member: &Member) -> bool {
-        self.transport.refuses(member).await
+        self.transport.refuses_connections(member).await
     }
 
     /// The other members, as they are known here.
