@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 
-use crate::membership::{Part, VOTERS_MAX, because};
-use crate::service::{Refused, Service};
+use crate::membership::{Part, VOTERS_MAX, change_failed};
+use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId};
 
@@ -15,20 +15,25 @@ const WHO_TIME_MAX: Duration = Duration::from_millis(500);
 const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(600);
 
 impl Service {
-    pub(crate) async fn asked_to_join(&self, id: NodeId, member: Member, part: Part) -> Result<(), Refused> {
+    pub(crate) async fn asked_to_join(
+        &self,
+        id: NodeId,
+        member: Member,
+        part: Part,
+    ) -> Result<(), ChangeError> {
         if !self.raft.is_leader() {
-            return Err(Refused::Elsewhere(self.leader()));
+            return Err(ChangeError::NotLeader(self.leader()));
         }
         self.make_way(id, &member).await?;
         match self.clash(id, &member) {
-            Some(why) => Err(Refused::Never(why)),
+            Some(why) => Err(ChangeError::Permanent(why)),
             None => self.join(id, member, part).await,
         }
     }
 
     /// Removes a learner of the same name that is not where it was, since the new member is there now: one that lost its
     /// directory before it had its vote, say.
-    async fn make_way(&self, id: NodeId, member: &Member) -> Result<(), Refused> {
+    async fn make_way(&self, id: NodeId, member: &Member) -> Result<(), ChangeError> {
         let known = self.metrics().membership_config;
         let mut learners = known.membership().learner_ids().filter(|other| *other != id);
         let there = |other: &NodeId| {
@@ -53,16 +58,16 @@ impl Service {
     }
 
     /// Has a member be sent everything, if it is not already.
-    async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), Refused> {
+    async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), ChangeError> {
         let turn = self.turn().await;
         self.settle_members(&turn).await?;
         if self.metrics().membership_config.get_node(&id).is_none() {
             // What it asked may come late: when it was taken in, and removed, and another one is where it was.
             if let Some(why) = self.clash(id, &member) {
-                return Err(Refused::Never(why));
+                return Err(ChangeError::Permanent(why));
             }
             if !self.is_there(id, &member).await {
-                return Err(because(format!("it does not answer at {}", member.address)));
+                return Err(change_failed(format!("it does not answer at {}", member.address)));
             }
         }
         self.begin_with(&turn, id, member).await
@@ -87,7 +92,7 @@ impl Service {
 
     /// Takes a member in, or notes where one is that belongs already: first as a learner, then, if it is to be one and
     /// there are not enough of them, as a voter, once it has what the others have.
-    pub(crate) async fn join(&self, id: NodeId, member: Member, part: Part) -> Result<(), Refused> {
+    pub(crate) async fn join(&self, id: NodeId, member: Member, part: Part) -> Result<(), ChangeError> {
         let known = self.metrics().membership_config;
         let votes = known.voter_ids().any(|voter| voter == id);
         if votes || known.get_node(&id).is_some_and(|known| *known != member) {
@@ -99,9 +104,9 @@ impl Service {
         tracing::info!(id, name = %member.name, address = %member.address, ?part, "a member joins");
         self.add_learner(id, member).await?;
         // A snapshot may have to be sent first.
-        self.caught_up(id, CATCH_UP_TIME_MAX).await.map_err(|refused| match refused {
-            Refused::Elsewhere(_) => because("the leader changes"),
-            refused => refused,
+        self.caught_up(id, CATCH_UP_TIME_MAX).await.map_err(|error| match error {
+            ChangeError::NotLeader(_) => change_failed("the leader changes"),
+            error => error,
         })?;
         if part == Part::Learner {
             return Ok(());

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::membership::{HAS_ALL_TIME_MAX, Metrics, because, reachable};
+use crate::membership::{HAS_ALL_TIME_MAX, Metrics, change_failed, reachable};
 use crate::reconfiguration::Turn;
-use crate::service::{Refused, Service};
+use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::NodeId;
 
@@ -30,10 +30,10 @@ pub(crate) fn heirs(metrics: &Metrics) -> Vec<NodeId> {
 
 impl Service {
     /// Another one leads then, who can carry out what is about this one.
-    pub(crate) async fn step_down(&self, turn: &Turn<'_>) -> Refused {
+    pub(crate) async fn step_down(&self, turn: &Turn<'_>) -> ChangeError {
         match self.hand_over(turn).await {
-            Ok(_) => Refused::Elsewhere(self.leader()),
-            Err(why) => because(why),
+            Ok(_) => ChangeError::NotLeader(self.leader()),
+            Err(why) => change_failed(why),
         }
     }
 
@@ -58,20 +58,20 @@ impl Service {
         self.transport.call(member, Channel::Requests, body, ANSWER_TIME_MAX).await.is_ok()
     }
 
-    pub(crate) async fn make_lead(&self, id: NodeId) -> Result<(), Refused> {
+    pub(crate) async fn make_lead(&self, id: NodeId) -> Result<(), ChangeError> {
         if id == self.id {
             return Ok(());
         }
         let member = self.known(id)?;
         if !self.metrics().membership_config.voter_ids().any(|voter| voter == id) {
-            return Err(because(format!("{} is a learner: promote it first", member.name)));
+            return Err(change_failed(format!("{} is a learner: promote it first", member.name)));
         }
         if !self.answers(&self.metrics(), id).await {
-            return Err(because(format!("{} cannot be reached", member.name)));
+            return Err(change_failed(format!("{} cannot be reached", member.name)));
         }
         // Who takes over lacks nothing then, and is elected at once.
         self.caught_up(id, HAS_ALL_TIME_MAX).await?;
-        self.transfer(&self.turn().await, id).await.map_err(because)
+        self.transfer(&self.turn().await, id).await.map_err(change_failed)
     }
 
     /// From here on this member orders nothing, and another voter leads sooner or later: so `to` must have a vote, and keep it

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::consensus::ELECTION_AFTER;
 use crate::leadership::FIRST_CONTACT_TIME_MAX;
 use crate::liveness::Liveness;
-use crate::service::{Refused, Service};
+use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId, Types};
 
@@ -64,8 +64,8 @@ impl MemberChange {
 
 pub(crate) type Metrics = openraft::RaftMetrics<Types>;
 
-pub(crate) fn because(why: impl ToString) -> Refused {
-    Refused::Because(why.to_string())
+pub(crate) fn change_failed(why: impl ToString) -> ChangeError {
+    ChangeError::Failed(why.to_string())
 }
 
 /// The members that a leader has heard of just now, and itself.
@@ -115,9 +115,9 @@ fn can_agree(voters: &BTreeSet<NodeId>, reachable: &BTreeSet<NodeId>) -> Result<
 
 impl Service {
     /// Carries a change out, if this member leads.
-    pub(crate) async fn change(&self, change: MemberChange, force: bool) -> Result<(), Refused> {
+    pub(crate) async fn change(&self, change: MemberChange, force: bool) -> Result<(), ChangeError> {
         if !self.metrics().state.is_leader() {
-            return Err(Refused::Elsewhere(self.leader()));
+            return Err(ChangeError::NotLeader(self.leader()));
         }
         let id = change.member();
         match change {
@@ -137,14 +137,14 @@ impl Service {
             MemberChange::Promote(_) if votes => return Ok(()),
             MemberChange::Promote(_) => {
                 if voters.len() >= VOTERS_MAX {
-                    return Err(because(format!("there are {VOTERS_MAX} voters, which is enough")));
+                    return Err(change_failed(format!("there are {VOTERS_MAX} voters, which is enough")));
                 }
                 voters.insert(id);
             }
             MemberChange::Demote(_) if !votes => return Ok(()),
             MemberChange::Remove(_) | MemberChange::Demote(_) => {
                 if votes && voters.len() == 1 {
-                    return Err(because(format!("{} is the only one with a vote", member.name)));
+                    return Err(change_failed(format!("{} is the only one with a vote", member.name)));
                 }
                 if id == metrics.id {
                     return Err(self.step_down(&turn).await);
@@ -173,23 +173,23 @@ impl Service {
     }
 
     /// Where a member is.
-    pub(crate) fn known(&self, id: NodeId) -> Result<Member, Refused> {
+    pub(crate) fn known(&self, id: NodeId) -> Result<Member, ChangeError> {
         let member = self.metrics().membership_config.get_node(&id).cloned();
-        member.ok_or_else(|| because(format!("no member has the id {id:016x}")))
+        member.ok_or_else(|| change_failed(format!("no member has the id {id:016x}")))
     }
 
     pub(crate) fn metrics(&self) -> Metrics {
         self.raft.metrics().borrow_watched().clone()
     }
 
-    async fn can_agree(&self, voters: &BTreeSet<NodeId>) -> Result<(), Refused> {
+    async fn can_agree(&self, voters: &BTreeSet<NodeId>) -> Result<(), ChangeError> {
         let agree = |metrics: &Metrics| can_agree(voters, &reachable(metrics)).is_ok();
         let _ = self.raft.wait(Some(FIRST_CONTACT_TIME_MAX)).metrics(agree, "voters are heard of").await;
-        can_agree(voters, &reachable(&self.metrics())).map_err(because)
+        can_agree(voters, &reachable(&self.metrics())).map_err(change_failed)
     }
 
     /// Waits until a member has all that was committed when this was called.
-    pub(crate) async fn caught_up(&self, id: NodeId, limit: Duration) -> Result<(), Refused> {
+    pub(crate) async fn caught_up(&self, id: NodeId, limit: Duration) -> Result<(), ChangeError> {
         let upto = self.metrics().local_committed.map(|at| at.index);
         let has_all = |metrics: &Metrics| {
             let matched = metrics.replication.as_ref().and_then(|all| all.get(&id).copied().flatten());
@@ -197,11 +197,11 @@ impl Service {
             metrics.replication.is_none() || !is_known || matched.is_some_and(|at| Some(at.index) >= upto)
         };
         let waited = self.raft.wait(Some(limit)).metrics(has_all, "the member has all").await;
-        let waited = waited.map_err(|_| because("it does not have everything yet: ask again"))?;
+        let waited = waited.map_err(|_| change_failed("it does not have everything yet: ask again"))?;
         self.known(id)?;
         match waited.state.is_leader() {
             true => Ok(()),
-            false => Err(Refused::Elsewhere(self.leader())),
+            false => Err(ChangeError::NotLeader(self.leader())),
         }
     }
 

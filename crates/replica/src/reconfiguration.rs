@@ -13,8 +13,8 @@ use openraft::ChangeMembers;
 use openraft::errors::{ClientWriteError, RaftError};
 use tokio::sync::MutexGuard;
 
-use crate::membership::because;
-use crate::service::{Refused, Service};
+use crate::membership::change_failed;
+use crate::service::{ChangeError, Service};
 use crate::types::{Member, NodeId, Types};
 
 /// Both steps of a change, with voters that live.
@@ -25,13 +25,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 type Outcome<T> = Result<T, RaftError<Types, ClientWriteError<Types>>>;
 
 /// As who asked for it can understand it.
-fn said<T>(outcome: Outcome<T>) -> Result<(), Refused> {
+fn to_change_error<T>(outcome: Outcome<T>) -> Result<(), ChangeError> {
     match outcome {
         Ok(_) => Ok(()),
         Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
-            Err(Refused::Elsewhere(to.leader_node))
+            Err(ChangeError::NotLeader(to.leader_node))
         }
-        Err(e) => Err(because(e)),
+        Err(e) => Err(change_failed(e)),
     }
 }
 
@@ -44,7 +44,7 @@ impl Service {
     }
 
     /// Carries a change of who votes, or of where members are, to its end. Who loses its vote stays as a learner.
-    pub(crate) async fn reconfigure(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), Refused> {
+    pub(crate) async fn reconfigure(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), ChangeError> {
         let turn = self.turn().await;
         self.settle_members(&turn).await?;
         self.carry_through(&turn, change).await
@@ -56,23 +56,23 @@ impl Service {
         _turn: &Turn<'_>,
         id: NodeId,
         member: Member,
-    ) -> Result<(), Refused> {
-        said(within_time(self.raft.add_learner(id, member, false)).await?)
+    ) -> Result<(), ChangeError> {
+        to_change_error(within_time(self.raft.add_learner(id, member, false)).await?)
     }
 
     pub(crate) async fn carry_through(
         &self,
         _turn: &Turn<'_>,
         change: ChangeMembers<NodeId, Member>,
-    ) -> Result<(), Refused> {
-        said(within_time(self.raft.change_membership(change, true)).await?)
+    ) -> Result<(), ChangeError> {
+        to_change_error(within_time(self.raft.change_membership(change, true)).await?)
     }
 
     /// Brings what another leader left half done to its end: what people ask for is judged by who belongs then.
-    pub(crate) async fn settle_members(&self, turn: &Turn<'_>) -> Result<(), Refused> {
+    pub(crate) async fn settle_members(&self, turn: &Turn<'_>) -> Result<(), ChangeError> {
         let metrics = self.metrics();
         if !metrics.state.is_leader() {
-            return Err(Refused::Elsewhere(self.leader()));
+            return Err(ChangeError::NotLeader(self.leader()));
         }
         let steps = metrics.membership_config.membership().get_joint_config();
         let Some(last) = steps.last() else { return Ok(()) };
@@ -95,10 +95,10 @@ impl Service {
     }
 }
 
-async fn within_time<T>(change: impl Future<Output = T>) -> Result<T, Refused> {
+async fn within_time<T>(change: impl Future<Output = T>) -> Result<T, ChangeError> {
     tokio::time::timeout(CHANGE_TIME_MAX, change)
         .await
-        .map_err(|_| because("it is not agreed on yet, and will be when enough voters can be reached"))
+        .map_err(|_| change_failed("it is not agreed on yet, and will be when enough voters can be reached"))
 }
 
 /// Brings changes of other leaders to their end, whenever this member leads, for as long as it is there.
@@ -109,7 +109,7 @@ pub(crate) async fn settle_changes(service: Weak<Service>) {
         if !service.is_unsettled() {
             continue;
         }
-        if let Err(Refused::Because(why) | Refused::Never(why)) =
+        if let Err(ChangeError::Failed(why) | ChangeError::Permanent(why)) =
             service.settle_members(&service.turn().await).await
         {
             tracing::info!(%why, "a change of members is not at its end yet");

@@ -28,7 +28,7 @@ use crate::machine::Observer;
 use crate::metrics::ReplicaMetrics;
 use crate::read_rounds::ReadRounds;
 use crate::server_session::ServerSession;
-use crate::service::{Proposed, SharedService};
+use crate::service::{ProposeOutcome, SharedService};
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::trust::Checked;
 use crate::types::{Change, Member, NodeId};
@@ -233,22 +233,24 @@ impl Replica {
         let change = Change(Arc::new(proposal));
         loop {
             let (proposed, elsewhere) = match self.service.propose(change.clone()).await {
-                Proposed::Elsewhere(Some((id, leader))) if id != self.id => {
+                ProposeOutcome::NotLeader(Some((id, leader))) if id != self.id => {
                     (self.forward(&leader, &change).await, true)
                 }
                 proposed => (proposed, false),
             };
             match proposed {
-                Proposed::Done { reply, index } => {
+                ProposeOutcome::Done { reply, index } => {
                     if elsewhere {
                         self.applied(index + 1).await?;
                     }
                     return Ok(reply);
                 }
-                Proposed::NoSpace => return Err(ReplicaError::NoSpace),
+                ProposeOutcome::NoSpace => return Err(ReplicaError::NoSpace),
                 // Of somebody else: another one will lead.
-                Proposed::Failed(why) if !elsewhere => return Err(self.failed_by(why)),
-                Proposed::Elsewhere(_) | Proposed::Unknown | Proposed::Failed(_) => self.next_leader().await,
+                ProposeOutcome::Failed(why) if !elsewhere => return Err(self.failed_by(why)),
+                ProposeOutcome::NotLeader(_) | ProposeOutcome::Unknown | ProposeOutcome::Failed(_) => {
+                    self.next_leader().await
+                }
             }
         }
     }
@@ -273,15 +275,15 @@ impl Replica {
         }
     }
 
-    async fn forward(&self, leader: &Member, change: &Change) -> Proposed {
+    async fn forward(&self, leader: &Member, change: &Change) -> ProposeOutcome {
         let carried = self.call_leader(leader, &Request::Propose(change.clone())).await;
         let unknown = |why: &dyn std::fmt::Display| {
             tracing::debug!(leader = %leader.name, %why, "a forwarded command has no answer");
-            Proposed::Unknown
+            ProposeOutcome::Unknown
         };
         match carried {
             Ok(answer) => transport::decode(&answer).unwrap_or_else(|why| unknown(&why)),
-            Err(Unreachable::NotSent(_)) => Proposed::Elsewhere(None),
+            Err(Unreachable::NotSent(_)) => ProposeOutcome::NotLeader(None),
             Err(Unreachable::NoAnswer(why)) => unknown(&why),
         }
     }

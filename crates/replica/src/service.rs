@@ -34,11 +34,11 @@ use crate::watch;
 
 /// How a command that was given to a leader ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Proposed {
+pub(crate) enum ProposeOutcome {
     /// Answered; whoever has applied `index` sees it.
     Done { reply: Reply, index: u64 },
     /// Nothing was done: somebody else leads.
-    Elsewhere(Option<(NodeId, Member)>),
+    NotLeader(Option<(NodeId, Member)>),
     /// Leadership was lost on the way. It may have been done, or may yet be.
     Unknown,
     /// The disk is full: nothing was done.
@@ -49,25 +49,25 @@ pub(crate) enum Proposed {
 
 /// Up to where must be applied what a read may show.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum ReadAt {
+pub(crate) enum ReadIndex {
     /// The index after it. With a lease, further reads need not ask for a while.
     Next { next: u64, lease: Option<ReadLease> },
     /// Not known here.
-    Elsewhere,
+    NotLeader,
 }
 
 /// Why members do not change as was asked.
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum ChangeError {
     /// Somebody else leads.
     #[error("another member leads")]
-    Elsewhere(Option<Member>),
+    NotLeader(Option<Member>),
     /// What consensus says.
     #[error("{0}")]
-    Because(String),
+    Failed(String),
     /// What somebody has to mend first: it is of no use to ask again.
     #[error("{0}")]
-    Never(String),
+    Permanent(String),
 }
 
 /// This member's consensus.
@@ -111,7 +111,7 @@ impl Service {
                 return Err(format!("this is member {:016x}, not {to:016x}", self.id));
             }
             Request::Propose(change) => transport::encode(&self.propose(self.stamped(change)).await),
-            Request::Read(by) => transport::encode(&self.read(by).await?),
+            Request::Read(by) => transport::encode(&self.read_index(by).await?),
             Request::Join(id, member) => {
                 transport::encode(&self.asked_to_join(id, member, Part::Voter).await)
             }
@@ -190,32 +190,32 @@ impl Service {
     }
 
     /// Has a command carried out, if this member leads.
-    pub(crate) async fn propose(&self, change: Change) -> Proposed {
+    pub(crate) async fn propose(&self, change: Change) -> ProposeOutcome {
         let needs_space = crate::space::needs_space(&change.0.command);
         if needs_space && self.raft.is_leader() && self.is_short() {
             return match self.no_member_has_capacity.load(Ordering::Relaxed) {
-                true => Proposed::NoSpace,
-                false => Proposed::Elsewhere(None), // soon
+                true => ProposeOutcome::NoSpace,
+                false => ProposeOutcome::NotLeader(None), // soon
             };
         }
         let began = Instant::now();
         match self.raft.client_write(change).await {
             Ok(done) => {
                 self.log.metrics.commit.observe(began.elapsed().as_secs_f64());
-                Proposed::Done { reply: done.data, index: done.log_id.index }
+                ProposeOutcome::Done { reply: done.data, index: done.log_id.index }
             }
             Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
-                Proposed::Elsewhere(to.leader_id.zip(to.leader_node))
+                ProposeOutcome::NotLeader(to.leader_id.zip(to.leader_node))
             }
-            Err(RaftError::APIError(_)) => Proposed::Unknown,
-            Err(RaftError::Fatal(fatal)) => Proposed::Failed(fatal.to_string()),
+            Err(RaftError::APIError(_)) => ProposeOutcome::Unknown,
+            Err(RaftError::Fatal(fatal)) => ProposeOutcome::Failed(fatal.to_string()),
         }
     }
 
     /// Makes sure that this member still leads, and tells up to where a read by member `by` must see.
-    pub(crate) async fn read(&self, by: NodeId) -> Result<ReadAt, String> {
+    pub(crate) async fn read_index(&self, by: NodeId) -> Result<ReadIndex, String> {
         if !self.raft.is_leader() {
-            return Ok(ReadAt::Elsewhere);
+            return Ok(ReadIndex::NotLeader);
         }
         let leader = self.log.reach().0;
         // Before it is looked what is in the log: what comes behind that waits for the holder.
@@ -226,9 +226,9 @@ impl Service {
                 let next = at.index() + 1;
                 let leader = leader.filter(|leader| is_given && self.log.reach().0 == Some(*leader));
                 let from = if by == self.id { next } else { next.max(logged) };
-                Ok(ReadAt::Next { next, lease: leader.map(|leader| ReadLease { leader, from }) })
+                Ok(ReadIndex::Next { next, lease: leader.map(|leader| ReadLease { leader, from }) })
             }
-            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(_))) => Ok(ReadAt::Elsewhere),
+            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(_))) => Ok(ReadIndex::NotLeader),
             Err(RaftError::APIError(LinearizableReadError::QuorumNotEnough(e))) => Err(e.to_string()),
             Err(RaftError::Fatal(fatal)) => Err(fatal.to_string()),
         }

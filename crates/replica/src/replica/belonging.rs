@@ -6,7 +6,7 @@ use openraft::type_config::async_runtime::WatchReceiver;
 
 use super::{FORWARD_TIME_MAX, Replica, ReplicaStatus};
 use crate::membership::{MemberChange, Part, VOTERS_MAX};
-use crate::service::Refused;
+use crate::service::ChangeError;
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId};
 
@@ -76,20 +76,20 @@ impl Replica {
                 return Err("this member was removed from its group meanwhile".into());
             }
             let answer = self.transport.call(&to, Channel::Requests, body.clone(), limit).await;
-            let outcome: Result<Result<(), Refused>, String> =
+            let outcome: Result<Result<(), ChangeError>, String> =
                 answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
             let why = match outcome {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(Refused::Elsewhere(Some(leader)))) => {
+                Ok(Err(ChangeError::NotLeader(Some(leader)))) => {
                     to = leader;
                     "it does not lead".to_owned()
                 }
-                Ok(Err(Refused::Elsewhere(None))) => {
+                Ok(Err(ChangeError::NotLeader(None))) => {
                     to = first.clone();
                     "nobody leads".to_owned()
                 }
-                Ok(Err(Refused::Never(why))) => return Err(why),
-                Ok(Err(Refused::Because(why))) => why,
+                Ok(Err(ChangeError::Permanent(why))) => return Err(why),
+                Ok(Err(ChangeError::Failed(why))) => why,
                 // Who was named may be dead: a follower names its leader for a moment longer.
                 Err(why) => {
                     to = first.clone();
@@ -113,26 +113,26 @@ impl Replica {
         let deadline = tokio::time::Instant::now() + CHANGE_TIME_MAX;
         let mut may_be_done = false;
         loop {
-            let refused = match self.service.change(change, force).await {
-                Err(Refused::Elsewhere(Some(leader))) => {
+            let outcome = match self.service.change(change, force).await {
+                Err(ChangeError::NotLeader(Some(leader))) => {
                     let request = Request::Change { change, force };
                     let answer = self.call_leader(&leader, &request).await;
-                    let answer: Result<Result<(), Refused>, String> =
+                    let answer: Result<Result<(), ChangeError>, String> =
                         answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
                     // Asked again, it says whether it was done.
-                    answer.unwrap_or(Err(Refused::Elsewhere(None)))
+                    answer.unwrap_or(Err(ChangeError::NotLeader(None)))
                 }
                 here => here,
             };
             let is_gone = |id| *self.is_removed.get() || self.service.was_removed(id, 0);
-            match (refused, change) {
+            match (outcome, change) {
                 (Ok(()), _) => return Ok(()),
                 (_, MemberChange::Remove(id)) if may_be_done && is_gone(id) => return Ok(()),
-                (Err(Refused::Because(why) | Refused::Never(why)), _) => return Err(why),
-                (Err(Refused::Elsewhere(_)), _) if tokio::time::Instant::now() >= deadline => {
+                (Err(ChangeError::Failed(why) | ChangeError::Permanent(why)), _) => return Err(why),
+                (Err(ChangeError::NotLeader(_)), _) if tokio::time::Instant::now() >= deadline => {
                     return Err("nobody leads: too few voters can be reached".into());
                 }
-                (Err(Refused::Elsewhere(_)), _) => {
+                (Err(ChangeError::NotLeader(_)), _) => {
                     may_be_done = true;
                     self.next_leader().await;
                 }

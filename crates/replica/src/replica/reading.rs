@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Replica, ReplicaError};
 use crate::read_lease::{HeldReadLease, NO_MEMBER};
-use crate::service::ReadAt;
+use crate::service::ReadIndex;
 use crate::transport::{self, Request};
 
 /// What the log has at a moment is applied after a disk's sync or two; or it was cut off again, by a new leader.
@@ -90,16 +90,16 @@ impl Replica {
     pub(super) async fn read_index(&self) -> Result<u64, String> {
         let asked = Instant::now();
         let by = if self.read_lease.retiring.load(Ordering::Acquire) { NO_MEMBER } else { self.id };
-        let answer = match self.service.read(by).await? {
-            ReadAt::Elsewhere => {
+        let answer = match self.service.read_index(by).await? {
+            ReadIndex::NotLeader => {
                 let leader = self.leader().ok_or("nobody leads")?;
                 let answer =
                     self.call_leader(&leader, &Request::Read(by)).await.map_err(|e| e.to_string())?;
                 transport::decode(&answer)?
             }
-            here @ ReadAt::Next { .. } => here,
+            here @ ReadIndex::Next { .. } => here,
         };
-        let ReadAt::Next { next, lease } = answer else { return Err("the leader changes".into()) };
+        let ReadIndex::Next { next, lease } = answer else { return Err("the leader changes".into()) };
         if let Some(lease) = lease.filter(|_| self.service.grants.are_enabled()) {
             self.read_lease.hold(HeldReadLease::new(lease, asked));
         }
