@@ -46,8 +46,8 @@ impl Service {
     async fn hand_over_to_heir_with_capacity(&self) -> bool {
         match self.heir_with_capacity().await {
             Some(heir) => {
-                let turn = self.turn().await;
-                self.transfer(&turn, heir)
+                let guard = self.lock_reconfiguration().await;
+                self.transfer(&guard, heir)
                     .await
                     .inspect_err(|why| tracing::info!(%why, "it still leads"))
                     .is_ok()

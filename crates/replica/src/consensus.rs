@@ -21,7 +21,7 @@ use crate::members_file::MembersFile;
 use crate::membership::{reachable, reachable_leader};
 use crate::network::Network;
 use crate::read_lease::ReadLeaseGrants;
-use crate::removed::removed;
+use crate::removal::watch_removal;
 use crate::space::{FreeSpace, Space};
 use crate::transport::Transport;
 use crate::trust::Trust;
@@ -125,7 +125,7 @@ async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Recei
         why = upkeep(&raft, &log, &store, progress, &runner, (retention, &space)) => Err(why),
         why = ended(&raft, (&address_book, &trust), &liveness) => Err(why),
         why = note_voters((&raft, &log), &members_file, applied, &noting) => Err(why),
-        why = removed(id, &raft, &transport, &told) => Err(why),
+        why = watch_removal(id, &raft, &transport, &told) => Err(why),
         () = watch_leader(id, &raft, &transport, &liveness) => Err("consensus ended".into()),
     };
     let _ = raft.shutdown().await;

@@ -4,36 +4,36 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 
-use crate::membership::{Part, VOTERS_MAX, change_failed};
+use crate::membership::{MemberRole, VOTERS_MAX, change_failed};
 use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId};
 
 /// A member that lives answers at once which one it is.
-const WHO_TIME_MAX: Duration = Duration::from_millis(500);
+const IDENTITY_TIME_MAX: Duration = Duration::from_millis(500);
 /// For a member that is to get all that the others have: a snapshot, perhaps.
-const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(600);
+const JOIN_CATCH_UP_TIME_MAX: Duration = Duration::from_secs(600);
 
 impl Service {
-    pub(crate) async fn asked_to_join(
+    pub(crate) async fn handle_join(
         &self,
         id: NodeId,
         member: Member,
-        part: Part,
+        role: MemberRole,
     ) -> Result<(), ChangeError> {
         if !self.raft.is_leader() {
             return Err(ChangeError::NotLeader(self.leader()));
         }
-        self.make_way(id, &member).await?;
-        match self.clash(id, &member) {
+        self.remove_displaced_learner(id, &member).await?;
+        match self.conflict(id, &member) {
             Some(why) => Err(ChangeError::Permanent(why)),
-            None => self.join(id, member, part).await,
+            None => self.join(id, member, role).await,
         }
     }
 
     /// Removes a learner of the same name that is not where it was, since the new member is there now: one that lost its
     /// directory before it had its vote, say.
-    async fn make_way(&self, id: NodeId, member: &Member) -> Result<(), ChangeError> {
+    async fn remove_displaced_learner(&self, id: NodeId, member: &Member) -> Result<(), ChangeError> {
         let known = self.metrics().membership_config;
         let mut learners = known.membership().learner_ids().filter(|other| *other != id);
         let there = |other: &NodeId| {
@@ -42,7 +42,7 @@ impl Service {
                 .is_some_and(|known| (&known.address, &known.name) == (&member.address, &member.name))
         };
         let Some(other) = learners.find(there) else { return Ok(()) };
-        if self.is_there(id, member).await {
+        if self.is_running_at(id, member).await {
             tracing::info!(id = other, address = %member.address, "a learner is gone: another member is where it was");
             let _paused = self.grants.pause().await;
             self.reconfigure(ChangeMembers::RemoveNodes([other].into())).await?;
@@ -51,39 +51,39 @@ impl Service {
     }
 
     /// Whether a member answers where it is said to be, and was not told that it was removed.
-    async fn is_there(&self, id: NodeId, member: &Member) -> bool {
-        let asked = transport::encode(&Request::Who);
-        let answer = self.transport.call(member, Channel::Requests, asked, WHO_TIME_MAX).await;
+    async fn is_running_at(&self, id: NodeId, member: &Member) -> bool {
+        let asked = transport::encode(&Request::Identity);
+        let answer = self.transport.call(member, Channel::Requests, asked, IDENTITY_TIME_MAX).await;
         answer.is_ok_and(|answer| transport::decode(&answer) == Ok(id))
     }
 
     /// Has a member be sent everything, if it is not already.
     async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), ChangeError> {
-        let turn = self.turn().await;
-        self.settle_members(&turn).await?;
+        let guard = self.lock_reconfiguration().await;
+        self.finish_change(&guard).await?;
         if self.metrics().membership_config.get_node(&id).is_none() {
             // What it asked may come late: when it was taken in, and removed, and another one is where it was.
-            if let Some(why) = self.clash(id, &member) {
+            if let Some(why) = self.conflict(id, &member) {
                 return Err(ChangeError::Permanent(why));
             }
-            if !self.is_there(id, &member).await {
+            if !self.is_running_at(id, &member).await {
                 return Err(change_failed(format!("it does not answer at {}", member.address)));
             }
         }
-        self.begin_with(&turn, id, member).await
+        self.put_learner(&guard, id, member).await
     }
 
     /// Why a member cannot be of this group as it is: another one has its name or its address.
-    pub(crate) fn clash(&self, id: NodeId, member: &Member) -> Option<String> {
+    pub(crate) fn conflict(&self, id: NodeId, member: &Member) -> Option<String> {
         let known = self.metrics().membership_config;
         let others = known.membership().nodes().filter(|(other, _)| **other != id);
-        let clash = |other: &Member| match (other.address == member.address, other.name == member.name) {
+        let conflict = |other: &Member| match (other.address == member.address, other.name == member.name) {
             (true, _) => Some("address"),
             (false, true) => Some("name"),
             (false, false) => None,
         };
         let (what, Member { name, address, .. }) =
-            others.filter_map(|(_, other)| Some((clash(other)?, other))).next()?;
+            others.filter_map(|(_, other)| Some((conflict(other)?, other))).next()?;
         Some(format!(
             "the group has a member {name:?} at {address} already; choose another {what}, or remove that one first if it \
              is gone for good"
@@ -92,7 +92,7 @@ impl Service {
 
     /// Takes a member in, or notes where one is that belongs already: first as a learner, then, if it is to be one and
     /// there are not enough of them, as a voter, once it has what the others have.
-    pub(crate) async fn join(&self, id: NodeId, member: Member, part: Part) -> Result<(), ChangeError> {
+    pub(crate) async fn join(&self, id: NodeId, member: Member, role: MemberRole) -> Result<(), ChangeError> {
         let known = self.metrics().membership_config;
         let votes = known.voter_ids().any(|voter| voter == id);
         if votes || known.get_node(&id).is_some_and(|known| *known != member) {
@@ -101,20 +101,20 @@ impl Service {
         if votes {
             return Ok(());
         }
-        tracing::info!(id, name = %member.name, address = %member.address, ?part, "a member joins");
+        tracing::info!(id, name = %member.name, address = %member.address, ?role, "a member joins");
         self.add_learner(id, member).await?;
         // A snapshot may have to be sent first.
-        self.caught_up(id, CATCH_UP_TIME_MAX).await.map_err(|error| match error {
+        self.caught_up(id, JOIN_CATCH_UP_TIME_MAX).await.map_err(|error| match error {
             ChangeError::NotLeader(_) => change_failed("the leader changes"),
             error => error,
         })?;
-        if part == Part::Learner {
+        if role == MemberRole::Learner {
             return Ok(());
         }
-        let turn = self.turn().await;
-        self.settle_members(&turn).await?;
+        let guard = self.lock_reconfiguration().await;
+        self.finish_change(&guard).await?;
         match self.raft.voter_ids().count() < VOTERS_MAX {
-            true => self.carry_through(&turn, ChangeMembers::AddVoterIds([id].into())).await,
+            true => self.change_membership(&guard, ChangeMembers::AddVoterIds([id].into())).await,
             false => Ok(()),
         }
     }

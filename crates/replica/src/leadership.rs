@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::membership::{HAS_ALL_TIME_MAX, Metrics, change_failed, reachable};
-use crate::reconfiguration::Turn;
+use crate::membership::{CATCH_UP_TIME_MAX, Metrics, change_failed, reachable};
+use crate::reconfiguration::ReconfigurationGuard;
 use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::NodeId;
@@ -30,21 +30,21 @@ pub(crate) fn heirs(metrics: &Metrics) -> Vec<NodeId> {
 
 impl Service {
     /// Another one leads then, who can carry out what is about this one.
-    pub(crate) async fn step_down(&self, turn: &Turn<'_>) -> ChangeError {
-        match self.hand_over(turn).await {
+    pub(crate) async fn step_down(&self, guard: &ReconfigurationGuard<'_>) -> ChangeError {
+        match self.transfer_to_heir(guard).await {
             Ok(_) => ChangeError::NotLeader(self.leader()),
             Err(why) => change_failed(why),
         }
     }
 
     /// Has the voter lead that can best, and waits until it does.
-    pub(crate) async fn hand_over(&self, turn: &Turn<'_>) -> Result<NodeId, String> {
+    pub(crate) async fn transfer_to_heir(&self, guard: &ReconfigurationGuard<'_>) -> Result<NodeId, String> {
         let some = |metrics: &Metrics| !metrics.state.is_leader() || !heirs(metrics).is_empty();
         let _ = self.raft.wait(Some(FIRST_CONTACT_TIME_MAX)).metrics(some, "an heir").await;
         let metrics = self.metrics();
         for heir in heirs(&metrics) {
-            if self.answers(&metrics, heir).await {
-                self.transfer(turn, heir).await?;
+            if self.responds(&metrics, heir).await {
+                self.transfer(guard, heir).await?;
                 return Ok(heir);
             }
         }
@@ -52,31 +52,31 @@ impl Service {
     }
 
     /// Who was heard of a moment ago may be dead by now: nobody would lead until an election.
-    async fn answers(&self, metrics: &Metrics, id: NodeId) -> bool {
+    async fn responds(&self, metrics: &Metrics, id: NodeId) -> bool {
         let Some(member) = metrics.membership_config.get_node(&id) else { return false };
         let body = transport::encode(&Request::WasRemoved { id: self.id, at: u64::MAX });
         self.transport.call(member, Channel::Requests, body, ANSWER_TIME_MAX).await.is_ok()
     }
 
-    pub(crate) async fn make_lead(&self, id: NodeId) -> Result<(), ChangeError> {
+    pub(crate) async fn transfer_to(&self, id: NodeId) -> Result<(), ChangeError> {
         if id == self.id {
             return Ok(());
         }
-        let member = self.known(id)?;
+        let member = self.member(id)?;
         if !self.metrics().membership_config.voter_ids().any(|voter| voter == id) {
             return Err(change_failed(format!("{} is a learner: promote it first", member.name)));
         }
-        if !self.answers(&self.metrics(), id).await {
+        if !self.responds(&self.metrics(), id).await {
             return Err(change_failed(format!("{} cannot be reached", member.name)));
         }
         // Who takes over lacks nothing then, and is elected at once.
-        self.caught_up(id, HAS_ALL_TIME_MAX).await?;
-        self.transfer(&self.turn().await, id).await.map_err(change_failed)
+        self.caught_up(id, CATCH_UP_TIME_MAX).await?;
+        self.transfer(&self.lock_reconfiguration().await, id).await.map_err(change_failed)
     }
 
     /// From here on this member orders nothing, and another voter leads sooner or later: so `to` must have a vote, and keep it
     /// meanwhile.
-    pub(crate) async fn transfer(&self, _turn: &Turn<'_>, to: NodeId) -> Result<(), String> {
+    pub(crate) async fn transfer(&self, _guard: &ReconfigurationGuard<'_>, to: NodeId) -> Result<(), String> {
         if !heirs(&self.metrics()).contains(&to) {
             return Err("it cannot lead now".into());
         }

@@ -16,7 +16,7 @@
 //! applied, and after a crash the commands behind that are applied again. A member that is too far behind is sent a
 //! snapshot of the store, in chunks, while commands go on.
 //!
-//! Members come and go while commands are carried out (`membership`); one that was removed finds out and stops (`removed`).
+//! Members come and go while commands are carried out (`membership`); one that was removed finds out and stops (`removal`).
 //!
 //! Consensus is openraft's; this crate is the only one that names it. Ours are log, state machine, network, and the rules
 //! by which commands and reads find the leader. It all runs on a thread of its own.
@@ -47,7 +47,7 @@ mod panic_guard;
 mod read_lease;
 mod read_rounds;
 mod reconfiguration;
-mod removed;
+mod removal;
 mod replica;
 mod restored;
 mod runtime;
@@ -66,7 +66,7 @@ pub use log::LogError;
 pub use log::record::read_and_write;
 pub use machine::{AnswerFuture, Observer, applied_next};
 pub use members_file::noted_voters;
-pub use membership::{MemberChange, Part, VOTERS_MAX};
+pub use membership::{MemberChange, MemberRole, VOTERS_MAX};
 pub use metrics::ReplicaMetrics;
 pub use panic_guard::{faults, is_guarded};
 pub use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaStatus};

@@ -26,13 +26,13 @@ pub const VOTERS_MAX: usize = 5;
 /// Who has answered since then lives.
 const SILENT_AFTER: Duration = ELECTION_AFTER.1;
 /// For a member that has all but the last. Whoever asked for a change waits no longer than [`crate::replica::FORWARD_TIME_MAX`].
-pub(crate) const HAS_ALL_TIME_MAX: Duration = Duration::from_secs(4);
+pub(crate) const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(4);
 /// One that was removed is told so; if that fails it finds out by asking.
 const TELL_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How a member takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Part {
+pub enum MemberRole {
     /// It votes, and counts where a majority is needed.
     Voter,
     /// It has everything, and serves; nobody waits for it.
@@ -121,15 +121,15 @@ impl Service {
         }
         let id = change.member();
         match change {
-            MemberChange::Lead(_) => return self.make_lead(id).await,
-            MemberChange::Promote(_) => self.caught_up(id, HAS_ALL_TIME_MAX).await?,
+            MemberChange::Lead(_) => return self.transfer_to(id).await,
+            MemberChange::Promote(_) => self.caught_up(id, CATCH_UP_TIME_MAX).await?,
             MemberChange::Remove(_) | MemberChange::Demote(_) => {}
         }
         // It is judged by who belongs when it is its turn.
-        let turn = self.turn().await;
-        self.settle_members(&turn).await?;
+        let guard = self.lock_reconfiguration().await;
+        self.finish_change(&guard).await?;
         let metrics = self.metrics();
-        let member = self.known(id)?;
+        let member = self.member(id)?;
         let mut voters: BTreeSet<NodeId> = metrics.membership_config.voter_ids().collect();
         let votes = voters.contains(&id);
         match change {
@@ -147,7 +147,7 @@ impl Service {
                     return Err(change_failed(format!("{} is the only one with a vote", member.name)));
                 }
                 if id == metrics.id {
-                    return Err(self.step_down(&turn).await);
+                    return Err(self.step_down(&guard).await);
                 }
                 voters.remove(&id);
             }
@@ -158,22 +158,22 @@ impl Service {
         tracing::info!(?change, name = %member.name, "members change");
         let ids = BTreeSet::from([id]);
         let (MemberChange::Remove(_) | MemberChange::Demote(_)) = change else {
-            return self.carry_through(&turn, ChangeMembers::AddVoterIds(ids)).await;
+            return self.change_membership(&guard, ChangeMembers::AddVoterIds(ids)).await;
         };
         // Who belongs no longer must not believe that it is waited for.
         let _paused = self.grants.pause().await;
         if votes {
-            self.carry_through(&turn, ChangeMembers::RemoveVoters(ids.clone())).await?;
+            self.change_membership(&guard, ChangeMembers::RemoveVoters(ids.clone())).await?;
         }
         if matches!(change, MemberChange::Remove(_)) {
-            self.carry_through(&turn, ChangeMembers::RemoveNodes(ids)).await?;
-            self.tell_removed(id, member);
+            self.change_membership(&guard, ChangeMembers::RemoveNodes(ids)).await?;
+            self.notify_removed(id, member);
         }
         Ok(())
     }
 
     /// Where a member is.
-    pub(crate) fn known(&self, id: NodeId) -> Result<Member, ChangeError> {
+    pub(crate) fn member(&self, id: NodeId) -> Result<Member, ChangeError> {
         let member = self.metrics().membership_config.get_node(&id).cloned();
         member.ok_or_else(|| change_failed(format!("no member has the id {id:016x}")))
     }
@@ -198,7 +198,7 @@ impl Service {
         };
         let waited = self.raft.wait(Some(limit)).metrics(has_all, "the member has all").await;
         let waited = waited.map_err(|_| change_failed("it does not have everything yet: ask again"))?;
-        self.known(id)?;
+        self.member(id)?;
         match waited.state.is_leader() {
             true => Ok(()),
             false => Err(ChangeError::NotLeader(self.leader())),
@@ -212,7 +212,7 @@ impl Service {
         later && committed.get_node(&id).is_none()
     }
 
-    fn tell_removed(&self, id: NodeId, member: Member) {
+    fn notify_removed(&self, id: NodeId, member: Member) {
         let transport = Arc::clone(&self.transport);
         tokio::spawn(async move {
             let body = transport::encode(&Request::Removed(id));

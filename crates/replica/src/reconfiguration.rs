@@ -36,40 +36,40 @@ fn to_change_error<T>(outcome: Outcome<T>) -> Result<(), ChangeError> {
 }
 
 /// Leave to change who belongs or who leads, which one has at a time: who is about to lead must not lose its vote meanwhile.
-pub(crate) struct Turn<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, ()>);
+pub(crate) struct ReconfigurationGuard<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, ()>);
 
 impl Service {
-    pub(crate) async fn turn(&self) -> Turn<'_> {
-        Turn(self.reconfiguring.lock().await)
+    pub(crate) async fn lock_reconfiguration(&self) -> ReconfigurationGuard<'_> {
+        ReconfigurationGuard(self.reconfiguring.lock().await)
     }
 
     /// Carries a change of who votes, or of where members are, to its end. Who loses its vote stays as a learner.
     pub(crate) async fn reconfigure(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), ChangeError> {
-        let turn = self.turn().await;
-        self.settle_members(&turn).await?;
-        self.carry_through(&turn, change).await
+        let guard = self.lock_reconfiguration().await;
+        self.finish_change(&guard).await?;
+        self.change_membership(&guard, change).await
     }
 
     /// A member is a learner from now on, if it is none already.
-    pub(crate) async fn begin_with(
+    pub(crate) async fn put_learner(
         &self,
-        _turn: &Turn<'_>,
+        _guard: &ReconfigurationGuard<'_>,
         id: NodeId,
         member: Member,
     ) -> Result<(), ChangeError> {
-        to_change_error(within_time(self.raft.add_learner(id, member, false)).await?)
+        to_change_error(limit_time(self.raft.add_learner(id, member, false)).await?)
     }
 
-    pub(crate) async fn carry_through(
+    pub(crate) async fn change_membership(
         &self,
-        _turn: &Turn<'_>,
+        _guard: &ReconfigurationGuard<'_>,
         change: ChangeMembers<NodeId, Member>,
     ) -> Result<(), ChangeError> {
-        to_change_error(within_time(self.raft.change_membership(change, true)).await?)
+        to_change_error(limit_time(self.raft.change_membership(change, true)).await?)
     }
 
     /// Brings what another leader left half done to its end: what people ask for is judged by who belongs then.
-    pub(crate) async fn settle_members(&self, turn: &Turn<'_>) -> Result<(), ChangeError> {
+    pub(crate) async fn finish_change(&self, guard: &ReconfigurationGuard<'_>) -> Result<(), ChangeError> {
         let metrics = self.metrics();
         if !metrics.state.is_leader() {
             return Err(ChangeError::NotLeader(self.leader()));
@@ -77,7 +77,7 @@ impl Service {
         let steps = metrics.membership_config.membership().get_joint_config();
         let Some(last) = steps.last() else { return Ok(()) };
         if !last.contains(&self.id) {
-            return Err(self.step_down(turn).await);
+            return Err(self.step_down(guard).await);
         }
         if steps.len() == 1 {
             return Ok(());
@@ -85,32 +85,32 @@ impl Service {
         tracing::info!("a change of members that another leader began is brought to its end");
         // Who loses its vote must not believe that it is waited for.
         let _paused = self.grants.pause().await;
-        self.carry_through(turn, ChangeMembers::AddVoterIds(BTreeSet::new())).await
+        self.change_membership(guard, ChangeMembers::AddVoterIds(BTreeSet::new())).await
     }
 
-    fn is_unsettled(&self) -> bool {
+    fn has_unfinished_change(&self) -> bool {
         let metrics = self.metrics();
         let steps = metrics.membership_config.membership().get_joint_config();
         metrics.state.is_leader() && (steps.len() > 1 || steps.iter().any(|last| !last.contains(&self.id)))
     }
 }
 
-async fn within_time<T>(change: impl Future<Output = T>) -> Result<T, ChangeError> {
+async fn limit_time<T>(change: impl Future<Output = T>) -> Result<T, ChangeError> {
     tokio::time::timeout(CHANGE_TIME_MAX, change)
         .await
         .map_err(|_| change_failed("it is not agreed on yet, and will be when enough voters can be reached"))
 }
 
 /// Brings changes of other leaders to their end, whenever this member leads, for as long as it is there.
-pub(crate) async fn settle_changes(service: Weak<Service>) {
+pub(crate) async fn finish_changes(service: Weak<Service>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(service) = service.upgrade() else { return };
-        if !service.is_unsettled() {
+        if !service.has_unfinished_change() {
             continue;
         }
         if let Err(ChangeError::Failed(why) | ChangeError::Permanent(why)) =
-            service.settle_members(&service.turn().await).await
+            service.finish_change(&service.lock_reconfiguration().await).await
         {
             tracing::info!(%why, "a change of members is not at its end yet");
         }

@@ -1,6 +1,6 @@
 //! The handle on the replicated state machine: propose, read, belong.
 
-mod belonging;
+mod membership;
 mod opening;
 mod reading;
 #[cfg(test)]
@@ -166,7 +166,7 @@ impl Replica {
                     self.check()?;
                     if Instant::now() >= say_at {
                         say_at = Instant::now() + SAY_WAITING_EVERY;
-                        let others = self.awaited();
+                        let others = self.unreachable_voters();
                         tracing::info!(%why, %others, "waits until enough members with a vote can be reached");
                     }
                     self.next_leader().await;
@@ -177,7 +177,7 @@ impl Replica {
     }
 
     /// Which other voters there are, without those that were heard of just now.
-    fn awaited(&self) -> String {
+    fn unreachable_voters(&self) -> String {
         let status = self.status();
         let heard =
             |id: &NodeId| *id == self.id || status.reachable.contains(id) || status.leader == Some(*id);

@@ -22,9 +22,9 @@ use crate::install::{Installation, SnapshotId};
 use crate::liveness::Liveness;
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
-use crate::membership::Part;
+use crate::membership::MemberRole;
 use crate::read_lease::{ReadLease, ReadLeaseGrants};
-use crate::removed::REMOVED;
+use crate::removal::REMOVED;
 use crate::snapshot::Spool;
 use crate::space::Space;
 use crate::transport::{self, Consensus, Request, Transport};
@@ -113,10 +113,10 @@ impl Service {
             Request::Propose(change) => transport::encode(&self.propose(self.stamped(change)).await),
             Request::Read(by) => transport::encode(&self.read_index(by).await?),
             Request::Join(id, member) => {
-                transport::encode(&self.asked_to_join(id, member, Part::Voter).await)
+                transport::encode(&self.handle_join(id, member, MemberRole::Voter).await)
             }
             Request::JoinAsLearner(id, member) => {
-                transport::encode(&self.asked_to_join(id, member, Part::Learner).await)
+                transport::encode(&self.handle_join(id, member, MemberRole::Learner).await)
             }
             Request::Change { change, force } => transport::encode(&self.change(change, force).await),
             Request::Removed(id) => {
@@ -127,8 +127,8 @@ impl Service {
             }
             Request::WasRemoved { id, at } => transport::encode(&self.was_removed(id, at)),
             Request::Ask(question) => self.observer.answer_peer(question).await,
-            Request::Who if *self.removed.get() => return Err(REMOVED.into()),
-            Request::Who => transport::encode(&self.id),
+            Request::Identity if *self.removed.get() => return Err(REMOVED.into()),
+            Request::Identity => transport::encode(&self.id),
             Request::HasCapacity => transport::encode(&self.has_capacity()),
             Request::Digest => transport::encode(&self.history.last()),
             Request::DigestAt(next) => transport::encode(&self.history.at(next)),

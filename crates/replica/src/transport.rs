@@ -111,7 +111,7 @@ pub(crate) enum Request {
     /// Does this member belong no longer, whose last word about members has this index?
     WasRemoved { id: u64, at: u64 },
     /// Which member is this?
-    Who,
+    Identity,
     /// Has the member that is told this room for more?
     HasCapacity,
     /// The last index that the member has applied, and the digest of its state there.

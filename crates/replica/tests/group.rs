@@ -18,7 +18,7 @@ use namespace::{
     Command, Create, DeviceId, Exists, FileLayout, InodeId, NewAttributes, NewNode, Proposal, Reply, Stamp,
     StripeUnit, XattrExists, read,
 };
-use replica::{CallFuture, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
+use replica::{CallFuture, Channel, Member, MemberRole, Replica, ReplicaConfig, Transport, Unreachable};
 use store::{MemoryStore, Store};
 
 /// Nothing here takes longer, unless it never ends.
@@ -131,7 +131,7 @@ impl Group {
     /// Takes one more in, by asking member `by`.
     async fn add(&mut self, id: u64, by: u64) -> Replica {
         let replica = self.start(id, false).await;
-        replica.join(&member(by).address, member(id), Part::Voter, LIMIT).await.unwrap();
+        replica.join(&member(by).address, member(id), MemberRole::Voter, LIMIT).await.unwrap();
         replica.ready().await.unwrap();
         replica
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use replica::Part;
+use replica::MemberRole;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -189,7 +189,7 @@ impl Cluster {
             if id > 1 {
                 self.members[at].spawn(move |replica| async move {
                     let limit = Duration::from_millis(JOIN_MS_MAX);
-                    let _ = replica.join(&named(1).address, named(address), Part::Voter, limit).await;
+                    let _ = replica.join(&named(1).address, named(address), MemberRole::Voter, limit).await;
                 });
             }
             let is_voter = |cluster: &Self| {

@@ -72,7 +72,7 @@ impl Faults {
             _ => {
                 shared.note(|| format!("member {} hands over if it leads", members[at].id));
                 members[at].spawn(|replica| async move {
-                    replica.hand_over(std::time::Duration::from_secs(1)).await;
+                    replica.transfer_leadership(std::time::Duration::from_secs(1)).await;
                 });
             }
         }

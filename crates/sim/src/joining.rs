@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use replica::{NodeId, Part, Replica};
+use replica::{MemberRole, NodeId, Replica};
 
 use crate::dice::Dice;
 use crate::member::named;
@@ -63,7 +63,7 @@ impl Joining {
             }
             *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        let outcome = replica.join(other, named(self.address), Part::Voter, JOIN_TIME_MAX).await;
+        let outcome = replica.join(other, named(self.address), MemberRole::Voter, JOIN_TIME_MAX).await;
         self.shared.note(|| format!("member {} asked {other} to be taken in: {outcome:?}", self.id));
     }
 }

@@ -13,7 +13,7 @@ use metaserver::{
 use namespace::{NodeKey, Stamp, Time};
 use nfs::Server;
 use prometheus_client::registry::Registry;
-use replica::{Member, Part, Replica, ReplicaConfig, ReplicaError, Transport};
+use replica::{Member, MemberRole, Replica, ReplicaConfig, ReplicaError, Transport};
 use store::{OpenError, RedbStore};
 
 use crate::admin::http::Admin;
@@ -149,7 +149,7 @@ impl RunningMds {
         let has_served = has_served(&replica, id)?;
         // It was demoted, or there were enough voters.
         let stays_learner = has_served && votes == Some(false);
-        let part = if wants_vote && !stays_learner { Part::Voter } else { Part::Learner };
+        let role = if wants_vote && !stays_learner { MemberRole::Voter } else { MemberRole::Learner };
         let belongs = match votes {
             Some(true) => true,
             None if has_served && !status.changing => return Err(removed(dir.path())),
@@ -157,7 +157,7 @@ impl RunningMds {
             _ if has_served => true,
             // It was interrupted on its way to its vote; or that it was added is known to its log alone, and
             // may come to nothing.
-            Some(false) => part == Part::Learner && !status.changing,
+            Some(false) => role == MemberRole::Learner && !status.changing,
             None => false,
         };
         if let Some(join) = join.filter(|_| !belongs) {
@@ -166,7 +166,7 @@ impl RunningMds {
                 checked.map_err(|why| Failure::new(format!("`join` {join}: {why}")))?;
             }
             tracing::info!(%join, "joining the group");
-            let joined = replica.join(&join, member.clone(), part, JOIN_TIME_MAX).await;
+            let joined = replica.join(&join, member.clone(), role, JOIN_TIME_MAX).await;
             joined.map_err(|why| Failure::new(format!("`join` {join}: not taken in: {why}")))?;
         }
         replica.ready().await.map_err(|e| match replica.is_removed() {
@@ -178,7 +178,7 @@ impl RunningMds {
         }
         if group.is_some() {
             // It may have moved since it was taken in, or have been alone.
-            let introduced = replica.introduce(member, part).await;
+            let introduced = replica.announce(member, role).await;
             introduced.map_err(|why| Failure::new(format!("`consensus`: {why}")))?;
             look_at_others(&replica, secret);
         }
@@ -248,7 +248,7 @@ impl RunningMds {
         // gone, so that nobody waits for an election; and nobody counts on a read lease of one that is
         // gone.
         metaserver.release_addresses().await;
-        replica.hand_over(HAND_OVER_TIME_MAX).await;
+        replica.transfer_leadership(HAND_OVER_TIME_MAX).await;
         metaserver.stop();
         server.stop();
         replica.retire_read_lease().await;
@@ -329,7 +329,7 @@ fn open_replica(
 /// A member whose clock or version has changed is not turned away: the group may need its vote. But it is
 /// said.
 fn look_at_others(replica: &Replica, secret: &Secret) {
-    for other in replica.others() {
+    for other in replica.other_members() {
         let (Ok(address), secret) = (other.address.parse(), secret.clone()) else { continue };
         tokio::spawn(async move {
             if let Err(why) = join_client::preflight_check(address, &secret).await {

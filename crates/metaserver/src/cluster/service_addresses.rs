@@ -160,7 +160,7 @@ impl Metaserver {
                 let status = self.replica.status();
                 let known = status.members.into_iter().find(|(id, ..)| *id == member && *id != status.id);
                 let Some((_, known, _)) = known else { continue };
-                if self.replica.is_dead(&known).await {
+                if self.replica.process_is_dead(&known).await {
                     tracing::info!(name = %known.name, "is dead: its service addresses are free");
                     self.addresses_free(member);
                 }

@@ -455,7 +455,7 @@ impl Metaserver {
         let mut clients = self.addressing.clients.of(address);
         let Ok(question) = postcard::to_stdvec(&Question::ClientsOf(address)) else { return clients };
         let question = Bytes::from(question);
-        let others = self.replica.others();
+        let others = self.replica.other_members();
         let ask = |member| self.replica.ask_peer(member, question.clone(), ADDRESSES_TIME_MAX);
         for answer in futures_util::future::join_all(others.iter().map(ask)).await {
             let known: Option<BTreeSet<SocketAddr>> =
@@ -477,7 +477,7 @@ impl Metaserver {
     pub(crate) async fn have_others_ask_for_addresses(&self) {
         let Ok(question) = postcard::to_stdvec(&Question::AddressesAreFree) else { return };
         let question = Bytes::from(question);
-        let others = self.replica.others();
+        let others = self.replica.other_members();
         let tell = |member| self.replica.ask_peer(member, question.clone(), ADDRESSES_TIME_MAX);
         futures_util::future::join_all(others.iter().map(tell)).await;
     }
@@ -486,7 +486,7 @@ impl Metaserver {
     pub(crate) async fn learn_living_targets(&self) {
         let Ok(question) = postcard::to_stdvec(&Question::Spaces) else { return };
         let question = Bytes::from(question);
-        let others = self.replica.others();
+        let others = self.replica.other_members();
         let ask = |member| self.replica.ask_peer(member, question.clone(), SPACES_TIME_MAX);
         for answer in futures_util::future::join_all(others.iter().map(ask)).await.into_iter().flatten() {
             if let Ok(spaces) = Vec::decode(&mut Decoder::new(answer)) {
@@ -526,7 +526,7 @@ impl Metaserver {
                 return Err(CallbackError::NoConnection);
             };
             let question = Bytes::from(question);
-            for member in replica.others() {
+            for member in replica.other_members() {
                 let answer = replica.ask_peer(&member, question.clone(), ANSWER_TIME_MAX).await;
                 let answer: Option<u32> =
                     answer.ok().and_then(|bytes| postcard::from_bytes(&bytes).ok()).flatten();

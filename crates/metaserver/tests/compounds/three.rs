@@ -10,7 +10,7 @@ use bytes::Bytes;
 use host::ManualClock;
 use metaserver::{Rules, upcalls};
 use namespace::Stamp;
-use replica::{CallFuture, Channel, Member, Part, Replica, ReplicaConfig, Transport, Unreachable};
+use replica::{CallFuture, Channel, Member, MemberRole, Replica, ReplicaConfig, Transport, Unreachable};
 use store::MemoryStore;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -120,7 +120,7 @@ impl Three {
             wires.members.lock().unwrap().insert(member(id).address, replica.clone());
             if id > 1 {
                 replica
-                    .join(&member(1).address, member(id), Part::Voter, PATIENCE)
+                    .join(&member(1).address, member(id), MemberRole::Voter, PATIENCE)
                     .await
                     .expect("is taken in");
             }

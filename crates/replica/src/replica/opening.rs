@@ -20,7 +20,7 @@ use crate::log::{self, Held, Log, LogError};
 use crate::machine::{Machine, MachineContext, Observer};
 use crate::members_file::MembersFile;
 use crate::read_lease::ReadLeaseGrants;
-use crate::reconfiguration::settle_changes;
+use crate::reconfiguration::finish_changes;
 use crate::server_session::ServerSession;
 use crate::service::Service;
 use crate::space::Space;
@@ -233,7 +233,7 @@ impl Opening {
             time: Arc::clone(&self.environment.time),
         });
         crate::compare::start(&service, &runtime);
-        runtime.spawn(settle_changes(Arc::downgrade(&service)));
+        runtime.spawn(finish_changes(Arc::downgrade(&service)));
         if watches_capacity {
             runtime.spawn(watch_capacity(Arc::downgrade(&service)));
         }

@@ -142,8 +142,8 @@ async fn what_would_leave_too_few_living_voters_is_refused_and_says_how_many_liv
 async fn a_learner_serves_reads_and_is_not_waited_for_until_it_is_promoted() {
     let mut group = Group::of(3).await;
     let learner = group.start(4, false).await;
-    learner.join(&member(2).address, member(4), Part::Learner, LIMIT).await.unwrap();
-    learner.introduce(member(4), Part::Learner).await.unwrap();
+    learner.join(&member(2).address, member(4), MemberRole::Learner, LIMIT).await.unwrap();
+    learner.announce(member(4), MemberRole::Learner).await.unwrap();
     learner.ready().await.unwrap();
     made(&group.member(2), "elsewhere").await;
     assert!(reads(&learner, "elsewhere").await);
@@ -175,7 +175,7 @@ async fn leadership_goes_to_a_living_voter_or_to_the_one_that_was_named() {
     assert!(why.contains("mds2 cannot be reached"), "{why}");
     let old = group.member(1);
     let term = old.status().term;
-    old.hand_over(LIMIT).await;
+    old.transfer_leadership(LIMIT).await;
     assert_eq!(group.leader().await, heir);
     assert_eq!(group.member(heir).status().term, term + 1, "by one election");
     made(&old, "goes on").await;
@@ -235,20 +235,20 @@ async fn a_name_an_address_and_an_id_belong_to_one_member() {
     let placed = Member { address: member(2).address, ..member(4) };
     let fourth = group.start(4, false).await;
     for (wrong, what) in [(named, "choose another name"), (placed, "choose another address")] {
-        let why = fourth.join(&member(3).address, wrong, Part::Voter, LIMIT).await.unwrap_err();
+        let why = fourth.join(&member(3).address, wrong, MemberRole::Voter, LIMIT).await.unwrap_err();
         let begins = "the group has a member \"mds2\" at 10.0.0.2:2052 already; ";
         assert!(why.starts_with(begins) && why.contains(what), "{why}");
     }
     assert_eq!(group.member(1).status().members.len(), 3, "nothing was done");
-    fourth.join(&member(3).address, member(4), Part::Voter, LIMIT).await.unwrap();
+    fourth.join(&member(3).address, member(4), MemberRole::Voter, LIMIT).await.unwrap();
     fourth.ready().await.unwrap();
     let renamed = Member { name: "mds1".into(), ..member(4) };
-    let why = fourth.introduce(renamed, Part::Voter).await.unwrap_err();
+    let why = fourth.announce(renamed, MemberRole::Voter).await.unwrap_err();
     assert!(why.contains("\"mds1\" at 10.0.0.1:2052 already"), "{why}");
 
     // Its directory is copied and started elsewhere while it runs.
     let moved = Member { address: "10.0.0.9:2052".into(), ..member(4) };
-    let why = fourth.introduce(moved, Part::Voter).await.unwrap_err();
+    let why = fourth.announce(moved, MemberRole::Voter).await.unwrap_err();
     assert!(why.starts_with("this member runs already, as \"mds4\" at 10.0.0.4:2052: "), "{why}");
 }
 
@@ -262,7 +262,7 @@ async fn a_member_that_moves_is_sent_what_it_lacks_where_it_is_now() {
 
     let moved = Member { address: format!("10.0.1.{mover}:2052"), ..member(mover) };
     let replica = group.start_as(mover, moved.clone(), false).await;
-    let introduced = replica.introduce(moved, Part::Voter);
+    let introduced = replica.announce(moved, MemberRole::Voter);
     tokio::time::timeout(LIMIT, introduced).await.expect("it is told that it is known").unwrap();
     assert!(reads(&replica, "meanwhile").await);
     made(&group.member(leader), "after").await;
@@ -295,9 +295,14 @@ async fn a_new_member_at_the_address_of_a_lost_one_neither_votes_nor_answers_for
     group.start(leader, false).await;
     assert!(reads(&group.member(behind), "acknowledged").await);
     new.remove_lost(&member(behind).address, lost, LIMIT).await.unwrap();
-    new.join(&member(behind).address, Member { name: "mds9".into(), ..member(lost) }, Part::Voter, LIMIT)
-        .await
-        .unwrap();
+    new.join(
+        &member(behind).address,
+        Member { name: "mds9".into(), ..member(lost) },
+        MemberRole::Voter,
+        LIMIT,
+    )
+    .await
+    .unwrap();
     new.ready().await.unwrap();
     assert!(reads(&new, "acknowledged").await);
     let mut expected = [leader, behind, 9];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use openraft::type_config::async_runtime::WatchReceiver;
 
 use super::{FORWARD_TIME_MAX, Replica, ReplicaStatus};
-use crate::membership::{MemberChange, Part, VOTERS_MAX};
+use crate::membership::{MemberChange, MemberRole, VOTERS_MAX};
 use crate::service::ChangeError;
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId};
@@ -13,9 +13,9 @@ use crate::types::{Member, NodeId};
 /// For a change of members to find a leader.
 const CHANGE_TIME_MAX: Duration = Duration::from_secs(20);
 /// A member that lives answers at once which one it is.
-const WHO_TIME_MAX: Duration = Duration::from_secs(3);
+const IDENTITY_TIME_MAX: Duration = Duration::from_secs(3);
 /// Between two tries to be taken in.
-const JOIN_AGAIN: Duration = Duration::from_millis(500);
+const JOIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 impl Replica {
     /// Asks the member at `address` to be taken in, and waits until this member has all, and a vote if it is to have one
@@ -27,16 +27,16 @@ impl Replica {
         &self,
         address: &str,
         member: Member,
-        part: Part,
+        role: MemberRole,
         limit: Duration,
     ) -> Result<(), String> {
-        let request = match part {
-            Part::Voter => Request::Join(self.id, member),
-            Part::Learner => Request::JoinAsLearner(self.id, member),
+        let request = match role {
+            MemberRole::Voter => Request::Join(self.id, member),
+            MemberRole::Learner => Request::JoinAsLearner(self.id, member),
         };
         let (name, address) = (address.to_owned(), address.to_owned());
         let to = Member { name, address, serves: String::new() };
-        self.ask_who_leads(to, &request, limit).await
+        self.ask_leader(to, &request, limit).await
     }
 
     /// Has the group go on without a member whose log was lost, which this one takes the place of; then this one can
@@ -59,7 +59,7 @@ impl Replica {
                 return Ok(());
             }
             let request = Request::Change { change: MemberChange::Remove(lost), force: false };
-            match self.ask_who_leads(to.clone(), &request, limit.min(FORWARD_TIME_MAX)).await {
+            match self.ask_leader(to.clone(), &request, limit.min(FORWARD_TIME_MAX)).await {
                 Err(_) if tokio::time::Instant::now() < deadline => {}
                 outcome => return outcome,
             }
@@ -67,7 +67,7 @@ impl Replica {
     }
 
     /// Has a request about members carried out by who leads, as `first` names it; again until `limit` is over.
-    async fn ask_who_leads(&self, first: Member, request: &Request, limit: Duration) -> Result<(), String> {
+    async fn ask_leader(&self, first: Member, request: &Request, limit: Duration) -> Result<(), String> {
         let body = transport::encode(request);
         let mut to = first.clone();
         let deadline = tokio::time::Instant::now() + limit;
@@ -100,7 +100,7 @@ impl Replica {
                 return Err(why);
             }
             tracing::info!(to = %to.address, %why, "not taken in yet");
-            tokio::time::sleep(JOIN_AGAIN).await;
+            tokio::time::sleep(JOIN_RETRY_AFTER).await;
         }
     }
 
@@ -150,23 +150,23 @@ impl Replica {
     ///
     /// # Errors
     /// What the group said; that another member has the name or the address; that this member runs already, elsewhere.
-    pub async fn introduce(&self, member: Member, part: Part) -> Result<(), String> {
-        if let Some(why) = self.service.clash(self.id, &member) {
+    pub async fn announce(&self, member: Member, role: MemberRole) -> Result<(), String> {
+        if let Some(why) = self.service.conflict(self.id, &member) {
             return Err(why);
         }
-        self.runs_nowhere_else(&member).await?;
+        self.refuse_second_process(&member).await?;
         // A learner may have been interrupted on its way to a vote.
         let known = |status: &ReplicaStatus| {
             let votes = status.members.iter().filter(|(.., voter)| *voter).count();
             let me = status.members.iter().find(|(id, m, _)| *id == self.id && *m == member);
-            me.is_some_and(|(.., voter)| *voter || part == Part::Learner || votes >= VOTERS_MAX)
+            me.is_some_and(|(.., voter)| *voter || role == MemberRole::Learner || votes >= VOTERS_MAX)
         };
         while !known(&self.status()) {
             self.check().map_err(|e| e.to_string())?;
             let outcome = if self.leads() {
-                self.service.join(self.id, member.clone(), part).await.map_err(|e| e.to_string())
+                self.service.join(self.id, member.clone(), role).await.map_err(|e| e.to_string())
             } else if let Some(leader) = self.leader() {
-                self.join(&leader.address, member.clone(), part, FORWARD_TIME_MAX).await
+                self.join(&leader.address, member.clone(), role, FORWARD_TIME_MAX).await
             } else {
                 Ok(())
             };
@@ -180,12 +180,12 @@ impl Replica {
 
     /// A member that moved is not where it was. Somebody there who is this member, too, works with a copy of its log: both
     /// would vote.
-    async fn runs_nowhere_else(&self, member: &Member) -> Result<(), String> {
+    async fn refuse_second_process(&self, member: &Member) -> Result<(), String> {
         let status = self.status();
         let before = status.members.into_iter().find(|(id, ..)| *id == self.id).map(|(_, before, _)| before);
         let Some(before) = before.filter(|before| before.address != member.address) else { return Ok(()) };
-        let body = transport::encode(&Request::Who);
-        let answer = self.transport.call(&before, Channel::Requests, body, WHO_TIME_MAX).await;
+        let body = transport::encode(&Request::Identity);
+        let answer = self.transport.call(&before, Channel::Requests, body, IDENTITY_TIME_MAX).await;
         match answer.map(|answer| transport::decode::<NodeId>(&answer)) {
             Ok(Ok(id)) if id == self.id => Err(format!(
                 "this member runs already, as {:?} at {}: a directory and its copy are one member, and only one of them \
@@ -199,14 +199,15 @@ impl Replica {
 
     /// Has another member lead, if this one does and there is one that lives and has what this one has; gives up after
     /// `limit`.
-    pub async fn hand_over(&self, limit: Duration) {
+    pub async fn transfer_leadership(&self, limit: Duration) {
         if !self.leads() || self.is_alone() {
             return;
         }
         let deadline = tokio::time::Instant::now() + limit;
         while self.leads() {
-            let hand_over = async { self.service.hand_over(&self.service.turn().await).await };
-            match tokio::time::timeout_at(deadline, hand_over).await {
+            let transfer =
+                async { self.service.transfer_to_heir(&self.service.lock_reconfiguration().await).await };
+            match tokio::time::timeout_at(deadline, transfer).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(why)) if tokio::time::Instant::now() >= deadline => {
                     tracing::warn!(%why, "leadership is not handed over");
@@ -222,13 +223,13 @@ impl Replica {
     }
 
     /// Whether the machine of a member says that its process is dead. Takes a moment; who does not answer is not dead.
-    pub async fn is_dead(&self, member: &Member) -> bool {
+    pub async fn process_is_dead(&self, member: &Member) -> bool {
         self.transport.refuses_connections(member).await
     }
 
     /// The other members, as they are known here.
     #[must_use]
-    pub fn others(&self) -> Vec<Member> {
+    pub fn other_members(&self) -> Vec<Member> {
         let metrics = self.service.raft.metrics().borrow_watched().clone();
         let membership = metrics.membership_config.membership();
         let others = membership.nodes().filter(|(id, _)| **id != self.id);

@@ -22,7 +22,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 pub(crate) const REMOVED: &str = "this member was removed from its group";
 
 /// Returns why this member stops, when it was removed. `told` is set by who says so, or here.
-pub(crate) async fn removed(
+pub(crate) async fn watch_removal(
     id: NodeId,
     raft: &Raft<Types, Machine>,
     transport: &Arc<dyn Transport>,
