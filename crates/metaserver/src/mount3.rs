@@ -39,7 +39,7 @@ impl Program for MountProgram {
     }
 
     fn serves_not(&self) -> bool {
-        self.0.replica.serves_not()
+        self.0.replica.is_out_of_service()
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {

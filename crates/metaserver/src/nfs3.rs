@@ -37,7 +37,7 @@ impl Program for Nfs3Program {
     }
 
     fn serves_not(&self) -> bool {
-        self.0.replica.serves_not()
+        self.0.replica.is_out_of_service()
     }
 
     fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {

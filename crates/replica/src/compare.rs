@@ -108,7 +108,7 @@ impl Service {
                 true
             }
             Verdict::Wrong => {
-                self.trust.is_wrong(&format!("{}, and a majority has the same as that one", why()));
+                self.integrity.report_damage(&format!("{}, and a majority has the same as that one", why()));
                 true
             }
             Verdict::Nobody if times < ASKED_MAX => false,
@@ -123,7 +123,7 @@ impl Service {
                 true
             }
             Verdict::Nobody => {
-                self.trust.doubt(&format!("{}, and no majority says which is right", why()));
+                self.integrity.report_difference(&format!("{}, and no majority says which is right", why()));
                 true
             }
         }

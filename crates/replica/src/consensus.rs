@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::address_book::AddressBook;
 use crate::environment::{BlockingRunner, LogRetention, RunningTask};
+use crate::integrity::Integrity;
 use crate::leader_watch::watch_leader;
 use crate::liveness::Liveness;
 use crate::log::Log;
@@ -24,7 +25,6 @@ use crate::read_lease::ReadLeaseGrants;
 use crate::removal::watch_removal;
 use crate::space::{FreeSpace, Space};
 use crate::transport::Transport;
-use crate::trust::Trust;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
 
@@ -64,7 +64,7 @@ pub(crate) struct Context {
     pub space: Arc<Space>,
     pub address_book: AddressBook,
     pub runner: BlockingRunner,
-    pub trust: Arc<Trust>,
+    pub integrity: Arc<Integrity>,
     pub members_file: MembersFile,
 }
 
@@ -112,7 +112,7 @@ async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Recei
         (context.progress.clone(), context.runner.clone(), context.log_retention);
     let (id, transport, told) = (context.id, Arc::clone(&context.transport), Arc::clone(&context.removed));
     let (liveness, address_book) = (Arc::clone(&context.liveness), context.address_book.clone());
-    let (space, trust) = (Arc::clone(&context.space), Arc::clone(&context.trust));
+    let (space, integrity) = (Arc::clone(&context.space), Arc::clone(&context.integrity));
     let (members_file, noting, applied) = (context.members_file.clone(), runner.clone(), progress.clone());
     let raft = match begin(context).await {
         Ok(raft) => raft,
@@ -123,7 +123,7 @@ async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Recei
         biased;
         _ = stopped => Ok(()),
         why = upkeep(&raft, &log, &store, progress, &runner, (retention, &space)) => Err(why),
-        why = ended(&raft, (&address_book, &trust), &liveness) => Err(why),
+        why = ended(&raft, (&address_book, &integrity), &liveness) => Err(why),
         why = note_voters((&raft, &log), &members_file, applied, &noting) => Err(why),
         why = watch_removal(id, &raft, &transport, &told) => Err(why),
         () = watch_leader(id, &raft, &transport, &liveness) => Err("consensus ended".into()),
@@ -291,7 +291,7 @@ async fn note_voters(
 /// Says who leads, notes where members are, and returns when openraft has stopped, with the reason.
 async fn ended(
     raft: &Raft<Types, Machine>,
-    (address_book, trust): (&AddressBook, &Trust),
+    (address_book, integrity): (&AddressBook, &Integrity),
     liveness: &Liveness,
 ) -> String {
     let mut metrics = raft.metrics();
@@ -311,7 +311,7 @@ async fn ended(
                 members = Some(*now.membership_config.log_id());
                 let members = now.membership_config.membership();
                 address_book.replace(members);
-                trust.other_voters(members.voter_ids().filter(|id| *id != now.id).count());
+                integrity.set_other_voters(members.voter_ids().filter(|id| *id != now.id).count());
             }
             if now.current_leader != elected {
                 elected = now.current_leader;

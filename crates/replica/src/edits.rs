@@ -13,25 +13,25 @@ use std::ops::{Bound, ControlFlow};
 use store::{Edit, StoreError, View, Visitor};
 
 use crate::digest::Digest;
-use crate::trust::Trust;
+use crate::integrity::Integrity;
 
 /// A layer above a batch.
 pub(crate) struct Edits<'a> {
     below: &'a mut dyn Edit,
-    trust: &'a Trust,
+    integrity: &'a Integrity,
     /// The value that a key got; none: it was deleted.
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
 impl<'a> Edits<'a> {
-    pub(crate) fn above(below: &'a mut dyn Edit, trust: &'a Trust) -> Self {
-        Self { below, trust, changes: BTreeMap::new() }
+    pub(crate) fn above(below: &'a mut dyn Edit, integrity: &'a Integrity) -> Self {
+        Self { below, integrity, changes: BTreeMap::new() }
     }
 
     /// Puts the edits into the batch, and what they change into the digest of its state.
     pub(crate) fn keep(self, digest: &mut Digest) -> Result<(), StoreError> {
         for (key, change) in self.changes {
-            let before = self.trust.get(&*self.below, &key)?;
+            let before = self.integrity.get(&*self.below, &key)?;
             digest.change(&key, before.as_deref(), change.as_deref());
             match change {
                 Some(value) => self.below.put(&key, &value)?,
@@ -46,7 +46,7 @@ impl View for Edits<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         match self.changes.get(key) {
             Some(change) => Ok(change.clone()),
-            None => self.trust.get(&*self.below, key),
+            None => self.integrity.get(&*self.below, key),
         }
     }
 
@@ -72,7 +72,7 @@ impl View for Edits<'_> {
             }
             (ControlFlow::Continue(()), hides)
         };
-        self.trust.scan(&*self.below, from, to, &mut |key, value| {
+        self.integrity.scan(&*self.below, from, to, &mut |key, value| {
             let (flow, hides) = visit_changes(Some(key), visit);
             let flow = if flow.is_break() || hides { flow } else { visit(key, value) };
             stopped = flow.is_break();
@@ -105,9 +105,9 @@ mod tests {
 
     use super::*;
 
-    fn trust() -> Trust {
+    fn integrity() -> Integrity {
         let failed = Arc::new(crate::watch::channel(None).0);
-        Trust::new(Arc::new(host::SystemFiles), "/nowhere".into(), failed, None)
+        Integrity::new(Arc::new(host::SystemFiles), "/nowhere".into(), failed, None)
     }
 
     fn all(view: &dyn View, last: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -122,12 +122,12 @@ mod tests {
 
     #[test]
     fn a_layer_reads_as_the_batch_will_be_and_the_digest_is_that_of_the_state() {
-        let (store, trust) = (MemoryStore::new(), trust());
+        let (store, integrity) = (MemoryStore::new(), integrity());
         let mut batch = |edit: &mut dyn Edit| {
             let mut digest = Digest::default();
             for round in 0..40_u64 {
                 let (before, kept) = (all(edit, b""), round % 3 > 0);
-                let mut layer = Edits::above(edit, &trust);
+                let mut layer = Edits::above(edit, &integrity);
                 for n in 0..5 {
                     let key = [b'b' + ((round * 7 + n * 5) % 20) as u8];
                     match (round + n) % 4 {
@@ -175,7 +175,7 @@ mod tests {
             let create = Create { dir: InodeId::ROOT, name, node, attributes, exists: Exists::Refuse };
             Proposal::new(Stamp { random: number, ..Stamp::default() }, None, Command::Create(create))
         };
-        let trust = trust();
+        let integrity = integrity();
         let stores = [MemoryStore::new(), MemoryStore::new()];
         let mut spent = [std::time::Duration::ZERO; 2];
         for store in &stores {
@@ -189,7 +189,7 @@ mod tests {
                 let began = std::time::Instant::now();
                 let mut apply = |edit: &mut dyn Edit| {
                     for number in batch * EACH..(batch + 1) * EACH {
-                        let mut layer = Edits::above(edit, &trust);
+                        let mut layer = Edits::above(edit, &integrity);
                         let reply = namespace::apply(&mut layer, &create(number))?;
                         assert!(!matches!(reply, namespace::Reply::Refused(_)), "{reply:?}");
                         if with_digest {

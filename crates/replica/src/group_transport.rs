@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
+use crate::integrity::Integrity;
 use crate::transport::{CallFuture, Channel, Transport};
-use crate::trust::Trust;
 use crate::types::Member;
 
 const ID_BYTES: usize = 16;
@@ -22,12 +22,12 @@ const ID_BYTES: usize = 16;
 /// The transport that calls of this member go through.
 pub(crate) struct GroupTransport {
     pub inner: Arc<dyn Transport>,
-    pub trust: Arc<Trust>,
+    pub integrity: Arc<Integrity>,
 }
 
 impl Transport for GroupTransport {
     fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
-        let own = self.trust.incarnation();
+        let own = self.integrity.incarnation();
         let mut whole = BytesMut::with_capacity(1 + ID_BYTES + body.len());
         whole.put_u8(u8::from(own.is_some()));
         whole.extend(own.iter().flat_map(|own| own.id));
@@ -41,13 +41,13 @@ impl Transport for GroupTransport {
 }
 
 /// The message of a call, if it is of this member's incarnation, or one of the two has none yet.
-pub(crate) fn opened<'a>(body: &'a [u8], trust: &Trust) -> Result<&'a [u8], String> {
+pub(crate) fn opened<'a>(body: &'a [u8], integrity: &Integrity) -> Result<&'a [u8], String> {
     let (theirs, message) = match body.split_first() {
         Some((0, message)) => return Ok(message),
         Some((1, rest)) => rest.split_first_chunk::<ID_BYTES>().ok_or("a message cut short")?,
         _ => return Err("a malformed message".into()),
     };
-    match trust.incarnation() {
+    match integrity.incarnation() {
         Some(own) if own.id != *theirs => Err(format!(
             "this member is of another incarnation of the group ({:032x}, not {:032x}): one of them was restored from a \
              backup, and they are two groups",

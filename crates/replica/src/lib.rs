@@ -31,6 +31,7 @@ mod edits;
 mod environment;
 mod group_transport;
 mod install;
+mod integrity;
 mod joining;
 mod leader_watch;
 mod leadership;
@@ -56,7 +57,6 @@ mod service;
 mod snapshot;
 mod space;
 mod transport;
-mod trust;
 mod types;
 mod watch;
 

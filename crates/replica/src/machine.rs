@@ -21,10 +21,10 @@ use store::{Durability, Edit, Store, StoreError, View};
 use crate::digest::{Digest, History};
 use crate::edits::Edits;
 use crate::environment::{Apply, BlockingRunner};
+use crate::integrity::Integrity;
 use crate::log::Log;
 use crate::panic_guard;
 use crate::snapshot::Snapshot;
-use crate::trust::Trust;
 use crate::types::{
     LeaderId, LogId, Member, Members, Membership, Payload, SnapshotMeta, StoredMembership, Types,
 };
@@ -88,7 +88,7 @@ pub(crate) struct Machine {
     apply: Apply,
     summed: Summed,
     history: Arc<History>,
-    trust: Arc<Trust>,
+    integrity: Arc<Integrity>,
 }
 
 /// What each command changes beside the state itself.
@@ -107,7 +107,7 @@ pub(crate) struct MachineContext {
     pub runner: BlockingRunner,
     pub apply: Apply,
     pub history: Arc<History>,
-    pub trust: Arc<Trust>,
+    pub integrity: Arc<Integrity>,
 }
 
 /// What was done with one entry.
@@ -116,7 +116,7 @@ type Done = (Option<Arc<Proposal>>, Reply);
 impl Machine {
     /// Over a store as it is.
     pub(crate) fn new(store: Arc<dyn Store>, log: Log, context: MachineContext) -> Result<Self, StoreError> {
-        let MachineContext { observer, progress, failed, runner, apply, history, trust } = context;
+        let MachineContext { observer, progress, failed, runner, apply, history, integrity } = context;
         let view = store.snapshot()?;
         let (applied, members) = applied(&*view)?;
         let summed = summed(&*view)?;
@@ -136,7 +136,7 @@ impl Machine {
             apply,
             summed,
             history,
-            trust,
+            integrity,
         })
     }
 
@@ -175,8 +175,8 @@ impl Machine {
         let is_new = |(proposal, _): &Done| {
             proposal.as_ref().is_some_and(|proposal| matches!(proposal.command, Command::Format { .. }))
         };
-        if self.trust.incarnation().is_none() && done.iter().any(is_new) {
-            self.trust.belongs_to(namespace::read::incarnation(&*self.store.snapshot()?)?);
+        if self.integrity.incarnation().is_none() && done.iter().any(is_new) {
+            self.integrity.set_incarnation(namespace::read::incarnation(&*self.store.snapshot()?)?);
         }
         self.members = members.unwrap_or_else(|| self.members.clone());
         Ok(done)
@@ -191,7 +191,7 @@ impl Machine {
         proposal: &Proposal,
         digest: &mut Digest,
     ) -> Result<Reply, StoreError> {
-        let mut edits = Edits::above(edit, &self.trust);
+        let mut edits = Edits::above(edit, &self.integrity);
         let invariant = match panic_guard::guarded(|| (self.apply)(&mut edits, proposal)) {
             Ok(Ok(reply)) => {
                 edits.keep(digest)?;
@@ -209,7 +209,7 @@ impl Machine {
             "a command broke an invariant of the state machine: nothing of it is kept, and all metaservers go on; report it with \
              this line and a panic's message before it"
         );
-        let mut edits = Edits::above(edit, &self.trust);
+        let mut edits = Edits::above(edit, &self.integrity);
         let reply = namespace::give_up(&mut edits, proposal)?;
         edits.keep(digest)?;
         Ok(reply)
@@ -279,7 +279,7 @@ impl RaftStateMachine<Types> for Machine {
         let view = self.store.snapshot().map_err(io::Error::other)?;
         self.summed = summed(&*view).map_err(io::Error::other)?;
         self.history.begin(self.applied.next_index(), self.summed.digest);
-        self.trust.belongs_to(namespace::read::incarnation(&*view).map_err(io::Error::other)?);
+        self.integrity.set_incarnation(namespace::read::incarnation(&*view).map_err(io::Error::other)?);
         drop(view);
         self.observer.replaced();
         let next = self.applied.next_index();

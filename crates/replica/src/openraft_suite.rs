@@ -8,9 +8,9 @@ use store::MemoryStore;
 use tempfile::TempDir;
 
 use crate::environment::{BlockingRunner, Environment};
+use crate::integrity::Integrity;
 use crate::log::{Held, Log};
 use crate::machine::{Machine, MachineContext, Observer};
-use crate::trust::Trust;
 use crate::types::Types;
 use crate::watch;
 
@@ -24,11 +24,18 @@ impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
         let store = Arc::new(MemoryStore::new());
         let (progress, failed) = (watch::channel(0).0, Arc::new(watch::channel(None).0));
         let files = Arc::new(host::SystemFiles);
-        let trust = Arc::new(Trust::new(files, dir.path().to_owned(), Arc::clone(&failed), None));
+        let integrity = Arc::new(Integrity::new(files, dir.path().to_owned(), Arc::clone(&failed), None));
         let (observer, history, runner): (Arc<dyn Observer>, _, _) =
             (Arc::new(()), Arc::default(), BlockingRunner(None));
-        let context =
-            MachineContext { observer, progress, failed, runner, apply: namespace::apply, history, trust };
+        let context = MachineContext {
+            observer,
+            progress,
+            failed,
+            runner,
+            apply: namespace::apply,
+            history,
+            integrity,
+        };
         let machine = Machine::new(store, log.clone(), context).expect("an empty store");
         Ok((dir, log, machine))
     }

@@ -24,13 +24,13 @@ use tokio::time::Instant;
 
 use crate::consensus;
 use crate::environment::{Environment, RunningTask};
+use crate::integrity::CheckedView;
 use crate::machine::Observer;
 use crate::metrics::ReplicaMetrics;
 use crate::read_rounds::ReadRounds;
 use crate::server_session::ServerSession;
 use crate::service::{ProposeOutcome, SharedService};
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
-use crate::trust::Checked;
 use crate::types::{Change, Member, NodeId};
 use crate::watch;
 
@@ -319,20 +319,23 @@ impl Replica {
     /// # Errors
     /// [`StoreError`] when the engine fails.
     pub fn view(&self) -> Result<Box<dyn View + Send + Sync>, StoreError> {
-        Ok(Box::new(Checked { view: self.store.snapshot()?, trust: Arc::clone(&self.service.trust) }))
+        Ok(Box::new(CheckedView {
+            view: self.store.snapshot()?,
+            integrity: Arc::clone(&self.service.integrity),
+        }))
     }
 
     /// Whether this member is not to tell clients anything any more: its state is wrong or in doubt, or it has failed. What
     /// an operation that is under way has found may be wrong, too.
     #[must_use]
-    pub fn serves_not(&self) -> bool {
-        self.service.trust.serves_not() || self.failure.get().is_some()
+    pub fn is_out_of_service(&self) -> bool {
+        self.service.integrity.is_out_of_service() || self.failure.get().is_some()
     }
 
     /// Returns when this member is to serve nobody any more while it goes on voting, with the reason; never otherwise.
-    pub async fn doubted(&self) -> String {
-        let mut doubted = self.service.trust.doubted();
-        match doubted.wait_for(Option::is_some).await {
+    pub async fn wait_out_of_service(&self) -> String {
+        let mut reason = self.service.integrity.out_of_service();
+        match reason.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or_default(),
             Err(_) => std::future::pending().await,
         }
@@ -341,7 +344,7 @@ impl Replica {
     /// The incarnation of the group, as far as this member has one.
     #[must_use]
     pub fn incarnation(&self) -> Option<Incarnation> {
-        self.service.trust.incarnation()
+        self.service.integrity.incarnation()
     }
 
     /// Whether this member leads, as far as it knows.

@@ -19,6 +19,7 @@ use crate::digest::History;
 use crate::environment::TimeOfDay;
 use crate::group_transport;
 use crate::install::{Installation, SnapshotId};
+use crate::integrity::Integrity;
 use crate::liveness::Liveness;
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
@@ -28,7 +29,6 @@ use crate::removal::REMOVED;
 use crate::snapshot::Spool;
 use crate::space::Space;
 use crate::transport::{self, Consensus, Request, Transport};
-use crate::trust::Trust;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
 
@@ -91,18 +91,18 @@ pub(crate) struct Service {
     pub reconfiguring: Mutex<()>,
     pub liveness: Arc<Liveness>,
     pub history: Arc<History>,
-    pub trust: Arc<Trust>,
+    pub integrity: Arc<Integrity>,
     pub time: TimeOfDay,
 }
 
 impl Service {
     /// Carries out a call of another member; the error is for its log.
     pub(crate) async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
-        let body = group_transport::opened(body, &self.trust)?;
+        let body = group_transport::opened(body, &self.integrity)?;
         let request = transport::decode(body).inspect_err(|why| {
             // Of the members that agree it would be the one that does not follow: it is not to vote on as if all were well.
             if transport::has_entries(body, self.id) {
-                self.trust.cannot_follow(why);
+                self.integrity.report_newer_version(why);
             }
         })?;
         Ok(match request {

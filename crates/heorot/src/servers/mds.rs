@@ -235,7 +235,7 @@ impl RunningMds {
 
     /// Stops serving once this metaserver's state is in doubt, and goes on voting; never returns.
     pub(crate) async fn leaves_clients_in_doubt(&self) {
-        self.replica.doubted().await;
+        self.replica.wait_out_of_service().await;
         self.metaserver.release_addresses().await;
         self.server.stop();
         std::future::pending().await

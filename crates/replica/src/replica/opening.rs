@@ -15,6 +15,7 @@ use crate::consensus::{self, Started};
 use crate::digest::History;
 use crate::environment::{BlockingRunner, Environment};
 use crate::group_transport::GroupTransport;
+use crate::integrity::Integrity;
 use crate::liveness::Liveness;
 use crate::log::{self, Held, Log, LogError};
 use crate::machine::{Machine, MachineContext, Observer};
@@ -25,7 +26,6 @@ use crate::server_session::ServerSession;
 use crate::service::Service;
 use crate::space::Space;
 use crate::transport::Transport;
-use crate::trust::Trust;
 use crate::types::{Member, Membership, NodeId};
 use crate::watch;
 
@@ -73,7 +73,7 @@ pub(super) struct Opening {
     nonce: u64,
     space: Arc<Space>,
     history: Arc<History>,
-    trust: Arc<Trust>,
+    integrity: Arc<Integrity>,
 }
 
 impl Opening {
@@ -105,7 +105,7 @@ impl Opening {
         let written = crate::machine::written(&*view).map_err(unreadable)?;
         let incarnation = namespace::read::incarnation(&*view).map_err(unreadable)?;
         drop(view);
-        if let Some(why) = Trust::noted(&*environment.files, &config.dir).map_err(|e| fail(&e))? {
+        if let Some(why) = Integrity::read_mark(&*environment.files, &config.dir).map_err(|e| fail(&e))? {
             return Err(damaged(why, members.membership()));
         }
         let next = applied.map_or(0, |last| last.index + 1);
@@ -149,11 +149,11 @@ impl Opening {
             (Arc::new(Liveness::new()), Arc::new(ReadLeaseGrants::new(config.id, config.read_leases)));
         let runner = BlockingRunner(environment.disk_delay.clone());
         let files = Arc::clone(&environment.files);
-        let trust = Trust::new(files, config.dir.clone(), Arc::clone(&failed), incarnation);
-        trust.other_voters(members.membership().voter_ids().filter(|id| *id != config.id).count());
-        let (trust, history) = (Arc::new(trust), Arc::new(History::default()));
+        let integrity = Integrity::new(files, config.dir.clone(), Arc::clone(&failed), incarnation);
+        integrity.set_other_voters(members.membership().voter_ids().filter(|id| *id != config.id).count());
+        let (integrity, history) = (Arc::new(integrity), Arc::new(History::default()));
         let transport: Arc<dyn Transport> =
-            Arc::new(GroupTransport { inner: transport, trust: Arc::clone(&trust) });
+            Arc::new(GroupTransport { inner: transport, integrity: Arc::clone(&integrity) });
         let context = MachineContext {
             observer: Arc::clone(&observer),
             progress: tell_progress,
@@ -161,7 +161,7 @@ impl Opening {
             runner: runner.clone(),
             apply: environment.apply,
             history: Arc::clone(&history),
-            trust: Arc::clone(&trust),
+            integrity: Arc::clone(&integrity),
         };
         let machine = Machine::new(Arc::clone(&store), log.clone(), context).map_err(|e| fail(&e))?;
         let space = Arc::new(Space::new(config.dir.clone(), config.reserve_bytes));
@@ -185,7 +185,7 @@ impl Opening {
             space: Arc::clone(&space),
             address_book: AddressBook::default(),
             runner,
-            trust: Arc::clone(&trust),
+            integrity: Arc::clone(&integrity),
             members_file,
         };
         let opening = Self {
@@ -204,7 +204,7 @@ impl Opening {
             nonce,
             space,
             history,
-            trust,
+            integrity,
         };
         Ok((context, opening))
     }
@@ -229,7 +229,7 @@ impl Opening {
             reconfiguring: Mutex::default(),
             liveness: self.liveness,
             history: self.history,
-            trust: self.trust,
+            integrity: self.integrity,
             time: Arc::clone(&self.environment.time),
         });
         crate::compare::start(&service, &runtime);

@@ -209,7 +209,7 @@ async fn a_member_that_is_sent_a_command_of_a_newer_version_stops_and_says_what_
     assert!(refused.contains("of a newer version"), "{refused}");
     let why = replica.failed().await;
     assert!(why.contains("a change that this version of heorot does not understand"), "{why}");
-    assert!(why.ends_with("install the version of the others") && replica.serves_not(), "{why}");
+    assert!(why.ends_with("install the version of the others") && replica.is_out_of_service(), "{why}");
     assert_eq!(replica.service.log.next(), before, "nothing of it is in the log");
     replica.stop_tasks().await;
 }

@@ -65,8 +65,8 @@ async fn one_of_three_whose_state_differs_stops_and_is_to_fill_itself_again() {
     let odd = group.member(3);
     let why = why(&odd).await;
     assert!(why.contains("differs from that of mds") && why.contains("a majority"), "{why}");
-    assert!(odd.serves_not());
-    assert!(!group.member(1).serves_not() && !group.member(2).serves_not());
+    assert!(odd.is_out_of_service());
+    assert!(!group.member(1).is_out_of_service() && !group.member(2).is_out_of_service());
     made(&group.member(1), "later").await;
 
     group.stop(3, false).await;
@@ -150,7 +150,7 @@ async fn a_record_that_is_damaged_is_never_told_and_the_member_is_to_fill_itself
     });
     let odd = group.member(2);
     assert!(namespace::read::lookup(&*odd.view().unwrap(), InodeId::ROOT, b"d").is_err());
-    assert!(odd.serves_not(), "before anybody can be told");
+    assert!(odd.is_out_of_service(), "before anybody can be told");
     assert!(why(&odd).await.contains("the disk is damaged"));
     group.stop(2, false).await;
     assert!(matches!(reopened(&group, 2).await, ReplicaError::Damaged { .. }));
@@ -167,9 +167,9 @@ async fn of_two_that_differ_the_one_that_leads_goes_on_and_the_other_serves_nobo
     let other = group.member(3 - leader);
     spoil(&group, leader, |edit| edit.delete(&name_key("d")).unwrap());
     made(&group.member(leader), "d").await;
-    let why = tokio::time::timeout(LIMIT, other.doubted()).await.expect("it finds out");
+    let why = tokio::time::timeout(LIMIT, other.wait_out_of_service()).await.expect("it finds out");
     assert!(why.contains("no majority says which is right"), "{why}");
-    assert!(other.serves_not() && !group.member(leader).serves_not());
+    assert!(other.is_out_of_service() && !group.member(leader).is_out_of_service());
     // It goes on voting.
     made(&group.member(leader), "later").await;
 }

@@ -21,19 +21,19 @@ use crate::watch;
 const MARK: &str = "distrusted";
 
 /// Shared by all that read the store.
-pub(crate) struct Trust {
+pub(crate) struct Integrity {
     files: Arc<dyn Files>,
     dir: PathBuf,
     failed: Arc<watch::Sender<Option<String>>>,
-    doubted: watch::Sender<Option<String>>,
+    out_of_service: watch::Sender<Option<String>>,
     /// Set before anything that was read wrongly can be told to a client.
-    serves_not: AtomicBool,
+    stopped_serving: AtomicBool,
     other_voters: AtomicUsize,
-    said: AtomicBool,
+    reported: AtomicBool,
     incarnation: RwLock<Option<Incarnation>>,
 }
 
-impl Trust {
+impl Integrity {
     pub(crate) fn new(
         files: Arc<dyn Files>,
         dir: PathBuf,
@@ -44,16 +44,16 @@ impl Trust {
             files,
             dir: dir.join(log::DIR),
             failed,
-            doubted: watch::channel(None).0,
-            serves_not: AtomicBool::new(false),
+            out_of_service: watch::channel(None).0,
+            stopped_serving: AtomicBool::new(false),
             other_voters: AtomicUsize::new(0),
-            said: AtomicBool::new(false),
+            reported: AtomicBool::new(false),
             incarnation: RwLock::new(incarnation),
         }
     }
 
     /// Why the member is not to be relied upon, as an earlier process noted it.
-    pub(crate) fn noted(files: &dyn Files, dir: &std::path::Path) -> std::io::Result<Option<String>> {
+    pub(crate) fn read_mark(files: &dyn Files, dir: &std::path::Path) -> std::io::Result<Option<String>> {
         let path = dir.join(log::DIR).join(MARK);
         let file = match files.open(&path, Opened::Read) {
             Ok(file) => file,
@@ -66,7 +66,7 @@ impl Trust {
     }
 
     /// How many other voters there are.
-    pub(crate) fn other_voters(&self, count: usize) {
+    pub(crate) fn set_other_voters(&self, count: usize) {
         self.other_voters.store(count, Ordering::Relaxed);
     }
 
@@ -75,25 +75,25 @@ impl Trust {
         *self.incarnation.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn belongs_to(&self, incarnation: Option<Incarnation>) {
+    pub(crate) fn set_incarnation(&self, incarnation: Option<Incarnation>) {
         *self.incarnation.write().unwrap_or_else(PoisonError::into_inner) = incarnation;
     }
 
     /// Whether clients must not be told anything any more.
-    pub(crate) fn serves_not(&self) -> bool {
-        self.serves_not.load(Ordering::Acquire)
+    pub(crate) fn is_out_of_service(&self) -> bool {
+        self.stopped_serving.load(Ordering::Acquire)
     }
 
     /// Set when this member is to serve nobody any more, with the reason.
-    pub(crate) fn doubted(&self) -> watch::Receiver<Option<String>> {
-        self.doubted.seen_by()
+    pub(crate) fn out_of_service(&self) -> watch::Receiver<Option<String>> {
+        self.out_of_service.seen_by()
     }
 
     /// This member's state is wrong, and others have it right.
-    pub(crate) fn is_wrong(&self, why: &str) {
+    pub(crate) fn report_damage(&self, why: &str) {
         match self.other_voters.load(Ordering::Relaxed) {
             0 => {
-                if !self.said.swap(true, Ordering::Relaxed) {
+                if !self.reported.swap(true, Ordering::Relaxed) {
                     tracing::error!(
                         %why,
                         "the metadata of this metaserver are damaged, and there is no other one to fill it from: restore \
@@ -101,9 +101,9 @@ impl Trust {
                     );
                 }
             }
-            1 => self.doubt(why),
+            1 => self.report_difference(why),
             _ => {
-                self.serves_not.store(true, Ordering::Release);
+                self.stopped_serving.store(true, Ordering::Release);
                 if self.failed.get().is_some() {
                     return;
                 }
@@ -111,7 +111,7 @@ impl Trust {
                     %why,
                     "the metadata of this metaserver are wrong: it stops, and fills itself from the others when it starts"
                 );
-                if let Err(error) = self.note(why) {
+                if let Err(error) = self.write_mark(why) {
                     tracing::error!(
                         %error,
                         "that the metadata are wrong cannot be noted: empty the directory of this metaserver, and have it join"
@@ -123,8 +123,8 @@ impl Trust {
     }
 
     /// The leader sends entries that this version of the program cannot read: this member stops. Its state is right, and is kept.
-    pub(crate) fn cannot_follow(&self, why: &str) {
-        self.serves_not.store(true, Ordering::Release);
+    pub(crate) fn report_newer_version(&self, why: &str) {
+        self.stopped_serving.store(true, Ordering::Release);
         if self.failed.get().is_none() {
             self.failed.set(Some(format!(
                 "the leader has sent a change that this version of heorot does not understand ({why}): install the version of the \
@@ -134,19 +134,19 @@ impl Trust {
     }
 
     /// Nobody can say whether this member's state is right.
-    pub(crate) fn doubt(&self, why: &str) {
-        self.serves_not.store(true, Ordering::Release);
-        if self.doubted.get().is_none() {
+    pub(crate) fn report_difference(&self, why: &str) {
+        self.stopped_serving.store(true, Ordering::Release);
+        if self.out_of_service.get().is_none() {
             tracing::error!(
                 %why,
                 "this metaserver serves no clients any more, and goes on voting: remove it (heorot node remove), and have it \
                  join again with an empty directory"
             );
-            self.doubted.set(Some(why.to_owned()));
+            self.out_of_service.set(Some(why.to_owned()));
         }
     }
 
-    fn note(&self, why: &str) -> std::io::Result<()> {
+    fn write_mark(&self, why: &str) -> std::io::Result<()> {
         let file = self.files.open(&self.dir.join(MARK), Opened::New)?;
         file.write_at(why.as_bytes(), 0)?;
         file.sync()?;
@@ -157,7 +157,7 @@ impl Trust {
     pub(crate) fn get(&self, view: &dyn View, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let found = view.get(key)?;
         match &found {
-            Some(value) if !namespace::is_sound(key, value) => Err(self.damaged(key)),
+            Some(value) if !namespace::is_sound(key, value) => Err(self.report_damaged_record(key)),
             _ => Ok(found),
         }
     }
@@ -174,7 +174,7 @@ impl Trust {
         view.scan(from, to, &mut |key, value| match namespace::is_sound(key, value) {
             true => visit(key, value),
             false => {
-                outcome = Err(self.damaged(key));
+                outcome = Err(self.report_damaged_record(key));
                 std::ops::ControlFlow::Break(())
             }
         })?;
@@ -182,28 +182,28 @@ impl Trust {
     }
 
     /// A record that is not as it was written was read.
-    fn damaged(&self, key: &[u8]) -> StoreError {
+    fn report_damaged_record(&self, key: &[u8]) -> StoreError {
         let error = StoreError {
             doing: "read a record",
             cause: format!("the checksum of {key:02x?} is wrong: the disk is damaged"),
         };
-        self.is_wrong(&error.to_string());
+        self.report_damage(&error.to_string());
         error
     }
 }
 
 /// A view of the store that finds damage before anybody is told what was read.
-pub(crate) struct Checked {
+pub(crate) struct CheckedView {
     pub view: Box<dyn View + Send + Sync>,
-    pub trust: Arc<Trust>,
+    pub integrity: Arc<Integrity>,
 }
 
-impl View for Checked {
+impl View for CheckedView {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.trust.get(&*self.view, key)
+        self.integrity.get(&*self.view, key)
     }
 
     fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
-        self.trust.scan(&*self.view, from, to, visit)
+        self.integrity.scan(&*self.view, from, to, visit)
     }
 }
