@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
 use crate::machine;
-use crate::snapshot::{Chunks, spread};
+use crate::snapshot::{Chunks, pairs_of_chunk};
 
 const FIRST_LINE: &[u8; 16] = b"heorot backup 1\n";
 /// A head is a few words.
@@ -198,7 +198,7 @@ impl<R: Read> BackupReader<R> {
     pub fn check(mut self) -> Result<u64, BackupError> {
         let mut pairs = 0;
         while let Some(chunk) = self.chunk()? {
-            for pair in spread(Ok(chunk)) {
+            for pair in pairs_of_chunk(Ok(chunk)) {
                 pair.map_err(|_| BackupError::Damaged)?;
                 pairs += 1;
             }
@@ -218,7 +218,7 @@ impl<R: Read> BackupReader<R> {
             broken = matches!(chunk, Some(Err(_)));
             chunk
         });
-        chunks.flat_map(spread)
+        chunks.flat_map(pairs_of_chunk)
     }
 }
 

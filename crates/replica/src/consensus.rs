@@ -199,10 +199,10 @@ async fn upkeep(
             return std::future::pending().await;
         }
         tokio::time::sleep(STORE_SYNC_EVERY).await;
-        let applied = *progress.take();
+        let applied = *progress.get_and_mark();
         if log.written() < applied {
             // A majority has what this disk has no room for; the store must not be ahead of the log.
-            progress.again();
+            progress.mark_changed();
             continue;
         }
         // The store cannot go on after a write of its own that found no room; the log has all that it lacks.
@@ -212,7 +212,7 @@ async fn upkeep(
                     "no space to bring the metadata store to disk: free some; the log keeps it meanwhile"
                 );
             }
-            progress.again();
+            progress.mark_changed();
             continue;
         }
         if std::mem::take(&mut waits) {

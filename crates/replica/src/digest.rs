@@ -9,7 +9,7 @@
 //! put and deleted: for each key one more read (the value before, mostly in memory) and two hashes. What a replica's disk
 //! turned into something else is found as soon as a command reads, replaces or removes it.
 //!
-//! Replicas compare digests at equal index (`compare`): [`History`] has those of the last commands.
+//! Replicas compare digests at equal index (`compare`): [`DigestHistory`] has those of the last commands.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ pub(crate) struct Digest([u8; 16]);
 
 impl Digest {
     /// Of all that a view holds.
-    pub(crate) fn of(view: &dyn View) -> Result<Self, StoreError> {
+    pub(crate) fn of_view(view: &dyn View) -> Result<Self, StoreError> {
         let mut digest = Self::default();
         view.scan(&[], &[OWN_TAGS], &mut |key, value| {
             digest.change(key, None, Some(value));
@@ -67,9 +67,9 @@ fn term(key: &[u8], value: &[u8]) -> u128 {
 
 /// The digests after the last commands, by the index after each.
 #[derive(Default)]
-pub(crate) struct History(Mutex<VecDeque<(u64, Digest)>>);
+pub(crate) struct DigestHistory(Mutex<VecDeque<(u64, Digest)>>);
 
-impl History {
+impl DigestHistory {
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Digest)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,7 +83,7 @@ impl History {
     }
 
     /// The state was replaced.
-    pub(crate) fn begin(&self, next: u64, digest: Digest) {
+    pub(crate) fn restart(&self, next: u64, digest: Digest) {
         let mut history = self.lock();
         history.clear();
         history.push_back((next, digest));
@@ -132,12 +132,12 @@ mod tests {
 
     #[test]
     fn digests_of_the_last_commands_are_known_and_no_more_of_them() {
-        let history = History::default();
+        let history = DigestHistory::default();
         let digest = |n: u64| Digest([n as u8; 16]);
         history.note((5..HISTORY_MAX as u64 + 10).map(|n| (n, digest(n))));
         assert_eq!(history.last(), Some((HISTORY_MAX as u64 + 9, digest(HISTORY_MAX as u64 + 9))));
         assert_eq!((history.at(9), history.at(10)), (None, Some(digest(10))));
-        history.begin(3, digest(3));
+        history.restart(3, digest(3));
         assert_eq!((history.at(10), history.at(3)), (None, Some(digest(3))));
     }
 }

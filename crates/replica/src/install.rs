@@ -3,7 +3,7 @@
 //! waited for in vain, and this member would be sent nothing meanwhile.
 //!
 //! ```text
-//! leader: SnapshotEnd ─▶ begin ─▶ ()          SnapshotPlaced ─▶ after a second at most: not yet │ done │ unknown
+//! leader: SnapshotEnd ─▶ begin ─▶ ()          SnapshotInstallState ─▶ after a second at most: not yet │ done │ unknown
 //! ```
 
 use std::future::Future;
@@ -23,9 +23,9 @@ pub(crate) type SnapshotId = (Vote, Option<LogId>);
 
 /// How it stands with a snapshot.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Placed {
+pub(crate) enum InstallState {
     /// It is to be asked for again.
-    NotYet,
+    InProgress,
     /// It is in place, or was not needed.
     Done(SnapshotResponse<Types>),
     /// It has to be sent again: it could not be put in place, or nothing is known of it, since this process is not the one
@@ -50,18 +50,21 @@ impl Installation {
     }
 
     /// What becomes of the snapshot `id`: who waits is answered when that is known, or after [`ANSWER_AFTER`].
-    pub(crate) fn placed(last: Option<&Self>, id: SnapshotId) -> impl Future<Output = Placed> + Send + use<> {
+    pub(crate) fn state(
+        last: Option<&Self>,
+        id: SnapshotId,
+    ) -> impl Future<Output = InstallState> + Send + use<> {
         let outcome = last.filter(|last| last.id == id).map(|last| last.outcome.clone());
         async move {
             let Some(mut outcome) = outcome else {
-                return Placed::Unknown("no such snapshot came to its end here".into());
+                return InstallState::Unknown("no such snapshot came to its end here".into());
             };
             let known = tokio::time::timeout(ANSWER_AFTER, outcome.wait_for(Option::is_some)).await;
             match known.map(|known| known.ok().and_then(|outcome| outcome.clone())) {
-                Err(_) => Placed::NotYet,
-                Ok(Some(Ok(answer))) => Placed::Done(answer),
-                Ok(Some(Err(why))) => Placed::Unknown(why),
-                Ok(None) => Placed::Unknown("putting it in place ended badly".into()),
+                Err(_) => InstallState::InProgress,
+                Ok(Some(Ok(answer))) => InstallState::Done(answer),
+                Ok(Some(Err(why))) => InstallState::Unknown(why),
+                Ok(None) => InstallState::Unknown("putting it in place ended badly".into()),
             }
         }
     }

@@ -86,7 +86,7 @@ impl Integrity {
 
     /// Set when this member is to serve nobody any more, with the reason.
     pub(crate) fn out_of_service(&self) -> watch::Receiver<Option<String>> {
-        self.out_of_service.seen_by()
+        self.out_of_service.subscribe()
     }
 
     /// This member's state is wrong, and others have it right.

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::{Durability, Edit, Store, StoreError, View};
 
-use crate::digest::{Digest, History};
+use crate::digest::{Digest, DigestHistory};
 use crate::edits::Edits;
 use crate::environment::{Apply, BlockingRunner};
 use crate::integrity::Integrity;
@@ -43,7 +43,7 @@ pub(crate) const INSTALLED_KEY: &[u8] = b"\xffinstalled";
 pub(crate) const WRITTEN_KEY: &[u8] = b"\xffwritten";
 
 /// What is kept up to date with each command: the digest of the state, and the time of the last command.
-pub(crate) const SUMMED_KEY: &[u8] = b"\xffsummed";
+pub(crate) const STATE_DIGEST_KEY: &[u8] = b"\xffsummed";
 
 /// An answer that comes later.
 pub type AnswerFuture = Pin<Box<dyn Future<Output = Bytes> + Send>>;
@@ -86,14 +86,14 @@ pub(crate) struct Machine {
     failed: Arc<watch::Sender<Option<String>>>,
     runner: BlockingRunner,
     apply: Apply,
-    summed: Summed,
-    history: Arc<History>,
+    state_digest: StateDigest,
+    history: Arc<DigestHistory>,
     integrity: Arc<Integrity>,
 }
 
 /// What each command changes beside the state itself.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Summed {
+pub(crate) struct StateDigest {
     pub digest: Digest,
     /// No command is stamped earlier: times do not go back when the leader changes, or a client asks another metaserver.
     pub time: Time,
@@ -106,7 +106,7 @@ pub(crate) struct MachineContext {
     pub failed: Arc<watch::Sender<Option<String>>>,
     pub runner: BlockingRunner,
     pub apply: Apply,
-    pub history: Arc<History>,
+    pub history: Arc<DigestHistory>,
     pub integrity: Arc<Integrity>,
 }
 
@@ -119,11 +119,11 @@ impl Machine {
         let MachineContext { observer, progress, failed, runner, apply, history, integrity } = context;
         let view = store.snapshot()?;
         let (applied, members) = applied(&*view)?;
-        let summed = summed(&*view)?;
+        let state_digest = state_digest(&*view)?;
         drop(view);
         progress.set(applied.next_index());
-        log.members_before(members.membership());
-        history.begin(applied.next_index(), summed.digest);
+        log.set_store_members(members.membership());
+        history.restart(applied.next_index(), state_digest.digest);
         Ok(Self {
             store,
             log,
@@ -134,7 +134,7 @@ impl Machine {
             failed,
             runner,
             apply,
-            summed,
+            state_digest,
             history,
             integrity,
         })
@@ -144,7 +144,7 @@ impl Machine {
     fn apply_batch(&mut self, entries: &[EntryResponder<Types>]) -> Result<Vec<Done>, StoreError> {
         let Some((last, _)) = entries.last() else { return Ok(vec![]) };
         let mut members = None;
-        let mut summed = self.summed;
+        let mut state_digest = self.state_digest;
         let mut done: Vec<Done> = Vec::with_capacity(entries.len());
         let mut digests = Vec::with_capacity(entries.len());
         let mut all = |edit: &mut dyn Edit| {
@@ -152,8 +152,8 @@ impl Machine {
                 let index = entry.log_id.index;
                 done.push(match &entry.payload {
                     Payload::Normal(change) => {
-                        let proposal = stamped(&change.0, &mut summed.time);
-                        let reply = self.apply_one(edit, index, &proposal, &mut summed.digest)?;
+                        let proposal = stamped(&change.0, &mut state_digest.time);
+                        let reply = self.apply_one(edit, index, &proposal, &mut state_digest.digest)?;
                         (Some(proposal), reply)
                     }
                     Payload::Blank => (None, Reply::Done),
@@ -162,15 +162,15 @@ impl Machine {
                         (None, Reply::Done)
                     }
                 });
-                digests.push((index + 1, summed.digest));
+                digests.push((index + 1, state_digest.digest));
             }
             edit.put(WRITTEN_KEY, &encode(&self.log.written())?)?;
-            edit.put(SUMMED_KEY, &encode(&summed)?)?;
+            edit.put(STATE_DIGEST_KEY, &encode(&state_digest)?)?;
             put_applied(edit, Some(last.log_id), members.as_ref())
         };
         self.store.batch(Durability::Deferred, &mut all)?;
         self.applied = Some(last.log_id);
-        self.summed = summed;
+        self.state_digest = state_digest;
         self.history.note(digests);
         let is_new = |(proposal, _): &Done| {
             proposal.as_ref().is_some_and(|proposal| matches!(proposal.command, Command::Format { .. }))
@@ -275,10 +275,10 @@ impl RaftStateMachine<Types> for Machine {
         };
         self.runner.run(install).await.map_err(io::Error::other)??;
         (self.applied, self.members) = (meta.last_log_id, meta.last_membership.clone());
-        self.log.members_before(self.members.membership());
+        self.log.set_store_members(self.members.membership());
         let view = self.store.snapshot().map_err(io::Error::other)?;
-        self.summed = summed(&*view).map_err(io::Error::other)?;
-        self.history.begin(self.applied.next_index(), self.summed.digest);
+        self.state_digest = state_digest(&*view).map_err(io::Error::other)?;
+        self.history.restart(self.applied.next_index(), self.state_digest.digest);
         self.integrity.set_incarnation(namespace::read::incarnation(&*view).map_err(io::Error::other)?);
         drop(view);
         self.observer.replaced();
@@ -341,15 +341,15 @@ pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembershi
 
 /// The digest of the state in a view, and the time of its last command. A store that has none noted, since it is new or was
 /// filled from a backup, is summed.
-pub(crate) fn summed(view: &dyn View) -> Result<Summed, StoreError> {
-    match get(view, SUMMED_KEY, "read the digest of the state")? {
-        Some(summed) => Ok(summed),
-        None => Ok(Summed { digest: Digest::of(view)?, time: Time::default() }),
+pub(crate) fn state_digest(view: &dyn View) -> Result<StateDigest, StoreError> {
+    match get(view, STATE_DIGEST_KEY, "read the digest of the state")? {
+        Some(state_digest) => Ok(state_digest),
+        None => Ok(StateDigest { digest: Digest::of_view(view)?, time: Time::default() }),
     }
 }
 
-/// What a record under [`SUMMED_KEY`] says, where one comes in with a snapshot.
-pub(crate) fn decode_summed(record: &[u8]) -> Option<Summed> {
+/// What a record under [`STATE_DIGEST_KEY`] says, where one comes in with a snapshot.
+pub(crate) fn decode_state_digest(record: &[u8]) -> Option<StateDigest> {
     decode(record)
 }
 

@@ -19,7 +19,7 @@ use openraft::{LogIdOptionExt, OptionalSend};
 use serde::de::DeserializeOwned;
 
 use crate::address_book::AddressBook;
-use crate::install::{Placed, SnapshotId};
+use crate::install::{InstallState, SnapshotId};
 use crate::read_lease::ReadLeaseGrants;
 use crate::snapshot::{Chunks, Snapshot};
 use crate::transport::{self, Channel, Consensus, Request, Transport};
@@ -32,9 +32,9 @@ const ENTRIES_TIME_MAX: Duration = Duration::from_secs(5);
 /// For one chunk of a snapshot.
 const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
 /// For one question whether it is in place, to which the answer comes within a second.
-const PLACED_TIME_MAX: Duration = Duration::from_secs(4);
+const INSTALL_STATE_TIME_MAX: Duration = Duration::from_secs(4);
 /// Until the next, of a member that cannot be reached: it may be starting, and will know of no snapshot.
-const PLACED_ASK_AFTER: Duration = Duration::from_secs(1);
+const INSTALL_STATE_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// For putting all of it in place at the end.
 const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
 
@@ -125,20 +125,20 @@ impl Peer {
         }
         let message = Consensus::SnapshotEnd { vote, meta, pairs: chunks.pairs() };
         let () = self.call(self.channel, message, CHUNK_TIME_MAX).await?;
-        let placed = tokio::time::timeout(INSTALL_TIME_MAX, self.placed(id)).await;
+        let placed = tokio::time::timeout(INSTALL_TIME_MAX, self.wait_for_install(id)).await;
         placed.unwrap_or_else(|_| Err(unreachable("it takes too long to put a snapshot in place")))
     }
 
     /// Asks until the snapshot is in place, or the member does not know of it.
-    async fn placed(&self, id: SnapshotId) -> Result<SnapshotResponse<Types>, Failure> {
+    async fn wait_for_install(&self, id: SnapshotId) -> Result<SnapshotResponse<Types>, Failure> {
         loop {
-            match self.call(self.channel, Consensus::SnapshotPlaced(id), PLACED_TIME_MAX).await {
-                Ok(Placed::Done(answer)) => return Ok(answer),
-                Ok(Placed::NotYet) => {}
-                Ok(Placed::Unknown(why)) => return Err(unreachable(why)),
+            match self.call(self.channel, Consensus::SnapshotInstallState(id), INSTALL_STATE_TIME_MAX).await {
+                Ok(InstallState::Done(answer)) => return Ok(answer),
+                Ok(InstallState::InProgress) => {}
+                Ok(InstallState::Unknown(why)) => return Err(unreachable(why)),
                 Err(error) => {
                     tracing::debug!(of = %self.member.name, %error, "does not say whether a snapshot is in place");
-                    tokio::time::sleep(PLACED_ASK_AFTER).await;
+                    tokio::time::sleep(INSTALL_STATE_RETRY_AFTER).await;
                 }
             }
         }
@@ -288,12 +288,12 @@ mod tests {
 
     /// A member that takes a snapshot, and then answers one question after the other as told. None: nothing, as when its
     /// power is gone.
-    struct Member(Mutex<VecDeque<Option<Placed>>>);
+    struct Member(Mutex<VecDeque<Option<InstallState>>>);
 
     impl Transport for Member {
         fn call(&self, _: &crate::types::Member, _: Channel, body: Bytes, limit: Duration) -> CallFuture {
             let answer = match transport::decode(&body).unwrap() {
-                Request::Consensus(2, Consensus::SnapshotPlaced(_)) => {
+                Request::Consensus(2, Consensus::SnapshotInstallState(_)) => {
                     self.0.lock().unwrap().pop_front().unwrap()
                 }
                 _ => return Box::pin(async { Ok(transport::encode(&())) }),
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    async fn sent(answers: impl IntoIterator<Item = Option<Placed>>) -> (bool, Duration) {
+    async fn sent(answers: impl IntoIterator<Item = Option<InstallState>>) -> (bool, Duration) {
         let member = Arc::new(Member(Mutex::new(answers.into_iter().collect())));
         let transport = Arc::clone(&member) as Arc<dyn Transport>;
         let mut network = Network {
@@ -330,14 +330,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_member_that_loses_its_power_with_a_snapshot_is_soon_sent_another() {
-        let (placed, took) = sent([Some(Placed::NotYet), None, Some(Placed::Unknown("new".into()))]).await;
+        let (placed, took) =
+            sent([Some(InstallState::InProgress), None, Some(InstallState::Unknown("new".into()))]).await;
         assert!(!placed && took < Duration::from_secs(10), "{took:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_snapshot_that_takes_long_to_put_in_place_is_waited_for() {
-        let done = || Some(Placed::Done(SnapshotResponse::new(vote())));
-        let slow = std::iter::repeat_with(|| Some(Placed::NotYet)).take(300);
+        let done = || Some(InstallState::Done(SnapshotResponse::new(vote())));
+        let slow = std::iter::repeat_with(|| Some(InstallState::InProgress)).take(300);
         assert!(sent(slow.chain([None, done()])).await.0);
         assert!(sent([done()]).await.0);
     }

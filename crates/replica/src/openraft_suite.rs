@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::environment::{BlockingRunner, Environment};
 use crate::integrity::Integrity;
-use crate::log::{Held, Log};
+use crate::log::{Log, StoreState};
 use crate::machine::{Machine, MachineContext, Observer};
 use crate::types::Types;
 use crate::watch;
@@ -19,7 +19,7 @@ struct Builder;
 impl StoreBuilder<Types, Log, Machine, TempDir> for Builder {
     async fn build(&self) -> Result<(TempDir, Log, Machine), StorageError<Types>> {
         let dir = tempfile::tempdir().expect("a folder");
-        let log = Log::open(&Environment::default(), &dir.path().join("log"), Held::default())
+        let log = Log::open(&Environment::default(), &dir.path().join("log"), StoreState::default())
             .expect("an empty log");
         let store = Arc::new(MemoryStore::new());
         let (progress, failed) = (watch::channel(0).0, Arc::new(watch::channel(None).0));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::Raft;
-use openraft::type_config::async_runtime::{WatchReceiver, WatchSender};
+use openraft::type_config::async_runtime::WatchReceiver;
 
 use crate::machine::Machine;
 use crate::transport::{self, Channel, Request, Transport};

@@ -438,7 +438,7 @@ impl Replica {
     pub fn stop(self) {
         if let Some((stop, running)) = self.running.try_lock().ok().and_then(|mut running| running.take()) {
             let _ = stop.send(());
-            self.service.log.waits_no_more();
+            self.service.log.stop_waiting();
             running.join();
         }
         if let Some(log) = self.service.log.close() {
@@ -450,7 +450,7 @@ impl Replica {
     pub async fn stop_tasks(self) {
         if let Some((stop, running)) = self.running.lock().await.take() {
             let _ = stop.send(());
-            self.service.log.waits_no_more();
+            self.service.log.stop_waiting();
             running.ended().await;
         }
         if let Some(log) = self.service.log.close() {

@@ -15,7 +15,7 @@ use store::{Durability, Edit, Store};
 use crate::digest::Digest;
 use crate::environment::Environment;
 use crate::log;
-use crate::machine::{self, SUMMED_KEY, Summed, put_applied, put_installed};
+use crate::machine::{self, STATE_DIGEST_KEY, StateDigest, put_applied, put_installed};
 use crate::replica::ReplicaError;
 use crate::types::{LeaderId, LogId, Member, Membership, NodeId, StoredMembership, Vote};
 
@@ -43,8 +43,8 @@ pub fn begin_restored(
     let (mut incarnation, time) = (None, (environment.time)());
     let mut begin = |edit: &mut dyn Edit| {
         incarnation = Some(namespace::begin_incarnation(edit, environment.random_id(), time)?);
-        let summed = Summed { digest: Digest::of(&*edit)?, time };
-        edit.put(SUMMED_KEY, &machine::encode(&summed)?)?;
+        let state_digest = StateDigest { digest: Digest::of_view(&*edit)?, time };
+        edit.put(STATE_DIGEST_KEY, &machine::encode(&state_digest)?)?;
         put_installed(edit, last)?;
         put_applied(edit, Some(last), Some(&members))
     };

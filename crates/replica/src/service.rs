@@ -15,7 +15,7 @@ use openraft::storage::Snapshot as RaftSnapshot;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use crate::digest::History;
+use crate::digest::DigestHistory;
 use crate::environment::TimeOfDay;
 use crate::group_transport;
 use crate::install::{Installation, SnapshotId};
@@ -90,7 +90,7 @@ pub(crate) struct Service {
     /// Whoever changes who belongs, one at a time.
     pub reconfiguring: Mutex<()>,
     pub liveness: Arc<Liveness>,
-    pub history: Arc<History>,
+    pub history: Arc<DigestHistory>,
     pub integrity: Arc<Integrity>,
     pub time: TimeOfDay,
 }
@@ -161,13 +161,13 @@ impl Service {
                 let mut spool = self.spool.lock().await;
                 let spool = spool.as_mut().filter(|(of, _)| *of == id);
                 let (_, spool) = spool.ok_or("a chunk of a snapshot that did not begin")?;
-                transport::encode(&spool.take(number, &chunk).map_err(|e| said(&e))?)
+                transport::encode(&spool.append_chunk(number, &chunk).map_err(|e| said(&e))?)
             }
             Consensus::SnapshotEnd { vote, meta, pairs } => {
                 let id = (vote, meta.last_log_id);
                 let spool = self.spool.lock().await.take_if(|(of, _)| *of == id);
                 let (_, spool) = spool.ok_or("the end of a snapshot that did not begin")?;
-                let snapshot = spool.end(pairs).map_err(|e| said(&e))?;
+                let snapshot = spool.finish(pairs).map_err(|e| said(&e))?;
                 tracing::info!(pairs, upto = ?meta.last_log_id.map(|id| id.index), "installing a snapshot");
                 let (raft, snapshot) = (self.raft.clone(), RaftSnapshot { meta, snapshot });
                 let install = async move {
@@ -176,8 +176,8 @@ impl Service {
                 *self.installation.lock().await = Some(Installation::begin(id, install));
                 transport::encode(&())
             }
-            Consensus::SnapshotPlaced(id) => {
-                let placed = Installation::placed(self.installation.lock().await.as_ref(), id);
+            Consensus::SnapshotInstallState(id) => {
+                let placed = Installation::state(self.installation.lock().await.as_ref(), id);
                 transport::encode(&placed.await)
             }
         })

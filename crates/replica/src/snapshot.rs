@@ -16,7 +16,7 @@ use host::{File, Files, Opened};
 use store::{Store, StoreError, View};
 
 use crate::digest::Digest;
-use crate::machine::{SUMMED_KEY, decode_summed};
+use crate::machine::{STATE_DIGEST_KEY, decode_state_digest};
 
 /// Bytes of a chunk: fits, with one more pair, into a record of our RPC.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -65,12 +65,12 @@ impl Snapshot {
     pub(crate) fn install(self, store: &dyn Store, own: Option<(Vec<u8>, Vec<u8>)>) -> io::Result<()> {
         let own_key = own.as_ref().map(|(key, _)| key.clone());
         let others = move |pair: &Pair| !pair.as_ref().is_ok_and(|(key, _)| Some(key) == own_key.as_ref());
-        let mut sum = Sum::default();
+        let mut digest = DigestCheck::default();
         match &self {
             Snapshot::Taken(view) => {
                 let mut chunks = Chunks::new(Arc::clone(view));
-                let pairs = std::iter::from_fn(|| chunks.next_chunk().transpose()).flat_map(spread);
-                let pairs = pairs.map(|pair| sum.checked(pair));
+                let pairs = std::iter::from_fn(|| chunks.next_chunk().transpose()).flat_map(pairs_of_chunk);
+                let pairs = pairs.map(|pair| digest.check(pair));
                 let mut pairs = pairs.filter(others).chain(own.map(Ok));
                 store.replace(&mut pairs).map_err(io::Error::other)
             }
@@ -78,7 +78,7 @@ impl Snapshot {
                 let spool = files.open(path, Opened::Read)?;
                 let mut at = 0;
                 let chunk = || read_chunk(&*spool, &mut at).map_err(unreadable).transpose();
-                let pairs = std::iter::from_fn(chunk).flat_map(spread).map(|pair| sum.checked(pair));
+                let pairs = std::iter::from_fn(chunk).flat_map(pairs_of_chunk).map(|pair| digest.check(pair));
                 let mut pairs = pairs.filter(others).chain(own.map(Ok));
                 store.replace(&mut pairs).map_err(io::Error::other)
             }
@@ -88,13 +88,15 @@ impl Snapshot {
 
 /// Sums what comes in, and compares that with the digest that came with it: the sender's store may be damaged.
 #[derive(Default)]
-struct Sum(Digest);
+struct DigestCheck(Digest);
 
-impl Sum {
-    fn checked(&mut self, pair: Pair) -> Pair {
+impl DigestCheck {
+    fn check(&mut self, pair: Pair) -> Pair {
         let (key, value) = pair?;
         // It stands behind all that is summed.
-        if key == SUMMED_KEY && decode_summed(&value).is_none_or(|summed| summed.digest != self.0) {
+        if key == STATE_DIGEST_KEY
+            && decode_state_digest(&value).is_none_or(|state_digest| state_digest.digest != self.0)
+        {
             let cause = "it is not what its digest says: the store of the metaserver that sent it is damaged";
             return Err(StoreError { doing: "install a snapshot", cause: cause.into() });
         }
@@ -110,7 +112,7 @@ fn unreadable(cause: io::Error) -> StoreError {
 type Pair = Result<(Vec<u8>, Vec<u8>), StoreError>;
 
 /// The pairs of a chunk.
-pub(crate) fn spread(chunk: Result<Vec<u8>, StoreError>) -> impl Iterator<Item = Pair> {
+pub(crate) fn pairs_of_chunk(chunk: Result<Vec<u8>, StoreError>) -> impl Iterator<Item = Pair> {
     let (mut rest, mut failure) = match chunk {
         Ok(chunk) => (chunk, None),
         Err(e) => (vec![], Some(e)),
@@ -217,7 +219,7 @@ impl Spool {
     }
 
     /// Takes chunk `number`, from 0. One that was taken before is a repetition.
-    pub(crate) fn take(&mut self, number: u64, chunk: &[u8]) -> io::Result<()> {
+    pub(crate) fn append_chunk(&mut self, number: u64, chunk: &[u8]) -> io::Result<()> {
         if number < self.chunks {
             return Ok(());
         }
@@ -242,7 +244,7 @@ impl Spool {
     }
 
     /// It had so many pairs: is it whole?
-    pub(crate) fn end(self, pairs: u64) -> io::Result<Snapshot> {
+    pub(crate) fn finish(self, pairs: u64) -> io::Result<Snapshot> {
         if self.pairs != pairs {
             return Err(io::Error::other(format!("a snapshot cut short: {} of {pairs} pairs", self.pairs)));
         }
@@ -311,12 +313,12 @@ mod tests {
         let mut spool = Spool::begin(&files(), dir.path()).unwrap();
         let mut number = 0;
         while let Some(chunk) = chunks.next_chunk().unwrap() {
-            spool.take(number, &chunk).unwrap();
-            spool.take(number, &chunk).unwrap(); // its answer was lost
+            spool.append_chunk(number, &chunk).unwrap();
+            spool.append_chunk(number, &chunk).unwrap(); // its answer was lost
             number += 1;
         }
         assert!(number > 5, "{number} chunks");
-        spool.end(chunks.pairs()).unwrap().install(&to, None).unwrap();
+        spool.finish(chunks.pairs()).unwrap().install(&to, None).unwrap();
         assert_eq!(contents(&to), contents(&from));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
@@ -328,13 +330,13 @@ mod tests {
         let mut chunks = Chunks::new(from.snapshot().unwrap().into());
         let first = chunks.next_chunk().unwrap().unwrap();
         let mut spool = Spool::begin(&files(), dir.path()).unwrap();
-        assert!(spool.take(1, &first).is_err(), "a gap");
-        assert!(spool.take(0, &first[..first.len() - 1]).is_err());
-        spool.take(0, &first).unwrap();
+        assert!(spool.append_chunk(1, &first).is_err(), "a gap");
+        assert!(spool.append_chunk(0, &first[..first.len() - 1]).is_err());
+        spool.append_chunk(0, &first).unwrap();
         let files_there = || std::fs::read_dir(dir.path()).unwrap().count();
         let path = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
-        let cut_short = spool.end(3000).err().unwrap();
+        let cut_short = spool.finish(3000).err().unwrap();
         assert!(cut_short.to_string().contains("cut short"), "{cut_short}");
         assert_eq!(files_there(), 0, "it takes no room any more");
 

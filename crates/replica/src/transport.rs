@@ -85,7 +85,7 @@ pub(crate) enum Consensus {
         pairs: u64,
     },
     /// Is this snapshot in place?
-    SnapshotPlaced(SnapshotId),
+    SnapshotInstallState(SnapshotId),
 }
 
 /// A call.

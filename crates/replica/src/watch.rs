@@ -17,19 +17,19 @@ struct Shared<T> {
     senders: AtomicUsize,
     receivers: AtomicUsize,
     closed: AtomicBool,
-    set: Notify,
+    changed: Notify,
 }
 
 impl<T> Shared<T> {
-    fn read(&self) -> Seen<'_, T> {
-        Seen(self.value.read().unwrap_or_else(PoisonError::into_inner))
+    fn read(&self) -> Ref<'_, T> {
+        Ref(self.value.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// The value; whoever sets it waits while this is held.
-pub struct Seen<'a, T>(RwLockReadGuard<'a, T>);
+pub struct Ref<'a, T>(RwLockReadGuard<'a, T>);
 
-impl<T> Deref for Seen<'_, T> {
+impl<T> Deref for Ref<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -58,7 +58,7 @@ pub(crate) fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
         senders: AtomicUsize::new(1),
         receivers: AtomicUsize::new(1),
         closed: AtomicBool::new(false),
-        set: Notify::new(),
+        changed: Notify::new(),
     });
     (Sender(Arc::clone(&shared)), Receiver { shared, seen: 0 })
 }
@@ -80,30 +80,30 @@ impl<T> Sender<T> {
             }
             self.0.version.fetch_add(1, Ordering::Release);
         }
-        self.0.set.notify_waiters();
+        self.0.changed.notify_waiters();
         true
     }
 
-    pub(crate) fn get(&self) -> Seen<'_, T> {
+    pub(crate) fn get(&self) -> Ref<'_, T> {
         self.0.read()
     }
 }
 
 impl<T> Sender<T> {
     /// One more that sees it.
-    pub(crate) fn seen_by(&self) -> Receiver<T> {
+    pub(crate) fn subscribe(&self) -> Receiver<T> {
         self.0.receivers.fetch_add(1, Ordering::Relaxed);
         Receiver { shared: Arc::clone(&self.0), seen: self.0.version.load(Ordering::Acquire) }
     }
 }
 
 impl<T> Receiver<T> {
-    pub(crate) fn get(&self) -> Seen<'_, T> {
+    pub(crate) fn get(&self) -> Ref<'_, T> {
         self.shared.read()
     }
 
     /// The value, which [`Receiver::changed`] does not report again.
-    pub(crate) fn take(&mut self) -> Seen<'_, T> {
+    pub(crate) fn get_and_mark(&mut self) -> Ref<'_, T> {
         let value = self.shared.read();
         self.seen = self.shared.version.load(Ordering::Acquire);
         value
@@ -115,14 +115,14 @@ impl<T> Receiver<T> {
     }
 
     /// Has [`Receiver::changed`] report the value again.
-    pub(crate) fn again(&mut self) {
+    pub(crate) fn mark_changed(&mut self) {
         self.seen = u64::MAX;
     }
 
     /// Returns when the value is one that was not reported yet.
     pub(crate) async fn changed(&mut self) -> Result<(), Closed> {
         loop {
-            let mut set = pin!(self.shared.set.notified());
+            let mut set = pin!(self.shared.changed.notified());
             set.as_mut().enable();
             let version = self.shared.version.load(Ordering::Acquire);
             if version != self.seen {
@@ -137,8 +137,8 @@ impl<T> Receiver<T> {
     }
 
     /// Returns when the value is `right`.
-    pub(crate) async fn wait_for(&mut self, right: impl Fn(&T) -> bool) -> Result<Seen<'_, T>, Closed> {
-        while !right(&self.take()) {
+    pub(crate) async fn wait_for(&mut self, condition: impl Fn(&T) -> bool) -> Result<Ref<'_, T>, Closed> {
+        while !condition(&self.get_and_mark()) {
             self.changed().await?;
         }
         Ok(self.shared.read())
@@ -156,7 +156,7 @@ impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.closed.store(true, Ordering::Release);
-            self.0.set.notify_waiters();
+            self.0.changed.notify_waiters();
         }
     }
 }
@@ -180,7 +180,7 @@ pub struct Watch;
 impl watch::Watch for Watch {
     type Sender<T: OptionalSend + OptionalSync> = Sender<T>;
     type Receiver<T: OptionalSend + OptionalSync> = Receiver<T>;
-    type Ref<'a, T: OptionalSend + 'a> = Seen<'a, T>;
+    type Ref<'a, T: OptionalSend + 'a> = Ref<'a, T>;
 
     fn channel<T: OptionalSend + OptionalSync>(init: T) -> (Sender<T>, Receiver<T>) {
         channel(init)
@@ -200,12 +200,12 @@ impl<T: OptionalSend + OptionalSync> watch::WatchSender<Watch, T> for Sender<T> 
         self.set_if(modify)
     }
 
-    fn borrow_watched(&self) -> Seen<'_, T> {
+    fn borrow_watched(&self) -> Ref<'_, T> {
         self.get()
     }
 
     fn subscribe(&self) -> Receiver<T> {
-        self.seen_by()
+        self.subscribe()
     }
 }
 
@@ -214,12 +214,12 @@ impl<T: OptionalSend + OptionalSync> watch::WatchReceiver<Watch, T> for Receiver
         Receiver::changed(self).await.map_err(|Closed| watch::RecvError(()))
     }
 
-    fn borrow_watched(&self) -> Seen<'_, T> {
+    fn borrow_watched(&self) -> Ref<'_, T> {
         self.get()
     }
 
-    fn borrow_and_update(&mut self) -> Seen<'_, T> {
-        self.take()
+    fn borrow_and_update(&mut self) -> Ref<'_, T> {
+        self.get_and_mark()
     }
 }
 

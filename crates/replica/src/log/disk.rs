@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use host::{Files, Opened};
 
 use crate::log::record::{self, Record, Salt};
-use crate::log::segments::{self, HEADER_BYTES, Place, Segment};
+use crate::log::segments::{self, HEADER_BYTES, LogDir, Segment};
 use crate::log::tail::{BLOCK_BYTES, Tail};
 use crate::log::truncation::{self, Truncation};
 use crate::log::{LogError, failed};
@@ -17,7 +17,7 @@ pub(crate) type Segments = Arc<Mutex<Vec<Segment>>>;
 
 /// The open log. One thread has it; [`Segments`] are for all.
 pub(crate) struct Disk {
-    place: Place,
+    log_dir: LogDir,
     segments: Segments,
     /// The end of the last segment; none while there is none.
     tail: Option<Tail>,
@@ -29,16 +29,16 @@ pub(crate) fn lock(segments: &Segments) -> MutexGuard<'_, Vec<Segment>> {
 }
 
 impl Disk {
-    /// Opens the log in `place`, and hands every entry to `visit`, in order. Records after the last sound one that were
+    /// Opens the log in `log_dir`, and hands every entry to `visit`, in order. Records after the last sound one that were
     /// never acknowledged are truncated.
-    pub(crate) fn open(place: Place, mut visit: impl FnMut(Entry)) -> Result<Self, LogError> {
-        place.files.make_dir(&place.dir).map_err(failed("create", &place.dir))?;
-        let mut found = segments::list(&place)?;
-        let truncation = truncation::read_note(&*place.files, &place.dir)?;
+    pub(crate) fn open(log_dir: LogDir, mut visit: impl FnMut(Entry)) -> Result<Self, LogError> {
+        log_dir.files.make_dir(&log_dir.dir).map_err(failed("create", &log_dir.dir))?;
+        let mut found = segments::list(&log_dir)?;
+        let truncation = truncation::read_note(&*log_dir.files, &log_dir.dir)?;
         match truncation {
-            Some(Truncation::From(first)) => remove_after(&place, &mut found, first)?,
+            Some(Truncation::From(first)) => remove_after(&log_dir, &mut found, first)?,
             Some(Truncation::After(last)) => {
-                found = vec![begin_anew(&place, std::mem::take(&mut found), last)?.0]
+                found = vec![replace_segments(&log_dir, std::mem::take(&mut found), last)?.0]
             }
             None => {}
         }
@@ -53,16 +53,16 @@ impl Disk {
                 Some(Truncation::From(first)) => Some(first),
                 Some(Truncation::After(_)) | None => None,
             };
-            scan(&*place.files, segment, n + 1 == count, from, &mut |entry: Entry| {
+            scan(&*log_dir.files, segment, n + 1 == count, from, &mut |entry: Entry| {
                 last = Some(entry.log_id);
                 visit(entry);
             })?;
         }
-        let tail = found.last().map(|segment| reopen(&*place.files, segment)).transpose()?;
+        let tail = found.last().map(|segment| reopen(&*log_dir.files, segment)).transpose()?;
         if truncation.is_some() {
-            truncation::remove_note(&*place.files, &place.dir)?;
+            truncation::remove_note(&*log_dir.files, &log_dir.dir)?;
         }
-        Ok(Self { place, segments: Arc::new(Mutex::new(found)), tail, last })
+        Ok(Self { log_dir, segments: Arc::new(Mutex::new(found)), tail, last })
     }
 
     /// Where records are.
@@ -80,7 +80,7 @@ impl Disk {
         for entry in entries {
             let before = bytes.len();
             record::encode(entry, settled, &mut bytes)
-                .map_err(|e| failed("encode a record for", &self.place.dir)(io::Error::other(e)))?;
+                .map_err(|e| failed("encode a record for", &self.log_dir.dir)(io::Error::other(e)))?;
             lengths.push((bytes.len() - before) as u64);
         }
         let salt = self.make_room(first.log_id.index, bytes.len() as u64)?;
@@ -90,7 +90,7 @@ impl Disk {
             rest = &mut rest[*len as usize..];
         }
         let Some(tail) = &mut self.tail else { unreachable!("there is room") };
-        tail.append(&bytes).map_err(failed("write and sync the log in", &self.place.dir))?;
+        tail.append(&bytes).map_err(failed("write and sync the log in", &self.log_dir.dir))?;
         if let Some(segment) = lock(&self.segments).last_mut() {
             lengths.into_iter().for_each(|len| segment.push(len));
         }
@@ -106,8 +106,8 @@ impl Disk {
             return Ok(segment.salt);
         }
         let bytes =
-            self.place.segment_bytes.max((needed + HEADER_BYTES).next_multiple_of(BLOCK_BYTES as u64));
-        let (segment, tail) = segments::create(&self.place, first, self.last, bytes)?;
+            self.log_dir.segment_bytes.max((needed + HEADER_BYTES).next_multiple_of(BLOCK_BYTES as u64));
+        let (segment, tail) = segments::create(&self.log_dir, first, self.last, bytes)?;
         let salt = segment.salt;
         let mut all = lock(&self.segments);
         // One without records, too small for these, had the same name: its file is this one now.
@@ -126,11 +126,11 @@ impl Disk {
     /// Takes away the entries after `last`; none: all of them.
     pub(crate) fn truncate(&mut self, last: Option<LogId>) -> Result<(), LogError> {
         let next = last.map_or(0, |log_id| log_id.index + 1);
-        let Place { files, dir, .. } = &self.place;
+        let LogDir { files, dir, .. } = &self.log_dir;
         truncation::write_note(&**files, dir, Truncation::From(next))?;
         self.tail = None;
         let mut all = lock(&self.segments).clone();
-        remove_after(&self.place, &mut all, next)?;
+        remove_after(&self.log_dir, &mut all, next)?;
         if let Some(segment) = all.last_mut() {
             let mut truncated =
                 truncated_at(&**files, segment, next).map_err(failed("truncate", &segment.path))?;
@@ -146,12 +146,12 @@ impl Disk {
     }
 
     /// Begins anew after `last`, which a snapshot has, whatever is in the log.
-    pub(crate) fn begin_after(&mut self, last: LogId) -> Result<(), LogError> {
-        let Place { files, dir, .. } = &self.place;
+    pub(crate) fn restart_after(&mut self, last: LogId) -> Result<(), LogError> {
+        let LogDir { files, dir, .. } = &self.log_dir;
         truncation::write_note(&**files, dir, Truncation::After(last))?;
         let all = std::mem::take(&mut *lock(&self.segments));
         self.tail = None;
-        let (segment, tail) = begin_anew(&self.place, all, last)?;
+        let (segment, tail) = replace_segments(&self.log_dir, all, last)?;
         truncation::remove_note(&**files, dir)?;
         lock(&self.segments).push(segment);
         (self.tail, self.last) = (Some(tail), Some(last));
@@ -162,7 +162,7 @@ impl Disk {
     pub(crate) fn purge(&mut self, upto: LogId) -> Result<(), LogError> {
         if self.last.is_none_or(|last| last.index < upto.index) {
             // A snapshot reaches beyond the log.
-            return self.begin_after(upto);
+            return self.restart_after(upto);
         }
         loop {
             let mut all = lock(&self.segments);
@@ -172,25 +172,25 @@ impl Disk {
             }
             all.remove(0);
             drop(all);
-            segments::give_up(&self.place, &segment)?;
+            segments::retire(&self.log_dir, &segment)?;
         }
     }
 }
 
 /// Removes all segments, and makes the one that follows `last`.
-fn begin_anew(place: &Place, all: Vec<Segment>, last: LogId) -> Result<(Segment, Tail), LogError> {
-    let Place { files, dir, .. } = place;
+fn replace_segments(log_dir: &LogDir, all: Vec<Segment>, last: LogId) -> Result<(Segment, Tail), LogError> {
+    let LogDir { files, dir, .. } = log_dir;
     for segment in all {
         files.remove(&segment.path).map_err(failed("remove", &segment.path))?;
     }
     files.sync_dir(dir).map_err(failed("sync", dir))?;
-    segments::create(place, last.index + 1, Some(last), place.segment_bytes)
+    segments::create(log_dir, last.index + 1, Some(last), log_dir.segment_bytes)
 }
 
 /// Removes the segments that begin at `first` or after it, but for one that is the first of all. From the end, so that
 /// after a crash what is left has no gap.
-fn remove_after(place: &Place, all: &mut Vec<Segment>, first: u64) -> Result<(), LogError> {
-    let Place { files, dir, .. } = place;
+fn remove_after(log_dir: &LogDir, all: &mut Vec<Segment>, first: u64) -> Result<(), LogError> {
+    let LogDir { files, dir, .. } = log_dir;
     while let Some(segment) = all.pop() {
         if segment.first < first || (segment.first == first && all.is_empty()) {
             all.push(segment);

@@ -29,9 +29,9 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 
 use disk::{Disk, Segments};
-use segments::Place;
+use segments::LogDir;
 pub(crate) use segments::SEGMENT_BYTES;
-use writer::{Job, Jobs, Writer};
+use writer::{Job, JobQueue, Writer};
 
 use crate::environment::{BlockingRunner, Environment, LogRetention, RunningTask};
 use crate::metrics::ReplicaMetrics;
@@ -180,7 +180,7 @@ fn data_bytes(entry: &Entry) -> usize {
 
 /// What a store holds, for the log to go on from.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Held {
+pub(crate) struct StoreState {
     /// The last entry that is applied.
     pub last: Option<LogId>,
     /// The last entry of the snapshot that it came from, if a snapshot is where it comes from.
@@ -192,45 +192,49 @@ pub(crate) struct Held {
 /// A handle on the log; all copies are of the same.
 #[derive(Clone)]
 pub(crate) struct Log {
-    place: Place,
+    log_dir: LogDir,
     memory: Arc<Mutex<Memory>>,
     segments: Segments,
-    jobs: Jobs,
+    jobs: JobQueue,
     running: Arc<Mutex<Option<RunningTask>>>,
     pub metrics: Arc<ReplicaMetrics>,
 }
 
 impl Log {
-    /// Opens the log in `dir`, for a store that is as `held` says. Entries that the store does not have are kept in memory, to
+    /// Opens the log in `dir`, for a store that is as `store_state` says. Entries that the store does not have are kept in memory, to
     /// be applied again.
     ///
     /// # Errors
     /// [`LogError`]; when entries are missing that are not in the store either, it is damaged.
-    pub(crate) fn open(environment: &Environment, dir: &Path, held: Held) -> Result<Self, LogError> {
-        let Held { last, installed, written } = held;
+    pub(crate) fn open(
+        environment: &Environment,
+        dir: &Path,
+        store_state: StoreState,
+    ) -> Result<Self, LogError> {
+        let StoreState { last, installed, written } = store_state;
         let applied = last.map_or(0, |last| last.index + 1);
         let (files, segment_bytes) = (Arc::clone(&environment.files), environment.segment_bytes);
         let entropy = Arc::clone(&environment.entropy);
-        let place = Place { files, entropy, dir: dir.to_owned(), segment_bytes };
+        let log_dir = LogDir { files, entropy, dir: dir.to_owned(), segment_bytes };
         let mut memory = Memory { applied, ..Memory::default() };
         let mut other = false;
-        let mut disk = Disk::open(place.clone(), |entry| {
+        let mut disk = Disk::open(log_dir.clone(), |entry| {
             other |= installed.is_some_and(|at| at.index == entry.log_id.index && at != entry.log_id);
             memory.push(entry);
             memory.written = memory.last.map_or(0, |last| last.index + 1);
             memory.shrink();
         })?;
-        memory.vote = vote::read(&*place.files, dir)?;
+        memory.vote = vote::read(&*log_dir.files, dir)?;
         if let Some(vote) = &memory.vote {
             // One that was being written when the process was killed may be in the page cache only, or in one copy; this
             // member goes on as if it were on disk.
-            vote::write(&*place.files, dir, vote)?;
+            vote::write(&*log_dir.files, dir, vote)?;
         }
         // A crash came between a snapshot and the log's purge: what is in the log is not needed, or was never committed.
         let installed = installed.filter(|at| at.index + 1 == applied);
         let after_snapshot = installed.filter(|_| other || disk.next() < applied);
         if let Some(at) = after_snapshot {
-            disk.begin_after(at)?;
+            disk.restart_after(at)?;
             memory = Memory { applied, written: applied, vote: memory.vote, ..Memory::default() };
         }
         let segments = disk.segments();
@@ -251,7 +255,7 @@ impl Log {
         let memory = Arc::new(Mutex::new(memory));
         let metrics = Arc::<ReplicaMetrics>::default();
         let writer = Writer {
-            place: place.clone(),
+            log_dir: log_dir.clone(),
             disk,
             memory: Arc::clone(&memory),
             failure: None,
@@ -261,20 +265,20 @@ impl Log {
         let started = writer::start(writer, QUEUE_MAX, &runner).map_err(failed("start a thread for", dir));
         let (jobs, running) = started?;
         let running = Arc::new(Mutex::new(Some(running)));
-        Ok(Self { place, memory, segments, jobs, running, metrics })
+        Ok(Self { log_dir, memory, segments, jobs, running, metrics })
     }
 
     /// What there is no room for fails from here on: consensus may be waiting for a vote that waits behind it, and cannot
     /// end before.
-    pub(crate) fn waits_no_more(&self) {
+    pub(crate) fn stop_waiting(&self) {
         self.memory().stopping = true;
     }
 
     /// Has what waits written; then nothing can be appended any more. Returns what is to be waited for.
     #[must_use]
     pub(crate) fn close(&self) -> Option<RunningTask> {
-        self.waits_no_more();
-        let _ = self.jobs.ask(Job::Close);
+        self.stop_waiting();
+        let _ = self.jobs.send(Job::Close);
         self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -282,8 +286,8 @@ impl Log {
         Memory::lock(&self.memory)
     }
 
-    fn ask(&self, job: Job) -> io::Result<()> {
-        self.jobs.ask(job)
+    fn send(&self, job: Job) -> io::Result<()> {
+        self.jobs.send(job)
     }
 
     /// Entries below this index are applied, and need not stay in memory.
@@ -299,7 +303,7 @@ impl Log {
     }
 
     /// Who belonged to the group when the store was as it is; what the log says is newer.
-    pub(crate) fn members_before(&self, membership: &Membership) {
+    pub(crate) fn set_store_members(&self, membership: &Membership) {
         let mut memory = self.memory();
         if !memory.members_known {
             memory.note_members(membership);
@@ -334,10 +338,10 @@ impl Log {
     }
 
     /// Whether the vote is missing, or older than what is in the log or in the store: a member votes before it takes entries
-    /// of a term. The founder's first entry is of no term. `held`: the last entry that the store has.
-    pub(crate) fn lost_its_vote(&self, held: Option<LogId>) -> bool {
+    /// of a term. The founder's first entry is of no term. `applied`: the last entry that the store has.
+    pub(crate) fn lost_its_vote(&self, applied: Option<LogId>) -> bool {
         let memory = self.memory();
-        let term = memory.last.max(held).map_or(0, |last| last.leader_id.term);
+        let term = memory.last.max(applied).map_or(0, |last| last.leader_id.term);
         memory.vote.map_or(0, |vote| vote.leader_id.term) < term
     }
 
@@ -366,7 +370,7 @@ impl Log {
     /// Makes the segment that will be needed next, if it is not there. Takes milliseconds.
     pub(crate) fn keep_spare(&self) {
         let half_full = disk::lock(&self.segments).last().is_some_and(|s| s.end > s.bytes / 2);
-        if half_full && let Err(error) = segments::keep_spare(&self.place) {
+        if half_full && let Err(error) = segments::keep_spare(&self.log_dir) {
             // The next segment is then made when it is needed, and what fails there is said there.
             tracing::debug!(%error, "no spare log segment");
         }
@@ -387,7 +391,7 @@ impl RaftLogStorage<Types> for Log {
 
     async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
         let (done, saved) = oneshot::channel();
-        self.ask(Job::Vote(*vote, done))?;
+        self.send(Job::Vote(*vote, done))?;
         self.memory().vote = Some(*vote);
         let outcome = saved.await.map_err(|_| io::Error::other("the thread of the log ended"))?;
         outcome.map_err(io::Error::other)
@@ -404,7 +408,7 @@ impl RaftLogStorage<Types> for Log {
             entries.iter().for_each(|entry| memory.push(entry.clone()));
             memory.shrink();
         }
-        self.ask(Job::Append(entries, callback))
+        self.send(Job::Append(entries, callback))
     }
 
     async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> Result<(), io::Error> {
@@ -423,7 +427,7 @@ impl RaftLogStorage<Types> for Log {
             memory.written = memory.written.min(next);
             memory.truncations.push_back(next);
         }
-        self.ask(Job::Truncate(last_log_id))
+        self.send(Job::Truncate(last_log_id))
     }
 
     async fn purge(&mut self, log_id: LogId) -> Result<(), io::Error> {
@@ -435,7 +439,7 @@ impl RaftLogStorage<Types> for Log {
             memory.purged = Some(log_id);
             memory.last = memory.last.max(Some(log_id));
         }
-        self.ask(Job::Purge(log_id))
+        self.send(Job::Purge(log_id))
     }
 }
 

@@ -33,7 +33,7 @@ impl Log {
             let (mut at, mut index) = segment.near(next);
             let start = at;
             // Not all that follows: for a member that was away this is done once for each few hundred entries.
-            let raw = disk::read(&*self.place.files, &segment, at, segment.beyond(end))?;
+            let raw = disk::read(&*self.log_dir.files, &segment, at, segment.beyond(end))?;
             while index < segment.next() && next < end && bytes < bytes_max {
                 let found = record::decode(&raw[(at - start) as usize..], segment.salt)
                     .filter(|r| r.entry.log_id.index == index);

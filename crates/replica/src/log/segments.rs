@@ -23,12 +23,12 @@ use crate::types::{LeaderId, LogId};
 
 const MAGIC: &[u8; 16] = b"heorot log 4\n\0\0\0";
 /// Before replication, before calls of NFSv3 were known by all metaservers, and before segments had a salt.
-const MAGIC_BEFORE: [&[u8]; 3] = [b"heorot log 1\n", b"heorot log 2\n", b"heorot log 3\n"];
+const OLD_MAGICS: [&[u8]; 3] = [b"heorot log 1\n", b"heorot log 2\n", b"heorot log 3\n"];
 /// Where records begin.
 pub(crate) const HEADER_BYTES: u64 = 64;
 const SUMMED_BYTES: usize = 56;
 /// Where the header says which entry is before the first record.
-const BEFORE_AT: usize = 24;
+const PREVIOUS_AT: usize = 24;
 /// Small enough that a fresh start is cheap, large enough that one is made every few hundred thousand commands.
 pub(crate) const SEGMENT_BYTES: u64 = 32 << 20;
 /// A segment of that size that holds nothing that is needed.
@@ -38,7 +38,7 @@ pub(crate) const MARK_EVERY: u64 = 256;
 
 /// Where segments are, and how long they are.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct LogDir {
     pub files: Arc<dyn Files>,
     /// Where salts come from.
     pub entropy: Arc<dyn Entropy>,
@@ -46,7 +46,7 @@ pub(crate) struct Place {
     pub segment_bytes: u64,
 }
 
-impl Place {
+impl LogDir {
     /// On this machine.
     #[cfg(test)]
     pub(crate) fn local(dir: &Path) -> Self {
@@ -104,20 +104,22 @@ impl Segment {
 }
 
 /// All segments in a directory, by their first indices, as their headers say; no record was looked at.
-pub(crate) fn list(place: &Place) -> Result<Vec<Segment>, LogError> {
+pub(crate) fn list(log_dir: &LogDir) -> Result<Vec<Segment>, LogError> {
     let mut out = Vec::new();
-    for path in place.files.list(&place.dir).map_err(failed("list", &place.dir))? {
+    for path in log_dir.files.list(&log_dir.dir).map_err(failed("list", &log_dir.dir))? {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         let Some(first) = name.strip_suffix(".log").and_then(|n| n.parse().ok()) else { continue };
-        let file = place.files.open(&path, Opened::Read).map_err(failed("open", &path))?;
+        let file = log_dir.files.open(&path, Opened::Read).map_err(failed("open", &path))?;
         let bytes = file.bytes().map_err(failed("stat", &path))?;
         let mut header = [0; HEADER_BYTES as usize];
         let read = file.read_at(&mut header, 0);
-        if MAGIC_BEFORE.iter().any(|before| header.starts_with(before)) {
+        if OLD_MAGICS.iter().any(|before| header.starts_with(before)) {
             return Err(LogError::Older(path));
         }
-        let said = read.ok().and_then(|()| decode_header(&header));
-        let Some((salt, before)) = said else { return Err(LogError::Damaged { path, index: first }) };
+        let header_fields = read.ok().and_then(|()| decode_header(&header));
+        let Some((salt, before)) = header_fields else {
+            return Err(LogError::Damaged { path, index: first });
+        };
         out.push(Segment { path, first, before, salt, marks: vec![], records: 0, end: HEADER_BYTES, bytes });
     }
     out.sort_by_key(|segment| segment.first);
@@ -126,12 +128,12 @@ pub(crate) fn list(place: &Place) -> Result<Vec<Segment>, LogError> {
 
 /// A new segment for records after `before`, from `first` on, and its end to write to.
 pub(crate) fn create(
-    place: &Place,
+    log_dir: &LogDir,
     first: u64,
     before: Option<LogId>,
     bytes: u64,
 ) -> Result<(Segment, Tail), LogError> {
-    let Place { files, entropy, dir, segment_bytes } = place;
+    let LogDir { files, entropy, dir, segment_bytes } = log_dir;
     let salt = Salt(entropy.u64().to_le_bytes());
     let path = dir.join(format!("{first:020}.log"));
     let temporary = dir.join("next.tmp");
@@ -167,19 +169,19 @@ pub(crate) fn create(
 }
 
 /// Gives up a segment: it becomes the spare one, or goes.
-pub(crate) fn give_up(place: &Place, segment: &Segment) -> Result<(), LogError> {
+pub(crate) fn retire(log_dir: &LogDir, segment: &Segment) -> Result<(), LogError> {
     let path = &segment.path;
-    if segment.bytes == place.segment_bytes {
+    if segment.bytes == log_dir.segment_bytes {
         // Whatever spare there is goes: one is enough.
-        place.files.rename(path, &place.dir.join(SPARE)).map_err(failed("rename", path))
+        log_dir.files.rename(path, &log_dir.dir.join(SPARE)).map_err(failed("rename", path))
     } else {
-        place.files.remove(path).map_err(failed("remove", path))
+        log_dir.files.remove(path).map_err(failed("remove", path))
     }
 }
 
-/// Makes the spare segment of the log in `place`, if there is none.
-pub(crate) fn keep_spare(place: &Place) -> io::Result<()> {
-    let Place { files, dir, segment_bytes, .. } = place;
+/// Makes the spare segment of the log in `log_dir`, if there is none.
+pub(crate) fn keep_spare(log_dir: &LogDir) -> io::Result<()> {
+    let LogDir { files, dir, segment_bytes, .. } = log_dir;
     let spare = dir.join(SPARE);
     if files.open(&spare, Opened::Read).is_ok() {
         return Ok(());
@@ -217,7 +219,7 @@ fn encode_header(salt: Salt, before: Option<LogId>) -> [u8; HEADER_BYTES as usiz
     salt.put(&mut header[MAGIC.len()..]);
     if let Some(LogId { leader_id, index }) = before {
         let numbers = [1, index, leader_id.term, leader_id.node_id];
-        for (place, number) in header[BEFORE_AT..SUMMED_BYTES].chunks_exact_mut(8).zip(numbers) {
+        for (place, number) in header[PREVIOUS_AT..SUMMED_BYTES].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
     }
@@ -233,10 +235,10 @@ fn decode_header(header: &[u8; HEADER_BYTES as usize]) -> Option<(Salt, Option<L
         return None;
     }
     let number = |n: usize| {
-        let at = BEFORE_AT + 8 * n;
+        let at = PREVIOUS_AT + 8 * n;
         header[at..at + 8].try_into().ok().map(u64::from_le_bytes)
     };
     let (some, index, term, node_id) = (number(0)?, number(1)?, number(2)?, number(3)?);
     let before = (some == 1).then_some(LogId { leader_id: LeaderId { term, node_id }, index });
-    Some((Salt(header[MAGIC.len()..BEFORE_AT].try_into().ok()?), before))
+    Some((Salt(header[MAGIC.len()..PREVIOUS_AT].try_into().ok()?), before))
 }

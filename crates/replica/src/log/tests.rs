@@ -14,15 +14,15 @@ fn id(term: u64, index: u64) -> LogId {
 }
 
 fn with_entries(dir: &Path, term: u64, count: u64) {
-    let mut disk = Disk::open(Place::local(dir), |_| {}).unwrap();
+    let mut disk = Disk::open(LogDir::local(dir), |_| {}).unwrap();
     let entries = (0..count).map(|index| Entry { log_id: id(term, index), payload: Payload::Blank });
     disk.append(&entries.collect::<Vec<_>>()).unwrap();
 }
 
 /// The store is at 100 by a snapshot, and the log was not purged yet.
 /// A store that has all up to entry 100.
-fn held(installed: Option<LogId>) -> Held {
-    Held { last: Some(id(3, 100)), installed, written: None }
+fn store_state(installed: Option<LogId>) -> StoreState {
+    StoreState { last: Some(id(3, 100)), installed, written: None }
 }
 
 #[test]
@@ -33,7 +33,8 @@ fn a_store_that_came_to_the_disk_before_the_last_of_the_log_is_not_taken_for_dam
         let dir = tempfile::tempdir().unwrap();
         with_entries(dir.path(), 3, count);
         let environment = Environment::default();
-        let opened = Log::open(&environment, dir.path(), Held { written: Some(written), ..held(None) });
+        let opened =
+            Log::open(&environment, dir.path(), StoreState { written: Some(written), ..store_state(None) });
         match opened.err().unwrap() {
             LogError::Behind => assert!(is_behind, "{written} of {count}"),
             error => assert!(!is_behind, "{written} of {count}: {error}"),
@@ -48,16 +49,16 @@ fn a_crash_between_a_snapshot_and_the_purge_of_the_log_is_not_taken_for_damage()
         with_entries(dir.path(), term, count);
         let environment = Environment::default();
         if count < 100 {
-            let without = Log::open(&environment, dir.path(), held(None));
+            let without = Log::open(&environment, dir.path(), store_state(None));
             assert!(matches!(without.err().unwrap(), LogError::Damaged { .. }), "nobody says why");
-            let older = Log::open(&environment, dir.path(), held(Some(id(3, 50))));
+            let older = Log::open(&environment, dir.path(), store_state(Some(id(3, 50))));
             assert!(matches!(older.err().unwrap(), LogError::Damaged { .. }), "it went on after that");
         }
-        let log = Log::open(&environment, dir.path(), held(Some(id(3, 100)))).unwrap();
+        let log = Log::open(&environment, dir.path(), store_state(Some(id(3, 100)))).unwrap();
         assert_eq!(log.memory().purged, Some(id(3, 100)));
         assert_eq!((log.next(), log.written(), log.memory().recent.len()), (101, 101, 0), "{count}");
         log.close().expect("it runs").join();
-        let log = Log::open(&environment, dir.path(), held(Some(id(3, 100)))).unwrap();
+        let log = Log::open(&environment, dir.path(), store_state(Some(id(3, 100)))).unwrap();
         assert_eq!(log.next(), 101);
         log.close().expect("it runs").join();
     }
@@ -67,7 +68,7 @@ fn a_crash_between_a_snapshot_and_the_purge_of_the_log_is_not_taken_for_damage()
 fn entries_that_follow_a_snapshot_stay_when_the_log_was_not_purged() {
     let dir = tempfile::tempdir().unwrap();
     with_entries(dir.path(), 3, 150);
-    let log = Log::open(&Environment::default(), dir.path(), held(Some(id(3, 100)))).unwrap();
+    let log = Log::open(&Environment::default(), dir.path(), store_state(Some(id(3, 100)))).unwrap();
     assert_eq!((log.next(), log.memory().purged), (150, None));
     log.close().expect("it runs").join();
 }
@@ -75,15 +76,15 @@ fn entries_that_follow_a_snapshot_stay_when_the_log_was_not_purged() {
 #[test]
 fn what_a_member_that_lags_lacks_is_kept_for_longer() {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place { segment_bytes: 4096, ..Place::local(dir.path()) };
-    let mut disk = Disk::open(place, |_| {}).unwrap();
+    let log_dir = LogDir { segment_bytes: 4096, ..LogDir::local(dir.path()) };
+    let mut disk = Disk::open(log_dir, |_| {}).unwrap();
     for index in 0..1000 {
         disk.append(&[Entry { log_id: id(1, index), payload: Payload::Blank }]).unwrap();
     }
     drop(disk);
     let environment = Environment { segment_bytes: 4096, ..Environment::default() };
-    let held = Held { last: Some(id(1, 999)), installed: None, written: None };
-    let log = Log::open(&environment, dir.path(), held).unwrap();
+    let store_state = StoreState { last: Some(id(1, 999)), installed: None, written: None };
+    let log = Log::open(&environment, dir.path(), store_state).unwrap();
     let retention = LogRetention { always: 8 << 10, for_lagging_members: 24 << 10 };
     let upto = |lagging| log.can_purge(retention, lagging);
     let usual = upto(None).expect("there is more than that");
@@ -106,12 +107,12 @@ fn large(index: u64) -> Entry {
 fn a_batch_that_begins_on_disk_and_ends_in_memory_is_not_too_long() {
     let dir = tempfile::tempdir().unwrap();
     let environment = Environment { segment_bytes: 256 << 10, ..Environment::default() };
-    let place = Place { segment_bytes: environment.segment_bytes, ..Place::local(dir.path()) };
-    let mut disk = Disk::open(place, |_| {}).unwrap();
+    let log_dir = LogDir { segment_bytes: environment.segment_bytes, ..LogDir::local(dir.path()) };
+    let mut disk = Disk::open(log_dir, |_| {}).unwrap();
     (0..16).for_each(|index| disk.append(&[large(index)]).unwrap());
     drop(disk);
-    let held = Held { last: Some(id(1, 15)), installed: None, written: None };
-    let log = Log::open(&environment, dir.path(), held).unwrap();
+    let store_state = StoreState { last: Some(id(1, 15)), installed: None, written: None };
+    let log = Log::open(&environment, dir.path(), store_state).unwrap();
     let second = disk::lock(&log.segments)[1].first;
     assert!(second > 1);
     log.memory().recent.drain(..second as usize);
@@ -127,8 +128,8 @@ fn what_is_read_from_disk_is_what_was_asked_for_and_little_more() {
     let dir = tempfile::tempdir().unwrap();
     let count = 10 * MARK_EVERY + 7;
     with_entries(dir.path(), 1, count);
-    let held = Held { last: Some(id(1, count - 1)), installed: None, written: None };
-    let log = Log::open(&Environment::default(), dir.path(), held).unwrap();
+    let store_state = StoreState { last: Some(id(1, count - 1)), installed: None, written: None };
+    let log = Log::open(&Environment::default(), dir.path(), store_state).unwrap();
     log.memory().recent.clear();
     for start in [0, 1, MARK_EVERY - 1, MARK_EVERY, 3 * MARK_EVERY + 1, count - 1] {
         for end in [start + 1, start + 300, 4 * MARK_EVERY, count, u64::MAX] {
@@ -146,7 +147,7 @@ fn what_is_read_from_disk_is_what_was_asked_for_and_little_more() {
 async fn entries_truncated_while_they_were_written_do_not_count_as_written() {
     let dir = tempfile::tempdir().unwrap();
     let environment = Environment { disk_delay: Some(Arc::new(|| Duration::ZERO)), ..Environment::default() };
-    let mut log = Log::open(&environment, dir.path(), Held::default()).unwrap();
+    let mut log = Log::open(&environment, dir.path(), StoreState::default()).unwrap();
     let entries = |term, indices: Range<u64>| {
         indices.map(move |index| Entry { log_id: id(term, index), payload: Payload::Blank })
     };

@@ -138,7 +138,7 @@ mod tests {
         crate::log::Log::open(
             &crate::environment::Environment::default(),
             dir.path(),
-            crate::log::Held::default(),
+            crate::log::StoreState::default(),
         )
         .unwrap();
         file.write_at(&encode(&vote(5))[..20], COPIES_AT[0]).unwrap();

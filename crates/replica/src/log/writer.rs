@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::environment::{BlockingRunner, DiskDelay, RunningTask};
 use crate::log::disk::Disk;
-use crate::log::segments::Place;
+use crate::log::segments::LogDir;
 use crate::log::{LogError, Memory, vote};
 use crate::metrics::ReplicaMetrics;
 use crate::types::{Entry, LogId, Types, Vote};
@@ -37,7 +37,7 @@ pub(crate) enum Job {
 
 /// The thread's own.
 pub(crate) struct Writer {
-    pub place: Place,
+    pub log_dir: LogDir,
     pub disk: Disk,
     pub memory: Arc<Mutex<Memory>>,
     /// Why it can no longer be written: everybody who asks is told.
@@ -57,14 +57,14 @@ impl Writer {
             Job::Append(entries, callback) => {
                 let mut batch = Batch { entries, callbacks: vec![callback] };
                 waiting = batch.gather(more);
-                let outcome =
-                    outcome.and_then(|()| parts(&batch.entries).try_for_each(|part| self.append(part)));
+                let outcome = outcome
+                    .and_then(|()| bounded_writes(&batch.entries).try_for_each(|part| self.append(part)));
                 call_back(batch.callbacks, &outcome);
                 outcome
             }
             Job::Vote(vote, done) => {
                 let outcome = outcome.and_then(|()| {
-                    vote::write(&*self.place.files, &self.place.dir, &vote).map_err(|e| e.to_string())
+                    vote::write(&*self.log_dir.files, &self.log_dir.dir, &vote).map_err(|e| e.to_string())
                 });
                 let _ = done.send(outcome.clone());
                 outcome
@@ -122,7 +122,7 @@ impl Writer {
 
 /// `entries` in writes that are not too long: one append of consensus may have thousands. What is behind a damaged record is
 /// found only if it is not too far behind it, and says that the record was on disk only if it was written later.
-fn parts(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
+fn bounded_writes(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
     let mut rest = entries;
     std::iter::from_fn(move || {
         let mut bytes = 0;
@@ -175,17 +175,17 @@ impl Batch {
 
 /// Where to ask the writer.
 #[derive(Clone)]
-pub(crate) enum Jobs {
+pub(crate) enum JobQueue {
     Thread(SyncSender<Job>),
     /// Without a bound: openraft has few in flight, and a task must not wait for another by standing still.
     Task(mpsc::UnboundedSender<Job>),
 }
 
-impl Jobs {
-    pub(crate) fn ask(&self, job: Job) -> io::Result<()> {
+impl JobQueue {
+    pub(crate) fn send(&self, job: Job) -> io::Result<()> {
         let asked = match self {
-            Jobs::Thread(jobs) => jobs.send(job).map_err(drop),
-            Jobs::Task(jobs) => jobs.send(job).map_err(drop),
+            JobQueue::Thread(jobs) => jobs.send(job).map_err(drop),
+            JobQueue::Task(jobs) => jobs.send(job).map_err(drop),
         };
         asked.map_err(|()| io::Error::other("the thread of the log ended"))
     }
@@ -196,14 +196,14 @@ pub(crate) fn start(
     writer: Writer,
     queue: usize,
     runner: &BlockingRunner,
-) -> io::Result<(Jobs, RunningTask)> {
+) -> io::Result<(JobQueue, RunningTask)> {
     match &runner.0 {
-        None => on_a_thread(writer, queue),
-        Some(disk_delay) => Ok(as_a_task(writer, Arc::clone(disk_delay))),
+        None => start_thread(writer, queue),
+        Some(disk_delay) => Ok(start_task(writer, Arc::clone(disk_delay))),
     }
 }
 
-fn on_a_thread(mut writer: Writer, queue: usize) -> io::Result<(Jobs, RunningTask)> {
+fn start_thread(mut writer: Writer, queue: usize) -> io::Result<(JobQueue, RunningTask)> {
     let (ask, jobs) = std::sync::mpsc::sync_channel(queue);
     let run = move || {
         let mut waiting = None;
@@ -215,10 +215,10 @@ fn on_a_thread(mut writer: Writer, queue: usize) -> io::Result<(Jobs, RunningTas
         }
     };
     let thread = std::thread::Builder::new().name("log".into()).spawn(run)?;
-    Ok((Jobs::Thread(ask), RunningTask::Thread(thread)))
+    Ok((JobQueue::Thread(ask), RunningTask::Thread(thread)))
 }
 
-fn as_a_task(mut writer: Writer, disk_delay: DiskDelay) -> (Jobs, RunningTask) {
+fn start_task(mut writer: Writer, disk_delay: DiskDelay) -> (JobQueue, RunningTask) {
     let (ask, mut jobs) = mpsc::unbounded_channel();
     let task = tokio::spawn(async move {
         let mut waiting = None;
@@ -235,7 +235,7 @@ fn as_a_task(mut writer: Writer, disk_delay: DiskDelay) -> (Jobs, RunningTask) {
             }
         }
     });
-    (Jobs::Task(ask), RunningTask::Task(task))
+    (JobQueue::Task(ask), RunningTask::Task(task))
 }
 
 #[cfg(test)]
@@ -258,16 +258,16 @@ mod tests {
     #[test]
     fn what_consensus_appends_at_once_is_written_in_parts_that_are_not_too_long() {
         let all: Vec<Entry> = (0..200).map(|index| entry(index, 64 << 10)).collect();
-        let lengths: Vec<usize> = parts(&all).map(<[Entry]>::len).collect();
+        let lengths: Vec<usize> = bounded_writes(&all).map(<[Entry]>::len).collect();
         assert_eq!(lengths.iter().sum::<usize>(), 200);
         assert!(
             lengths.len() > 2 && lengths.iter().all(|len| len * (64 << 10) <= BATCH_BYTES_MAX + (64 << 10))
         );
         let small: Vec<Entry> = (0..3000).map(|index| entry(index, 1)).collect();
-        assert!(parts(&small).all(|part| part.len() <= BATCH_MAX));
-        assert_eq!(parts(&small).flatten().count(), 3000);
+        assert!(bounded_writes(&small).all(|part| part.len() <= BATCH_MAX));
+        assert_eq!(bounded_writes(&small).flatten().count(), 3000);
         let one = [entry(0, 2 * BATCH_BYTES_MAX)];
-        assert_eq!(parts(&one).map(<[Entry]>::len).collect::<Vec<_>>(), [1]);
-        assert_eq!(parts(&[]).count(), 0);
+        assert_eq!(bounded_writes(&one).map(<[Entry]>::len).collect::<Vec<_>>(), [1]);
+        assert_eq!(bounded_writes(&[]).count(), 0);
     }
 }

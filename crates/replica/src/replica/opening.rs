@@ -12,12 +12,12 @@ use super::{Replica, ReplicaError};
 use crate::address_book::AddressBook;
 use crate::capacity::watch_capacity;
 use crate::consensus::{self, Started};
-use crate::digest::History;
+use crate::digest::DigestHistory;
 use crate::environment::{BlockingRunner, Environment};
 use crate::group_transport::GroupTransport;
 use crate::integrity::Integrity;
 use crate::liveness::Liveness;
-use crate::log::{self, Held, Log, LogError};
+use crate::log::{self, Log, LogError, StoreState};
 use crate::machine::{Machine, MachineContext, Observer};
 use crate::members_file::MembersFile;
 use crate::read_lease::ReadLeaseGrants;
@@ -72,7 +72,7 @@ pub(super) struct Opening {
     is_removed: watch::Receiver<bool>,
     nonce: u64,
     space: Arc<Space>,
-    history: Arc<History>,
+    history: Arc<DigestHistory>,
     integrity: Arc<Integrity>,
 }
 
@@ -110,7 +110,11 @@ impl Opening {
         }
         let next = applied.map_or(0, |last| last.index + 1);
         let open = |installed| {
-            Log::open(&environment, &config.dir.join(log::DIR), Held { last: applied, installed, written })
+            Log::open(
+                &environment,
+                &config.dir.join(log::DIR),
+                StoreState { last: applied, installed, written },
+            )
         };
         let mut log = open(installed);
         if let Err(LogError::Behind) = log {
@@ -151,7 +155,7 @@ impl Opening {
         let files = Arc::clone(&environment.files);
         let integrity = Integrity::new(files, config.dir.clone(), Arc::clone(&failed), incarnation);
         integrity.set_other_voters(members.membership().voter_ids().filter(|id| *id != config.id).count());
-        let (integrity, history) = (Arc::new(integrity), Arc::new(History::default()));
+        let (integrity, history) = (Arc::new(integrity), Arc::new(DigestHistory::default()));
         let transport: Arc<dyn Transport> =
             Arc::new(GroupTransport { inner: transport, integrity: Arc::clone(&integrity) });
         let context = MachineContext {

@@ -21,7 +21,7 @@ fn entries(term: u64, indices: std::ops::Range<u64>) -> Vec<Entry> {
 
 fn found(dir: &Path) -> Result<(Disk, Vec<LogId>), LogError> {
     let mut all = vec![];
-    Disk::open(Place::local(dir), |entry| all.push(entry.log_id)).map(|disk| (disk, all))
+    Disk::open(LogDir::local(dir), |entry| all.push(entry.log_id)).map(|disk| (disk, all))
 }
 
 fn ids(term: u64, indices: std::ops::Range<u64>) -> Vec<LogId> {
@@ -295,7 +295,7 @@ fn a_crash_while_a_log_begins_anew_leaves_it_to_be_done_at_the_start() {
         drop(disk);
         truncation::write_note(&host::SystemFiles, dir.path(), Truncation::After(id(2, 41))).unwrap();
         if gone {
-            segments::give_up(&Place::local(dir.path()), &segment).unwrap();
+            segments::retire(&LogDir::local(dir.path()), &segment).unwrap();
         }
         let (mut disk, ids_found) = found(dir.path()).unwrap();
         assert_eq!((disk.next(), ids_found.len()), (42, 0));
@@ -310,7 +310,7 @@ fn a_log_that_begins_anew_writes_into_nothing_that_has_later_records() {
     let dir = tempfile::tempdir().unwrap();
     let (mut disk, _) = found(dir.path()).unwrap();
     disk.append(&entries(1, 0..150)).unwrap();
-    disk.begin_after(id(2, 100)).unwrap();
+    disk.restart_after(id(2, 100)).unwrap();
     drop(disk);
     assert!(!dir.path().join(SPARE).exists());
     // Twice: what is behind the end of the one segment is looked at by each.
