@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
-use crate::machine;
+use crate::records;
 use crate::snapshot::{Chunks, pairs_of_chunk};
 
 const FIRST_LINE: &[u8; 16] = b"heorot backup 1\n";
@@ -85,7 +85,7 @@ impl Backup {
         version: &str,
     ) -> Result<Self, StoreError> {
         let head =
-            BackupHead { cluster, seconds, applied: machine::applied_next(&*view)?, version: version.into() };
+            BackupHead { cluster, seconds, applied: records::applied_next(&*view)?, version: version.into() };
         Ok(Self::new(view, head))
     }
 

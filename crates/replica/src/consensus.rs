@@ -15,11 +15,10 @@ use crate::address_book::AddressBook;
 use crate::environment::{BlockingRunner, LogRetention, RunningTask};
 use crate::integrity::Integrity;
 use crate::leader_watch::watch_leader;
-use crate::liveness::Liveness;
+use crate::liveness::{ELECTION_AFTER, HEARTBEAT, Liveness, reachable, reachable_leader};
 use crate::log::Log;
 use crate::machine::Machine;
 use crate::members_file::MembersFile;
-use crate::membership::{reachable, reachable_leader};
 use crate::network::Network;
 use crate::read_lease::ReadLeaseGrants;
 use crate::removal::watch_removal;
@@ -28,11 +27,6 @@ use crate::transport::Transport;
 use crate::types::{Change, Member, NodeId, Types};
 use crate::watch;
 
-/// A leader says so often that it lives; who does not hear from one for so long (each its own time, between these two)
-/// stands for election. A disk that stands still for as long as a disk does is no reason to change leaders.
-const HEARTBEAT: Duration = Duration::from_millis(100);
-pub(crate) const ELECTION_AFTER: (Duration, Duration) =
-    (Duration::from_millis(500), Duration::from_millis(1000));
 /// How long the store may be behind the disk: bounds what is applied again after a crash.
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked whether who leads still does.

@@ -10,7 +10,8 @@ use host::{Clock, Entropy, Files, SystemClock, SystemEntropy, SystemFiles};
 use namespace::{ApplyError, Proposal, Reply, Time};
 use store::Edit;
 
-use crate::log::SEGMENT_BYTES;
+/// Default length of a segment of the log: small enough that a fresh start is cheap, large enough that one is made every few hundred thousand commands.
+pub(crate) const SEGMENT_BYTES: u64 = 32 << 20;
 
 /// What stays of the log behind what the store has, in bytes.
 #[derive(Debug, Clone, Copy)]

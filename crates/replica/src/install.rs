@@ -12,14 +12,11 @@ use std::time::Duration;
 use openraft::raft::SnapshotResponse;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{LogId, Types, Vote};
+use crate::types::{SnapshotId, Types};
 use crate::watch;
 
 /// Who asks is told so soon that it takes longer.
 const ANSWER_AFTER: Duration = Duration::from_secs(1);
-
-/// Which snapshot: the leader that sent it, and the last entry that is in it.
-pub(crate) type SnapshotId = (Vote, Option<LogId>);
 
 /// How it stands with a snapshot.
 #[derive(Debug, Serialize, Deserialize)]

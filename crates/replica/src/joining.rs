@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 
-use crate::membership::{MemberRole, VOTERS_MAX, change_failed};
+use crate::membership::{VOTERS_MAX, change_failed};
 use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
-use crate::types::{Member, NodeId};
+use crate::types::{Member, MemberRole, NodeId};
 
 /// A member that lives answers at once which one it is.
 const IDENTITY_TIME_MAX: Duration = Duration::from_millis(500);

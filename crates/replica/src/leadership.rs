@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::membership::{CATCH_UP_TIME_MAX, Metrics, change_failed, reachable};
+use crate::liveness::reachable;
+use crate::membership::{CATCH_UP_TIME_MAX, change_failed};
 use crate::reconfiguration::ReconfigurationGuard;
 use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
-use crate::types::NodeId;
+use crate::types::{Metrics, NodeId};
 
 /// A leader that has just begun has heard of nobody yet.
 pub(crate) const FIRST_CONTACT_TIME_MAX: Duration = Duration::from_secs(2);

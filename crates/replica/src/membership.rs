@@ -4,113 +4,29 @@
 //! must have it. So a change that leaves too few voters that live would never come to its end, nor anything after it; it is
 //! refused. Who is removed becomes a learner first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
-use openraft::async_runtime::Instant;
 use openraft::type_config::async_runtime::WatchReceiver;
-use serde::{Deserialize, Serialize};
 
-use crate::consensus::ELECTION_AFTER;
 use crate::leadership::FIRST_CONTACT_TIME_MAX;
-use crate::liveness::Liveness;
+use crate::liveness::{can_agree, reachable};
 use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
-use crate::types::{Member, NodeId, Types};
+use crate::types::{Member, MemberChange, Metrics, NodeId};
 
 /// More of them make changes slower and hardly safer; who comes then stays a learner.
 pub const VOTERS_MAX: usize = 5;
 
-/// Who has answered since then lives.
-const SILENT_AFTER: Duration = ELECTION_AFTER.1;
 /// For a member that has all but the last. Whoever asked for a change waits no longer than [`crate::replica::FORWARD_TIME_MAX`].
 pub(crate) const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(4);
 /// One that was removed is told so; if that fails it finds out by asking.
 const TELL_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How a member takes part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MemberRole {
-    /// It votes, and counts where a majority is needed.
-    Voter,
-    /// It has everything, and serves; nobody waits for it.
-    Learner,
-}
-
-/// A change that people ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MemberChange {
-    /// It belongs no longer, and stops. Its id is not used again.
-    Remove(NodeId),
-    /// A learner becomes a voter, once it has what the others have.
-    Promote(NodeId),
-    /// A voter becomes a learner.
-    Demote(NodeId),
-    /// It is to lead.
-    Lead(NodeId),
-}
-
-impl MemberChange {
-    /// Whom it is about.
-    #[must_use]
-    pub fn member(self) -> NodeId {
-        match self {
-            Self::Remove(id) | Self::Promote(id) | Self::Demote(id) | Self::Lead(id) => id,
-        }
-    }
-}
-
-pub(crate) type Metrics = openraft::RaftMetrics<Types>;
-
 pub(crate) fn change_failed(why: impl ToString) -> ChangeError {
     ChangeError::Failed(why.to_string())
-}
-
-/// The members that a leader has heard of just now, and itself.
-pub(crate) fn reachable(metrics: &Metrics) -> BTreeSet<NodeId> {
-    let heard = metrics.heartbeat.iter().flatten();
-    let lately = heard.filter(|(_, at)| at.is_some_and(|at| at.elapsed() < SILENT_AFTER));
-    lately.map(|(id, _)| *id).chain([metrics.id]).collect()
-}
-
-/// How long ago a leader heard of the others.
-pub(crate) fn last_contact(metrics: &Metrics) -> BTreeMap<NodeId, Duration> {
-    let heard = metrics.heartbeat.iter().flatten();
-    heard
-        .filter_map(|(id, at)| Some((*id, at.as_ref()?.elapsed())))
-        .filter(|(id, _)| *id != metrics.id)
-        .collect()
-}
-
-/// Who leads now: not one that was not heard of for so long that another is elected, if enough voters are there; nor this
-/// member, when too few of them answered it lately.
-pub(crate) fn reachable_leader(metrics: &Metrics, liveness: &Liveness) -> Option<NodeId> {
-    let leader = metrics.current_leader?;
-    let lately = |ago: Option<Duration>| ago.is_some_and(|ago| ago < SILENT_AFTER);
-    let leads = if leader == metrics.id {
-        let reachable = reachable(metrics);
-        let steps = metrics.membership_config.membership().get_joint_config();
-        lately(liveness.elected_ago()) || steps.iter().all(|voters| can_agree(voters, &reachable).is_ok())
-    } else {
-        lately(liveness.leader_ago())
-    };
-    leads.then_some(leader)
-}
-
-/// Whether these voters can agree on anything; else the words for it.
-fn can_agree(voters: &BTreeSet<NodeId>, reachable: &BTreeSet<NodeId>) -> Result<(), String> {
-    let needed = voters.len() / 2 + 1;
-    let live = voters.intersection(reachable).count();
-    if live >= needed {
-        return Ok(());
-    }
-    Err(format!(
-        "that would leave {} with a vote, of which {live} can be reached now and {needed} are needed: nothing could be read \
-         or changed then. Bring another one back first",
-        voters.len()
-    ))
 }
 
 impl Service {
@@ -220,26 +136,5 @@ impl Service {
                 tracing::info!(name = %member.name, %error, "was removed, and is not told: it will ask");
             }
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_majority_of_those_who_vote_must_live() {
-        let set = |ids: &[NodeId]| ids.iter().copied().collect::<BTreeSet<_>>();
-        for (voters, reachable, fine) in [
-            (&[1][..], &[1][..], true),
-            (&[1, 2], &[1, 2, 9], true),
-            (&[1, 2], &[1, 9], false),
-            (&[1, 2, 3], &[1, 3], true),
-            (&[1, 2, 3, 4], &[1, 3], false),
-        ] {
-            assert_eq!(can_agree(&set(voters), &set(reachable)).is_ok(), fine, "{voters:?} of {reachable:?}");
-        }
-        let why = can_agree(&set(&[1, 2, 3]), &set(&[1])).unwrap_err();
-        assert!(why.contains("leave 3 with a vote, of which 1 can be reached now and 2 are needed"), "{why}");
     }
 }

@@ -19,11 +19,11 @@ use openraft::{LogIdOptionExt, OptionalSend};
 use serde::de::DeserializeOwned;
 
 use crate::address_book::AddressBook;
-use crate::install::{InstallState, SnapshotId};
+use crate::install::InstallState;
 use crate::read_lease::ReadLeaseGrants;
 use crate::snapshot::{Chunks, Snapshot};
 use crate::transport::{self, Channel, Consensus, Request, Transport};
-use crate::types::{LeaderId, LogId, Member, NodeId, Types, Vote};
+use crate::types::{LeaderId, LogId, Member, NodeId, SnapshotId, Types, Vote};
 
 /// Batches of entries on their way to one follower: while one is written there the next arrives.
 const IN_FLIGHT_MAX: usize = 8;

@@ -369,11 +369,11 @@ impl Replica {
         let matched = metrics.replication.iter().flatten();
         let leads = metrics.state.is_leader();
         ReplicaStatus {
-            reachable: if leads { crate::membership::reachable(&metrics) } else { BTreeSet::new() },
-            last_contact: crate::membership::last_contact(&metrics),
+            reachable: if leads { crate::liveness::reachable(&metrics) } else { BTreeSet::new() },
+            last_contact: crate::liveness::last_contact(&metrics),
             matched: matched.map(|(id, at)| (*id, at.map_or(0, |at| at.index + 1))).collect(),
             id: self.id,
-            leader: crate::membership::reachable_leader(&metrics, &self.service.liveness),
+            leader: crate::liveness::reachable_leader(&metrics, &self.service.liveness),
             members: membership.nodes().map(member).collect(),
             changing: membership.get_joint_config().len() > 1
                 || metrics.committed_membership_config.log_id() != metrics.membership_config.log_id(),

@@ -15,7 +15,7 @@ use store::{Durability, Edit, Store};
 use crate::digest::Digest;
 use crate::environment::Environment;
 use crate::log;
-use crate::machine::{self, STATE_DIGEST_KEY, StateDigest, put_applied, put_installed};
+use crate::records::{self, STATE_DIGEST_KEY, StateDigest, put_applied, put_installed};
 use crate::replica::ReplicaError;
 use crate::types::{LeaderId, LogId, Member, Membership, NodeId, StoredMembership, Vote};
 
@@ -44,7 +44,7 @@ pub fn begin_restored(
     let mut begin = |edit: &mut dyn Edit| {
         incarnation = Some(namespace::begin_incarnation(edit, environment.random_id(), time)?);
         let state_digest = StateDigest { digest: Digest::of_view(&*edit)?, time };
-        edit.put(STATE_DIGEST_KEY, &machine::encode(&state_digest)?)?;
+        edit.put(STATE_DIGEST_KEY, &records::encode(&state_digest)?)?;
         put_installed(edit, last)?;
         put_applied(edit, Some(last), Some(&members))
     };

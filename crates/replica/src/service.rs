@@ -18,18 +18,17 @@ use tokio::sync::Mutex;
 use crate::digest::DigestHistory;
 use crate::environment::TimeOfDay;
 use crate::group_transport;
-use crate::install::{Installation, SnapshotId};
+use crate::install::Installation;
 use crate::integrity::Integrity;
 use crate::liveness::Liveness;
 use crate::log::Log;
 use crate::machine::{Machine, Observer};
-use crate::membership::MemberRole;
 use crate::read_lease::{ReadLease, ReadLeaseGrants};
 use crate::removal::REMOVED;
 use crate::snapshot::Spool;
 use crate::space::Space;
 use crate::transport::{self, Consensus, Request, Transport};
-use crate::types::{Change, Member, NodeId, Types};
+use crate::types::{Change, Member, MemberRole, NodeId, SnapshotId, Types};
 use crate::watch;
 
 /// How a command that was given to a leader ended.
@@ -249,7 +248,6 @@ mod tests {
     use store::{MemoryStore, Store};
 
     use super::*;
-    use crate::install::SnapshotId;
     use crate::replica::{Replica, ReplicaConfig};
     use crate::snapshot::Chunks;
     use crate::types::{LogId, SnapshotMeta, Vote};

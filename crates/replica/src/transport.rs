@@ -10,9 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::install::SnapshotId;
-use crate::membership::MemberChange;
-use crate::types::{Change, Member, NodeId, SnapshotMeta, Types, Vote};
+use crate::types::{Change, Member, MemberChange, NodeId, SnapshotId, SnapshotMeta, Types, Vote};
 
 /// A call that has its answer later.
 pub type CallFuture = Pin<Box<dyn Future<Output = Result<Bytes, Unreachable>> + Send>>;

@@ -26,6 +26,10 @@ pub(crate) type Payload = alias::EntryPayloadOf<Types>;
 pub(crate) type StoredMembership = alias::StoredMembershipOf<Types>;
 pub(crate) type SnapshotMeta = alias::SnapshotMetaOf<Types>;
 pub(crate) type Membership = openraft::Membership<u64, Member>;
+pub(crate) type Metrics = openraft::RaftMetrics<Types>;
+
+/// Which snapshot: the leader that sent it, and the last entry that is in it.
+pub(crate) type SnapshotId = (Vote, Option<LogId>);
 
 /// Tells the members of a group apart. Never used again: a member that lost its log comes back under another.
 pub type NodeId = u64;
@@ -39,6 +43,38 @@ pub struct Member {
     pub address: String,
     /// Where it serves: clients mount there, and data servers register.
     pub serves: String,
+}
+
+/// How a member takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberRole {
+    /// It votes, and counts where a majority is needed.
+    Voter,
+    /// It has everything, and serves; nobody waits for it.
+    Learner,
+}
+
+/// A change that people ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberChange {
+    /// It belongs no longer, and stops. Its id is not used again.
+    Remove(NodeId),
+    /// A learner becomes a voter, once it has what the others have.
+    Promote(NodeId),
+    /// A voter becomes a learner.
+    Demote(NodeId),
+    /// It is to lead.
+    Lead(NodeId),
+}
+
+impl MemberChange {
+    /// Whom it is about.
+    #[must_use]
+    pub fn member(self) -> NodeId {
+        match self {
+            Self::Remove(id) | Self::Promote(id) | Self::Demote(id) | Self::Lead(id) => id,
+        }
+    }
 }
 
 /// A command on its way through log and network; a copy costs nothing.

@@ -30,7 +30,6 @@ use tokio::sync::oneshot;
 
 use disk::{Disk, Segments};
 use segments::LogDir;
-pub(crate) use segments::SEGMENT_BYTES;
 use writer::{Job, JobQueue, Writer};
 
 use crate::environment::{BlockingRunner, Environment, LogRetention, RunningTask};

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use host::{Entropy, File, Files, Opened};
 
+#[cfg(test)]
+use crate::environment::SEGMENT_BYTES;
 use crate::log::record::Salt;
 use crate::log::tail::Tail;
 use crate::log::{LogError, failed};
@@ -29,9 +31,7 @@ pub(crate) const HEADER_BYTES: u64 = 64;
 const SUMMED_BYTES: usize = 56;
 /// Where the header says which entry is before the first record.
 const PREVIOUS_AT: usize = 24;
-/// Small enough that a fresh start is cheap, large enough that one is made every few hundred thousand commands.
-pub(crate) const SEGMENT_BYTES: u64 = 32 << 20;
-/// A segment of that size that holds nothing that is needed.
+/// A segment of the usual length that holds nothing that is needed.
 pub(crate) const SPARE: &str = "spare";
 /// Every so many records of a segment it is noted where one begins.
 pub(crate) const MARK_EVERY: u64 = 256;

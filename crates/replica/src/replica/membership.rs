@@ -5,10 +5,10 @@ use std::time::Duration;
 use openraft::type_config::async_runtime::WatchReceiver;
 
 use super::{FORWARD_TIME_MAX, Replica, ReplicaStatus};
-use crate::membership::{MemberChange, MemberRole, VOTERS_MAX};
+use crate::membership::VOTERS_MAX;
 use crate::service::ChangeError;
 use crate::transport::{self, Channel, Request};
-use crate::types::{Member, NodeId};
+use crate::types::{Member, MemberChange, MemberRole, NodeId};
 
 /// For a change of members to find a leader.
 const CHANGE_TIME_MAX: Duration = Duration::from_secs(20);

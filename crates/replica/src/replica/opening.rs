@@ -100,9 +100,9 @@ impl Opening {
         let view = store.snapshot().map_err(|e| fail(&e))?;
         // What the store says of itself cannot be read: nor is anything else to be believed.
         let unreadable = |e: StoreError| damaged(e.to_string(), &Membership::default());
-        let (applied, members) = crate::machine::applied(&*view).map_err(unreadable)?;
-        let installed = crate::machine::installed(&*view).map_err(unreadable)?;
-        let written = crate::machine::written(&*view).map_err(unreadable)?;
+        let (applied, members) = crate::records::applied(&*view).map_err(unreadable)?;
+        let installed = crate::records::installed(&*view).map_err(unreadable)?;
+        let written = crate::records::written(&*view).map_err(unreadable)?;
         let incarnation = namespace::read::incarnation(&*view).map_err(unreadable)?;
         drop(view);
         if let Some(why) = Integrity::read_mark(&*environment.files, &config.dir).map_err(|e| fail(&e))? {
@@ -119,7 +119,7 @@ impl Opening {
         let mut log = open(installed);
         if let Err(LogError::Behind) = log {
             // In the store first: a crash may come while the log begins anew.
-            crate::machine::note_installed(&*store, applied).map_err(|e| fail(&e))?;
+            crate::records::note_installed(&*store, applied).map_err(|e| fail(&e))?;
             log = open(applied);
         }
         let log = log.map_err(|e| match e {

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use namespace::{Command, InodeId, Proposal, Stamp};
 
-use crate::log::segments::{MARK_EVERY, SEGMENT_BYTES, SPARE};
+use crate::environment::SEGMENT_BYTES;
+use crate::log::segments::{MARK_EVERY, SPARE};
 use crate::types::{Change, LeaderId, Payload};
 
 use super::*;

@@ -1,0 +1,148 @@
+//! Records that consensus keeps in the store, beside the state machine's: the last applied entry, the members, the digest.
+//!
+//! docs/disk-format.md gives their bytes.
+
+use namespace::Time;
+use openraft::LogIdOptionExt;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use store::{Durability, Edit, Store, StoreError, View};
+
+use crate::digest::Digest;
+use crate::types::{LeaderId, LogId, Members, Membership, StoredMembership};
+
+/// Where the last applied entry is kept in the store: tags that the state machine leaves to us.
+pub(crate) const APPLIED_KEY: &[u8] = b"\xffapplied";
+pub(crate) const MEMBERS_KEY: &[u8] = b"\xffmembers";
+/// The last entry of the snapshot that the store began with, in the same transaction: until the log is purged up to it,
+/// that may end before.
+pub(crate) const INSTALLED_KEY: &[u8] = b"\xffinstalled";
+/// How far the log was on this disk when the last batch was applied: a bound from below. Entries are applied when a
+/// majority has them, perhaps before this disk does, and the store may come to the disk before they do.
+pub(crate) const WRITTEN_KEY: &[u8] = b"\xffwritten";
+
+/// What is kept up to date with each command: the digest of the state, and the time of the last command.
+pub(crate) const STATE_DIGEST_KEY: &[u8] = b"\xffsummed";
+
+/// What each command changes beside the state itself.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct StateDigest {
+    pub digest: Digest,
+    /// No command is stamped earlier: times do not go back when the leader changes, or a client asks another metaserver.
+    pub time: Time,
+}
+
+/// The index after the last command that a view shows.
+///
+/// # Errors
+/// [`StoreError`] when the store fails, or is damaged.
+pub fn applied_next(view: &dyn View) -> Result<u64, StoreError> {
+    applied(view).map(|(last, _)| last.next_index())
+}
+
+/// The last entry that a view has, and who belonged to the group then.
+pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembership), StoreError> {
+    let log_id = LogId::from;
+    let applied: Option<LogIdRecord> = get(view, APPLIED_KEY, "read the applied index")?;
+    let members: Option<(Option<LogIdRecord>, Members)> = get(view, MEMBERS_KEY, "read the members")?;
+    let (since, members) = members.unwrap_or_default();
+    let members =
+        Membership::try_from(members).map_err(|cause| StoreError { doing: "read the members", cause })?;
+    Ok((applied.map(log_id), StoredMembership::new(since.map(log_id), members)))
+}
+
+/// The digest of the state in a view, and the time of its last command. A store that has none noted, since it is new or was
+/// filled from a backup, is summed.
+pub(crate) fn state_digest(view: &dyn View) -> Result<StateDigest, StoreError> {
+    match get(view, STATE_DIGEST_KEY, "read the digest of the state")? {
+        Some(state_digest) => Ok(state_digest),
+        None => Ok(StateDigest { digest: Digest::of_view(view)?, time: Time::default() }),
+    }
+}
+
+/// What a record under [`STATE_DIGEST_KEY`] says, where one comes in with a snapshot.
+pub(crate) fn decode_state_digest(record: &[u8]) -> Option<StateDigest> {
+    decode(record)
+}
+
+/// The last entry of the snapshot that the store began with, if it began with one.
+pub(crate) fn installed(view: &dyn View) -> Result<Option<LogId>, StoreError> {
+    let id: Option<LogIdRecord> = get(view, INSTALLED_KEY, "read what was installed")?;
+    Ok(id.map(LogId::from))
+}
+
+/// Notes on disk that the log goes on after `last`, whatever is in it: it is what [`installed`] reads.
+pub(crate) fn note_installed(store: &dyn Store, last: Option<LogId>) -> Result<(), StoreError> {
+    let Some(last) = last else { return Ok(()) };
+    store.batch(Durability::Immediate, &mut |edit: &mut dyn Edit| put_installed(edit, last))
+}
+
+/// Puts what [`installed`] reads.
+pub(crate) fn put_installed(edit: &mut dyn Edit, last: LogId) -> Result<(), StoreError> {
+    edit.put(INSTALLED_KEY, &encode(&LogIdRecord::from(last))?)
+}
+
+/// How far the log was on disk at least when the store was as it is; none: a store of before this was noted.
+pub(crate) fn written(view: &dyn View) -> Result<Option<u64>, StoreError> {
+    get(view, WRITTEN_KEY, "read how far the log was written")
+}
+
+/// Puts what [`applied`] reads; `members` only where they changed.
+pub(crate) fn put_applied(
+    edit: &mut dyn Edit,
+    last: Option<LogId>,
+    members: Option<&StoredMembership>,
+) -> Result<(), StoreError> {
+    if let Some(last) = last {
+        edit.put(APPLIED_KEY, &encode(&LogIdRecord::from(last))?)?;
+    }
+    if let Some(members) = members {
+        let record = (members.log_id().map(LogIdRecord::from), Members::from(members.membership()));
+        edit.put(MEMBERS_KEY, &encode(&record)?)?;
+    }
+    Ok(())
+}
+
+/// A log id as it stands in the store.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct LogIdRecord {
+    index: u64,
+    term: u64,
+    leader: u64,
+}
+
+impl From<LogIdRecord> for LogId {
+    fn from(id: LogIdRecord) -> Self {
+        Self { leader_id: LeaderId { term: id.term, node_id: id.leader }, index: id.index }
+    }
+}
+
+impl From<LogId> for LogIdRecord {
+    fn from(id: LogId) -> Self {
+        Self { index: id.index, term: id.leader_id.term, leader: id.leader_id.node_id }
+    }
+}
+
+/// The record, and its CRC-32C, little-endian.
+pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = postcard::to_stdvec(record)
+        .map_err(|e| StoreError { doing: "encode a record of consensus", cause: e.to_string() })?;
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    Ok(bytes)
+}
+
+fn get<T: DeserializeOwned>(
+    view: &dyn View,
+    key: &[u8],
+    doing: &'static str,
+) -> Result<Option<T>, StoreError> {
+    let Some(bytes) = view.get(key)? else { return Ok(None) };
+    decode(&bytes).map(Some).ok_or(StoreError { doing, cause: "it is damaged".into() })
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let (record, crc) = bytes.split_last_chunk()?;
+    let sound = crc32c::crc32c(record) == u32::from_le_bytes(*crc);
+    sound.then(|| postcard::from_bytes(record).ok()).flatten()
+}
