@@ -21,58 +21,32 @@
 //! Consensus is openraft's; this crate is the only one that names it. Ours are log, state machine, network, and the rules
 //! by which commands and reads find the leader. It all runs on a thread of its own.
 
-mod address_book;
-mod backup;
-mod capacity;
-mod compare;
 mod consensus;
-mod digest;
-mod edits;
 mod environment;
-mod group_transport;
-mod install;
-mod integrity;
-mod joining;
-mod leader_watch;
-mod leadership;
-mod liveness;
 mod log;
-mod machine;
-mod members_file;
 mod membership;
 mod metrics;
-mod network;
-#[cfg(test)]
-mod openraft_suite;
-mod panic_guard;
-mod read_lease;
-mod read_rounds;
-mod reconfiguration;
-mod records;
-mod removal;
+mod read;
 mod replica;
-mod restored;
 mod runtime;
-mod server_session;
 mod service;
-mod snapshot;
 mod space;
+mod state;
 mod transport;
 mod types;
-mod watch;
 
-pub use backup::{Backup, BackupError, BackupHead, BackupReader};
 pub use environment::{Apply, DiskDelay, Environment, LogRetention, TimeOfDay};
 pub use log::LogError;
 pub use log::record::read_and_write;
-pub use machine::{AnswerFuture, Observer};
-pub use members_file::noted_voters;
 pub use membership::VOTERS_MAX;
 pub use metrics::ReplicaMetrics;
-pub use panic_guard::{faults, is_guarded};
-pub use records::applied_next;
+pub use replica::restored::begin_restored;
 pub use replica::{Replica, ReplicaConfig, ReplicaError, ReplicaStatus};
-pub use restored::begin_restored;
 pub use runtime::seed_thread;
+pub use state::backup::{Backup, BackupError, BackupHead, BackupReader};
+pub use state::machine::{AnswerFuture, Observer};
+pub use state::panic_guard::{faults, is_guarded};
+pub use state::records::applied_next;
+pub use transport::members_file::noted_voters;
 pub use transport::{CallFuture, Channel, ProbeFuture, Transport, Unreachable};
 pub use types::{Member, MemberChange, MemberRole, NodeId};

@@ -9,25 +9,25 @@ use store::{Store, StoreError};
 use tokio::sync::Mutex;
 
 use super::{Replica, ReplicaError};
-use crate::address_book::AddressBook;
-use crate::capacity::watch_capacity;
+use crate::consensus::liveness::Liveness;
 use crate::consensus::{self, Started};
-use crate::digest::DigestHistory;
 use crate::environment::{BlockingRunner, Environment};
-use crate::group_transport::GroupTransport;
-use crate::integrity::Integrity;
-use crate::liveness::Liveness;
 use crate::log::{self, Log, LogError, StoreState};
-use crate::machine::{Machine, MachineContext, Observer};
-use crate::members_file::MembersFile;
-use crate::read_lease::ReadLeaseGrants;
-use crate::reconfiguration::finish_changes;
-use crate::server_session::ServerSession;
+use crate::membership::capacity::watch_capacity;
+use crate::membership::reconfiguration::finish_changes;
+use crate::read::read_lease::ReadLeaseGrants;
+use crate::replica::server_session::ServerSession;
+use crate::runtime::watch;
 use crate::service::Service;
 use crate::space::Space;
+use crate::state::digest::DigestHistory;
+use crate::state::integrity::Integrity;
+use crate::state::machine::{Machine, MachineContext, Observer};
 use crate::transport::Transport;
+use crate::transport::address_book::AddressBook;
+use crate::transport::group_transport::GroupTransport;
+use crate::transport::members_file::MembersFile;
 use crate::types::{Member, Membership, NodeId};
-use crate::watch;
 
 /// How a replica is opened.
 #[derive(Debug, Clone)]
@@ -100,9 +100,9 @@ impl Opening {
         let view = store.snapshot().map_err(|e| fail(&e))?;
         // What the store says of itself cannot be read: nor is anything else to be believed.
         let unreadable = |e: StoreError| damaged(e.to_string(), &Membership::default());
-        let (applied, members) = crate::records::applied(&*view).map_err(unreadable)?;
-        let installed = crate::records::installed(&*view).map_err(unreadable)?;
-        let written = crate::records::written(&*view).map_err(unreadable)?;
+        let (applied, members) = crate::state::records::applied(&*view).map_err(unreadable)?;
+        let installed = crate::state::records::installed(&*view).map_err(unreadable)?;
+        let written = crate::state::records::written(&*view).map_err(unreadable)?;
         let incarnation = namespace::read::incarnation(&*view).map_err(unreadable)?;
         drop(view);
         if let Some(why) = Integrity::read_mark(&*environment.files, &config.dir).map_err(|e| fail(&e))? {
@@ -119,7 +119,7 @@ impl Opening {
         let mut log = open(installed);
         if let Err(LogError::Behind) = log {
             // In the store first: a crash may come while the log begins anew.
-            crate::records::note_installed(&*store, applied).map_err(|e| fail(&e))?;
+            crate::state::records::note_installed(&*store, applied).map_err(|e| fail(&e))?;
             log = open(applied);
         }
         let log = log.map_err(|e| match e {
@@ -142,7 +142,7 @@ impl Opening {
             );
             return Err(damaged(why, members.membership()));
         }
-        crate::snapshot::remove_spools(&*environment.files, &config.dir).map_err(|e| fail(&e))?;
+        crate::state::snapshot::remove_spools(&*environment.files, &config.dir).map_err(|e| fail(&e))?;
         let nonce = stamp.random.wrapping_add(log.next());
         let (tell_progress, progress) = watch::channel(next);
         let (failed, failure) = watch::channel(None);
@@ -236,7 +236,7 @@ impl Opening {
             integrity: self.integrity,
             time: Arc::clone(&self.environment.time),
         });
-        crate::compare::start(&service, &runtime);
+        crate::service::compare::start(&service, &runtime);
         runtime.spawn(finish_changes(Arc::downgrade(&service)));
         if watches_capacity {
             runtime.spawn(watch_capacity(Arc::downgrade(&service)));

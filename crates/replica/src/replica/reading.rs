@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Replica, ReplicaError};
-use crate::read_lease::{HeldReadLease, NO_MEMBER};
+use crate::read::read_lease::{HeldReadLease, NO_MEMBER};
 use crate::service::ReadIndex;
 use crate::transport::{self, Request};
 

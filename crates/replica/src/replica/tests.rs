@@ -18,8 +18,8 @@ use store::{Edit, MemoryStore, Store};
 
 use super::{Opening, Replica, ReplicaConfig};
 use crate::consensus;
-use crate::digest::Digest;
 use crate::environment::{Environment, LogRetention};
+use crate::state::digest::Digest;
 use crate::transport::{self, Request};
 use crate::types::{Change, LeaderId, Vote};
 

@@ -1,5 +1,10 @@
 //! The thread of consensus: openraft on a runtime of its own, and the upkeep of log and store.
 
+pub(crate) mod leader_watch;
+pub(crate) mod liveness;
+pub(crate) mod network;
+pub(crate) mod removal;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +16,21 @@ use store::{Durability, Store};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::address_book::AddressBook;
+use crate::consensus::leader_watch::watch_leader;
+use crate::consensus::liveness::{ELECTION_AFTER, HEARTBEAT, Liveness, reachable, reachable_leader};
+use crate::consensus::network::Network;
+use crate::consensus::removal::watch_removal;
 use crate::environment::{BlockingRunner, LogRetention, RunningTask};
-use crate::integrity::Integrity;
-use crate::leader_watch::watch_leader;
-use crate::liveness::{ELECTION_AFTER, HEARTBEAT, Liveness, reachable, reachable_leader};
 use crate::log::Log;
-use crate::machine::Machine;
-use crate::members_file::MembersFile;
-use crate::network::Network;
-use crate::read_lease::ReadLeaseGrants;
-use crate::removal::watch_removal;
+use crate::read::read_lease::ReadLeaseGrants;
+use crate::runtime::watch;
 use crate::space::{FreeSpace, Space};
+use crate::state::integrity::Integrity;
+use crate::state::machine::Machine;
 use crate::transport::Transport;
+use crate::transport::address_book::AddressBook;
+use crate::transport::members_file::MembersFile;
 use crate::types::{Change, Member, NodeId, Types};
-use crate::watch;
 
 /// How long the store may be behind the disk: bounds what is applied again after a crash.
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use crate::integrity::Integrity;
+use crate::state::integrity::Integrity;
 use crate::transport::{CallFuture, Channel, Transport};
 use crate::types::Member;
 

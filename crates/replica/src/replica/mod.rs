@@ -3,6 +3,8 @@
 mod membership;
 mod opening;
 mod reading;
+pub(crate) mod restored;
+mod server_session;
 #[cfg(test)]
 mod tests;
 
@@ -24,15 +26,15 @@ use tokio::time::Instant;
 
 use crate::consensus;
 use crate::environment::{Environment, RunningTask};
-use crate::integrity::CheckedView;
-use crate::machine::Observer;
 use crate::metrics::ReplicaMetrics;
-use crate::read_rounds::ReadRounds;
-use crate::server_session::ServerSession;
+use crate::read::read_rounds::ReadRounds;
+use crate::replica::server_session::ServerSession;
+use crate::runtime::watch;
 use crate::service::{ProposeOutcome, SharedService};
+use crate::state::integrity::CheckedView;
+use crate::state::machine::Observer;
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::types::{Change, Member, NodeId};
-use crate::watch;
 
 /// How long a call to the leader may take before it is made again; a broken connection is noticed at once.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
@@ -369,11 +371,11 @@ impl Replica {
         let matched = metrics.replication.iter().flatten();
         let leads = metrics.state.is_leader();
         ReplicaStatus {
-            reachable: if leads { crate::liveness::reachable(&metrics) } else { BTreeSet::new() },
-            last_contact: crate::liveness::last_contact(&metrics),
+            reachable: if leads { crate::consensus::liveness::reachable(&metrics) } else { BTreeSet::new() },
+            last_contact: crate::consensus::liveness::last_contact(&metrics),
             matched: matched.map(|(id, at)| (*id, at.map_or(0, |at| at.index + 1))).collect(),
             id: self.id,
-            leader: crate::liveness::reachable_leader(&metrics, &self.service.liveness),
+            leader: crate::consensus::liveness::reachable_leader(&metrics, &self.service.liveness),
             members: membership.nodes().map(member).collect(),
             changing: membership.get_joint_config().len() > 1
                 || metrics.committed_membership_config.log_id() != metrics.membership_config.log_id(),

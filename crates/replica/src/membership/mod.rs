@@ -4,6 +4,11 @@
 //! must have it. So a change that leaves too few voters that live would never come to its end, nor anything after it; it is
 //! refused. Who is removed becomes a learner first.
 
+pub(crate) mod capacity;
+pub(crate) mod joining;
+pub(crate) mod leadership;
+pub(crate) mod reconfiguration;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +16,8 @@ use std::time::Duration;
 use openraft::ChangeMembers;
 use openraft::type_config::async_runtime::WatchReceiver;
 
-use crate::leadership::FIRST_CONTACT_TIME_MAX;
-use crate::liveness::{can_agree, reachable};
+use crate::consensus::liveness::{can_agree, reachable};
+use crate::membership::leadership::FIRST_CONTACT_TIME_MAX;
 use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, MemberChange, Metrics, NodeId};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use openraft::Raft;
 use openraft::type_config::async_runtime::WatchReceiver;
 
-use crate::machine::Machine;
+use crate::runtime::watch;
+use crate::state::machine::Machine;
 use crate::transport::{self, Channel, Request, Transport};
 use crate::types::{NodeId, Types};
-use crate::watch;
 
 /// How often a member whose log stands still asks whether it still belongs.
 const ASK_EVERY: Duration = Duration::from_secs(2);

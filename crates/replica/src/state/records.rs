@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::{Durability, Edit, Store, StoreError, View};
 
-use crate::digest::Digest;
+use crate::state::digest::Digest;
 use crate::types::{LeaderId, LogId, Members, Membership, StoredMembership};
 
 /// Where the last applied entry is kept in the store: tags that the state machine leaves to us.

@@ -12,11 +12,11 @@ use std::path::Path;
 use namespace::Incarnation;
 use store::{Durability, Edit, Store};
 
-use crate::digest::Digest;
 use crate::environment::Environment;
 use crate::log;
-use crate::records::{self, STATE_DIGEST_KEY, StateDigest, put_applied, put_installed};
 use crate::replica::ReplicaError;
+use crate::state::digest::Digest;
+use crate::state::records::{self, STATE_DIGEST_KEY, StateDigest, put_applied, put_installed};
 use crate::types::{LeaderId, LogId, Member, Membership, NodeId, StoredMembership, Vote};
 
 /// The term that the first entry after the store is younger than.

@@ -1,6 +1,8 @@
 //! openraft on tokio, with nothing in it that would differ from run to run where a simulation asks for that: its waiters
 //! are woken in turn ([`Watch`]), and election times are drawn from the seed that the thread was given, if it was.
 
+pub(crate) mod watch;
+
 use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use openraft_rt_tokio::TokioRuntime;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::watch::Watch;
+use crate::runtime::watch::Watch;
 
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };

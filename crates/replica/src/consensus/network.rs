@@ -18,10 +18,10 @@ use openraft::storage::Snapshot as RaftSnapshot;
 use openraft::{LogIdOptionExt, OptionalSend};
 use serde::de::DeserializeOwned;
 
-use crate::address_book::AddressBook;
-use crate::install::InstallState;
-use crate::read_lease::ReadLeaseGrants;
-use crate::snapshot::{Chunks, Snapshot};
+use crate::read::read_lease::ReadLeaseGrants;
+use crate::state::install::InstallState;
+use crate::state::snapshot::{Chunks, Snapshot};
+use crate::transport::address_book::AddressBook;
 use crate::transport::{self, Channel, Consensus, Request, Transport};
 use crate::types::{LeaderId, LogId, Member, NodeId, SnapshotId, Types, Vote};
 

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use host::{File, Files, Opened};
 use store::{Store, StoreError, View};
 
-use crate::digest::Digest;
-use crate::records::{STATE_DIGEST_KEY, decode_state_digest};
+use crate::state::digest::Digest;
+use crate::state::records::{STATE_DIGEST_KEY, decode_state_digest};
 
 /// Bytes of a chunk: fits, with one more pair, into a record of our RPC.
 const CHUNK_BYTES: usize = 512 << 10;

@@ -1,5 +1,9 @@
 //! What members say to each other, and what carries it.
 
+pub(crate) mod address_book;
+pub(crate) mod group_transport;
+pub(crate) mod members_file;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! What a member does when another calls it.
 
+pub(crate) mod compare;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,21 +17,21 @@ use openraft::storage::Snapshot as RaftSnapshot;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use crate::digest::DigestHistory;
+use crate::consensus::liveness::Liveness;
+use crate::consensus::removal::REMOVED;
 use crate::environment::TimeOfDay;
-use crate::group_transport;
-use crate::install::Installation;
-use crate::integrity::Integrity;
-use crate::liveness::Liveness;
 use crate::log::Log;
-use crate::machine::{Machine, Observer};
-use crate::read_lease::{ReadLease, ReadLeaseGrants};
-use crate::removal::REMOVED;
-use crate::snapshot::Spool;
+use crate::read::read_lease::{ReadLease, ReadLeaseGrants};
+use crate::runtime::watch;
 use crate::space::Space;
+use crate::state::digest::DigestHistory;
+use crate::state::install::Installation;
+use crate::state::integrity::Integrity;
+use crate::state::machine::{Machine, Observer};
+use crate::state::snapshot::Spool;
+use crate::transport::group_transport;
 use crate::transport::{self, Consensus, Request, Transport};
 use crate::types::{Change, Member, MemberRole, NodeId, SnapshotId, Types};
-use crate::watch;
 
 /// How a command that was given to a leader ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -249,7 +251,7 @@ mod tests {
 
     use super::*;
     use crate::replica::{Replica, ReplicaConfig};
-    use crate::snapshot::Chunks;
+    use crate::state::snapshot::Chunks;
     use crate::types::{LogId, SnapshotMeta, Vote};
 
     /// A snapshot by the leader of that term.
@@ -291,6 +293,6 @@ mod tests {
 
     fn spools(dir: &std::path::Path) -> usize {
         let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.to_string_lossy().starts_with(crate::snapshot::SPOOL)).count()
+        names.filter(|name| name.to_string_lossy().starts_with(crate::state::snapshot::SPOOL)).count()
     }
 }

@@ -8,11 +8,11 @@ use store::MemoryStore;
 use tempfile::TempDir;
 
 use crate::environment::{BlockingRunner, Environment};
-use crate::integrity::Integrity;
 use crate::log::{Log, StoreState};
-use crate::machine::{Machine, MachineContext, Observer};
+use crate::runtime::watch;
+use crate::state::integrity::Integrity;
+use crate::state::machine::{Machine, MachineContext, Observer};
 use crate::types::Types;
-use crate::watch;
 
 struct Builder;
 

@@ -13,14 +13,14 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
-use crate::records;
-use crate::snapshot::{Chunks, pairs_of_chunk};
+use crate::state::records;
+use crate::state::snapshot::{Chunks, pairs_of_chunk};
 
 const FIRST_LINE: &[u8; 16] = b"heorot backup 1\n";
 /// A head is a few words.
 const HEAD_BYTES_MAX: usize = 4096;
 /// A chunk, with the largest pair at its end.
-const CHUNK_BYTES_MAX: usize = crate::snapshot::CHUNK_BYTES_MAX;
+const CHUNK_BYTES_MAX: usize = crate::state::snapshot::CHUNK_BYTES_MAX;
 /// Tags from here on are the replica's own.
 const OWN_TAGS: u8 = 0x80;
 

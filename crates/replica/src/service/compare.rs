@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::digest::Digest;
 use crate::service::Service;
+use crate::state::digest::Digest;
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId};
 

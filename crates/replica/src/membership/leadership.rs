@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::liveness::reachable;
+use crate::consensus::liveness::reachable;
+use crate::membership::reconfiguration::ReconfigurationGuard;
 use crate::membership::{CATCH_UP_TIME_MAX, change_failed};
-use crate::reconfiguration::ReconfigurationGuard;
 use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Metrics, NodeId};

@@ -23,8 +23,8 @@ use openraft::Raft;
 use openraft::raft::TransferLeaderRequest;
 use openraft::type_config::async_runtime::WatchReceiver;
 
-use crate::liveness::Liveness;
-use crate::machine::Machine;
+use crate::consensus::liveness::Liveness;
+use crate::state::machine::Machine;
 use crate::transport::Transport;
 use crate::types::{Member, NodeId, Types, Vote};
 

@@ -33,8 +33,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::runtime::watch;
 use crate::types::{LeaderId, NodeId, Types};
-use crate::watch;
 
 /// How long a lease lasts for its holder. Also how long changes stand still when a holder dies.
 const READ_LEASE: Duration = Duration::from_millis(300);

@@ -15,7 +15,7 @@ use namespace::Incarnation;
 use store::{StoreError, View, Visitor};
 
 use crate::log;
-use crate::watch;
+use crate::runtime::watch;
 
 /// In the log's directory: the store is not to be relied upon.
 const MARK: &str = "distrusted";

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::leadership::heirs;
+use crate::membership::leadership::heirs;
 use crate::service::Service;
 use crate::space::FreeSpace;
 use crate::transport::{self, Channel, Request};

@@ -12,8 +12,8 @@ use std::time::Duration;
 use openraft::raft::SnapshotResponse;
 use serde::{Deserialize, Serialize};
 
+use crate::runtime::watch;
 use crate::types::{SnapshotId, Types};
-use crate::watch;
 
 /// Who asks is told so soon that it takes longer.
 const ANSWER_AFTER: Duration = Duration::from_secs(1);

@@ -12,8 +12,8 @@ use std::ops::{Bound, ControlFlow};
 
 use store::{Edit, StoreError, View, Visitor};
 
-use crate::digest::Digest;
-use crate::integrity::Integrity;
+use crate::state::digest::Digest;
+use crate::state::integrity::Integrity;
 
 /// A layer above a batch.
 pub(crate) struct Edits<'a> {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn integrity() -> Integrity {
-        let failed = Arc::new(crate::watch::channel(None).0);
+        let failed = Arc::new(crate::runtime::watch::channel(None).0);
         Integrity::new(Arc::new(host::SystemFiles), "/nowhere".into(), failed, None)
     }
 

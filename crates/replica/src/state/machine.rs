@@ -16,19 +16,19 @@ use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot as RaftSnapsh
 use openraft::{LogIdOptionExt, RaftSnapshotBuilder};
 use store::{Durability, Edit, Store, StoreError};
 
-use crate::digest::{Digest, DigestHistory};
-use crate::edits::Edits;
 use crate::environment::{Apply, BlockingRunner};
-use crate::integrity::Integrity;
 use crate::log::Log;
-use crate::panic_guard;
-use crate::records::{
+use crate::runtime::watch;
+use crate::state::digest::{Digest, DigestHistory};
+use crate::state::edits::Edits;
+use crate::state::integrity::Integrity;
+use crate::state::panic_guard;
+use crate::state::records::{
     INSTALLED_KEY, LogIdRecord, STATE_DIGEST_KEY, StateDigest, WRITTEN_KEY, applied, encode, put_applied,
     state_digest,
 };
-use crate::snapshot::Snapshot;
+use crate::state::snapshot::Snapshot;
 use crate::types::{LeaderId, LogId, Member, Payload, SnapshotMeta, StoredMembership, Types};
-use crate::watch;
 
 /// Entries in one batch: bounds how long others on the thread of consensus wait.
 const BATCH_MAX: usize = 256;
