@@ -1,17 +1,17 @@
-//! Changes that are not on disk yet, in memory and in order.
+//! Layer of changes in memory that are not on disk yet, in the order of keys.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
-/// What an entry costs beside its key and value: two counted allocations and its place in the tree.
+/// Memory of an entry beside key and value: two counted allocations and its node in the tree.
 const ENTRY_BYTES: usize = 96;
 
-/// The value that a key has got; none: it was deleted.
+/// New value of a key; None: deleted.
 pub(crate) type Change = Option<Arc<[u8]>>;
 
-/// The newest change of each key. A copy costs nothing and does not see what is changed later: the tree's nodes are
+/// Newest change of each key. A copy is cheap and does not see later changes: the nodes of the tree are
 /// shared until one side changes them.
 #[derive(Clone, Default)]
 pub(crate) struct Layer {
@@ -20,7 +20,7 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// What it takes of memory, about.
+    /// Approximate memory of the layer.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -29,7 +29,7 @@ impl Layer {
         self.changes.is_empty()
     }
 
-    /// None: this layer says nothing of the key.
+    /// The change of a key; None: the layer has none.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Change> {
         self.changes.get(key)
     }
@@ -47,7 +47,7 @@ impl Layer {
         }
     }
 
-    /// The changes of keys with `from <= key < to`, in order; `from` must not be above `to`.
+    /// Changes of keys with `from <= key < to`, in order; `from` must not be above `to`.
     pub(crate) fn range(&self, from: &[u8], to: &[u8]) -> impl Iterator<Item = (&[u8], &Change)> {
         let range = self.changes.range::<_, [u8]>((Bound::Included(from), Bound::Excluded(to)));
         range.map(|(key, change)| (&**key, change))

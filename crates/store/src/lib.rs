@@ -1,11 +1,11 @@
-//! An ordered key-value store on disk, behind a trait narrow enough that another engine can take its place.
+//! Ordered key-value store on disk, behind a trait so narrow that another engine can replace redb.
 //!
-//! In: atomic batches of puts and deletes. Out: values, and scans of a key range in order, from a batch in progress or
-//! from a snapshot that later batches do not change. It never interprets a key or a value.
+//! In: atomic batches of puts and deletes. Out: values, and scans of a key range in order, from a batch in
+//! progress or from a snapshot that later batches do not change. The store never interprets keys or values.
 //!
-//! The log is what makes a command durable, never the store: a batch may be committed without a sync, and after a
-//! crash the store is at an earlier batch, whole. The replica keeps the applied index in the same batch as what it
-//! covers, and replays from there.
+//! The log makes a command durable, not the store: a batch may be committed without a sync, and after a crash
+//! the store is at an earlier batch, whole. The replica writes the applied index in the same batch as the
+//! changes up to it, and replays the log from there.
 
 mod layer;
 mod memory;
@@ -19,33 +19,33 @@ use std::ops::ControlFlow;
 
 use thiserror::Error;
 
-/// The store failed: the world's fault, not the caller's. Says what was being done.
+/// Error of the store: the operation and the engine's cause.
 #[derive(Debug, Error)]
 #[error("metadata store, {doing}: {cause}")]
 pub struct StoreError {
-    /// What was being done.
+    /// Operation that failed.
     pub doing: &'static str,
-    /// What the engine said.
+    /// Error of the engine.
     pub cause: String,
 }
 
-/// Why a store cannot be opened.
+/// Reason that a store cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// What the file holds is not a store, or no longer.
+    /// The file is not a store, or is damaged.
     #[error("{0}")]
     Damaged(StoreError),
-    /// Anything else: it is in use, may not be opened, or the disk failed.
+    /// Any other reason: the file is in use, may not be opened, or the disk failed.
     #[error("{0}")]
     Failed(StoreError),
 }
 
-/// Called with each key and value of a scan, in order, until it breaks.
+/// Visitor of the keys and values of a scan, in order, until it breaks.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// One consistent view.
+/// Consistent view of a store.
 pub trait View {
-    /// The value under `key`.
+    /// Returns the value under `key`.
     ///
     /// # Errors
     /// [`StoreError`] when the engine fails.
@@ -58,7 +58,7 @@ pub trait View {
     fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError>;
 }
 
-/// A view that can be changed; it reads its own writes.
+/// View that can be changed; it reads its own writes.
 pub trait Edit: View {
     /// Puts `value` under `key`, replacing what was there.
     ///
@@ -73,7 +73,7 @@ pub trait Edit: View {
     fn delete(&mut self, key: &[u8]) -> Result<(), StoreError>;
 }
 
-/// Whether a commit waits for the disk.
+/// Durability of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Visible at once, on disk with a later commit.
@@ -82,15 +82,15 @@ pub enum Durability {
     Immediate,
 }
 
-/// A store.
+/// Store of keys and values.
 pub trait Store: Send + Sync + 'static {
-    /// A view that later batches do not change. Cheap to take.
+    /// Takes a view that later batches do not change. Cheap.
     ///
     /// # Errors
     /// [`StoreError`] when the engine fails.
     fn snapshot(&self) -> Result<Box<dyn View + Send + Sync>, StoreError>;
 
-    /// Runs `edit` in one atomic batch and commits it. When `edit` fails nothing of it remains.
+    /// Runs `edit` in one atomic batch and commits it. If `edit` fails, none of its changes remains.
     ///
     /// # Errors
     /// What `edit` returned, or [`StoreError`] when the engine fails.
@@ -100,13 +100,13 @@ pub trait Store: Send + Sync + 'static {
         edit: &mut dyn FnMut(&mut dyn Edit) -> Result<(), StoreError>,
     ) -> Result<(), StoreError>;
 
-    /// Puts these pairs, in ascending order of their keys, in the place of all that is there: in one atomic step, which
-    /// is on disk when it returns. Not while a batch is carried out.
+    /// Replaces all contents by `pairs`, in ascending order of keys, in one atomic step that is on disk when
+    /// it returns. Not while a batch is in progress.
     ///
     /// # Errors
     /// What `pairs` gave, or [`StoreError`] when the engine fails; then nothing has changed.
     fn replace(&self, pairs: &mut Pairs<'_>) -> Result<(), StoreError>;
 }
 
-/// Keys and values, one after the other, or why there are no more.
+/// Keys and values in order; an error ends them.
 pub type Pairs<'a> = dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>> + 'a;

@@ -1,4 +1,5 @@
-//! A store in memory, for tests and simulation: a sorted map, shared with its snapshots until a batch changes it.
+//! Store in memory, for tests and simulation: a sorted map, shared with its snapshots until a batch changes
+//! it.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -8,17 +9,17 @@ use crate::{Durability, Edit, Pairs, Store, StoreError, View, Visitor};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A store in memory. Copy-on-write: a snapshot is one reference count; the first batch after it copies the map, so
-/// hold no snapshot across batches where speed matters.
+/// Store in memory, copy-on-write: a snapshot costs one reference count; the first batch after it copies the
+/// map, so hold no snapshot across batches where speed matters.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     current: Mutex<Arc<Map>>,
-    /// One batch at a time; snapshots do not wait for it.
+    /// Held by one batch at a time; snapshots do not wait for it.
     writer: Mutex<()>,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -43,7 +44,7 @@ impl Store for MemoryStore {
         let mut batch = Batch { base: self.current(), changes: BTreeMap::new() };
         edit(&mut batch)?;
         let Batch { base, changes } = batch;
-        drop(base); // or `make_mut` would copy the map even without a snapshot
+        drop(base); // otherwise `make_mut` would copy the map even without a snapshot
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let map = Arc::make_mut(&mut current);
         for (key, value) in changes {
@@ -82,7 +83,7 @@ impl View for Snapshot {
     }
 }
 
-/// What was there before, and what this batch has changed so far; `None`: deleted.
+/// Contents before the batch, and the batch's changes; `None`: deleted.
 struct Batch {
     base: Arc<Map>,
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,

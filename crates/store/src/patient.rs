@@ -1,11 +1,11 @@
-//! The file below redb, which waits where the system has no memory for a read or a write. redb takes no further change after an
-//! error of its file, and the metaserver would end, although nothing is wrong with the disk.
+//! Backend of redb that waits while the system has no memory for a read or a write. redb accepts no change
+//! after an error of its file, and the metaserver would end, although the disk is sound.
 //!
-//! A write that finds no room waits, too, for a minute ([`with_room`]): a disk can become full in the middle of a commit, which is
-//! begun only where there is room.
+//! A write without space waits, too, for a minute ([`with_room`]): a disk can become full in the middle of a
+//! commit, which is begun only if there is space.
 //!
-//! A sync is not tried again: after one that failed nobody knows which pages the kernel still has. No descriptor is opened after
-//! the start, so that none can be missing.
+//! A failed sync is not repeated: the kernel may have dropped pages. No descriptor is opened after the start,
+//! so none can be missing.
 
 use std::io;
 use std::ops::Bound;
@@ -13,7 +13,7 @@ use std::ops::Bound;
 use host::{patiently, with_room};
 use redb::{BackendError, StorageBackend};
 
-/// The file, or what simulation puts in its place.
+/// Backend that waits: a file, or a simulation's substitute.
 #[derive(Debug)]
 pub(crate) struct Patient<B>(pub B);
 
@@ -35,7 +35,7 @@ impl<B: StorageBackend> StorageBackend for Patient<B> {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        // All of it again: what was written of it before is the same.
+        // The whole write is repeated: its first part is the same.
         with_room("write the store", || self.0.write(offset, data))
     }
 

@@ -1,14 +1,14 @@
-//! redb behind the trait: one table, bytes to bytes, with the changes of the last second above it in memory.
+//! Store on redb: one table of bytes, with the changes of the last second above it in memory.
 //!
 //! ```text
 //! batch ─▶ live     changes since the last flush began          a batch is published by one assignment
-//!          frozen   what the flush in progress is writing
+//!          frozen   changes that the flush in progress writes
 //!          base     the last redb transaction, on disk          one immediate commit for each flush
 //! ```
 //!
-//! A read looks in this order; a snapshot is a copy of the three references. So a deferred commit costs what its keys
-//! cost, not a copied path of pages for each; a key that changes a thousand times in a second is written once; and no
-//! batch waits for the disk. After a crash the store is as the last flush left it.
+//! A read looks in this order; a snapshot is a copy of the three references. So a deferred commit costs only
+//! its keys, not a copied path of pages for each; a key that changes a thousand times in a second is written
+//! once; and no batch waits for the disk. After a crash the store is as the last flush left it.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -29,30 +29,30 @@ use crate::{Durability, Edit, OpenError, Store, StoreError, View, Visitor};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("heorot");
 
-/// Of the memory that a store may use each layer gets one part in so many at most; redb's page cache gets the rest.
+/// Share of the store's memory for each layer: one part in this many. redb's page cache gets the rest.
 const LAYER_SHARE: usize = 8;
-/// A layer takes no more, however much memory there is: it is written in one go, and who finds it full waits for that.
+/// Largest layer, however much memory there is: it is written at once, and a batch that finds it full waits.
 const LAYER_BYTES_MAX: usize = 32 << 20;
 
-/// A store on disk, in one file.
+/// Store on disk, in one file.
 ///
-/// Deferred commits are in memory until an immediate one, or until they take their share of the memory: then the batch
-/// that finds no room writes them. Immediate commits save the allocator state too ("quick repair"), so that opening
-/// after a crash does not walk the whole file.
+/// Deferred commits stay in memory until an immediate one, or until they fill their share of the memory: then
+/// the batch that fills it writes them. Immediate commits save the allocator state, too ("quick repair"), so
+/// that opening after a crash does not read the whole file.
 pub struct RedbStore {
     database: Database,
     layer_bytes_max: usize,
     current: Mutex<Snapshot>,
-    /// One batch at a time; snapshots do not wait for it.
+    /// Held by one batch at a time; snapshots do not wait for it.
     writer: Mutex<()>,
-    /// One flush at a time; batches do not wait for it.
+    /// Held by one flush at a time; batches do not wait for it.
     flusher: Mutex<()>,
 }
 
-/// Keeps its transaction alive.
+/// Table of a read transaction, which it keeps alive.
 type Base = Arc<ReadOnlyTable<&'static [u8], &'static [u8]>>;
 
-/// What is above it says more of a key than what is below.
+/// Snapshot of the layers; an upper layer hides the keys of a lower one.
 #[derive(Clone)]
 struct Snapshot {
     live: Layer,
@@ -60,17 +60,17 @@ struct Snapshot {
     base: Base,
 }
 
-/// A panic elsewhere leaves what these guard as it was between two steps.
+/// A panic elsewhere leaves the guarded state between two steps, where it is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RedbStore {
-    /// Memory when the caller has no better idea.
+    /// Default memory.
     pub const MEMORY_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
 
-    /// Opens the store in the file `path`, or makes it. `memory_bytes` bounds redb's page cache and the changes that
-    /// wait for the disk, together.
+    /// Opens or creates the store in the file `path`. `memory_bytes` bounds redb's page cache and the
+    /// unwritten changes together.
     ///
     /// # Errors
     /// [`OpenError`] when the file cannot be opened, is in use, or is not a store.
@@ -91,7 +91,7 @@ impl RedbStore {
         Err(if is_damage(&error) { OpenError::Damaged(because) } else { OpenError::Failed(because) })
     }
 
-    /// Opens the store in `backend`, which simulation puts in a file's place.
+    /// Opens the store in `backend`, which a simulation uses in place of a file.
     ///
     /// # Errors
     /// [`StoreError`] when what the backend holds is not a store.
@@ -105,7 +105,7 @@ impl RedbStore {
     }
 
     fn prepare(database: Database, memory_bytes: usize) -> Result<Self, StoreError> {
-        // Makes the table, so that a snapshot of an empty store finds it.
+        // Creates the table, so that a snapshot of an empty store finds it.
         write(&database, &Layer::default())?;
         let current = Snapshot { live: Layer::default(), frozen: Layer::default(), base: base(&database)? };
         Ok(Self {
@@ -117,11 +117,11 @@ impl RedbStore {
         })
     }
 
-    /// Brings to disk what was committed before this call.
+    /// Writes to disk all batches that were committed before this call.
     fn flush(&self) -> Result<(), StoreError> {
         let _one = lock(&self.flusher);
         let frozen = {
-            // Not between the copy that a batch in progress has taken and its assignment.
+            // Not while a batch is between its copy and its assignment.
             let _no_batch = lock(&self.writer);
             let mut current = lock(&self.current);
             if !current.frozen.is_empty() {
@@ -139,8 +139,8 @@ impl RedbStore {
     }
 }
 
-/// Whether it says that the bytes of the file are not those of a store. A version that this program does not know may be a
-/// later one's, and an error of the disk may pass.
+/// True if the bytes of the file are not those of a store. A file of an unknown version may be a later
+/// version's, and an error of the disk may pass.
 fn is_damage(error: &DatabaseError) -> bool {
     match error {
         DatabaseError::RepairAborted | DatabaseError::Storage(StorageError::Corrupted(_)) => true,
@@ -155,7 +155,7 @@ fn layer_bytes(memory_bytes: usize) -> usize {
     (memory_bytes / LAYER_SHARE).min(LAYER_BYTES_MAX)
 }
 
-/// There are two layers: one that is written, and one that takes what comes meanwhile.
+/// Cache beside two layers: one is being written, the other takes new changes.
 fn cache_bytes(memory_bytes: usize) -> usize {
     memory_bytes - 2 * layer_bytes(memory_bytes)
 }
@@ -169,7 +169,7 @@ fn begin(database: &Database) -> Result<redb::WriteTransaction, StoreError> {
     Ok(transaction)
 }
 
-/// One transaction on disk. The changes come in the order of their keys, which is the order of redb's pages.
+/// Writes one transaction to disk, in the order of keys, which is the order of redb's pages.
 fn write(database: &Database, changes: &Layer) -> Result<(), StoreError> {
     let transaction = begin(database)?;
     {
@@ -211,7 +211,7 @@ impl Store for RedbStore {
             let mut batch = lock(&self.current).clone();
             edit(&mut batch)?;
             let full = batch.live.bytes() > self.layer_bytes_max;
-            // Not the rest: a flush may have ended meanwhile.
+            // Only this layer: a flush may have ended meanwhile.
             lock(&self.current).live = batch.live;
             full
         };
@@ -247,7 +247,7 @@ impl View for Snapshot {
 
     fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visitor<'_>) -> Result<(), StoreError> {
         if from >= to {
-            return Ok(()); // a range that is upside down is a panic below
+            return Ok(()); // redb panics on a reversed range
         }
         let mut live = self.live.range(from, to).peekable();
         let mut frozen = self.frozen.range(from, to).peekable();
@@ -285,7 +285,7 @@ impl Edit for Snapshot {
 
 type Pair<'a> = (AccessGuard<'a, &'static [u8]>, AccessGuard<'a, &'static [u8]>);
 
-/// A range of redb's, with a look at the next key.
+/// Range of redb, with a look at the next key.
 struct Pairs<'a> {
     rest: Range<'a, &'static [u8], &'static [u8]>,
     next: Option<Pair<'a>>,

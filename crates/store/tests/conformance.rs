@@ -1,10 +1,10 @@
-//! What every store must do: each story runs on every engine.
+//! Conformance of stores: each test runs on every engine.
 
 use std::ops::ControlFlow;
 
 use store::{Durability, Edit, MemoryStore, RedbStore, Store, StoreError, View};
 
-/// Runs each story on an empty store of each engine.
+/// Runs each test on an empty store of each engine.
 macro_rules! on_every_engine {
     ($($story:ident),* $(,)?) => {
         mod memory {

@@ -1,7 +1,7 @@
-//! After a crash the store is at one batch, whole: the last immediate one, or a later one.
+//! Crash: afterwards the store is at one whole batch, the last immediate one or a later one.
 //!
-//! The disk here forgets at a crash every write since the last sync but a random few, whole or torn in two: what a disk
-//! with a write cache does when the power goes.
+//! At a crash this disk loses the writes since the last sync, except a random few, whole or torn in two: as a
+//! disk with a write cache does at a power failure.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ const CACHE_BYTES: usize = 64 * 1024;
 struct Image {
     now: Vec<u8>,
     synced: Vec<u8>,
-    /// Since the last sync, in order.
+    /// Changes since the last sync, in order.
     pending: Vec<Pending>,
 }
 
@@ -57,7 +57,7 @@ impl Disk {
         image.pending.push(change);
     }
 
-    /// The disk after a crash now; `kept` chooses what became of each write since the last sync.
+    /// The disk after a crash now; `kept` chooses the fate of each write since the last sync.
     fn after_crash(&self, kept: &mut impl FnMut() -> u8) -> Disk {
         let image = self.image();
         let mut survived = image.synced.clone();
@@ -65,7 +65,7 @@ impl Disk {
             match (kept() % 4, pending) {
                 (0, pending) => pending.apply(&mut survived),
                 (1, Pending::Write(offset, data)) => {
-                    // Torn at a sector: the first half reached the disk.
+                    // Torn at a sector: the first half is on disk.
                     let half = (data.len() / 2).next_multiple_of(512).min(data.len());
                     Pending::Write(*offset, data[..half].to_vec()).apply(&mut survived);
                 }

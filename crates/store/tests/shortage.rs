@@ -1,4 +1,4 @@
-//! A machine that has no descriptor, no memory or no room left for a while: the store waits, and goes on.
+//! Shortage of descriptors, memory or space for a while: the store waits, and goes on.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use store::{Durability, RedbStore, Store};
 
 const MEMORY_BYTES: usize = 1 << 20;
-/// Bytes of all values: more than the memory, so that pages are read from the file, too.
+/// Bytes of all values: more than the memory, so that pages are read from the file.
 const BYTES: usize = 8 << 20;
 const VALUE_BYTES: usize = 16 << 10;
 
@@ -19,7 +19,7 @@ fn value(n: usize) -> Vec<u8> {
     vec![n as u8; VALUE_BYTES]
 }
 
-/// Puts, replaces and removes, and reads all of it.
+/// Puts, replaces and removes values, and reads all of them.
 fn work(store: &RedbStore) {
     for n in 0..BYTES / VALUE_BYTES {
         let durability = if n % 8 == 0 { Durability::Immediate } else { Durability::Deferred };
@@ -37,7 +37,7 @@ fn work(store: &RedbStore) {
     assert_eq!(seen, BYTES / VALUE_BYTES - 1);
 }
 
-/// The limit is of the whole process: this file has no other test that opens one.
+/// The limit applies to the whole process: this file has no other test that opens a file.
 #[test]
 fn an_open_store_needs_no_further_descriptor() {
     let dir = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn an_open_store_needs_no_further_descriptor() {
     done.unwrap();
 }
 
-/// A file in memory, of which each fiftieth call finds no memory at first, or no room if it writes.
+/// File in memory. Each fiftieth call fails first: for want of memory, or of space if it is a write.
 #[derive(Debug, Default)]
 struct Short {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -102,7 +102,7 @@ impl StorageBackend for Short {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let at = offset as usize;
         let half = data.len() / 2;
-        // What was written of it before is written again.
+        // The first half is written again by the retry.
         self.bytes.lock().unwrap()[at..at + half].copy_from_slice(&data[..half]);
         self.try_it(Errno::NOSPC)?;
         self.bytes.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
