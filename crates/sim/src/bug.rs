@@ -1,20 +1,21 @@
-//! Bugs that are put in by hand: an oracle that finds none of them is worth nothing.
+//! Seeded bugs: an oracle that finds none of them is worthless.
 
-/// What is wrong.
+/// Bug to be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// Disks say that they have synced, and have not.
+    /// Disks report syncs that they have not done.
     NothingSynced,
-    /// Reads do not ask the leader what they must see.
+    /// Reads do not ask the leader for a read index.
     StaleReads,
-    /// Slots do not remember what they answered.
+    /// Slots do not keep their replies.
     SlotsForget,
-    /// Byte-range locks are not seen by those who come later.
+    /// Byte-range locks are invisible to later lock requests.
     LocksForget,
-    /// One member does not put all that it was told to.
+    /// One member loses a part of its puts.
     MemberDiffers,
-    /// An answer is given before the change was ordered.
+    /// An answer is given before the change is ordered.
     AnsweredTooSoon,
-    /// The log of a restored group begins at nothing, so that who joins is not sent what was restored.
+    /// The log of a restored group begins at index 0, so a joining member does not receive the restored
+    /// store.
     RestoredStoreNotCovered,
 }

@@ -1,4 +1,4 @@
-//! What a client does next. Few names, files and offsets, so that clients meet.
+//! Choice of a client's next request. Names, files and offsets are few, so that clients conflict.
 
 use bytes::Bytes;
 use namespace::{
@@ -11,10 +11,10 @@ use crate::dice::Dice;
 use crate::request::Look;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
-/// More are forgotten: clients are to meet.
+/// Greatest number of known inodes of each kind, so that clients conflict.
 const KNOWN_MAX: usize = 6;
 
-/// One of two kinds.
+/// Chosen request: a read or a change.
 pub(crate) enum Chosen {
     Look(Look),
     Change(Command),
@@ -99,7 +99,7 @@ fn layout() -> FileLayout {
     FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 1 }
 }
 
-/// Notes what the answer to a change tells.
+/// Updates a client's knowledge by the reply to a change.
 pub(crate) fn learn(known: &mut Known, slot: u32, command: &Command, reply: &Reply) {
     match (command, reply) {
         (_, Reply::Created { inode, .. } | Reply::Linked { inode, .. }) => {
@@ -127,7 +127,7 @@ pub(crate) fn learn(known: &mut Known, slot: u32, command: &Command, reply: &Rep
             known.locks.push((slot, *inode, *stateid));
         }
         (Command::Unlock { .. }, Reply::State { .. }) => known.locks.retain(|(by, ..)| *by != slot),
-        // What the state machine does not know (any more) the client does not have.
+        // Without state at the state machine the client has none.
         (Command::Close { .. } | Command::Lock { .. } | Command::Unlock { .. }, Reply::Refused(_)) => {
             known.opens.retain(|(by, ..)| *by != slot);
             known.locks.retain(|(by, ..)| *by != slot);

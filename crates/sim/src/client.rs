@@ -1,5 +1,6 @@
-//! Clients: each has a session, and asks on each of its slots one thing after the other, of any member. What has no
-//! answer in time is asked again, of the same or another one, under the same slot and sequence, until there is one.
+//! Clients: each has a session, and sends one request after the other on each slot, to any member. A request
+//! without an answer in time is repeated, to the same or another member, with the same slot and sequence,
+//! until it is answered.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,23 +16,23 @@ use crate::net::{Address, Call, Carried};
 use crate::request::{Answer, Request};
 use crate::shared::Shared;
 
-/// Requests that a client has under way at once.
+/// Concurrent requests of a client.
 const SLOTS: u32 = 2;
 
-/// What a client learned from answers.
+/// Knowledge of a client, from its answers.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Directories.
+    /// Known directories.
     pub dirs: Vec<InodeId>,
-    /// Other inodes.
+    /// Other known inodes.
     pub files: Vec<InodeId>,
-    /// What it has open, by slot.
+    /// Opens of the client, by slot.
     pub opens: Vec<(u32, InodeId, Stateid)>,
-    /// What it has locked, by slot.
+    /// Locks of the client, by slot.
     pub locks: Vec<(u32, InodeId, Stateid)>,
 }
 
-/// One client.
+/// Simulated client.
 #[derive(Clone)]
 pub struct Client {
     address: Address,
@@ -40,7 +41,7 @@ pub struct Client {
     known: Arc<Mutex<Known>>,
 }
 
-/// A session of a client.
+/// Session of a client.
 #[derive(Clone, Copy)]
 struct Session {
     client: ClientId,
@@ -48,7 +49,7 @@ struct Session {
 }
 
 impl Client {
-    /// One that knows so many members.
+    /// Creates a client that knows `members` members.
     #[must_use]
     pub fn new(address: Address, members: u64, shared: &Arc<Shared>) -> Self {
         let known = Known { dirs: vec![InodeId::ROOT], ..Known::default() };
@@ -59,7 +60,7 @@ impl Client {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works until the end.
+    /// Sends requests until the simulation ends.
     pub async fn run(self, mut dice: Dice) {
         let session = self.begin(&mut dice).await;
         let slots: Vec<_> =
@@ -69,7 +70,7 @@ impl Client {
         }
     }
 
-    /// EXCHANGE_ID and CREATE_SESSION.
+    /// Sends EXCHANGE_ID and CREATE_SESSION.
     async fn begin(&self, dice: &mut Dice) -> Session {
         let owner = format!("client {}", self.address).into_bytes();
         let principal = Principal::Sys { uid: 0, machine: owner.clone() };
@@ -124,12 +125,12 @@ impl Client {
         }
     }
 
-    /// Asks until there is an answer.
+    /// Repeats a request until it is answered.
     async fn ask(&self, request: Request, dice: &mut Dice) -> Answer {
         let number = self.shared.history().asked(self.shared.now_ms(), self.address, request.clone());
         let mut to = dice.within(1..=self.members);
         loop {
-            // Now and then a copy stays behind on the way, to come when nobody waits for it any more.
+            // Now and then a copy is delayed, and arrives when no caller waits for it any more.
             let outcome = self.shared.net().call(self.address, to, 0, true, Call::Client(request.clone()));
             let limit = Duration::from_millis(dice.within(200..=2000));
             let answer = match tokio::time::timeout(limit, outcome).await {

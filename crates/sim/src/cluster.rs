@@ -1,7 +1,7 @@
-//! A whole cluster, moved on a millisecond at a time: first it comes to be, then it is plagued, then it recovers.
+//! Simulated cluster, moved on by one millisecond at a time: it is set up, suffers faults, then recovers.
 //!
 //! ```text
-//! for each millisecond:  fault? ─▶ what has arrived ─▶ to its member ─▶ each member runs until it waits ─▶ clients
+//! for each millisecond:  faults ─▶ arrived calls ─▶ to their members ─▶ each member runs until it waits ─▶ clients
 //! ```
 
 use std::sync::Arc;
@@ -23,46 +23,46 @@ use crate::oracles;
 use crate::restore::LeftOver;
 use crate::shared::Shared;
 
-/// Clients get their sessions, and a few files, before anything goes wrong.
+/// Time without faults, in which clients get sessions and create a few files.
 const QUIET_MS: u64 = 300;
-/// A member that can answers with a backup before.
+/// Longest time in which a member answers with a backup.
 const BACKUP_MS_MAX: u64 = 500;
-/// A member that joins has time for that.
+/// Longest time of a join.
 const JOIN_MS_MAX: u64 = 20_000;
-/// After all faults are mended, all must be as if there had been none, within this time.
+/// Longest time of the recovery from all faults.
 const RECOVERY_MS_MAX: u64 = 60_000;
 
-/// What is run.
+/// Scenario of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// Everything follows from it.
+    /// Seed that determines the run.
     pub seed: u64,
-    /// How long there are faults.
+    /// Duration of the faults.
     pub faults_ms: u64,
-    /// Whether to print what happens.
+    /// True to print events.
     pub tells: bool,
-    /// What is wrong on purpose.
+    /// Seeded bug.
     pub bug: Option<Bug>,
 }
 
 impl Scenario {
-    /// A short one.
+    /// A short scenario.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         Self { seed, faults_ms: 5000, tells: false, bug: None }
     }
 }
 
-/// What came of it.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// A sum of all that happened: the same for the same seed.
+    /// Hash of all events: the same for the same seed.
     pub trace: u64,
-    /// Operations that clients did.
+    /// Number of clients' operations.
     pub operations: usize,
-    /// Commands in the log.
+    /// Number of commands in the log.
     pub commands: usize,
-    /// What the oracles found, each with the oracle's name.
+    /// Findings of the oracles, each with its oracle's name.
     pub findings: Vec<String>,
 }
 
@@ -98,16 +98,16 @@ pub fn run(scenario: &Scenario) -> Outcome {
     }
 }
 
-/// Members, clients, and what is between them.
+/// Cluster of members, clients, and the network between them.
 pub struct Cluster {
-    /// All members; the first has id 1.
+    /// Machines; the member of the first one has id 1.
     pub members: Vec<Member>,
-    /// See there.
+    /// State shared by all of them.
     pub shared: Arc<Shared>,
     clients: Runtime,
     working: Vec<JoinHandle<()>>,
     client_count: u64,
-    /// A machine of the group before the restore.
+    /// Machine of the group before the restore.
     left_over: Option<LeftOver>,
     dice: Dice,
 }
@@ -124,7 +124,7 @@ impl Cluster {
         Self { members, shared, clients, working: vec![], client_count, left_over: None, dice: dice.fork() }
     }
 
-    /// One millisecond.
+    /// Runs one millisecond.
     fn step(&mut self) {
         let now_ms = self.shared.pass(1);
         let arrived = self.shared.net().arrived(now_ms);
@@ -148,7 +148,7 @@ impl Cluster {
                 self.shared.net().reset(member.address);
             }
             if member.was_removed() {
-                // Mostly its directory is emptied, as the program says; else it finds out again.
+                // Mostly its disk is emptied, as its log demands; otherwise it starts, and finds out again.
                 match self.dice.below(4) {
                     0 => member.kill(false),
                     _ => member.begin_anew(false),
@@ -178,7 +178,7 @@ impl Cluster {
         true
     }
 
-    /// All members start, one after the other, and join; then clients begin.
+    /// Starts all members, which join one after the other; then the clients.
     fn come_to_be(&mut self) -> Result<(), String> {
         for at in 0..self.members.len() {
             let (id, address) = (self.members[at].id, self.members[at].address);
@@ -212,8 +212,8 @@ impl Cluster {
         }
     }
 
-    /// A backup is taken, all machines lose their disks, and the group is begun again from the backup. Returns what the
-    /// oracles say of the time before.
+    /// Takes a backup, loses all machines, and restores the group from the backup. Returns the oracles'
+    /// findings about the old group.
     fn restore(&mut self, dice: &mut Dice) -> Result<Vec<String>, String> {
         let asked_ms = self.shared.now_ms();
         let has_backup = |cluster: &Self| cluster.shared.backup().is_some();
@@ -224,18 +224,18 @@ impl Cluster {
             let at = dice.below(self.members.len());
             self.members[at].back_up();
             if !self.until(BACKUP_MS_MAX, has_backup) {
-                // Without a majority there is none.
+                // No backup without a majority.
                 self.shared.net().mend();
             }
         }
-        // Some more is done, which will be lost.
+        // More operations follow, which will be lost.
         self.until(dice.within(0..=1000), |_| false);
-        // With all that they have under way.
+        // With all their requests in flight.
         self.working.clear();
         self.clients = clients_runtime();
         self.shared.net().forget_clients();
         let Some(backup) = self.shared.backup().take() else { return Err("there is no backup".into()) };
-        // A member may be on its way in, with nothing in its store yet.
+        // A joining member may have an empty store.
         let mut findings = oracles::judge(&self.shared, &[]);
         findings.extend(oracles::judge_backup(&self.shared.history(), &backup));
         self.shared.note(|| format!("all disks are lost; a backup has what is below {}", backup.applied));
@@ -271,7 +271,7 @@ impl Cluster {
         }
     }
 
-    /// Everything is mended; clients finish what they are at, and all members come to the same index.
+    /// Ends all faults; clients finish their requests, and all members reach one index.
     fn recover(&mut self) -> Result<(), String> {
         self.shared.note(|| "all is mended".into());
         {
@@ -310,8 +310,8 @@ impl Cluster {
         ))
     }
 
-    /// Whether it knows of no change of members that is not at its end, of nobody who is not there, and of a leader with a
-    /// vote.
+    /// True if a member knows of no unfinished membership change, of no stopped member, and of a leader that
+    /// is a voter.
     fn is_settled(&self, member: &Member) -> bool {
         let Some(status) = member.status() else { return false };
         let is_there = |id: &u64| self.members.iter().any(|other| other.id == *id);
@@ -328,7 +328,7 @@ impl Cluster {
         }
     }
 
-    /// The index after the last command that each member has applied; none: it does not run.
+    /// Index after the last command that each member has applied; None: it does not run.
     fn applied(&self) -> Vec<Option<u64>> {
         self.members.iter().map(|m| m.status().map(|status| status.applied)).collect()
     }

@@ -1,12 +1,12 @@
-//! A disk that loses, when the power goes, what was not synced: all of it, some of it, or half of a sector's neighbours.
+//! Disk that loses unsynced writes at a power failure: all, some, or a part of one.
 //!
 //! ```text
-//! write ─▶ now ─────── sync ──────▶ synced        what a crash leaves: synced, and of what came since then
-//!           └─ pending (per file) ─┘                 each write whole, torn at a sector, or not at all;
-//! make, rename, remove ─▶ names ─ sync_dir ─▶        of the names the first few changes, as a journal keeps them
+//! write ─▶ now ─────── sync ──────▶ synced        after a crash: synced, and of the writes since then
+//!           └─ pending (per file) ─┘                 each whole, torn at a sector, or lost;
+//! make, rename, remove ─▶ names ─ sync_dir ─▶        of the names the first few changes, as in a journal
 //! ```
 //!
-//! The power can go at any moment between two steps of the simulation ([`SimDisk::cut_power`]), and within any single
+//! The power can fail between any two steps of the simulation ([`SimDisk::cut_power`]), and within any single
 //! operation ([`SimDisk::light_fuse`]), which is then done in part.
 
 use std::collections::BTreeMap;
@@ -18,17 +18,17 @@ use host::{File, Files, Opened};
 
 use crate::dice::Dice;
 
-/// What a disk writes whole or not at all.
+/// Unit that a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
 type FileId = u64;
 
-/// A file's bytes.
+/// Bytes of a file.
 #[derive(Default)]
 struct Content {
     now: Vec<u8>,
     synced: Vec<u8>,
-    /// Since the last sync, in order.
+    /// Writes since the last sync, in order.
     pending: Vec<(u64, Vec<u8>)>,
 }
 
@@ -47,14 +47,14 @@ impl Content {
         }
     }
 
-    /// What became of writes that nobody waited for.
+    /// Applies some of the unsynced writes, as a power failure may.
     fn lose(&mut self, dice: &mut Dice) {
         for (at, bytes) in std::mem::take(&mut self.pending) {
             let sectors = bytes.len().div_ceil(SECTOR_BYTES);
             let kept = match dice.below(3) {
                 0 => 0..0,
                 1 => 0..sectors,
-                // A write is one request: its beginning, or its end, may be there alone.
+                // A write is one request: a torn one leaves its beginning, or its end.
                 _ => match dice.below(2) {
                     0 => 0..dice.below(sectors + 1),
                     _ => dice.below(sectors + 1)..sectors,
@@ -69,7 +69,7 @@ impl Content {
     }
 }
 
-/// A change of names that is not synced yet.
+/// Change of names that is not synced yet.
 enum Renaming {
     Make(PathBuf, FileId),
     Rename(PathBuf, PathBuf),
@@ -96,10 +96,10 @@ struct State {
     pending: Vec<Renaming>,
     contents: BTreeMap<FileId, Content>,
     next: FileId,
-    /// After so many changes the power goes.
+    /// Number of changes until the power fails.
     fuse: Option<u64>,
     dead: bool,
-    /// A bug to be found: what is said to be synced is not.
+    /// Seeded bug: syncs are reported but not done.
     lies: bool,
     dice: Dice,
 }
@@ -109,7 +109,7 @@ impl State {
         if self.dead { Err(io::Error::other("the power is gone")) } else { Ok(()) }
     }
 
-    /// Whether the power goes with this change. The one who asks does then what it likes of it, and fails.
+    /// True if the power fails with this change. The caller then does any part of it, and fails.
     fn goes_out(&mut self) -> io::Result<bool> {
         self.alive()?;
         self.fuse = self.fuse.map(|left| left.saturating_sub(1));
@@ -133,21 +133,21 @@ impl State {
     }
 }
 
-/// What became of a change.
+/// Outcome of a change.
 pub(crate) enum Step {
     Done,
-    /// The power went with it: it may be there after the restart.
+    /// The power failed during the change: it may be there after the restart.
     CutOff,
-    /// The power was gone: nothing was done.
+    /// The power had failed: nothing was done.
     Dead,
 }
 
-/// A disk. Copies are of the same.
+/// Simulated disk; clones share it.
 #[derive(Clone)]
 pub struct SimDisk(Arc<Mutex<State>>);
 
 impl SimDisk {
-    /// An empty one. `lies`: it syncs nothing that it says is synced.
+    /// Creates an empty disk. `lies`: it reports syncs that it has not done.
     #[must_use]
     pub fn new(dice: Dice, lies: bool) -> Self {
         Self(Arc::new(Mutex::new(State {
@@ -167,23 +167,23 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on everything fails.
+    /// Fails the power: every operation fails from now on.
     pub fn cut_power(&self) {
         self.state().dead = true;
     }
 
-    /// The power goes in the midst of the change after so many.
+    /// Fails the power within the change after this many.
     pub fn light_fuse(&self, changes: u64) {
         self.state().fuse = Some(changes);
     }
 
-    /// Whether the power is gone.
+    /// True if the power has failed.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.state().dead
     }
 
-    /// A change that the machine's store makes, in one step.
+    /// A change by the machine's store, in one step.
     pub(crate) fn step(&self) -> Step {
         match self.state().goes_out() {
             Ok(false) => Step::Done,
@@ -192,7 +192,7 @@ impl SimDisk {
         }
     }
 
-    /// The power is back: what is there now is what the disk has kept.
+    /// Restores the power: the contents are those that survived.
     pub fn restart(&self) {
         let mut state = self.state();
         let State { names, synced_names, pending, contents, dice, .. } = &mut *state;

@@ -1,4 +1,4 @@
-//! What goes wrong, and when: one thing after the other, each drawn, several at a time.
+//! Random faults, one after the other, several at a time.
 
 use std::sync::atomic::Ordering;
 
@@ -7,12 +7,12 @@ use crate::member::Member;
 use crate::net::{CLIENTS, Weather};
 use crate::shared::Shared;
 
-/// Between two of them, at most.
+/// Longest pause between faults.
 const BETWEEN_MS_MAX: u64 = 500;
-/// A partition is over after so long, at most.
+/// Longest partition.
 const CUT_MS_MAX: u64 = 1500;
 
-/// Draws faults.
+/// Source of random faults.
 pub struct Faults {
     dice: Dice,
     clients: u64,
@@ -22,13 +22,13 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// For so many clients; with so many times the usual pauses.
+    /// Creates a source, for this many clients; pauses are longer by this factor.
     #[must_use]
     pub fn new(dice: Dice, clients: u64, calmer: u64) -> Self {
         Self { dice, clients, calmer, next_ms: 0, mended_at_ms: u64::MAX }
     }
 
-    /// Does what is due now.
+    /// Causes the faults that are due.
     pub fn strike(&mut self, members: &mut [Member], shared: &Shared) {
         let now_ms = shared.now_ms();
         if now_ms >= self.mended_at_ms {
@@ -78,7 +78,7 @@ impl Faults {
         }
     }
 
-    /// The process is killed; half of the time the power goes with it.
+    /// Kills the process; half of the time the power fails, too.
     fn crash(&mut self, member: &mut Member, shared: &Shared) {
         if !member.runs() {
             return;
@@ -100,7 +100,7 @@ impl Faults {
         shared.net().reset(member.address);
     }
 
-    /// Of any shape.
+    /// Partitions the network, in a random shape.
     fn partition(&mut self, members: &[Member], shared: &Shared) {
         let all: Vec<u64> =
             members.iter().map(|m| m.address).chain((0..self.clients).map(|n| CLIENTS + n)).collect();
@@ -108,14 +108,14 @@ impl Faults {
         let shape = self.dice.below(6);
         let (one_in_links, sides) = (self.dice.within(2..=5), self.dice.number());
         let cut = |from: u64, to: u64, dice: &mut Dice| match shape {
-            // One that nobody hears, that hears nobody, or both; that only the others do not hear.
+            // One member that cannot send, cannot receive, or both; or only not to other members.
             0 => from == one,
             1 => to == one,
             2 => from == one || to == one,
             3 => (from == one || to == one) && from < CLIENTS && to < CLIENTS,
-            // Two halves.
+            // Two sides.
             4 => (sides >> (from % 64)) & 1 != (sides >> (to % 64)) & 1,
-            // Any links.
+            // Random links.
             _ => dice.within(1..=one_in_links) == 1,
         };
         let mut net = shared.net();

@@ -1,5 +1,5 @@
-//! What happened, as seen from outside (clients: what they asked, when, and what they were answered) and from inside
-//! (members: what they applied, and what they held then). The oracles judge it; nothing here does.
+//! History of a run: the requests and answers of clients with their times, and the commands and stores of
+//! members. The oracles judge it.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::net::Address;
 use crate::request::{Answer, Request};
 use crate::store::hash;
 
-/// What a request id is known by: who, slot, sequence, index.
+/// Key of a request id: owner, slot, sequence, index.
 pub type Key = (Vec<u8>, u64, u64, u32);
 
-/// Of a request id.
+/// Key of `request`.
 #[must_use]
 pub fn key(request: &RequestId) -> Key {
     match request {
@@ -26,49 +26,49 @@ pub fn key(request: &RequestId) -> Key {
     }
 }
 
-/// One operation of one client.
+/// Operation of a client.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// Who.
+    /// Client of the operation.
     pub client: Address,
-    /// What.
+    /// Its request.
     pub request: Request,
-    /// When it was asked first. A moment is the count of moments before it.
+    /// Moment of the first request. Moments are counted, one for each event.
     pub asked: u64,
-    /// When it was answered, and what; none: it never was.
+    /// Moment and content of the answer; None: no answer.
     pub answered: Option<(u64, Answer)>,
 }
 
-/// All that happened.
+/// History of a run.
 #[derive(Default)]
 pub struct History {
     moments: u64,
-    /// What clients did, in the order in which they asked.
+    /// Operations of clients, in the order of their first requests.
     pub operations: Vec<Operation>,
-    /// What stands at each index of the log, and what it was answered, as the first who applied it had it.
+    /// Proposal and reply at each index of the log, from the first member that applied it.
     pub log: BTreeMap<u64, (Proposal, Reply)>,
-    /// A sum of what a store held when all below an index was applied, and the first member that was there.
+    /// Hash of a store in which all entries below an index are applied, and the first member that had it.
     pub sums: BTreeMap<u64, (Address, u64)>,
-    /// Members that did not agree with who was there first.
+    /// Members whose state differs from that of the first member at an index.
     pub disagreements: Vec<String>,
     trace: u64,
     told: Option<Vec<String>>,
 }
 
 impl History {
-    /// An empty one; `tells` prints what happens.
+    /// Creates an empty history; `tells` prints events.
     #[must_use]
     pub fn new(tells: bool) -> Self {
         Self { told: tells.then(Vec::new), ..Self::default() }
     }
 
-    /// The next moment.
+    /// Returns the next moment.
     pub fn moment(&mut self) -> u64 {
         self.moments += 1;
         self.moments
     }
 
-    /// Something that must be the same when the seed is.
+    /// Notes an event that must be the same for the same seed.
     pub fn note(&mut self, now_ms: u64, what: impl FnOnce() -> String) {
         let what = what();
         self.trace = hash(&(self.trace, now_ms, &what));
@@ -77,13 +77,13 @@ impl History {
         }
     }
 
-    /// The sum of all that was noted.
+    /// Hash of all noted events.
     #[must_use]
     pub fn trace(&self) -> u64 {
         self.trace
     }
 
-    /// A client asks; returns the number of the operation.
+    /// Notes a request of a client; returns the number of the operation.
     pub fn asked(&mut self, now_ms: u64, client: Address, request: Request) -> usize {
         let asked = self.moment();
         let number = self.operations.len();
@@ -92,14 +92,15 @@ impl History {
         number
     }
 
-    /// It was answered.
+    /// Notes the answer to an operation.
     pub fn answered(&mut self, now_ms: u64, number: usize, answer: Answer) {
         let moment = self.moment();
         self.note(now_ms, || format!("answer to {number}: {answer:?}"));
         self.operations[number].answered = Some((moment, answer));
     }
 
-    /// The group goes on from a backup that has what is below `applied`. What was asked and answered before is judged already.
+    /// Restarts the history after a restore from a backup of the entries below `applied`. Earlier operations
+    /// are judged already.
     pub fn goes_on_from(&mut self, applied: u64) {
         self.operations.clear();
         self.log.split_off(&applied);
@@ -107,7 +108,7 @@ impl History {
         self.disagreements.clear();
     }
 
-    /// A member applied what stands at `index`.
+    /// Notes that a member applied the entry at `index`.
     pub fn applied(&mut self, now_ms: u64, member: Address, index: u64, proposal: &Proposal, reply: &Reply) {
         match self.log.get(&index) {
             None => {
@@ -125,7 +126,7 @@ impl History {
         }
     }
 
-    /// What a member's store holds after all below `next`.
+    /// Notes the hash of a member's store after all entries below `next`.
     pub fn holds(&mut self, now_ms: u64, member: Address, next: u64, sum: u64) {
         let (first, expected) = *self.sums.entry(next).or_insert((member, sum));
         if expected != sum {

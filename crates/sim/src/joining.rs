@@ -1,5 +1,5 @@
-//! A machine with an empty disk joins the group again, as a new member: as `heorot join` does, or as a metaserver does that
-//! fills itself from the others because its log was lost.
+//! Join of a machine with an empty disk, as a new member: by `heorot join`, or as the rebuild of a metaserver
+//! that lost its log.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,28 +16,28 @@ const REMOVE_TIME_MAX: Duration = Duration::from_secs(5);
 const JOIN_TIME_MAX: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// What there is to do before it may serve.
+/// Join of a machine, before it may serve.
 pub struct Joining {
-    /// The machine.
+    /// Address of the machine.
     pub address: Address,
-    /// The new member.
+    /// Id of the new member.
     pub id: NodeId,
-    /// The member that this one takes the place of, until the group goes on without that.
+    /// Id of the lost member that this one replaces, until it is removed.
     pub lost: Arc<Mutex<Option<NodeId>>>,
-    /// How many machines there are.
+    /// Number of machines.
     pub machines: u64,
-    /// For what it is told.
+    /// Shared state, for the history.
     pub shared: Arc<Shared>,
-    /// Whom it asks first.
+    /// Random choice of the first member to ask.
     pub dice: Dice,
-    /// Set once it has a vote.
+    /// Set once the member has a vote.
     pub done: Arc<AtomicBool>,
 }
 
 impl Joining {
-    /// Asks one machine after the other, until it belongs.
+    /// Asks one machine after the other, until this member is a voter.
     pub async fn run(mut self, replica: Replica) {
-        // In turn: one that was removed and does not know it yet says for as long as it is asked that nobody leads.
+        // In turn: a removed member that does not know it yet answers only that no member leads.
         let mut other = self.dice.within(1..=self.machines);
         while !self.belongs(&replica) {
             other = other % self.machines + 1;

@@ -1,8 +1,9 @@
-//! A cluster of metaservers' replicas, with its disks, its network and its clients, in one thread and from one seed.
+//! Simulation of a cluster: metaservers' replicas, disks, network and clients, in one thread and from one
+//! seed.
 //!
-//! In: a [`Scenario`], which is a seed. Out: an [`Outcome`]: what the oracles found wrong, and a sum of all that happened,
-//! which is the same whenever the seed is. docs/simulation.md tells what is simulated, what is the code that runs in
-//! production, and what was found.
+//! In: a [`Scenario`], which is a seed. Out: an [`Outcome`]: the findings of the oracles, and a hash of all
+//! events, which is the same for the same seed. docs/simulation.md lists the simulated parts, the parts that
+//! are production code, and the findings.
 
 mod bug;
 mod choose;
@@ -23,7 +24,7 @@ mod restore;
 mod shared;
 mod store;
 
-/// The plain model of the state machine, which the state machine's own tests hold it against.
+/// Plain model of the state machine, with which the state machine's own tests compare it.
 #[expect(unused_imports, dead_code, reason = "tests of namespace, written as tests are")]
 #[path = "../../namespace/tests/model/plain/mod.rs"]
 mod plain;
@@ -31,7 +32,7 @@ mod plain;
 pub use bug::Bug;
 pub use cluster::{Outcome, Scenario, run};
 
-/// Whether a reply says that something was done: for the model's account of itself, which nobody asks for here.
+/// True if a reply says that a command had an effect. For the model's statistics, which are not used here.
 fn is_done(reply: &namespace::Reply) -> bool {
     use namespace::Reply;
     !matches!(reply, Reply::Refused(_) | Reply::Denied(_) | Reply::Delegated { .. })

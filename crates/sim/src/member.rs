@@ -1,7 +1,8 @@
-//! One metaserver's machine: a disk, a store, a clock, and, while it runs, a process with a replica.
+//! Machine of one metaserver: a disk, a store, a clock, and, while it runs, a process with a replica.
 //!
-//! The process is a runtime of its own, with time that stands still until the cluster moves it: so each machine has its
-//! own pace, can be held up, and ends at a moment, with all its tasks, as by `kill -9` or a power failure.
+//! The process is a runtime of its own, whose time stands still until the cluster moves it. So each machine
+//! has its own pace, can be stalled, and ends at one moment with all its tasks, as by `kill -9` or a power
+//! failure.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -25,8 +26,8 @@ use crate::request::carry_out;
 use crate::shared::Shared;
 use crate::store::SimStore;
 
-/// Small segments of the log, so that they are begun, given up and used again all the time; and little kept of them, so that who
-/// was away needs a snapshot. In some scenarios less still.
+/// Length of segments and retention of the log. Both are small, so that segments are created, purged and
+/// reused often, and a member that was away needs a snapshot. In some scenarios they are smaller still.
 fn log_sizes(is_short: bool) -> (u64, LogRetention) {
     match is_short {
         false => (16 << 10, LogRetention { always: 32 << 10, for_lagging_members: 64 << 10 }),
@@ -34,54 +35,54 @@ fn log_sizes(is_short: bool) -> (u64, LogRetention) {
     }
 }
 
-/// From the id of a machine's member to that of its next one.
+/// Step from the id of a machine's member to that of its next one.
 const NEXT_ID: NodeId = 1000;
 
-/// How long the disk takes, at least and at most, in microseconds.
+/// Least and greatest delay of a disk operation, in microseconds.
 pub type DiskPace = Arc<Mutex<(u64, u64)>>;
 
-/// A machine.
+/// Simulated machine.
 pub struct Member {
-    /// Where it is.
+    /// Address of the machine.
     pub address: Address,
-    /// Which member it is: at first as its address, another one whenever it begins anew.
+    /// Id of its member: first its address, another one after each loss of the disk.
     pub id: NodeId,
-    /// Which incarnation of the group it is of.
+    /// Incarnation of the group that its member belongs to.
     pub incarnation: u64,
-    /// Its disk.
+    /// Disk of the machine.
     pub disk: SimDisk,
-    /// Its store.
+    /// Store of its replica.
     pub store: Arc<SimStore>,
-    /// How slow its disk is.
+    /// Delay of its disk.
     pub pace: DiskPace,
-    /// Its time of day is so much ahead, in milliseconds.
+    /// Offset of its time of day, in milliseconds.
     pub ahead_ms: Arc<AtomicI64>,
-    /// It does nothing until then.
+    /// End of the stall of its process.
     pub held_until_ms: u64,
-    /// For how long it is held up by now.
+    /// Length of the stall so far.
     pub missed_ms: u64,
-    /// It is started again then, if it is down.
+    /// Time of its next start, if it is down.
     pub starts_at_ms: u64,
-    /// How many machines there are.
+    /// Number of machines.
     machines: u64,
-    /// Whether it began anew, and so has to join.
+    /// True if it has an empty disk, and so has to join.
     joins: bool,
-    /// The member that it was, until the group goes on without that.
+    /// Id of its lost member, until that is removed from the group.
     lost: Arc<Mutex<Option<NodeId>>>,
     shared: Arc<Shared>,
     dice: Dice,
     process: Option<Process>,
 }
 
-/// A metaserver that runs.
+/// Running metaserver.
 struct Process {
     runtime: Runtime,
     replica: Arc<Mutex<Option<Replica>>>,
-    /// An operator ends it.
+    /// Set when an operator stops the process.
     stopping: Arc<AtomicBool>,
-    /// It ended, since its member was removed.
+    /// Set when it ended because its member was removed.
     removed: Arc<AtomicBool>,
-    /// It belongs, and serves clients.
+    /// Set when it is a member, and serves clients.
     joined: Arc<AtomicBool>,
 }
 
@@ -89,13 +90,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The member of a machine as the others know it.
+/// Member at this address, as the others know it.
 #[must_use]
 pub fn named(address: Address) -> Named {
     Named { name: format!("mds{address}"), address: address.to_string(), serves: String::new() }
 }
 
-/// An empty disk, and a store on it.
+/// Creates an empty disk, and a store on it.
 fn empty(id: NodeId, shared: &Arc<Shared>, dice: &mut Dice) -> (SimDisk, Arc<SimStore>) {
     let (bug, incarnation) = (shared.bug, shared.incarnation());
     let disk = SimDisk::new(dice.fork(), bug == Some(crate::Bug::NothingSynced));
@@ -114,7 +115,7 @@ fn empty(id: NodeId, shared: &Arc<Shared>, dice: &mut Dice) -> (SimDisk, Arc<Sim
 }
 
 impl Member {
-    /// A machine that is switched off, one of so many.
+    /// Creates a machine that is switched off, one of `machines`.
     #[must_use]
     pub fn new(address: Address, machines: u64, shared: &Arc<Shared>, mut dice: Dice) -> Self {
         let (disk, store) = empty(address, shared, &mut dice);
@@ -138,25 +139,25 @@ impl Member {
         }
     }
 
-    /// What it has in common with all.
+    /// State shared by all machines.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Whether its process runs.
+    /// True if its process runs.
     #[must_use]
     pub fn runs(&self) -> bool {
         self.process.is_some()
     }
 
-    /// Its replica, if it has one that has begun.
+    /// Its replica, if it has one that has opened.
     #[must_use]
     pub fn replica(&self) -> Option<Replica> {
         self.process.as_ref().and_then(|process| lock(&process.replica).clone())
     }
 
-    /// How the group stands as its replica sees it, by the machine's own clock: outside its runtime the time is the real one,
-    /// and on a busy machine no leader would have been heard of for long.
+    /// Status of its replica, by the machine's own clock: outside its runtime time is real, and on a busy
+    /// host the last contact with the leader would seem long ago.
     #[must_use]
     pub fn status(&self) -> Option<ReplicaStatus> {
         let process = self.process.as_ref()?;
@@ -166,8 +167,7 @@ impl Member {
 
     /// Starts the process.
     ///
-    /// # Panics
-    /// When the machine that all this runs on has no room for a runtime.
+    /// # Panics When the host cannot create a runtime.
     pub fn start(&mut self) {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without threads and sockets");
@@ -207,7 +207,7 @@ impl Member {
         self.process = Some(Process { runtime, replica: slot, stopping, removed, joined });
     }
 
-    /// What its replica is opened with.
+    /// Configuration of its replica.
     pub(crate) fn config(&self) -> ReplicaConfig {
         ReplicaConfig {
             dir: PathBuf::from("/"),
@@ -219,7 +219,7 @@ impl Member {
         }
     }
 
-    /// What its replica runs on. `random`: of which the log's secrets are made.
+    /// Environment of its replica. `random`: the source of the log's salts.
     pub(crate) fn environment(&mut self, random: u64) -> Environment {
         let (files, pace): (Arc<dyn Files>, _) = (Arc::new(self.disk.clone()), self.pace());
         let (segment_bytes, log_retention) = log_sizes(self.shared.short_logs);
@@ -232,12 +232,12 @@ impl Member {
         Environment { apply, time, files, entropy, segment_bytes, log_retention, disk_delay }
     }
 
-    /// Who writes down what its replica applies.
+    /// Observer that notes the commands that its replica applies.
     pub(crate) fn watcher(&self) -> Arc<Watcher> {
         Arc::new(Watcher { id: self.id, incarnation: self.incarnation, shared: Arc::clone(&self.shared) })
     }
 
-    /// The same machine, with the disk that it has now, at another address.
+    /// A copy of this machine, with its current disk, at another address.
     pub(crate) fn moved(&mut self, address: Address) -> Self {
         Self {
             address,
@@ -271,14 +271,14 @@ impl Member {
         }
     }
 
-    /// Whether its process ended since its member was removed.
+    /// True if its process ended because its member was removed.
     #[must_use]
     pub fn was_removed(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.removed.load(Ordering::Relaxed))
     }
 
-    /// Switches it off, with an empty disk: it comes back as a new member. `is_lost`: the group does not know yet that the
-    /// old one is gone for good.
+    /// Switches the machine off and empties its disk: it returns as a new member. `is_lost`: the group must
+    /// still remove the old member.
     pub fn begin_anew(&mut self, is_lost: bool) {
         self.kill(false);
         if is_lost {
@@ -290,12 +290,12 @@ impl Member {
         (self.disk, self.store) = empty(self.id, &self.shared, &mut self.dice);
     }
 
-    /// It has what it needs, and waits for nobody.
+    /// Notes that its member needs no join.
     pub(crate) fn belongs(&mut self) {
         self.joins = false;
     }
 
-    /// Ends the process at once. `power`: and what the disk was not made to keep.
+    /// Ends the process at once. `power`: the disk also loses its unsynced writes.
     pub fn kill(&mut self, power: bool) {
         if let Some(Process { runtime, replica, .. }) = self.process.take() {
             drop(lock(&replica).take());
@@ -306,7 +306,7 @@ impl Member {
             self.disk.restart();
         }
         self.missed_ms = 0;
-        // What a process had in memory is gone either way.
+        // The memory of the process is lost in both cases.
         self.store.restart();
     }
 
@@ -325,12 +325,12 @@ impl Member {
     /// Lets `ms` pass.
     pub fn pass(&self, ms: u64) {
         if let Some(process) = &self.process {
-            // Within the runtime: it is its time.
+            // Within the runtime, whose time it is.
             process.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
         }
     }
 
-    /// It goes on: to its process it is suddenly later.
+    /// Ends a stall: for its process the missed time passes at once.
     pub fn catch_up(&mut self) {
         let missed = Duration::from_millis(std::mem::take(&mut self.missed_ms));
         if let Some(process) = self.process.as_ref().filter(|_| self.shared.leases && !missed.is_zero()) {
@@ -338,14 +338,14 @@ impl Member {
         }
     }
 
-    /// Does something at the member, with its replica.
+    /// Spawns work on the member, with its replica.
     pub fn spawn<F: Future<Output = ()> + Send + 'static>(&self, work: impl FnOnce(Replica) -> F) {
         if let (Some(process), Some(replica)) = (&self.process, self.replica()) {
             process.runtime.spawn(work(replica));
         }
     }
 
-    /// Carries out a call. Its answer is not sent when the power is gone meanwhile.
+    /// Carries out a call. The answer is lost if the power fails meanwhile.
     pub fn take(&mut self, number: u64, call: Call) {
         let Some(replica) = self.replica().filter(|_| !self.disk.is_dead()) else {
             let why = Unreachable::NotSent("connection refused".into());
@@ -380,20 +380,20 @@ impl Member {
         })
     }
 
-    /// Its time of day, and some random bits.
+    /// Its time of day, and random bits.
     pub(crate) fn stamp(&mut self) -> Stamp {
         let time = time_of_day(&self.shared, self.ahead_ms.load(Ordering::Relaxed));
         Stamp { time, random: self.dice.number() }
     }
 }
 
-/// The time of day on a machine whose clock is so much ahead.
+/// Time of day with this offset.
 fn time_of_day(shared: &Shared, ahead_ms: i64) -> Time {
     let ms = 1_700_000_000_000 + shared.now_ms() as i64 + ahead_ms;
     Time { seconds: ms.div_euclid(1000), nanoseconds: ms.rem_euclid(1000) as u32 * 1_000_000 }
 }
 
-/// A member's end of the network.
+/// Transport of a member on the simulated network.
 struct Wire {
     from: Address,
     shared: Arc<Shared>,
@@ -408,7 +408,7 @@ impl Transport for Wire {
         let (lane, may_come_twice) = match channel {
             Channel::Entries => (0, true),
             Channel::Heartbeats => (1, true),
-            // Carried out twice they are an error at the other end; a connection does not repeat anything.
+            // Repeated chunks are an error for the receiver; a connection does not repeat calls.
             Channel::Snapshots => (2, false),
             Channel::Requests => (3, false),
         };
@@ -424,7 +424,7 @@ impl Transport for Wire {
     }
 }
 
-/// Writes down what a member applies.
+/// Observer that notes the commands that a member applies.
 pub(crate) struct Watcher {
     id: Address,
     incarnation: u64,

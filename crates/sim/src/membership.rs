@@ -1,5 +1,5 @@
-//! Who belongs to the group changes while everything else goes wrong, too: in some scenarios people remove, demote and
-//! promote members, in others machines lose their disks.
+//! Membership changes during other faults: in some scenarios operators remove, demote and promote members, in
+//! others machines lose their disks.
 
 use replica::{MemberChange, NodeId};
 
@@ -7,19 +7,20 @@ use crate::dice::Dice;
 use crate::member::Member;
 use crate::shared::Shared;
 
-/// What happens to the group of a scenario.
+/// Membership changes of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Membership {
-    /// It stays as it was made.
+    /// None.
     Stays,
-    /// People change it. Who is removed comes back with an empty disk, as a new member.
+    /// By operators. A removed member returns with an empty disk, as a new member.
     Changes,
-    /// Disks are lost, each only when all was well since the last one, and machines come back as new members.
+    /// By loss of disks, each only after recovery from the last one; machines return as new members.
     Losses,
 }
 
 impl Membership {
-    /// Of a seed. Those that found something before there was this keep their stories.
+    /// Membership changes of a seed. Seeds that found a defect before there were such changes keep their
+    /// scenarios.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         match seed % 16 {
@@ -29,33 +30,33 @@ impl Membership {
         }
     }
 
-    /// How many members there are at least.
+    /// Least number of members.
     #[must_use]
     pub fn members_min(self) -> u64 {
         if self == Self::Stays { 1 } else { 3 }
     }
 
-    /// By how much there is more time for everything, and between other faults: to go and to come takes a second or two.
+    /// Factor for all times and for the pauses between faults: a join or removal takes one or two seconds.
     #[must_use]
     pub fn calmer(self) -> u64 {
         if self == Self::Stays { 1 } else { 3 }
     }
 }
 
-/// Draws what happens to it.
+/// Source of random membership changes.
 pub struct Changes {
     dice: Dice,
     next_ms: u64,
 }
 
 impl Changes {
-    /// None yet.
+    /// Creates a source.
     #[must_use]
     pub fn new(dice: Dice) -> Self {
         Self { dice, next_ms: 0 }
     }
 
-    /// Does what is due now.
+    /// Makes the changes that are due.
     pub fn strike(&mut self, members: &mut [Member], shared: &Shared) {
         let now_ms = shared.now_ms();
         if shared.membership == Membership::Stays || now_ms < self.next_ms {
@@ -69,7 +70,7 @@ impl Changes {
         }
     }
 
-    /// Asks any member that runs.
+    /// Requests a change from a running member.
     fn change(&mut self, members: &[Member], shared: &Shared) {
         let (asked, id) = (self.dice.below(members.len()), members[self.dice.below(members.len())].id);
         let change = match self.dice.below(8) {
@@ -91,7 +92,7 @@ impl Changes {
         });
     }
 
-    /// What a majority has is on two disks at least, so one may be lost at a time, and the next one when that is made good.
+    /// Loses a disk. A majority is at least two disks, so the next one may be lost after the recovery.
     fn lose(&mut self, members: &mut [Member], shared: &Shared) {
         if !all_is_well(members) {
             return;
@@ -105,7 +106,7 @@ impl Changes {
     }
 }
 
-/// All run, and agree that all of them vote, and nobody else.
+/// True if all members run, and agree that they are the only voters.
 fn all_is_well(members: &[Member]) -> bool {
     let all: Vec<NodeId> = {
         let mut ids: Vec<NodeId> = members.iter().map(|member| member.id).collect();

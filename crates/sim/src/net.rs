@@ -1,7 +1,7 @@
-//! The network: calls and answers on their way, each with its own delay, in an order that links keep as connections do.
+//! Network: calls and answers in flight, each with its own delay, in the order that connections keep.
 //!
-//! A link is one way, from one address to another, so that a partition can be of any shape. What a cut link is given is
-//! lost without a word; a connection that breaks says so to who waits on it. What is called twice is carried out twice.
+//! A link has one direction, so that a partition can have any shape. A message on a broken link is lost
+//! silently; a broken connection is reported to its caller. A duplicated call is carried out twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,62 +12,62 @@ use tokio::sync::oneshot;
 use crate::dice::Dice;
 use crate::request::{Answer, Request};
 
-/// Members are 1 and up, clients [`CLIENTS`] and up.
+/// Address: members from 1, clients from [`CLIENTS`].
 pub type Address = u64;
 
-/// The first client.
+/// Address of the first client.
 pub const CLIENTS: Address = 100;
 
-/// What is carried out at the other end.
+/// Content of a call.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "few of them live at a time, in a simulation")]
 pub enum Call {
-    /// A member's, for a member's [`replica::Replica::serve`].
+    /// Call between members, for [`replica::Replica::serve`].
     Member(Bytes),
-    /// A client's.
+    /// Request of a client.
     Client(Request),
 }
 
-/// What comes back.
+/// Content of an answer.
 #[derive(Debug)]
 pub enum Carried {
-    /// To a member.
+    /// Answer to a member.
     Member(Bytes),
-    /// To a client.
+    /// Answer to a client.
     Client(Box<Answer>),
 }
 
 type Outcome = Result<Carried, Unreachable>;
 
-/// What arrives.
+/// Arrived message.
 #[expect(clippy::large_enum_variant, reason = "few of them live at a time, in a simulation")]
 pub enum Arrival {
-    /// A call, for this address.
+    /// Call to an address.
     Call {
-        /// To be given back with the answer.
+        /// Number of the call, for its answer.
         number: u64,
-        /// Whom it is for.
+        /// Called address.
         to: Address,
-        /// What is to be done.
+        /// Content of the call.
         call: Call,
     },
-    /// An answer, which goes to whoever waits.
+    /// Answer to a waiting caller.
     Answer(u64, Outcome),
 }
 
-/// How it is on the wires now.
+/// Delays, losses and duplicates of messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Weather {
-    /// What a message takes, at least and at most.
+    /// Least and greatest delay of a message.
     pub delay_ms: (u64, u64),
-    /// Messages lost, of a thousand, with the connection that they were on.
+    /// Lost messages per thousand; their connection breaks.
     pub lost: u64,
-    /// Calls that arrive twice, of a thousand.
+    /// Duplicated calls per thousand.
     pub twice: u64,
 }
 
 impl Weather {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const FAIR: Self = Self { delay_ms: (0, 2), lost: 0, twice: 0 };
 }
 
@@ -77,25 +77,25 @@ struct Waiting {
     sender: oneshot::Sender<Outcome>,
 }
 
-/// Calls of one lane of one link arrive in order.
+/// Lane of a link, on which calls arrive in order.
 type Lane = (Address, Address, u8);
 
-/// Everything that is on its way.
+/// State of the network.
 pub struct Net {
     now_ms: u64,
     next: u64,
     dice: Dice,
-    /// By the time at which it arrives, and the order in which it was sent.
+    /// Messages in flight, by time of arrival and order of sending.
     under_way: BTreeMap<(u64, u64), (Address, Address, Arrival)>,
     last: BTreeMap<Lane, u64>,
     waiting: BTreeMap<u64, Waiting>,
     cut: BTreeSet<(Address, Address)>,
-    /// What may be changed at any time.
+    /// Current delays, losses and duplicates.
     pub weather: Weather,
 }
 
 impl Net {
-    /// A quiet one.
+    /// Creates a network without faults.
     #[must_use]
     pub fn new(dice: Dice) -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Net {
         self.under_way.insert((due, order), (from, to, arrival));
     }
 
-    /// Sends a call; its outcome comes out of what is returned, or never.
+    /// Sends a call; the receiver gets its outcome, or nothing.
     pub fn call(
         &mut self,
         from: Address,
@@ -154,7 +154,7 @@ impl Net {
         outcome
     }
 
-    /// What a call came to; 0 is one that nobody waits for.
+    /// Sends the outcome of a call; number 0 has no caller.
     pub fn answer(&mut self, number: u64, outcome: Outcome) {
         let Some(Waiting { from, to, .. }) = self.waiting.get(&number) else { return };
         let (from, to) = (*from, *to);
@@ -164,7 +164,7 @@ impl Net {
         self.put(to, from, None, 0, Arrival::Answer(number, outcome));
     }
 
-    /// The connection broke: sooner or later who waits is told, or finds out by himself.
+    /// Breaks the connection of a call: its caller is told after a while, or runs into its time-out.
     fn broken(&mut self, number: u64) {
         let Some(Waiting { from, to, .. }) = self.waiting.get(&number) else { return };
         let (from, to, after_ms) = (*from, *to, self.dice.within(0..=20));
@@ -176,7 +176,7 @@ impl Net {
         }
     }
 
-    /// Who is there no more, or again: what it waited for comes no more, and who waits for it is told or finds out.
+    /// Drops the calls from `address`, which has stopped or started, and fails the calls to it.
     pub fn reset(&mut self, address: Address) {
         self.waiting.retain(|_, waiting| waiting.from != address);
         let at: Vec<u64> =
@@ -184,24 +184,24 @@ impl Net {
         at.into_iter().for_each(|number| self.broken(number));
     }
 
-    /// No client waits for anything any more, and none of their calls arrives. Those of members do, however late.
+    /// Drops all calls of clients. Those of members still arrive, however late.
     pub fn forget_clients(&mut self) {
         self.waiting.retain(|_, waiting| waiting.from < CLIENTS);
         self.under_way
             .retain(|_, (_, _, arrival)| !matches!(arrival, Arrival::Call { call: Call::Client(_), .. }));
     }
 
-    /// Cuts the link from one to another.
+    /// Breaks the link from one address to another.
     pub fn cut(&mut self, from: Address, to: Address) {
         self.cut.insert((from, to));
     }
 
-    /// Mends all links.
+    /// Repairs all links.
     pub fn mend(&mut self) {
         self.cut.clear();
     }
 
-    /// What has arrived by now. An answer goes to who waits for it, and is not returned.
+    /// Returns the calls that have arrived; passes answers to their callers.
     pub fn arrived(&mut self, now_ms: u64) -> Vec<Arrival> {
         self.now_ms = now_ms;
         let later = self.under_way.split_off(&(now_ms + 1, 0));

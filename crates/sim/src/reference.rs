@@ -1,6 +1,6 @@
-//! What the log should have come to, in plain words: the model that the state machine's own tests hold it against
-//! (structs in maps, which share with it the types of its interface and nothing else), and what metaservers do in
-//! sessions of their own, which the model leaves out.
+//! Reference for the log's replies: the plain model with which the state machine's own tests compare it
+//! (structs in maps, which share only the types of its interface), and the server sessions of metaservers,
+//! which the model lacks.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use namespace::{Command, Error, MemberRequest, Proposal, Reply, RequestId};
 
 use crate::plain::Plain;
 
-/// The reference machine.
+/// Reference state machine.
 pub(crate) struct Reference {
     pub plain: Plain,
-    /// The life and the nonce of each metaserver's process.
+    /// Life and nonce of each metaserver's process.
     servers: BTreeMap<u64, (u64, u64)>,
-    /// By member and slot: the last sequence, and what it was answered.
+    /// Last sequence and reply, by member and slot.
     slots: BTreeMap<(u64, u32), (u64, Reply)>,
 }
 
 impl Reference {
-    /// As the first command of a log leaves it.
+    /// State after the first command of a log.
     pub(crate) fn new(plain: Plain) -> Self {
         Self { plain, servers: BTreeMap::new(), slots: BTreeMap::new() }
     }

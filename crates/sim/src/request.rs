@@ -1,4 +1,4 @@
-//! What a client asks of a metaserver, and what the metaserver does about it.
+//! Requests of clients, and their execution by a metaserver.
 
 use std::ops::ControlFlow;
 
@@ -8,56 +8,56 @@ use store::{StoreError, View};
 
 use crate::bug::Bug;
 
-/// A request.
+/// Request of a client.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "few of them live at a time, in a simulation")]
 pub enum Request {
-    /// A change, under the slot and sequence by which it is known again.
+    /// Change, with its request id.
     Change(Option<RequestId>, Command),
-    /// A look.
+    /// Read.
     Look(Look),
 }
 
-/// What is looked at.
+/// Content of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Look {
-    /// What a name in a directory names.
+    /// Looks up a name in a directory.
     Lookup(InodeId, Vec<u8>),
-    /// All names of a directory.
+    /// Lists a directory.
     List(InodeId),
-    /// An inode.
+    /// Reads an inode.
     Attributes(InodeId),
-    /// The data of a small file.
+    /// Reads the data of a small file.
     Data(InodeId),
 }
 
-/// What was seen.
+/// Result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// Of [`Look::Lookup`].
+    /// Result of [`Look::Lookup`].
     Named(Option<InodeId>),
-    /// Of [`Look::List`].
+    /// Result of [`Look::List`].
     Names(Vec<(Vec<u8>, InodeId)>),
-    /// Of [`Look::Attributes`].
+    /// Result of [`Look::Attributes`].
     Inode(Option<Box<Inode>>),
-    /// Of [`Look::Data`].
+    /// Result of [`Look::Data`].
     Bytes(Vec<u8>),
 }
 
-/// An answer.
+/// Answer to a request.
 #[expect(clippy::large_enum_variant, reason = "the large one is what most are")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// To a change.
+    /// Reply to a change.
     Reply(Reply),
-    /// To a look, and the index after the last command that it saw.
+    /// Result of a read, and the index after the last command that it saw.
     Seen(Seen, u64),
-    /// None; the client asks again.
+    /// No answer; the client repeats its request.
     None(String),
 }
 
 impl Look {
-    /// Looks.
+    /// Reads from a view.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -79,7 +79,7 @@ impl Look {
     }
 }
 
-/// Does what is asked, at this member, as a metaserver does.
+/// Carries out a request at this member, as a metaserver does.
 pub(crate) async fn carry_out(replica: &Replica, request: Request, stamp: Stamp, bug: Option<Bug>) -> Answer {
     match request {
         Request::Change(request, command) => {

@@ -1,5 +1,5 @@
-//! A backup, the loss of all machines, and a group that begins again from the backup, as `heorot backup` and
-//! `heorot restore` do. A machine of the old group, believed lost, runs on beside it.
+//! Backup, loss of all machines, and restore of the group, as `heorot backup` and `heorot restore` do. One
+//! machine of the old group, believed lost, still runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use crate::member::{Member, named};
 use crate::net::{Address, CLIENTS};
 use crate::shared::Shared;
 
-/// Where the machine of the old group is: the group never had a member there.
+/// Address of the machine of the old group, at which the new group never had a member.
 const LEFT_OVER: Address = CLIENTS - 1;
-/// The random bits of all that it proposes: no dice show them.
+/// Random bits of its proposals, which no other proposal has.
 pub const OF_LEFT_OVER: u64 = 0x01d_c1a0_0000_0001;
-/// It proposes something so often.
+/// Interval of its proposals.
 const PROPOSES_EVERY_MS: u64 = 100;
 
-/// A backup.
+/// Backup of a group.
 pub struct Backup {
-    /// The moment at which it was asked for.
+    /// Moment of its request.
     pub asked: u64,
-    /// The index after the last command that it has.
+    /// Index after its last command.
     pub applied: u64,
-    /// The file.
+    /// Contents of the file.
     bytes: Vec<u8>,
 }
 
-/// Takes one, as a metaserver does.
+/// Takes a backup, as a metaserver does.
 async fn back_up(replica: &Replica, shared: &Shared) -> Result<Backup, String> {
     let asked = shared.history().moment();
     replica.barrier().await.map_err(|e| e.to_string())?;
@@ -47,7 +47,7 @@ async fn back_up(replica: &Replica, shared: &Shared) -> Result<Backup, String> {
 }
 
 impl Member {
-    /// Is asked for a backup.
+    /// Requests a backup from this member.
     pub(crate) fn back_up(&self) {
         let (shared, id) = (Arc::clone(self.shared()), self.id);
         self.spawn(move |replica| async move {
@@ -61,8 +61,8 @@ impl Member {
         });
     }
 
-    /// Makes of this machine, whose disk is empty, the first one of a group from a backup. `expected`: the sum of what a store
-    /// holds that has all that the backup has.
+    /// Restores a backup on this machine, whose disk is empty, as the first one of a new group. `expected`:
+    /// the hash of a store with all of the backup.
     pub(crate) fn restore(&mut self, backup: &Backup, expected: Option<u64>) -> Result<(), String> {
         let (reader, _) = BackupReader::open(&backup.bytes[..]).map_err(|e| e.to_string())?;
         self.store.replace(&mut reader.pairs()).map_err(|e| e.to_string())?;
@@ -94,7 +94,7 @@ impl Member {
     }
 }
 
-/// What clients had is closed before anybody is served.
+/// Ends the state of clients before any request is served.
 async fn end_clients(replica: &Replica, stamp: Stamp) -> Result<(), String> {
     let view = replica.view().map_err(|e| e.to_string())?;
     for client in read::clients(&*view).map_err(|e| e.to_string())? {
@@ -105,7 +105,7 @@ async fn end_clients(replica: &Replica, stamp: Stamp) -> Result<(), String> {
     Ok(())
 }
 
-/// A machine of the old group.
+/// Machine of the old group.
 pub struct LeftOver {
     member: Member,
     shared: Arc<Shared>,
@@ -114,7 +114,7 @@ pub struct LeftOver {
 }
 
 impl LeftOver {
-    /// With the disk that `member` has now, at another address.
+    /// Creates it with the current disk of `member`, at another address.
     pub(crate) fn new(member: &mut Member, shared: &Arc<Shared>, dice: Dice) -> Self {
         member.kill(true);
         let mut member = member.moved(LEFT_OVER);
@@ -122,7 +122,8 @@ impl LeftOver {
         Self { member, shared: Arc::clone(shared), dice, next_ms: 0 }
     }
 
-    /// One millisecond: now and then it is asked for something, which it passes on to the member that it takes for the leader.
+    /// Runs one millisecond: now and then it proposes a command, which it forwards to the member that it
+    /// takes for the leader.
     pub(crate) fn step(&mut self, now_ms: u64) {
         self.member.pass(1);
         if now_ms < self.next_ms {

@@ -1,4 +1,4 @@
-//! What members, clients and faults have in common: the time, the network, and what is written down.
+//! State shared by members, clients and faults: time, network and history.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::membership::Membership;
 use crate::net::Net;
 use crate::restore::Backup;
 
-/// Of one cluster. All of it runs on one thread; the locks are for the compiler.
+/// Shared state of one cluster. All of it runs on one thread; the compiler demands the locks.
 pub struct Shared {
     now_ms: AtomicU64,
     ending: AtomicBool,
@@ -22,20 +22,20 @@ pub struct Shared {
     to_go: Mutex<BTreeSet<NodeId>>,
     incarnation: AtomicU64,
     backup: Mutex<Option<Backup>>,
-    /// Whether a backup is taken, and the group restored from it.
+    /// True if a backup is taken and the group restored from it.
     pub restores: bool,
-    /// What is wrong on purpose.
+    /// Seeded bug.
     pub bug: Option<Bug>,
-    /// Whether members read by leases. Without, a member that is held up is a machine whose clock stands still meanwhile.
+    /// True if members use read leases. If not, a stalled member is a machine whose clock stops meanwhile.
     pub leases: bool,
-    /// Whether logs are short and clients busy, so that segments come and go, and members are sent snapshots.
+    /// True if logs are short and clients busy, so that segments are reused and members need snapshots.
     pub short_logs: bool,
-    /// What happens to the group.
+    /// Membership changes of the scenario.
     pub membership: Membership,
 }
 
 impl Shared {
-    /// At the beginning.
+    /// State at the beginning.
     #[must_use]
     pub fn new(net: Net, history: History, bug: Option<Bug>, seed: u64) -> Self {
         Self {
@@ -69,17 +69,17 @@ impl Shared {
         self.net.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happened so far.
+    /// The history so far.
     pub fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes something down.
+    /// Notes an event.
     pub fn note(&self, what: impl FnOnce() -> String) {
         self.history().note(self.now_ms(), what);
     }
 
-    /// A member of this incarnation ended, or did not begin, although nothing was done to it.
+    /// Notes that a member of this incarnation failed without a cause.
     pub fn broken(&self, incarnation: u64, what: String) {
         if incarnation != self.incarnation() {
             return;
@@ -88,17 +88,17 @@ impl Shared {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
 
-    /// Members that did.
+    /// Members that failed without a cause.
     pub fn all_broken(&self) -> Vec<String> {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Somebody asked for the removal of this member.
+    /// Notes that a removal of this member was requested.
     pub fn is_to_go(&self, id: NodeId) {
         self.to_go.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }
 
-    /// A member says that it was removed.
+    /// Notes that a member stopped because it was removed.
     pub fn says_removed(&self, incarnation: u64, id: NodeId) {
         self.note(|| format!("member {id} was removed"));
         if !self.to_go.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
@@ -109,12 +109,12 @@ impl Shared {
         }
     }
 
-    /// How often the group was begun: with the name space, and with each restore.
+    /// Number of the group's incarnation: 1, and one more for each restore.
     pub fn incarnation(&self) -> u64 {
         self.incarnation.load(Ordering::Relaxed)
     }
 
-    /// The group is begun again.
+    /// Begins the next incarnation.
     pub fn begin_incarnation(&self) {
         self.incarnation.fetch_add(1, Ordering::Relaxed);
     }
@@ -124,12 +124,12 @@ impl Shared {
         self.backup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Clients finish what they are at, and begin nothing more.
+    /// Tells clients to finish their requests and begin no more.
     pub fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they are to.
+    /// True if clients are to finish.
     pub fn ends(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! A store in memory that is at its last flush after a crash, and knows a sum of what it holds.
+//! Store in memory that returns to its last flush after a crash, and keeps a hash of its contents.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Bound, ControlFlow};
@@ -11,26 +11,26 @@ use crate::bug::Bug;
 use crate::dice::Dice;
 use crate::disk::{SimDisk, Step};
 
-/// Keys from here on are consensus's own.
+/// First tag of consensus's records.
 const OTHERS: u8 = 0xff;
-/// What slots remember (`namespace::keys`).
+/// Tags of the slots' replies (`namespace::keys`).
 const SLOT_TAGS: [u8; 2] = [0x14, 0x15];
-/// Byte-range locks.
+/// Tag of byte-range locks.
 const LOCK_TAG: u8 = 0x24;
-/// Names in directories.
+/// Tag of names in directories.
 const NAME_TAG: u8 = 0x02;
 
-/// What is in a store at a moment. A copy costs nothing.
+/// Contents of a store at one moment. Copies are cheap.
 #[derive(Clone, Default)]
 pub struct Pictured {
     pairs: OrdMap<Vec<u8>, Vec<u8>>,
-    /// The same for the same pairs, in whatever order they came.
+    /// Hash of the pairs, independent of their order.
     sum: u64,
     bug: Option<Bug>,
 }
 
 impl Pictured {
-    /// What two replicas at one index must agree in.
+    /// Hash that two replicas at one index must have in common.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
@@ -48,7 +48,7 @@ impl Pictured {
         }
     }
 
-    /// A bug to be found: what is there is not seen.
+    /// True if a seeded bug hides this key.
     fn is_hidden(&self, key: &[u8]) -> bool {
         let Some(tag) = key.first() else { return false };
         match self.bug {
@@ -60,7 +60,7 @@ impl Pictured {
 }
 
 pub(crate) fn hash(of: &impl Hash) -> u64 {
-    // With keys that are always the same.
+    // A hasher with constant keys.
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
@@ -103,20 +103,20 @@ struct State {
     dice: Dice,
 }
 
-/// Told of each batch: what the store holds after it.
+/// Observer of batches, called with the contents after each.
 pub type Told = Box<dyn Fn(&Pictured) + Send + Sync>;
 
-/// The store of one member, in the machine whose disk this is.
+/// Store of one member, on its machine's disk.
 pub struct SimStore {
     disk: SimDisk,
     state: Mutex<State>,
     told: Told,
-    /// A bug to be found: puts are lost here, one in so many.
+    /// Seeded bug: one put in this many is lost.
     loses: Option<u64>,
 }
 
 impl SimStore {
-    /// An empty one.
+    /// Creates an empty store.
     #[must_use]
     pub fn new(disk: SimDisk, dice: Dice, told: Told, bug: Option<Bug>, loses: Option<u64>) -> Self {
         let now = Pictured { bug, ..Pictured::default() };
@@ -128,19 +128,19 @@ impl SimStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it holds.
+    /// Current contents.
     #[must_use]
     pub fn now(&self) -> Pictured {
         self.state().now.clone()
     }
 
-    /// The power was gone: what was not flushed is lost.
+    /// Returns to the last flush, after a power failure.
     pub fn restart(&self) {
         let mut state = self.state();
         state.now = state.flushed.clone();
     }
 
-    /// One atomic step on the disk, which the power may cut off before it is done, or after.
+    /// Flushes the store in one atomic step, which a power failure may prevent or not.
     fn flush(&self, mut state: MutexGuard<'_, State>) -> Result<(), StoreError> {
         let step = self.disk.step();
         let is_there = match step {
@@ -193,7 +193,7 @@ impl Store for SimStore {
     }
 }
 
-/// A batch in progress.
+/// Batch in progress.
 struct Lossy {
     held: Pictured,
     loses: Option<u64>,

@@ -1,4 +1,4 @@
-//! The same seed is the same story.
+//! Determinism: the same seed gives the same run.
 
 use sim::{Outcome, Scenario, run};
 
@@ -7,7 +7,7 @@ const SEEDS: u64 = 25;
 #[test]
 fn the_same_seed_twice_is_the_same_to_the_last_message_and_another_is_not() {
     let runs = |seed| -> [Outcome; 2] {
-        // On other threads, after other seeds: nothing but the seed counts.
+        // On other threads, after other seeds: only the seed counts.
         std::array::from_fn(|_| std::thread::spawn(move || run(&Scenario::of(seed))).join().expect("it runs"))
     };
     let mut traces = vec![];

@@ -1,11 +1,11 @@
-//! Oracles that can fail: bugs put in by hand are found, each by the oracle that is there for it.
+//! Tests of the oracles: each seeded bug is found by its oracle.
 
 use sim::{Bug, Scenario, run};
 
-/// Seeds that a bug has at most before it is found.
+/// Seeds in which a bug must be found.
 const SEEDS_MAX: u64 = 60;
 
-/// The first finding of one of these oracles, with this bug.
+/// First finding of one of these oracles, with this bug.
 fn found(bug: Bug, oracles: &[&str]) -> String {
     let mut others = vec![];
     for seed in 1..=SEEDS_MAX {
@@ -22,7 +22,7 @@ fn found(bug: Bug, oracles: &[&str]) -> String {
 
 #[test]
 fn a_disk_that_does_not_sync_loses_what_was_acknowledged() {
-    // Whether the lost entries come to light by others in their place, or by the log that misses what the store has.
+    // By other entries in place of the lost ones, or by a log that lacks entries of the store.
     found(Bug::NothingSynced, &["replicas", "acknowledged", "members work"]);
 }
 

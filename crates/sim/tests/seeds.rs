@@ -1,15 +1,15 @@
-//! Many seeds. `HEOROT_SIM_SEED=n` runs one of them and tells what happens; `HEOROT_SIM_SEEDS=n` says how many are run,
-//! and `HEOROT_SIM_FIRST=n` which is the first.
+//! Many seeds. `HEOROT_SIM_SEED=n` runs one of them and prints its events; `HEOROT_SIM_SEEDS=n` sets the
+//! number of seeds, and `HEOROT_SIM_FIRST=n` the first.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sim::{Scenario, run};
 
-/// As many as CI runs.
+/// Number of seeds in CI.
 const SEEDS_DEFAULT: u64 = 500;
 
-/// Seeds that found something once, and are run again with each change: docs/simulation.md says what it was.
+/// Seeds that once found a defect, run again with each change; docs/simulation.md describes the defects.
 const FOUND: [u64; 19] =
     [12, 16, 40, 96, 262, 304, 315, 335, 550, 806, 2773, 3068, 3123, 3416, 3871, 4359, 6185, 8938, 14_618];
 

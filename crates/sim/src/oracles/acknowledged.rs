@@ -1,4 +1,4 @@
-//! What a client was told is so: each change that was answered is in the log, with this answer.
+//! Oracle of acknowledged changes: each answered change is in the log, with this answer.
 
 use std::collections::BTreeMap;
 

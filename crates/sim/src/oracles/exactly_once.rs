@@ -1,5 +1,5 @@
-//! What a client asked once was done once, however often it was asked again: every application of the same request was
-//! answered the same, except where the slot had gone on, when it was refused and nothing done.
+//! Oracle of exactly-once: each request is applied once, however often it is repeated. All its applications
+//! have one reply, except those after the slot has advanced, which are refused without effect.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ pub(super) fn judge(history: &History) -> Vec<String> {
     let mut done: BTreeMap<_, (u64, &Reply)> = BTreeMap::new();
     let mut newest: BTreeMap<_, u32> = BTreeMap::new();
     for (index, (proposal, reply)) in &history.log {
-        // Those of metaservers have their own rules (`namespace::servers`), which the model knows.
+        // Metaservers' own requests have rules of their own (`namespace::servers`), which the model knows.
         let Some(RequestId::Compound(request)) = proposal.request else { continue };
         let slot = (request.session.0, request.slot);
         let newest = newest.entry(slot).or_insert(request.sequence);
         if request.sequence < *newest {
-            // A straggler.
+            // Late copy of an old request.
             if *reply != Reply::Refused(Error::Misordered) {
                 findings
                     .push(format!("at {index} {proposal:?}, which nobody waited for any more, -> {reply:?}"));

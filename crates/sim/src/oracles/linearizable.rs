@@ -1,14 +1,16 @@
-//! Every operation took effect at one moment between its question and its answer, as if there were one machine.
+//! Oracle of linearizability: each operation takes effect at one moment between request and answer, as on one
+//! machine.
 //!
-//! In general that is a search among all orders, directory by directory (Wing and Gong; Lowe). Here no search is needed,
-//! since each operation says where it took effect: a change has its index in the log, a look the index up to which it
-//! saw. That is one order of all, and it is judged whether it is a right one:
+//! In general that is a search among all orders, directory by directory (Wing and Gong; Lowe). Here no search
+//! is needed, since each operation has a known position: a change has its index in the log, a read the index
+//! up to which it saw. The oracle judges whether this order is right:
 //!
-//! - it agrees with time: who asked after another was answered stands behind it;
-//! - each answer is the one that a plain model of the name space gives in that order (`reference`).
+//! - it agrees with time: an operation that was requested after the answer of another stands behind it;
+//! - each answer is that of a plain model of the name space in this order (`reference`).
 //!
-//! It asks for more than linearizability: an order that agrees, which is not this one, is not accepted. It covers all
-//! directories in one, renames between them too, and costs n log n, where the search is exponential in what is under way at once.
+//! That is stricter than linearizability: another order that agrees is not accepted. It covers all
+//! directories together, renames between them too, and costs n log n, where the search is exponential in the
+//! concurrent operations.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +21,7 @@ use crate::plain::{Content, Plain};
 use crate::reference::Reference;
 use crate::request::{Answer, Look, Request, Seen};
 
-/// Between the entries of the log: look at 2n - 1 sees what is before entry n, which is at 2n.
+/// Position in the log: entry n is at 2n, a read of the entries below n is at 2n - 1.
 type Place = u64;
 
 pub(super) fn judge(history: &History) -> Vec<String> {
@@ -42,7 +44,7 @@ fn place(operation: &Operation, first: &BTreeMap<Key, u64>) -> Option<Place> {
     }
 }
 
-/// Who asked after another was answered stands behind it.
+/// Findings where an operation stands before one that was answered before its request.
 fn against_time(history: &History, first: &BTreeMap<Key, u64>) -> Vec<String> {
     let mut moments: Vec<(u64, bool, usize, Place)> = vec![];
     for (number, operation) in history.operations.iter().enumerate() {
@@ -70,7 +72,7 @@ fn against_time(history: &History, first: &BTreeMap<Key, u64>) -> Vec<String> {
     findings
 }
 
-/// Each answer is what the model gives.
+/// Findings where an answer differs from the model's.
 fn against_the_model(history: &History) -> Vec<String> {
     let mut looks: Vec<(u64, &Look, &Seen)> = vec![];
     for operation in &history.operations {
@@ -103,7 +105,7 @@ fn against_the_model(history: &History) -> Vec<String> {
         let expected = reference.apply(proposal);
         if *reply != expected {
             findings.push(format!("at {index} {proposal:?} -> {reply:?}, expected {expected:?}"));
-            break; // what follows would differ, too
+            break; // later replies would differ, too
         }
     }
     look_before(u64::MAX, &reference, &mut findings);

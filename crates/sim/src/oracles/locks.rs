@@ -1,5 +1,5 @@
-//! No byte is locked by two who exclude each other. Judged by what clients were told alone: one holds a lock from the
-//! answer to LOCK until it asks for LOCKU or CLOSE.
+//! Oracle of byte-range locks: conflicting locks never overlap in time. Judged by clients' answers alone: a
+//! lock is held from the answer to LOCK until the request of LOCKU or CLOSE.
 
 use namespace::{ByteRange, Command, InodeId, LockKind, Reply, RequestId};
 
@@ -24,13 +24,14 @@ pub(super) fn judge(history: &History) -> Vec<String> {
         };
         let by = (operation.client, request.slot);
         match command {
-            // One slot does one thing after the other, and has one lock-owner and one file at a time: either ends all.
+            // A slot sends one request after the other, and has one lock-owner and one file at a time: either
+            // request ends all its locks.
             Command::Unlock { .. } | Command::Close { .. } => held
                 .iter_mut()
                 .filter(|lock| lock.by == by && lock.until > operation.asked)
                 .for_each(|lock| lock.until = operation.asked),
             Command::Lock { inode, kind, range, .. } => {
-                // It may change what it has of the same bytes, from when it asks.
+                // From its request on, a LOCK may change the owner's lock on the same bytes.
                 held.iter_mut()
                     .filter(|lock| lock.by == by && lock.until > operation.asked && meet(&lock.range, range))
                     .for_each(|lock| lock.until = operation.asked);

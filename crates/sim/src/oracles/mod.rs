@@ -1,6 +1,6 @@
-//! Who judges what happened: each oracle one promise, one file.
+//! Oracles, which judge a history: one promise and one file each.
 //!
-//! Each finding begins with its oracle's name.
+//! Each finding begins with the name of its oracle.
 
 mod acknowledged;
 mod exactly_once;
@@ -14,7 +14,7 @@ use crate::member::Member;
 use crate::restore::Backup;
 use crate::shared::Shared;
 
-/// What is wrong; nothing, it is to be hoped.
+/// Findings of all oracles.
 pub fn judge(shared: &Shared, members: &[Member]) -> Vec<String> {
     let history = shared.history();
     let all = [
@@ -32,7 +32,7 @@ pub fn judge(shared: &Shared, members: &[Member]) -> Vec<String> {
     all.into_iter().flat_map(named).collect()
 }
 
-/// What is wrong with a backup, by the history of the group that it was taken of.
+/// Findings about a backup, by the history of its group.
 pub fn judge_backup(history: &History, backup: &Backup) -> Vec<String> {
     restored::judge_backup(history, backup).into_iter().map(|what| format!("restored: {what}")).collect()
 }

@@ -1,5 +1,5 @@
-//! Replicas are equal at an equal index: what they applied there and what they answered, and, whenever a batch ended at
-//! the same index, all that they held. At the end every store is sound by itself, too.
+//! Oracle of replicas: at an equal index members have applied equal commands with equal replies, and, where a
+//! batch of each ended at that index, have equal stores. At the end each store is consistent by itself, too.
 
 use crate::history::History;
 use crate::member::Member;

@@ -1,4 +1,5 @@
-//! A restored group has all that was acknowledged before its backup was asked for, and obeys no member of the old group.
+//! Oracle of a restore: the restored group has all changes that were acknowledged before its backup was
+//! requested, and obeys no member of the old group.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use crate::history::{History, key};
 use crate::request::{Answer, Request};
 use crate::restore::{Backup, OF_LEFT_OVER};
 
-/// What was acknowledged before the backup was asked for is in it.
+/// Findings about changes that were acknowledged before the backup was requested, and are not in it.
 pub(super) fn judge_backup(history: &History, backup: &Backup) -> Vec<String> {
     let mut places = BTreeMap::new();
     for (index, (proposal, _)) in &history.log {
@@ -32,7 +33,7 @@ pub(super) fn judge_backup(history: &History, backup: &Backup) -> Vec<String> {
     findings
 }
 
-/// Nothing that a machine of the old group proposed is in the log.
+/// Findings about proposals of a machine of the old group in the log.
 pub(super) fn judge(history: &History) -> Vec<String> {
     let by_left_over = history.log.iter().filter(|(_, (proposal, _))| proposal.stamp.random == OF_LEFT_OVER);
     by_left_over
