@@ -1,5 +1,6 @@
-//! Where what waits for a disk is done: on threads of their own; in a simulation, which has but one thread and its own
-//! time, on the task that asks.
+//! Environment of a replica: state machine, clock, files, entropy, and where blocking work runs. On a machine
+//! blocking work runs on threads; in a simulation, which has one thread and its own time, it runs on the
+//! calling task.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,56 +11,58 @@ use host::{Clock, Entropy, Files, SystemClock, SystemEntropy, SystemFiles};
 use namespace::{ApplyError, Proposal, Reply, Time};
 use store::Edit;
 
-/// Default length of a segment of the log: small enough that a fresh start is cheap, large enough that one is made every few hundred thousand commands.
+/// Default length of a segment of the log: small enough for a cheap first start, large enough that a new one
+/// is needed only every few hundred thousand commands.
 pub(crate) const SEGMENT_BYTES: u64 = 32 << 20;
 
-/// What stays of the log behind what the store has, in bytes.
+/// Retention of log entries that the store already has, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct LogRetention {
-    /// Always: a member that was away for less need not be sent a snapshot.
+    /// Kept always: a member that was away for less than this needs no snapshot.
     pub always: u64,
-    /// While a member that lives has less: it is being sent a snapshot, perhaps, and what comes after that must be there
-    /// when it is in place, or another one would follow.
+    /// Kept while a reachable member lags. That member may be receiving a snapshot; the entries after the
+    /// snapshot must still exist when it is installed, or it would need another one.
     pub for_lagging_members: u64,
 }
 
 impl Default for LogRetention {
-    /// A GiB: what a busy group orders in the minutes that a snapshot of tens of GiB takes.
+    /// 1 GiB for lagging members: the commands of a busy group during the minutes that a snapshot of tens of
+    /// GiB takes.
     fn default() -> Self {
         Self { always: 64 << 20, for_lagging_members: 1 << 30 }
     }
 }
 
-/// How long the disk takes for something; asked before each time.
+/// Delay of one disk operation; asked before each operation.
 pub type DiskDelay = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// Carries out a command: [`namespace::apply`], but for tests of what becomes of a command that breaks an invariant.
+/// Function that applies a command: [`namespace::apply`], except in tests of broken invariants.
 pub type Apply = fn(&mut dyn Edit, &Proposal) -> Result<Reply, ApplyError>;
 
-/// The time of day.
+/// Time of day.
 pub type TimeOfDay = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// What a replica is run on.
+/// Environment that a replica runs in.
 #[derive(Clone)]
 pub struct Environment {
-    /// The state machine.
+    /// Function that applies commands.
     pub apply: Apply,
-    /// What the leader stamps commands with that other members passed on to it.
+    /// Clock with which the leader stamps commands that other members forwarded.
     pub time: TimeOfDay,
-    /// Where log and snapshots are.
+    /// Files of the log and of snapshots.
     pub files: Arc<dyn Files>,
-    /// Where what nobody may guess comes from: what tells the log's records from clients' data.
+    /// Source of unpredictable numbers: they distinguish the log's records from clients' data.
     pub entropy: Arc<dyn Entropy>,
-    /// The length of the log's segments.
+    /// Length of the log's segments in bytes.
     pub segment_bytes: u64,
-    /// How much of the log stays that this member does not need any more.
+    /// Retention of log entries that this member no longer needs.
     pub log_retention: LogRetention,
-    /// None: the machine, with threads. Some: a simulation, with one thread and a disk that takes so long.
+    /// Disk delay of a simulation, which has one thread; None: a machine with threads.
     pub disk_delay: Option<DiskDelay>,
 }
 
 impl Default for Environment {
-    /// The machine.
+    /// Environment of this machine.
     fn default() -> Self {
         let (files, entropy) = (Arc::new(SystemFiles), Arc::new(SystemEntropy));
         let clock = SystemClock::default();
@@ -73,19 +76,19 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// An id that no other has: 128 random bits, not all zero.
+    /// Unique id: 128 random bits, not all zero.
     pub(crate) fn random_id(&self) -> [u8; 16] {
         let [low, high] = [self.entropy.u64().max(1), self.entropy.u64()];
         (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
     }
 }
 
-/// The part of [`Environment`] that says where work is done.
+/// Runner of blocking work: on a thread, or on the calling task after the simulated disk delay.
 #[derive(Clone)]
 pub(crate) struct BlockingRunner(pub Option<DiskDelay>);
 
 impl BlockingRunner {
-    /// Has `work` done. An error is a panic of it.
+    /// Runs `work`. An error is a panic of `work`.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -100,14 +103,14 @@ impl BlockingRunner {
     }
 }
 
-/// What was started, to be waited for at its end.
+/// Thread or task that was started and is joined at its end.
 pub(crate) enum RunningTask {
     Thread(JoinHandle<()>),
     Task(tokio::task::JoinHandle<()>),
 }
 
 impl RunningTask {
-    /// A task is waited for in vain where nothing else can run meanwhile: see [`RunningTask::ended`].
+    /// Joins a thread. A task cannot be joined without yielding to the runtime: see [`RunningTask::ended`].
     pub(crate) fn join(self) {
         if let RunningTask::Thread(thread) = self {
             let _ = thread.join();

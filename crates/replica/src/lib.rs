@@ -1,25 +1,35 @@
-//! Puts commands in order and makes them durable, on all members of a group, then applies them.
+//! Replicated state machine: orders commands, makes them durable on the members of a group, and applies them.
 //!
-//! In: a [`namespace::Proposal`], at any member. Out: its [`namespace::Reply`], after the command is on the disks of a
-//! majority, and applied where it was proposed.
+//! In: a [`namespace::Proposal`], at any member. Out: its [`namespace::Reply`], once a majority has the
+//! command on disk and this member has applied it.
 //!
 //! ```text
 //! propose ─▶ leader: consensus ─┬▶ log: append, one sync for all that wait ─┐
 //!            (openraft)         └▶ others: the same                         ├▶ a majority has it: apply, answer
 //!                                                                           ┘
-//! read ────▶ barrier: a read lease (`read_lease`), or one question to the leader for all who wait (`read_rounds`)
+//! read ────▶ barrier: a read lease (`read_lease`), or one question to the leader for all waiting reads (`read_rounds`)
 //!            ─▶ apply up to there ─▶ view
 //! ```
 //!
-//! One group has one log; a single metaserver is a group of one. The log is what makes a command durable. The store keeps
-//! changes in memory and is brought to disk once a second; with what a command did it keeps the index of the last command
-//! applied, and after a crash the commands behind that are applied again. A member that is too far behind is sent a
+//! A group has one log; a single metaserver is a group of one. The log makes a command durable. The store
+//! keeps its changes in memory and writes them to disk once a second, together with the index of the last
+//! applied command; after a crash the later commands are applied again. A member that lags too far receives a
 //! snapshot of the store, in chunks, while commands go on.
 //!
-//! Members come and go while commands are carried out (`membership`); one that was removed finds out and stops (`removal`).
+//! Members join and leave while commands are carried out (`membership`). A removed member learns of its
+//! removal and stops (`consensus::removal`).
 //!
-//! Consensus is openraft's; this crate is the only one that names it. Ours are log, state machine, network, and the rules
-//! by which commands and reads find the leader. It all runs on a thread of its own.
+//! openraft does the consensus; only this crate names it. This crate adds the log, the state machine, the
+//! network, and the rules by which commands and reads find the leader. All of it runs on one thread of its
+//! own.
+//!
+//! | folder | has | imports | | --- | --- | --- | | types, environment, space, runtime | types of openraft,
+//! the machine, its free space, the async runtime | | | log | entries and the vote on disk | environment,
+//! types | | state | state machine, digests, snapshots, backups | log | | transport | messages between
+//! members | state, types | | read | read leases, rounds of reads | types | | consensus | the thread of
+//! openraft, its network, liveness | log, state, transport, read | | service | answers to other members'
+//! calls | consensus, state, transport, read | | membership | joining, leadership, reconfiguration | service,
+//! consensus | | replica | the public handle | all |
 
 mod consensus;
 mod environment;

@@ -1,9 +1,9 @@
-//! Times of the log and of consensus, for Prometheus.
+//! Latencies of the log and of consensus, for Prometheus.
 
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// Times of one member.
+/// Latencies of one member.
 #[derive(Debug)]
 pub struct ReplicaMetrics {
     /// Seconds of one write of the log with its sync.
@@ -14,14 +14,14 @@ pub struct ReplicaMetrics {
 
 impl Default for ReplicaMetrics {
     fn default() -> Self {
-        // 16 buckets from 50 µs to 1.6 s: a fast disk to one that is about to fail.
+        // 16 buckets from 50 µs to 1.6 s: from a fast disk to one that is about to fail.
         let buckets = || Histogram::new(exponential_buckets(50e-6, 2.0, 16));
         Self { log_sync: buckets(), commit: buckets() }
     }
 }
 
 impl ReplicaMetrics {
-    /// Puts both histograms into `registry`.
+    /// Registers both histograms in `registry`.
     pub fn register(&self, registry: &mut Registry) {
         let seconds = Unit::Seconds;
         registry.register_with_unit(

@@ -1,4 +1,4 @@
-//! Whether the disk has room for more: some is kept for commands that give room back.
+//! Free space on the disk. A reserve is kept for commands that free space.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 
 use namespace::{Command, OpenTarget};
 
-/// How often the disk's free space is looked at.
+/// Interval of checks of the disk's free space.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// How much room there is.
+/// Amount of free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FreeSpace {
-    /// Not even what bringing the store to disk takes.
+    /// Too little even to write the store to disk.
     Nothing,
-    /// What is kept for commands that give room back.
+    /// Less than the reserve, which is kept for commands that free space.
     Reserve,
-    /// So little that somebody else should lead.
+    /// So little that another member should lead.
     Little,
     /// Enough.
     Plenty,
 }
 
-/// What was seen last.
+/// Free space at the last check.
 pub(crate) struct Space {
     dir: PathBuf,
     reserve_bytes: u64,
@@ -30,12 +30,12 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The disk of `dir`, of which this much is to stay free; 0: it is not looked at.
+    /// Watches the disk of `dir`, of which `reserve_bytes` are to stay free. 0: the disk is not checked.
     pub(crate) fn new(dir: PathBuf, reserve_bytes: u64) -> Self {
         Self { dir, reserve_bytes, last_check: Mutex::default() }
     }
 
-    /// How much room the disk has.
+    /// Amount of free space, at most [`CHECK_EVERY`] old.
     pub(crate) fn free(&self) -> FreeSpace {
         if self.reserve_bytes == 0 {
             return FreeSpace::Plenty;
@@ -53,7 +53,7 @@ impl Space {
     }
 }
 
-/// What so many free bytes are where `reserve` are kept.
+/// Class of `free_bytes` where `reserve_bytes` are kept.
 fn classify(free_bytes: u64, reserve_bytes: u64) -> FreeSpace {
     match free_bytes {
         _ if free_bytes < reserve_bytes / 2 => FreeSpace::Nothing,
@@ -63,12 +63,12 @@ fn classify(free_bytes: u64, reserve_bytes: u64) -> FreeSpace {
     }
 }
 
-/// Whether a command takes room that only a later command gives back.
+/// True if a command takes space that only a later command frees.
 pub(crate) fn needs_space(command: &Command) -> bool {
     match command {
         Command::Create(_) | Command::Link { .. } | Command::Rename { .. } => true,
         Command::WriteInline { .. } => true,
-        // Anyone can send these without having proved anything.
+        // Unauthenticated clients can send these.
         Command::ExchangeId { .. } | Command::CreateSession { .. } => true,
         Command::Open(open) => matches!(open.target, OpenTarget::Create { .. }),
         _ => false,

@@ -1,4 +1,4 @@
-//! What consensus is about here: commands of the name space, and members that have names and addresses.
+//! Types of consensus: its commands are those of the name space, and its members have names and addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +9,7 @@ use openraft::type_config::alias;
 use serde::{Deserialize, Serialize};
 
 openraft::declare_raft_types!(
-    /// The types that openraft is used with.
+    /// Type configuration of openraft.
     pub(crate) Types:
         D = Change,
         R = Reply,
@@ -28,47 +28,47 @@ pub(crate) type SnapshotMeta = alias::SnapshotMetaOf<Types>;
 pub(crate) type Membership = openraft::Membership<u64, Member>;
 pub(crate) type Metrics = openraft::RaftMetrics<Types>;
 
-/// Which snapshot: the leader that sent it, and the last entry that is in it.
+/// Id of a snapshot: the vote of the leader that sent it, and its last entry.
 pub(crate) type SnapshotId = (Vote, Option<LogId>);
 
-/// Tells the members of a group apart. Never used again: a member that lost its log comes back under another.
+/// Id of a member. Ids are never reused: a member that lost its log returns with a new id.
 pub type NodeId = u64;
 
-/// A member of the group, voter or learner.
+/// Member of the group, voter or learner.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Member {
-    /// For people.
+    /// Name for operators.
     pub name: String,
-    /// Where the others reach it, for [`crate::Transport`] to understand.
+    /// Address for other members; its form is known to [`crate::Transport`].
     pub address: String,
-    /// Where it serves: clients mount there, and data servers register.
+    /// Address for clients and data servers.
     pub serves: String,
 }
 
-/// How a member takes part.
+/// Role of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberRole {
-    /// It votes, and counts where a majority is needed.
+    /// Votes, and counts for majorities.
     Voter,
-    /// It has everything, and serves; nobody waits for it.
+    /// Receives all entries and serves clients; no majority waits for it.
     Learner,
 }
 
-/// A change that people ask for.
+/// Membership change that an operator requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberChange {
-    /// It belongs no longer, and stops. Its id is not used again.
+    /// Removes a member, which then stops. Its id is not used again.
     Remove(NodeId),
-    /// A learner becomes a voter, once it has what the others have.
+    /// Makes a learner a voter, once it has all entries.
     Promote(NodeId),
-    /// A voter becomes a learner.
+    /// Makes a voter a learner.
     Demote(NodeId),
-    /// It is to lead.
+    /// Makes a voter the leader.
     Lead(NodeId),
 }
 
 impl MemberChange {
-    /// Whom it is about.
+    /// Member that is changed.
     #[must_use]
     pub fn member(self) -> NodeId {
         match self {
@@ -77,7 +77,7 @@ impl MemberChange {
     }
 }
 
-/// A command on its way through log and network; a copy costs nothing.
+/// Command on its way through log and network; cloning is cheap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Change(pub Arc<Proposal>);
 
@@ -87,13 +87,13 @@ impl fmt::Display for Change {
     }
 }
 
-/// Who belongs to the group, as it stands in the log and in the store: openraft's type with the words of our own, since
-/// what is on a disk outlives a library's version.
+/// Members of the group as stored in the log and in the store. Not openraft's type: data on disk outlive a
+/// library's version.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Members {
-    /// The voters; two sets while the group goes from the first to the second.
+    /// Voters; two sets during a joint configuration.
     voters: Vec<BTreeSet<NodeId>>,
-    /// All, with the learners.
+    /// All members, learners included.
     all: BTreeMap<NodeId, Member>,
 }
 

@@ -1,5 +1,5 @@
-//! Three members in one process: any of them takes commands, one that is lost is not missed, and one that comes back or
-//! is new has what the others have.
+//! Group of three members in one process: any member takes commands, the loss of one is tolerated, and a
+//! returning or new member receives the state of the others.
 
 #[path = "group/digests.rs"]
 mod digests;
@@ -21,18 +21,18 @@ use namespace::{
 use replica::{CallFuture, Channel, Member, MemberRole, Replica, ReplicaConfig, Transport, Unreachable};
 use store::{MemoryStore, Store};
 
-/// Nothing here takes longer, unless it never ends.
+/// Longest time of a step; a test that needs more hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Bytes of a call: the longest record of our RPC.
+/// Largest call: the longest record of our RPC.
 const CALL_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 
-/// Who can be reached, and what is cut.
+/// Reachable members and broken links.
 #[derive(Default)]
 struct Wires {
     members: Mutex<BTreeMap<String, Replica>>,
     cut: Mutex<BTreeSet<String>>,
-    /// Of so many commands that members pass on, one has its answer lost; 0: none.
+    /// One forwarded command in this many loses its answer; 0: none.
     lose_every: AtomicU64,
     passed_on: AtomicU64,
 }
@@ -46,7 +46,7 @@ impl Wires {
     }
 }
 
-/// One member's end.
+/// One member's transport.
 struct Wire {
     from: String,
     wires: Arc<Wires>,
@@ -75,7 +75,7 @@ impl Transport for Wire {
                 }
             })
         };
-        // It goes out when it is made, as on a wire.
+        // The call is sent when it is made, as on a wire.
         let task = tokio::spawn(tokio::time::timeout(limit, answer));
         Box::pin(async move {
             let outcome = task.await.map_err(|e| Unreachable::NoAnswer(e.to_string()))?;
@@ -84,7 +84,7 @@ impl Transport for Wire {
     }
 }
 
-/// A group, its directories and its stores.
+/// Group, with its directories and stores.
 struct Group {
     wires: Arc<Wires>,
     dir: tempfile::TempDir,
@@ -92,7 +92,7 @@ struct Group {
 }
 
 impl Group {
-    /// Of one member.
+    /// Group of one member.
     async fn found() -> Self {
         let mut group =
             Self { wires: Arc::default(), dir: tempfile::tempdir().unwrap(), stores: BTreeMap::new() };
@@ -100,11 +100,11 @@ impl Group {
         group
     }
 
-    /// Of so many.
+    /// Group of `count` members.
     async fn of(count: u64) -> Self {
         let mut group = Self::found().await;
         for id in 2..=count {
-            // Also by one that does not lead.
+            // Also through a member that does not lead.
             group.add(id, id - 1).await;
         }
         group
@@ -128,7 +128,7 @@ impl Group {
         replica
     }
 
-    /// Takes one more in, by asking member `by`.
+    /// Adds a member, which asks member `by`.
     async fn add(&mut self, id: u64, by: u64) -> Replica {
         let replica = self.start(id, false).await;
         replica.join(&member(by).address, member(id), MemberRole::Voter, LIMIT).await.unwrap();
@@ -140,7 +140,7 @@ impl Group {
         self.wires.members.lock().unwrap()[&member(id).address].clone()
     }
 
-    /// Ends one, with all that it had in memory if `store_too`.
+    /// Stops a member, with its store in memory if `store_too`.
     async fn stop(&mut self, id: u64, store_too: bool) {
         let replica = self.wires.members.lock().unwrap().remove(&member(id).address).unwrap();
         tokio::task::spawn_blocking(|| replica.stop()).await.unwrap();
@@ -192,7 +192,7 @@ fn member(id: u64) -> Member {
     }
 }
 
-/// All but what consensus keeps of itself: members stop one after the other.
+/// All pairs except the records of consensus: members stop one after the other.
 fn contents(store: &dyn Store) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = vec![];
     let mut visit = |key: &[u8], value: &[u8]| {
@@ -256,7 +256,7 @@ async fn a_change_whose_answer_is_lost_on_the_way_is_done_once() {
     for n in 0..30 {
         made(&group.member(other), &format!("d{n}")).await;
     }
-    // And by the next process of the member, whose first commands are not taken for the other one's.
+    // The next process of the member, whose first commands must not be taken for those of the old one.
     group.stop(other, false).await;
     let back = group.start(other, false).await;
     for n in 30..60 {
@@ -300,7 +300,7 @@ async fn a_leader_that_is_cut_off_neither_changes_anything_nor_shows_what_is_old
     assert!(!has(&group.member(new), "lost"));
     group.mend();
     assert!(old_read.await.unwrap(), "it waited for what it may show");
-    // Nobody can know whether another leader took it up; it was made again, and done once.
+    // Another leader may have taken it up; it was proposed again, and applied once.
     let outcome = in_vain.await.unwrap();
     assert!(matches!(outcome, Ok(Reply::Created { existed: false, .. })), "{outcome:?}");
     group.end().await;

@@ -1,4 +1,4 @@
-//! What was answered is there after a crash; what the store already has is not done twice.
+//! A replica's answers survive a crash; commands that the store already has are not applied twice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ async fn commands_of_many_callers_are_all_there_after_a_restart_with_an_empty_st
     assert!(matches!(replica.propose(mkdir("d7")).await.unwrap(), Reply::Refused(namespace::Error::Exists)));
     replica.stop();
 
-    // The store was lost whole; the log has everything.
+    // The store is lost; the log has everything.
     let replica = open(dir.path(), Arc::new(MemoryStore::default()), 0).unwrap();
     assert!((0..200).all(|n| has(&replica, &format!("d{n}"))));
     assert_eq!(namespace::check(&*replica.view().unwrap()).unwrap(), Vec::<String>::new());
@@ -83,7 +83,7 @@ async fn a_nearly_full_disk_refuses_what_makes_something_and_lets_the_rest_pass(
     replica.stop();
 }
 
-/// A store whose disk fails when a test says so.
+/// Store whose disk fails on request.
 struct Failing(MemoryStore, std::sync::atomic::AtomicBool);
 
 impl Store for Failing {

@@ -1,4 +1,4 @@
-//! The process that makes everything, and is killed.
+//! Process that creates everything, and is killed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub fn fill(plan: &Plan) -> Result<(), Failure> {
 
         let watch = Watch::start();
         let named = |n: u64| create(InodeId::ROOT, format!("dir-{n:06}").into_bytes(), NewNode::Directory, n);
-        // One after the other: their inodes are known from their numbers.
+        // In order: their inode numbers are then known.
         all(&replica, 0..plan.directories, 1, &slowest, named).await?;
         watch.row("directories made, one caller, each synced", plan.directories);
 
@@ -57,7 +57,7 @@ async fn device(replica: &Replica) -> Result<DeviceId, Failure> {
     }
 }
 
-/// Proposes `make` of each number, by so many callers, each of which waits for its answer.
+/// Proposes `make` of each number, from concurrent callers that wait for each reply.
 async fn all(
     replica: &Replica,
     numbers: std::ops::Range<u64>,

@@ -1,19 +1,19 @@
-//! A memory cgroup of a given size, of version 2 or 1, whichever this machine has. Needs root.
+//! Memory cgroup of a given size, of version 2 or 1, as the machine has it. Needs root.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::Failure;
 
-/// The group. Dropping it removes it, once its processes have ended.
+/// Memory cgroup, removed on drop, once its processes have ended.
 pub struct Held {
     folder: PathBuf,
-    /// File that counts how often the limit was met.
+    /// File that counts the times that the limit was met.
     met: &'static str,
 }
 
 impl Held {
-    /// A group that may have so many bytes, page cache included.
+    /// Creates a cgroup that may use this many bytes, page cache included.
     pub fn new(bytes: u64) -> Result<Self, Failure> {
         let second = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")
             .is_ok_and(|controllers| controllers.split_whitespace().any(|c| c == "memory"));
@@ -35,7 +35,7 @@ impl Held {
         Ok(fs::write(&file, process.to_string()).map_err(|e| format!("write {}: {e}", file.display()))?)
     }
 
-    /// How often the kernel had to take memory back to keep the limit.
+    /// Number of times that the kernel reclaimed memory to keep the limit.
     pub fn limit_met(&self) -> String {
         let text = fs::read_to_string(self.folder.join(self.met)).unwrap_or_default();
         let line = text.lines().find(|line| line.starts_with("max ")).or(text.lines().next());

@@ -1,4 +1,4 @@
-//! What both processes share: the plan, the open replica, and what a process can say of itself.
+//! Shared by both processes: the plan, the open replica, and the process's own measurements.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use store::{RedbStore, Store};
 
 use crate::Failure;
 
-/// Callers at the same time: as many as let a batch fill while the one before it is synced.
+/// Concurrent callers: enough to fill a batch while the one before it is synced.
 pub const CALLERS: u64 = 512;
 
-/// What is to be made, and where.
+/// Files and directories to create, and the folder.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub files: u64,
@@ -28,7 +28,7 @@ pub struct Plan {
 impl Plan {
     pub fn parse(words: &[&str]) -> Result<Self, Failure> {
         let [files, directories, store_bytes, folder] = words else { return Err("four words".into()) };
-        // Until then our memory is not yet held.
+        // Before that the process is not in the cgroup yet.
         std::io::stdin().read_line(&mut String::new())?;
         Ok(Self {
             files: files.parse()?,
@@ -47,17 +47,17 @@ impl Plan {
         self.folder.join("namespace.redb")
     }
 
-    /// Inode of a directory: they are made first, in order, after the root.
+    /// Inode of a directory: directories are created first, in order, after the root.
     pub fn directory(&self, number: u64) -> InodeId {
         InodeId(InodeId::ROOT.0 + 1 + number)
     }
 
-    /// Directory of a file: one is filled after the other, as an archive is unpacked.
+    /// Directory of a file: directories are filled in order, as an archive is unpacked.
     pub fn directory_of(&self, file: u64) -> u64 {
         file / self.files.div_ceil(self.directories) % self.directories
     }
 
-    /// Opens store and replica, as `heorot mds` does.
+    /// Opens store and replica as `heorot mds` does.
     pub fn open(&self) -> Result<Replica, Failure> {
         let store: Arc<dyn Store> = Arc::new(RedbStore::open(self.store_file(), self.store_bytes)?);
         let config = ReplicaConfig::alone(self.folder.clone(), 0);
@@ -77,12 +77,12 @@ pub fn create(dir: InodeId, name: Vec<u8>, node: NewNode, number: u64) -> Propos
     Proposal::new(Stamp { time, random: number }, None, command)
 }
 
-/// The layout of a file with four columns.
+/// Layout of a file with four columns.
 pub fn striped(device: namespace::DeviceId, file: u64) -> NewNode {
     NewNode::File(FileLayout { device, first: (file % 4) as u32, unit: StripeUnit::DEFAULT, columns: 4 })
 }
 
-/// Wall-clock and CPU time since it was started.
+/// Wall-clock and CPU time since the start.
 pub struct Watch {
     wall: Instant,
     cpu: f64,
@@ -93,7 +93,7 @@ impl Watch {
         Self { wall: Instant::now(), cpu: cpu_seconds() }
     }
 
-    /// Prints a row: so many in a second, and in a second of CPU time.
+    /// Prints a row: the rate per second, and per second of CPU time.
     pub fn row(&self, what: &str, count: u64) {
         let (wall, cpu) = (self.wall.elapsed().as_secs_f64(), cpu_seconds() - self.cpu);
         let count = count as f64;
@@ -105,11 +105,11 @@ fn cpu_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
     let ticks = |field: usize| fields.get(field - 3).and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
-    // 100 ticks in a second on every Linux of today (proc(5), fields 14 and 15).
+    // 100 ticks per second on every current Linux (proc(5), fields 14 and 15).
     (ticks(14) + ticks(15)) / 100.0
 }
 
-/// The most memory that this process ever had, in MiB.
+/// Peak memory of this process, in MiB.
 pub fn peak_mib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! `make size`: the metadata of millions of files, through log, state machine and store as a metaserver has them.
+//! `make size`: the metadata of millions of files, through log, state machine and store of a metaserver.
 //!
 //! `size FILES DIRECTORIES LIMIT_MIB FOLDER`; LIMIT_MIB 0: no limit of memory.
 //!
 //! ```text
-//! fill   a process makes the directories and files, goes on making more, and is killed (SIGKILL) while it does
-//! read   another opens what it left: how long that takes; looks up, lists, and removes
+//! fill   a process creates directories and files, continues, and is killed (SIGKILL)
+//! read   another process opens its directory, and measures that, look-ups, listings and removals
 //! ```
 //!
-//! With a limit both are put into a memory cgroup of that size, page cache included, and the store is told to use a
-//! quarter of it, which is what `heorot` would choose by itself on a machine of that size.
+//! With a limit both run in a memory cgroup of that size, page cache included, and the store uses a quarter
+//! of it, as `heorot` chooses by itself on a machine of that size.
 
 mod fill;
 mod held;
@@ -25,9 +25,9 @@ use machine::Plan;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a metaserver of a machine with much memory would take at least.
+/// Memory that a metaserver uses on a large machine, at least.
 const STORE_BYTES_UNLIMITED: usize = 1 << 30;
-/// How long the first process goes on before it is killed: long enough for several flushes of the store.
+/// Time until the first process is killed: long enough for several flushes of the store.
 const KILL_AFTER: Duration = Duration::from_millis(2500);
 
 fn main() -> ExitCode {
@@ -89,7 +89,7 @@ fn run(files: &str, directories: &str, limit: &str, folder: &Path) -> Result<(),
     Ok(())
 }
 
-/// A process of this program, which begins once it is where its memory is held.
+/// A process of this program, which waits until it is in its cgroup.
 fn start(role: &str, plan: &Plan, held: Option<&Held>) -> Result<(Child, BufReader<ChildStdout>), Failure> {
     let mut process = Command::new(std::env::current_exe()?)
         .arg(role)
@@ -105,7 +105,7 @@ fn start(role: &str, plan: &Plan, held: Option<&Held>) -> Result<(Child, BufRead
     Ok((process, lines))
 }
 
-/// Prints what the process says, up to the line that is `last`.
+/// Prints the output of the process, up to the line `last`.
 fn show_until(lines: &mut BufReader<ChildStdout>, last: &str) -> Result<(), Failure> {
     let mut line = String::new();
     loop {

@@ -1,4 +1,4 @@
-//! The process that opens what the killed one left.
+//! Process that opens the directory of the killed process.
 
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::Failure;
 use crate::machine::{CALLERS, Plan, Watch, file_name, peak_mib};
 
-/// How long each kind of read is measured.
+/// Duration of the measurement of each kind of read.
 const MEASURED: Duration = Duration::from_secs(5);
 const REMOVED_MAX: u64 = 200_000;
 
@@ -54,7 +54,7 @@ fn on_threads(threads: u64, work: &(dyn Fn(u64) -> Result<u64, Failure> + Sync))
     })
 }
 
-/// Random numbers enough for choosing files (xorshift).
+/// Random numbers good enough to choose files (xorshift).
 fn next(random: &mut u64) -> u64 {
     *random ^= *random << 13;
     *random ^= *random >> 7;
@@ -66,7 +66,7 @@ fn lookups(plan: &Plan, replica: &Replica, seed: u64) -> Result<u64, Failure> {
     let (mut random, mut count, begun) = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), 0, Instant::now());
     while begun.elapsed() < MEASURED {
         let file = next(&mut random) % plan.files;
-        // A view for each, as an operation has.
+        // One view for each read, as in an operation.
         let view = replica.view()?;
         let directory = plan.directory(plan.directory_of(file));
         let inode = read::lookup(&*view, directory, &file_name(file))?.ok_or("a file is missing")?;

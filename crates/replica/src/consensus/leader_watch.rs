@@ -1,20 +1,20 @@
-//! A leader whose process is dead is followed at once, not after an election's time-out.
+//! Leader watch: a follower stands for election as soon as the leader's process is dead, without an election
+//! time-out.
 //!
 //! ```text
 //! leader    ── heartbeat ── heartbeat ── killed
 //! follower  ........................ silent for 150 ms ── its kernel refuses a connection ── stands for election
 //! ```
 //!
-//! Silence alone is no evidence: a machine may be slow, and the network may be. A refused connection is: the kernel there
-//! lives, and nobody listens where that member listens for as long as its process is there. So this changes nothing for a
-//! leader that hangs or is cut off. A leader that can be heard is never asked: where a firewall refuses what goes to it,
-//! but lets its heartbeats through, no election follows. And whoever stands does so once for each leader; after that the
-//! time-outs decide, as ever.
+//! Silence alone is no evidence: the machine or the network may be slow. A refused connection is evidence:
+//! the kernel of that machine is alive, and no process listens on the member's port. So the watch changes
+//! nothing for a leader that hangs or is partitioned. A leader whose messages arrive is never probed: a
+//! firewall that refuses connections to it but passes its heartbeats causes no election. A follower stands
+//! once for each leader; afterwards the time-outs decide.
 //!
-//! The other voters still count on the leader that they have heard a moment ago (its lease): the vote goes out as one
-//! that the leader has handed over, which openraft lets pass. Nothing depends on that lease of openraft's: a leader is
-//! confirmed by a majority (`ReadPolicy::ReadIndex`), and a new one waits for the read leases that the old one may have
-//! given (`read_lease`).
+//! The other voters still hold openraft's lease of the leader, so the vote request is sent as a leadership
+//! transfer, which openraft accepts. Nothing depends on that lease: a majority confirms a leader
+//! (`ReadPolicy::ReadIndex`), and a new leader waits for the read leases of the old one (`read_lease`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +28,17 @@ use crate::state::machine::Machine;
 use crate::transport::Transport;
 use crate::types::{Member, NodeId, Types, Vote};
 
-/// How often to look whether the leader was heard.
+/// Interval of checks for messages of the leader.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
-/// A heartbeat is due every 100 ms: with one missing, and half the time to the next, it is worth a question.
+/// Checks without a message before the leader is probed. A heartbeat is due every 100 ms: one is missing, and
+/// half the time to the next has passed.
 const SILENT_CHECKS_MIN: u32 = 3;
-/// Followers stand one after the other, by their numbers: whoever has less of the log than another is refused, and that
-/// one stands next. (A vote of the same term with a larger number goes before one with a smaller.)
+/// Delay between followers, which stand one after the other by their ids: a follower whose log is shorter
+/// than another's is refused, and the next one stands. (In one term a vote with a larger id wins over one
+/// with a smaller.)
 const ELECTION_STAGGER: Duration = Duration::from_millis(100);
 
-/// Stands for election when the leader's process is found dead; for ever.
+/// Stands for election when the leader's process is dead; runs until consensus stops.
 pub(crate) async fn watch_leader(
     id: NodeId,
     raft: &Raft<Types, Machine>,
@@ -61,7 +63,7 @@ pub(crate) async fn watch_leader(
             continue;
         };
         if !transport.refuses_connections(&watched.leader).await {
-            silent = 0; // asked again after as long a silence
+            silent = 0; // probed again after the same time of silence
             continue;
         }
         tokio::time::sleep(ELECTION_STAGGER * watched.position).await;
@@ -69,19 +71,19 @@ pub(crate) async fn watch_leader(
         if !unchanged || liveness.leader_messages() != last {
             continue;
         }
-        tracing::info!(leader = %watched.leader.name, "the leader's process is dead: standing for election");
+        tracing::info!(leader = %watched.leader.name, "the leader's process is dead, this metaserver stands for election");
         stood_against = Some(watched.vote);
         if raft.handle_transfer_leader(TransferLeaderRequest::new(watched.vote, id, None)).await.is_err() {
-            return; // stopped
+            return; // consensus has stopped
         }
     }
 }
 
-/// A voter's leader, if that is another member.
+/// Leader of this voter, if it is another member.
 struct WatchedLeader {
     vote: Vote,
     leader: Member,
-    /// How many voters stand before this one.
+    /// Number of voters that stand before this one.
     position: u32,
 }
 

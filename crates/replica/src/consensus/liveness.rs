@@ -1,4 +1,5 @@
-//! When a member heard from its leader last, or was elected itself.
+//! Liveness of members: the last message of the leader, the last election of this member, and the reachable
+//! members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,15 +10,16 @@ use tokio::time::Instant;
 
 use crate::types::{Metrics, NodeId};
 
-/// A leader says so often that it lives; who does not hear from one for so long (each its own time, between these two)
-/// stands for election. A disk that stands still for as long as a disk does is no reason to change leaders.
+/// Interval of a leader's heartbeats, and the least and greatest time without one after which a member stands
+/// for election; each member draws its own. Longer than a disk stalls: a stalled disk is no reason to change
+/// the leader.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(100);
 pub(crate) const ELECTION_AFTER: (Duration, Duration) =
     (Duration::from_millis(500), Duration::from_millis(1000));
-/// Who has answered since then lives.
+/// A member that answered within this time is reachable.
 const SILENT_AFTER: Duration = ELECTION_AFTER.1;
 
-/// What came from a leader (entries and heartbeats), and what voters said last.
+/// Times of the last message of a leader (entries or heartbeat) and of the last election of this member.
 pub(crate) struct Liveness {
     start: Instant,
     leader_messages: AtomicU64,
@@ -25,7 +27,7 @@ pub(crate) struct Liveness {
     voters: AtomicMoment,
 }
 
-/// Milliseconds after the beginning, and one; 0: never.
+/// Milliseconds since the start, plus one; 0: never.
 #[derive(Default)]
 struct AtomicMoment(AtomicU64);
 
@@ -51,41 +53,41 @@ impl Liveness {
         }
     }
 
-    /// Something came from a leader.
+    /// Notes a message of a leader.
     pub(crate) fn note_leader_message(&self) {
         self.leader.note(self.start);
         self.leader_messages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often something came.
+    /// Number of messages of leaders.
     pub(crate) fn leader_messages(&self) -> u64 {
         self.leader_messages.load(Ordering::Relaxed)
     }
 
-    /// How long nothing came; none: nothing ever did.
+    /// Time since the last message of a leader; None: there was none.
     pub(crate) fn leader_ago(&self) -> Option<Duration> {
         self.leader.ago(self.start)
     }
 
-    /// This member was elected.
+    /// Notes the election of this member.
     pub(crate) fn note_election(&self) {
         self.voters.note(self.start);
     }
 
-    /// How long ago it was; none: it never was.
+    /// Time since the last election of this member; None: there was none.
     pub(crate) fn elected_ago(&self) -> Option<Duration> {
         self.voters.ago(self.start)
     }
 }
 
-/// The members that a leader has heard of just now, and itself.
+/// Members that a leader heard of within [`SILENT_AFTER`], and itself.
 pub(crate) fn reachable(metrics: &Metrics) -> BTreeSet<NodeId> {
     let heard = metrics.heartbeat.iter().flatten();
     let lately = heard.filter(|(_, at)| at.is_some_and(|at| at.elapsed() < SILENT_AFTER));
     lately.map(|(id, _)| *id).chain([metrics.id]).collect()
 }
 
-/// How long ago a leader heard of the others.
+/// Time since a leader heard of each other member.
 pub(crate) fn last_contact(metrics: &Metrics) -> BTreeMap<NodeId, Duration> {
     let heard = metrics.heartbeat.iter().flatten();
     heard
@@ -94,8 +96,8 @@ pub(crate) fn last_contact(metrics: &Metrics) -> BTreeMap<NodeId, Duration> {
         .collect()
 }
 
-/// Who leads now: not one that was not heard of for so long that another is elected, if enough voters are there; nor this
-/// member, when too few of them answered it lately.
+/// The leader, or None if it is unreachable for so long that another is elected, or if this member leads and
+/// too few voters answered it lately.
 pub(crate) fn reachable_leader(metrics: &Metrics, liveness: &Liveness) -> Option<NodeId> {
     let leader = metrics.current_leader?;
     let lately = |ago: Option<Duration>| ago.is_some_and(|ago| ago < SILENT_AFTER);
@@ -109,7 +111,7 @@ pub(crate) fn reachable_leader(metrics: &Metrics, liveness: &Liveness) -> Option
     leads.then_some(leader)
 }
 
-/// Whether these voters can agree on anything; else the words for it.
+/// True if `reachable` has a majority of `voters`; else the reason for the operator.
 pub(crate) fn can_agree(voters: &BTreeSet<NodeId>, reachable: &BTreeSet<NodeId>) -> Result<(), String> {
     let needed = voters.len() / 2 + 1;
     let live = voters.intersection(reachable).count();

@@ -1,4 +1,4 @@
-//! The thread of consensus: openraft on a runtime of its own, and the upkeep of log and store.
+//! Thread of consensus: openraft on a runtime of its own, and the upkeep of log and store.
 
 pub(crate) mod leader_watch;
 pub(crate) mod liveness;
@@ -32,23 +32,23 @@ use crate::transport::address_book::AddressBook;
 use crate::transport::members_file::MembersFile;
 use crate::types::{Change, Member, NodeId, Types};
 
-/// How long the store may be behind the disk: bounds what is applied again after a crash.
+/// Interval between writes of the store to disk: bounds the commands that are applied again after a crash.
 const STORE_SYNC_EVERY: Duration = Duration::from_secs(1);
-/// How often it is looked whether who leads still does.
+/// Interval of checks whether the leader is still reachable.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// An election takes less than a second; a group without a leader for longer has no majority.
+/// Longest election. A group that has no leader for longer has no majority.
 const ELECTION_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Until an entry that changes the voters is applied and on disk here.
+/// Retry interval while an entry that changes the voters is not yet applied and on disk here.
 const NOTE_AGAIN: Duration = Duration::from_millis(100);
 
-/// What the thread works with.
+/// Context of the thread.
 pub(crate) struct Context {
     pub id: NodeId,
     pub member: Member,
     pub founds: bool,
     pub stamp: Stamp,
-    /// The incarnation's id, if there is no name space yet.
+    /// Incarnation id for a new name space.
     pub incarnation: [u8; 16],
     pub machine: Machine,
     pub log: Log,
@@ -67,7 +67,7 @@ pub(crate) struct Context {
     pub members_file: MembersFile,
 }
 
-/// The thread or task, started.
+/// Started thread or task.
 pub(crate) struct Started {
     pub raft: Raft<Types, Machine>,
     pub stop: oneshot::Sender<()>,
@@ -75,7 +75,7 @@ pub(crate) struct Started {
     pub runtime: Handle,
 }
 
-/// What there is once it has begun.
+/// Result of the start.
 type Begun = Result<(Raft<Types, Machine>, Handle), String>;
 
 /// Starts the thread.
@@ -83,7 +83,7 @@ pub(crate) fn start(context: Context) -> Result<Started, String> {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let (stop, stopped) = oneshot::channel();
     let on_thread = move || {
-        // Its own, and of one thread: what passes between its tasks is not handed from processor to processor.
+        // A runtime of one thread: its tasks exchange data on one processor.
         match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime.block_on(run(context, |begun| drop(tell.send(begun)), stopped)),
             Err(e) => drop(tell.send(Err(e.to_string()))),
@@ -95,7 +95,7 @@ pub(crate) fn start(context: Context) -> Result<Started, String> {
     Ok(Started { raft, stop, running: RunningTask::Thread(thread), runtime })
 }
 
-/// Starts the same as a task, where a simulation has but one thread.
+/// Starts consensus as a task, for a simulation, which has one thread.
 pub(crate) async fn start_task(context: Context) -> Result<Started, String> {
     let (tell, told) = oneshot::channel();
     let (stop, stopped) = oneshot::channel();
@@ -104,7 +104,7 @@ pub(crate) async fn start_task(context: Context) -> Result<Started, String> {
     Ok(Started { raft, stop, running: RunningTask::Task(task), runtime })
 }
 
-/// Runs consensus until it is `stopped` or fails; tells when it has begun.
+/// Runs consensus until `stopped` is signalled or it fails; calls `tell` once it has started.
 async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Receiver<()>) {
     let (log, store, failed) = (context.log.clone(), Arc::clone(&context.store), Arc::clone(&context.failed));
     let (progress, runner, retention) =
@@ -130,12 +130,12 @@ async fn run(context: Context, tell: impl FnOnce(Begun), stopped: oneshot::Recei
     let _ = raft.shutdown().await;
     if let Err(reason) = outcome.and_then(|()| flush(&*store)) {
         let reason = failed.get().clone().or_else(|| log.failure()).unwrap_or(reason);
-        tracing::error!(%reason, "the metadata service stops");
+        tracing::error!(%reason, "the metadata service stops: see the reason");
         failed.set(Some(reason));
     }
 }
 
-/// Starts openraft over log and state machine, and makes a group of one where there is none yet.
+/// Starts openraft over log and state machine, and founds a group of one where none exists.
 async fn begin(context: Context) -> Result<Raft<Types, Machine>, String> {
     let millis = |time: Duration| time.as_millis() as u64;
     let config = Config {
@@ -144,11 +144,12 @@ async fn begin(context: Context) -> Result<Raft<Types, Machine>, String> {
         election_timeout_min: millis(ELECTION_AFTER.0),
         election_timeout_max: millis(ELECTION_AFTER.1),
         enable_pre_vote: Some(true),
-        // One that leads again after a restart, in the term that it had, does not know what it had committed, and would
-        // confirm reads that do not see all of it. A new term begins with an entry that settles it.
+        // After a restart a leader that resumes its term does not know its commit index, and would confirm
+        // reads that miss committed entries. A new term begins with an entry that settles the commit index.
         enable_leader_restore: Some(false),
-        // The log is given up by bytes, in `upkeep`, and a snapshot is sent only to who needs what was given up. Openraft
-        // of itself gives up nothing behind the snapshot that `purge` needs: it would be all that is applied.
+        // `upkeep` purges the log by bytes, and sends a snapshot only to a member that needs purged entries.
+        // openraft alone purges nothing behind the snapshot that `purge` needs: that snapshot would have all
+        // that is applied.
         snapshot_policy: SnapshotPolicy::Never,
         replication_lag_threshold: u64::MAX / 2,
         max_in_snapshot_log_to_keep: u64::MAX,
@@ -165,7 +166,7 @@ async fn begin(context: Context) -> Result<Raft<Types, Machine>, String> {
         let group = BTreeMap::from([(context.id, context.member)]);
         raft.initialize(group).await.map_err(|e| e.to_string())?;
     } else if log.only_voter() == Some(context.id) {
-        // Nobody else could; nothing is to be waited for.
+        // The only voter elects itself at once.
         raft.trigger().elect(false).await.map_err(|e| e.to_string())?;
     }
     if log.only_voter() == Some(context.id) {
@@ -174,8 +175,8 @@ async fn begin(context: Context) -> Result<Raft<Types, Machine>, String> {
     Ok(raft)
 }
 
-/// A new name space begins with a command, so that all members begin with the same. And a group of one that answered
-/// this one has applied all that came before.
+/// Proposes the command that formats a new name space, so that all members begin equal. A group of one that
+/// answered it has applied all earlier entries.
 async fn settle(raft: &Raft<Types, Machine>, stamp: Stamp, incarnation: [u8; 16]) -> Result<(), String> {
     let leads = |metrics: &openraft::RaftMetrics<Types>| metrics.state.is_leader();
     raft.wait(None).metrics(leads, "the only voter leads").await.map_err(|e| e.to_string())?;
@@ -183,7 +184,7 @@ async fn settle(raft: &Raft<Types, Machine>, stamp: Stamp, incarnation: [u8; 16]
     raft.client_write(Change(Arc::new(proposal))).await.map(drop).map_err(|e| e.to_string())
 }
 
-/// Brings the store to disk in time, and gives up what of the log is then not needed any more. Returns why it cannot.
+/// Writes the store to disk once a second, then purges the log. Returns the reason when it fails.
 async fn upkeep(
     raft: &Raft<Types, Machine>,
     log: &Log,
@@ -200,22 +201,23 @@ async fn upkeep(
         tokio::time::sleep(STORE_SYNC_EVERY).await;
         let applied = *progress.get_and_mark();
         if log.written() < applied {
-            // A majority has what this disk has no room for; the store must not be ahead of the log.
+            // A majority has entries that this disk has no space for; the store must not get ahead of the
+            // log.
             progress.mark_changed();
             continue;
         }
-        // The store cannot go on after a write of its own that found no room; the log has all that it lacks.
+        // The store fails for good when one of its writes finds no space; the log has the missing changes.
         if space.free() == FreeSpace::Nothing {
             if !std::mem::replace(&mut waits, true) {
                 tracing::error!(
-                    "no space to bring the metadata store to disk: free some; the log keeps it meanwhile"
+                    "no space to write the metadata store to disk, the log keeps its changes: free space on this disk"
                 );
             }
             progress.mark_changed();
             continue;
         }
         if std::mem::take(&mut waits) {
-            tracing::info!("there is space for the metadata store again");
+            tracing::info!("the metadata store has space again");
         }
         let (its_store, its_log) = (Arc::clone(store), log.clone());
         let to_disk = move || flush(&*its_store).inspect(|()| its_log.keep_spare());
@@ -233,14 +235,14 @@ async fn upkeep(
     }
 }
 
-/// If this member leads: the index after the last entry that all have who live. They are on their way to have the rest.
+/// If this member leads: the index after the last entry that all reachable members have.
 fn lagging(metrics: &openraft::RaftMetrics<Types>) -> Option<u64> {
     let reachable = reachable(metrics);
     let matched = metrics.replication.as_ref()?.iter().filter(|(id, _)| reachable.contains(id));
     matched.map(|(_, at)| at.as_ref().map_or(0, |at| at.index + 1)).min()
 }
 
-/// openraft gives up entries only behind a snapshot; ours is the store, which is on disk.
+/// Purges the log up to `upto`. openraft purges only behind a snapshot; the store on disk is the snapshot.
 async fn purge(raft: &Raft<Types, Machine>, upto: u64) -> Result<(), String> {
     raft.trigger().snapshot().await.map_err(|e| e.to_string())?;
     let reached =
@@ -253,15 +255,15 @@ fn flush(store: &dyn Store) -> Result<(), String> {
     store.batch(Durability::Immediate, &mut |_| Ok(())).map_err(|e| e.to_string())
 }
 
-/// Keeps the voters written down; returns when openraft has stopped. Only what is applied and in this member's log on disk: one
-/// that has the file had a log.
+/// Keeps the file of voters up to date; returns when openraft has stopped. Only a membership that is applied
+/// and in the log on disk is written: a member that has the file had a log.
 async fn note_voters(
     (raft, log): (&Raft<Types, Machine>, &Log),
     file: &MembersFile,
     progress: watch::Receiver<u64>,
     runner: &BlockingRunner,
 ) -> String {
-    // Those that do not change with each entry.
+    // Metrics that do not change with each entry.
     let mut metrics = raft.server_metrics();
     let mut noted = None;
     loop {
@@ -277,7 +279,7 @@ async fn note_voters(
             if let Ok(Err(error)) = runner.run(move || file.write(&members)).await {
                 tracing::warn!(
                     %error,
-                    "the other metaservers cannot be written down: if the store of this one is lost it has to be told to join"
+                    "cannot write the file of the other metaservers: if this one loses its store, it must join by hand"
                 );
             }
         }
@@ -287,7 +289,7 @@ async fn note_voters(
     }
 }
 
-/// Says who leads, notes where members are, and returns when openraft has stopped, with the reason.
+/// Logs changes of the leader, updates the address book, and returns the reason when openraft has stopped.
 async fn ended(
     raft: &Raft<Types, Machine>,
     (address_book, integrity): (&AddressBook, &Integrity),
@@ -295,7 +297,7 @@ async fn ended(
 ) -> String {
     let mut metrics = raft.metrics();
     let (mut elected, mut leader, mut members) = (None, None, None);
-    // Since when no leader is known, until that is a warning.
+    // Start of the time without a leader, until it is reported.
     let mut leaderless = None;
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -325,15 +327,15 @@ async fn ended(
                 let member = leader.and_then(|id| now.membership_config.membership().get_node(&id).cloned());
                 match (member, leader) {
                     (Some(member), _) => {
-                        tracing::info!(leader = %member.name, term = now.current_term, "leads");
+                        tracing::info!(leader = %member.name, term = now.current_term, "a metaserver leads");
                         leaderless = None;
                     }
-                    // It joins, and has not been told of the members yet.
+                    // This member joins, and does not know the members yet.
                     (None, Some(_)) => leaderless = None,
                     (None, None) => {
                         tracing::info!(
                             term = now.current_term,
-                            "the leader is gone or gave up the lead: an election follows"
+                            "no leader: it is unreachable or has resigned, an election follows"
                         );
                         leaderless = Some(tokio::time::Instant::now());
                     }
@@ -342,7 +344,7 @@ async fn ended(
             if leaderless.is_some_and(|since| since.elapsed() >= ELECTION_TIME_MAX) {
                 tracing::warn!(
                     term = now.current_term,
-                    "nobody leads, and clients wait: start metaservers until a majority of those with a vote runs"
+                    "no leader for seconds, clients wait: start metaservers until a majority of the voters runs"
                 );
                 leaderless = None;
             }

@@ -1,4 +1,4 @@
-//! openraft's network: what it sends, as calls of our own [`Transport`].
+//! openraft's network: sends its messages as calls of our own [`Transport`].
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,23 +25,24 @@ use crate::transport::address_book::AddressBook;
 use crate::transport::{self, Channel, Consensus, Request, Transport};
 use crate::types::{LeaderId, LogId, Member, NodeId, SnapshotId, Types, Vote};
 
-/// Batches of entries on their way to one follower: while one is written there the next arrives.
+/// Batches of entries in flight to one follower: while it writes one, the next arrives.
 const IN_FLIGHT_MAX: usize = 8;
-/// A follower whose disk stands still for so long is sent to again. A connection that broke is noticed at once.
+/// Time-out of a batch of entries: a follower with a stalled disk gets them again. A broken connection ends
+/// the call at once.
 const ENTRIES_TIME_MAX: Duration = Duration::from_secs(5);
-/// For one chunk of a snapshot.
+/// Time-out of one chunk of a snapshot.
 const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
-/// For one question whether it is in place, to which the answer comes within a second.
+/// Time-out of one question for the state of an install; the member answers within a second.
 const INSTALL_STATE_TIME_MAX: Duration = Duration::from_secs(4);
-/// Until the next, of a member that cannot be reached: it may be starting, and will know of no snapshot.
+/// Retry interval of that question while the member is unreachable: it may be starting, without the snapshot.
 const INSTALL_STATE_RETRY_AFTER: Duration = Duration::from_secs(1);
-/// For putting all of it in place at the end.
+/// Time-out of the whole install.
 const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
 
-/// Makes the connections to the others.
+/// Creates connections to other members.
 pub(crate) struct Network {
     pub transport: Arc<dyn Transport>,
-    /// Where they are.
+    /// Addresses of the members.
     pub address_book: AddressBook,
     pub grants: Arc<ReadLeaseGrants>,
 }
@@ -70,13 +71,13 @@ impl RaftNetworkFactory<Types> for Network {
     }
 }
 
-/// One other member, for one purpose.
+/// Connection to one other member, for one channel.
 #[derive(Clone)]
 pub(crate) struct Peer {
     transport: Arc<dyn Transport>,
     address_book: AddressBook,
     id: NodeId,
-    /// Who it was when this was made; it may have moved.
+    /// Member as it was when the connection was created; it may have moved.
     member: Arc<Member>,
     grants: Arc<ReadLeaseGrants>,
     channel: Channel,
@@ -113,7 +114,7 @@ impl Peer {
         let Snapshot::Taken(view) = snapshot else {
             return Err(unreachable("a snapshot that was received is not sent on"));
         };
-        tracing::info!(to = %self.member.name, upto = ?meta.last_log_id.map(|id| id.index), "sending a snapshot");
+        tracing::info!(to = %self.member.name, upto = ?meta.last_log_id.map(|id| id.index), "sending a snapshot to a metaserver");
         let mut chunks = Chunks::new(view);
         let id = (vote, meta.last_log_id);
         let () = self.call(self.channel, Consensus::SnapshotBegin(id), CHUNK_TIME_MAX).await?;
@@ -126,10 +127,10 @@ impl Peer {
         let message = Consensus::SnapshotEnd { vote, meta, pairs: chunks.pairs() };
         let () = self.call(self.channel, message, CHUNK_TIME_MAX).await?;
         let placed = tokio::time::timeout(INSTALL_TIME_MAX, self.wait_for_install(id)).await;
-        placed.unwrap_or_else(|_| Err(unreachable("it takes too long to put a snapshot in place")))
+        placed.unwrap_or_else(|_| Err(unreachable("the install of a snapshot takes too long")))
     }
 
-    /// Asks until the snapshot is in place, or the member does not know of it.
+    /// Asks until the snapshot is installed, or the member does not know of it.
     async fn wait_for_install(&self, id: SnapshotId) -> Result<SnapshotResponse<Types>, Failure> {
         loop {
             match self.call(self.channel, Consensus::SnapshotInstallState(id), INSTALL_STATE_TIME_MAX).await {
@@ -137,7 +138,7 @@ impl Peer {
                 Ok(InstallState::InProgress) => {}
                 Ok(InstallState::Unknown(why)) => return Err(unreachable(why)),
                 Err(error) => {
-                    tracing::debug!(of = %self.member.name, %error, "does not say whether a snapshot is in place");
+                    tracing::debug!(metaserver = %self.member.name, %error, "cannot learn the state of a snapshot install, asking again");
                     tokio::time::sleep(INSTALL_STATE_RETRY_AFTER).await;
                 }
             }
@@ -145,13 +146,13 @@ impl Peer {
     }
 }
 
-/// Up to where the follower has the log by each request that was sent and whose answer was not given on yet, in order.
+/// Last log ids of the requests whose answers are not passed to openraft yet, in order.
 ///
-/// openraft takes an answer for that to all requests which end where this one does, and that the follower was heard at the
-/// time when the last of them was sent. A request without entries, which only tells what is committed, ends where the one
-/// before it does: it would be taken for answered by a follower that has answered nothing since, and a read that began in
-/// between would be confirmed by who follows another leader by then. So the earlier answer is not given on: the later
-/// one says the same, and is true for its own time.
+/// openraft takes an answer for one to all requests that end at the same log id, and takes the time at which
+/// the last of them was sent as the time of contact. A request without entries, which only carries the commit
+/// index, ends at the same log id as the one before it. It would count as answered by a follower that has not
+/// answered since, and a read that began in between would be confirmed by a follower of another leader. So
+/// the earlier answer is dropped: the later one says the same, and is true for its own time.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<VecDeque<Option<LogId>>>>);
 
@@ -160,7 +161,7 @@ impl Sent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(last);
     }
 
-    /// The first of them is answered; whether the next says the same again.
+    /// Removes the first request, which is answered. True if the next one ends at the same log id.
     fn answered(&self) -> bool {
         let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last = sent.pop_front();
@@ -224,7 +225,7 @@ impl RaftNetworkV2<Types> for Peer {
                 Ok(result)
             }
         });
-        // In order, and with several on their way.
+        // In order, with several in flight.
         let answers = answers.buffered(IN_FLIGHT_MAX).filter_map(move |answer| {
             let says_it_again = sent.answered();
             std::future::ready(Some(answer).filter(|answer| !says_it_again || !matches!(answer, Ok(Ok(_)))))
@@ -286,8 +287,8 @@ mod tests {
         Vote::new_committed(1, 1)
     }
 
-    /// A member that takes a snapshot, and then answers one question after the other as told. None: nothing, as when its
-    /// power is gone.
+    /// Member that takes a snapshot and then gives the listed answers. None: no answer, as after a power
+    /// failure.
     struct Member(Mutex<VecDeque<Option<InstallState>>>);
 
     impl Transport for Member {
@@ -343,7 +344,7 @@ mod tests {
         assert!(sent([done()]).await.0);
     }
 
-    /// A member that answers each call when it is let, by a permit for each.
+    /// Member that answers one call for each permit.
     struct Slow(tokio::sync::Semaphore);
 
     impl Transport for Arc<Slow> {

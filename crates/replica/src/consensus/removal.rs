@@ -1,7 +1,8 @@
-//! How a member finds out that it was removed: then it stops, instead of asking for votes that it does not get.
+//! Removal of this member: a removed member must learn of it and stop, instead of requesting votes in vain.
 //!
-//! The leader that removed it tells it. One that could not be told sees the log stand still, and asks the others: who
-//! knows of later members, without this one, says so. What the others say is believed, since they proved that they belong.
+//! The leader that removed the member tells it. A member that could not be told sees its log stand still, and
+//! asks the others: a member that knows a later membership without this member says so. Members are
+//! authenticated, so their answers are trusted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +15,14 @@ use crate::state::machine::Machine;
 use crate::transport::{self, Channel, Request, Transport};
 use crate::types::{NodeId, Types};
 
-/// How often a member whose log stands still asks whether it still belongs.
+/// Interval at which a member whose log stands still asks whether it still belongs to the group.
 const ASK_EVERY: Duration = Duration::from_secs(2);
-/// For a small question.
+/// Time-out of that question.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
-/// What a member says when it stops.
+/// Reason that a removed member gives when it stops.
 pub(crate) const REMOVED: &str = "this member was removed from its group";
 
-/// Returns why this member stops, when it was removed. `told` is set by who says so, or here.
+/// Returns the reason to stop when this member was removed. `told` is set by the leader's message, or here.
 pub(crate) async fn watch_removal(
     id: NodeId,
     raft: &Raft<Types, Machine>,
@@ -31,7 +32,8 @@ pub(crate) async fn watch_removal(
     let mut heard = told.subscribe();
     let asks = async {
         let mut last = None;
-        // Who joins is in no list of members yet that all agreed on, and perhaps never will be in the one that its log has.
+        // A joining member is in no committed membership yet, and perhaps never will be in the one that its
+        // log has.
         let mut belonged = None;
         loop {
             tokio::time::sleep(ASK_EVERY).await;

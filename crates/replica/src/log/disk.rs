@@ -1,4 +1,4 @@
-//! The log on disk, at its end: appended to, truncated, and purged from its beginning.
+//! Log on disk: appended to and truncated at its end, purged at its beginning.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use crate::log::truncation::{self, Truncation};
 use crate::log::{LogError, failed};
 use crate::types::{Entry, LogId};
 
-/// Where records are, for those who read and for the one who writes.
+/// Segments of the log, shared by readers and the writer.
 pub(crate) type Segments = Arc<Mutex<Vec<Segment>>>;
 
-/// The open log. One thread has it; [`Segments`] are for all.
+/// Open log of the log's thread; [`Segments`] are shared.
 pub(crate) struct Disk {
     log_dir: LogDir,
     segments: Segments,
-    /// The end of the last segment; none while there is none.
+    /// End of the last segment; None if there is no segment.
     tail: Option<Tail>,
     last: Option<LogId>,
 }
@@ -29,8 +29,8 @@ pub(crate) fn lock(segments: &Segments) -> MutexGuard<'_, Vec<Segment>> {
 }
 
 impl Disk {
-    /// Opens the log in `log_dir`, and hands every entry to `visit`, in order. Records after the last sound one that were
-    /// never acknowledged are truncated.
+    /// Opens the log in `log_dir`, and passes every entry to `visit`, in order. Records after the last sound
+    /// one that were never acknowledged are truncated.
     pub(crate) fn open(log_dir: LogDir, mut visit: impl FnMut(Entry)) -> Result<Self, LogError> {
         log_dir.files.make_dir(&log_dir.dir).map_err(failed("create", &log_dir.dir))?;
         let mut found = segments::list(&log_dir)?;
@@ -45,7 +45,7 @@ impl Disk {
         let mut last = found.first().and_then(|segment| segment.before);
         let count = found.len();
         for (n, segment) in found.iter_mut().enumerate() {
-            // Each goes on where the one before ended; only the last may be torn.
+            // Each segment continues the one before; only the last may end in a torn record.
             if segment.before != last {
                 return Err(LogError::Damaged { path: segment.path.clone(), index: segment.first });
             }
@@ -65,13 +65,12 @@ impl Disk {
         Ok(Self { log_dir, segments: Arc::new(Mutex::new(found)), tail, last })
     }
 
-    /// Where records are.
+    /// Segments of the log.
     pub(crate) fn segments(&self) -> Segments {
         Arc::clone(&self.segments)
     }
 
-    /// Writes entries and syncs them. On `NoSpace` nothing was written and the log is as before; any other error leaves
-    /// the log unusable.
+    /// Writes and syncs entries. After `NoSpace` the log is as before; after any other error it is unusable.
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), LogError> {
         let Some(first) = entries.first() else { return Ok(()) };
         let settled = first.log_id.index;
@@ -98,7 +97,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Returns the salt of the segment that has the room.
+    /// Salt of the segment that has space for `needed` bytes; creates a segment if necessary.
     fn make_room(&mut self, first: u64, needed: u64) -> Result<Salt, LogError> {
         if let (Some(_), Some(segment)) = (&self.tail, lock(&self.segments).last())
             && needed <= segment.bytes - segment.end
@@ -110,7 +109,7 @@ impl Disk {
         let (segment, tail) = segments::create(&self.log_dir, first, self.last, bytes)?;
         let salt = segment.salt;
         let mut all = lock(&self.segments);
-        // One without records, too small for these, had the same name: its file is this one now.
+        // A segment without records, too small for these, had the same name: its file was replaced.
         all.pop_if(|last| last.first == first);
         all.push(segment);
         drop(all);
@@ -118,12 +117,12 @@ impl Disk {
         Ok(salt)
     }
 
-    /// The index after the last entry.
+    /// Index after the last entry.
     pub(crate) fn next(&self) -> u64 {
         self.last.map_or(0, |last| last.index + 1)
     }
 
-    /// Takes away the entries after `last`; none: all of them.
+    /// Removes the entries after `last`; None: all entries.
     pub(crate) fn truncate(&mut self, last: Option<LogId>) -> Result<(), LogError> {
         let next = last.map_or(0, |log_id| log_id.index + 1);
         let LogDir { files, dir, .. } = &self.log_dir;
@@ -145,7 +144,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Begins anew after `last`, which a snapshot has, whatever is in the log.
+    /// Restarts the log after `last`, which a snapshot has, whatever entries the log has.
     pub(crate) fn restart_after(&mut self, last: LogId) -> Result<(), LogError> {
         let LogDir { files, dir, .. } = &self.log_dir;
         truncation::write_note(&**files, dir, Truncation::After(last))?;
@@ -158,10 +157,10 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives up segments whose records are all at or below `upto`.
+    /// Purges segments whose records are all at or below `upto`.
     pub(crate) fn purge(&mut self, upto: LogId) -> Result<(), LogError> {
         if self.last.is_none_or(|last| last.index < upto.index) {
-            // A snapshot reaches beyond the log.
+            // The snapshot is ahead of the log.
             return self.restart_after(upto);
         }
         loop {
@@ -177,7 +176,7 @@ impl Disk {
     }
 }
 
-/// Removes all segments, and makes the one that follows `last`.
+/// Removes all segments, and creates the one that follows `last`.
 fn replace_segments(log_dir: &LogDir, all: Vec<Segment>, last: LogId) -> Result<(Segment, Tail), LogError> {
     let LogDir { files, dir, .. } = log_dir;
     for segment in all {
@@ -187,8 +186,8 @@ fn replace_segments(log_dir: &LogDir, all: Vec<Segment>, last: LogId) -> Result<
     segments::create(log_dir, last.index + 1, Some(last), log_dir.segment_bytes)
 }
 
-/// Removes the segments that begin at `first` or after it, but for one that is the first of all. From the end, so that
-/// after a crash what is left has no gap.
+/// Removes the segments that begin at or after `first`, except the first of all. From the end, so that a
+/// crash leaves no gap.
 fn remove_after(log_dir: &LogDir, all: &mut Vec<Segment>, first: u64) -> Result<(), LogError> {
     let LogDir { files, dir, .. } = log_dir;
     while let Some(segment) = all.pop() {
@@ -202,18 +201,18 @@ fn remove_after(log_dir: &LogDir, all: &mut Vec<Segment>, first: u64) -> Result<
     Ok(())
 }
 
-/// The end of a segment, for writing. What stands behind it was never acknowledged, or was truncated.
+/// Opens the end of a segment for writing. Records after it were never acknowledged, or were truncated.
 fn reopen(files: &dyn Files, segment: &Segment) -> Result<Tail, LogError> {
     let path = &segment.path;
     let file = files.open(path, Opened::Write).map_err(failed("open", path))?;
     segments::zero(&*file, segment.end, segment.bytes).map_err(failed("clear the end of", path))?;
-    // What was read may be in the page cache only, left there by a process that was killed before its sync. The store
-    // will have it on disk soon, and must not be ahead of the log after a power failure.
+    // Records may be only in the page cache, written by a process that was killed before its sync. The store
+    // will be on disk soon, and must not be ahead of the log after a power failure.
     file.sync().map_err(failed("sync", path))?;
     Tail::open(files, path, segment.end).map_err(failed("open", path))
 }
 
-/// Where the record `index` begins is the segment's new end.
+/// The segment with its end at the beginning of the record `index`.
 fn truncated_at(files: &dyn Files, segment: &Segment, index: u64) -> io::Result<Segment> {
     let mut truncated = segment.clone();
     if index < segment.next() {
@@ -237,7 +236,8 @@ pub(crate) fn read(files: &dyn Files, segment: &Segment, from: u64, to: u64) -> 
     Ok(bytes)
 }
 
-/// Visits the records of a segment, and notes where they are; those from `truncated_from` on were being removed.
+/// Visits the records of a segment, and notes their positions; records from `truncated_from` on were being
+/// removed.
 fn scan(
     files: &dyn Files,
     segment: &mut Segment,
@@ -256,10 +256,10 @@ fn scan(
         segment.push(record.len as u64);
         visit(record.entry);
     }
-    // Where one that is not the last ended, the next one's header says.
+    // A segment that is not the last ends where the header of the next one says.
     let is_truncated_here = truncated_from == Some(segment.next());
     let rest = &bytes[segment.end as usize..];
-    // Truncated as if it were torn, an entry that was acknowledged would be lost.
+    // Truncating it as torn would lose an acknowledged entry.
     if !is_truncated_here && record::unknown(rest, segment.salt) == Some(segment.next()) {
         return Err(LogError::Newer { path, index: segment.next() });
     }
@@ -269,9 +269,10 @@ fn scan(
     Ok(())
 }
 
-/// Whether `rest`, which begins with what is no sound record, has one further on that says that `index` was on disk.
+/// True if `rest`, which begins without a sound record, has a later record which says that `index` was on
+/// disk.
 fn settled_after(rest: &[u8], salt: Salt, index: u64) -> bool {
-    // A record can begin anywhere; the salt is what tells it from data.
+    // A record can begin at any byte; the salt distinguishes it from data.
     let within = rest.len().min(record::PAYLOAD_BYTES_MAX + (8 << 20));
     (1..within).any(|at| {
         record::decode(&rest[at..], salt)

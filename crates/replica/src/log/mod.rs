@@ -1,4 +1,4 @@
-//! The log: what is in it, in memory and on disk, for those who order, send and apply.
+//! Log of this member: its entries in memory and on disk, for ordering, sending and applying them.
 //!
 //! ```text
 //! append ─▶ memory: recent entries ─▶ queue ─▶ one thread: drain, write, one sync ─▶ callbacks, in order
@@ -6,8 +6,8 @@
 //!                └─▶ read: recent ones from memory, older ones from the segments
 //! ```
 //!
-//! An entry can be read as soon as `append` returns; it counts once its callback was called. Entries stay in memory
-//! until they are applied and on disk, and then as long as there is room.
+//! An entry can be read as soon as `append` returns; it is durable once its callback was called. Entries stay
+//! in memory until they are applied and on disk, and longer while they fit.
 
 mod disk;
 mod reading;
@@ -36,62 +36,62 @@ use crate::environment::{BlockingRunner, Environment, LogRetention, RunningTask}
 use crate::metrics::ReplicaMetrics;
 use crate::types::{Entry, LeaderId, LogId, Membership, Payload, Types, Vote};
 
-/// The log's directory, in the member's.
+/// Directory of the log, in the member's directory.
 pub(crate) const DIR: &str = "log";
-/// Entries kept in memory beyond those that are needed: what a follower that is a little behind asks for.
+/// Entries kept in memory beyond the needed ones, for a follower that lags a little.
 const RECENT_MAX: usize = 8192;
-/// And their data.
+/// Bytes of data of the entries kept in memory.
 const RECENT_BYTES_MAX: usize = 16 << 20;
-/// Bytes of data that one batch to a follower has; with names and numbers it must fit into a record of our RPC.
+/// Bytes of data in one batch to a follower; with headers the batch must fit into a record of our RPC.
 const SEND_BYTES_MAX: usize = 512 << 10;
-/// Jobs that wait for the thread. Openraft has far fewer in flight.
+/// Jobs that wait for the log's thread. openraft has far fewer in flight.
 const QUEUE_MAX: usize = 16_384;
 
-/// The log failed. Says what was being done to which file.
+/// Error of the log: says what was being done to which file.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// The operating system said no.
+    /// The operating system returned an error.
     #[error("{doing} {path}: {source}")]
     Io {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
-        /// To which file.
+        /// File of the operation.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no room for another segment; nothing was written.
+    /// No space for another segment; nothing was written.
     #[error("no space for the log in {0}: free some, or move the data directory to a larger disk")]
     NoSpace(PathBuf),
-    /// The log is damaged where it had been acknowledged.
+    /// Damage in a part of the log that was acknowledged.
     #[error(
         "{path}: record {index} is damaged or missing: restore the metadata from a backup, or have it join others as a new member"
     )]
     Damaged {
-        /// The segment.
+        /// Segment with the damage.
         path: PathBuf,
-        /// The index that should have been there.
+        /// Index of the entry that should be there.
         index: u64,
     },
-    /// A crash came when the store was on disk and the last entries that it has were not: nobody was told that they were.
-    /// The log goes on after the store, as after a snapshot.
+    /// The store is ahead of the log: a crash came after the store was written and before its last entries
+    /// were, so they were never acknowledged. The log goes on after the store, as after a snapshot.
     #[error("the store is ahead of the log")]
     Behind,
-    /// The vote is damaged.
+    /// Both copies of the vote are damaged.
     #[error("{0}: damaged: restore the metadata from a backup, or have it join others as a new member")]
     DamagedVote(PathBuf),
-    /// It has an entry of a newer version. Nothing of the log was changed.
+    /// The log has an entry of a newer version. Nothing of the log was changed.
     #[error(
         "{path}: entry {index} was written by a newer version of heorot, which this one does not understand: install the version \
          of the others"
     )]
     Newer {
-        /// The segment.
+        /// Segment with the entry.
         path: PathBuf,
-        /// The entry's index.
+        /// Index of the entry.
         index: u64,
     },
-    /// Written in a form that is no longer read.
+    /// The log has a format that is no longer read.
     #[error("{0}: written by an earlier version of heorot, which this one cannot read")]
     Older(PathBuf),
 }
@@ -100,17 +100,17 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogErro
     move |source| LogError::Io { doing, path: path.to_owned(), source }
 }
 
-/// Saves the vote of a member that has no log yet, in its directory `dir`: it has one before its first entry.
+/// Saves the first vote of a member in its directory `dir`, before the log has an entry.
 pub(crate) fn write_first_vote(environment: &Environment, dir: &Path, vote: &Vote) -> Result<(), LogError> {
     let dir = dir.join(DIR);
     environment.files.make_dir(&dir).map_err(failed("create", &dir))?;
     vote::write(&*environment.files, &dir, vote)
 }
 
-/// What is known of the log without looking at the disk.
+/// State of the log that is known without reading the disk.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// The last entries, without a gap, up to the last of all.
+    /// Last entries of the log, without a gap.
     recent: VecDeque<Entry>,
     recent_bytes: usize,
     last: Option<LogId>,
@@ -120,13 +120,13 @@ pub(crate) struct Memory {
     written: u64,
     /// Entries below this index are applied.
     applied: u64,
-    /// The voter, where there is only one, by the last entry that says who belongs to the group.
+    /// The only voter, if the last membership entry has one voter.
     only_voter: Option<u64>,
     members_known: bool,
     /// First indices of the truncations that wait in the queue, in its order.
     truncations: VecDeque<u64>,
     full: bool,
-    /// It is being stopped: a wait for space ends.
+    /// The replica is stopping: a wait for space ends.
     stopping: bool,
     failure: Option<String>,
 }
@@ -139,7 +139,8 @@ impl Memory {
     fn push(&mut self, entry: Entry) {
         self.last = Some(entry.log_id);
         if let Payload::Membership(membership) = &entry.payload {
-            // It counts from here on, also before it is committed.
+            // A membership entry counts as soon as it is in the log, before it is committed (Raft, section
+            // 6).
             self.note_members(membership);
         }
         self.recent_bytes += data_bytes(&entry);
@@ -152,7 +153,7 @@ impl Memory {
         self.members_known = true;
     }
 
-    /// Lets go of entries that nobody needs soon.
+    /// Drops entries from memory that are not needed soon.
     fn shrink(&mut self) {
         let needed_from = self.written.min(self.applied);
         while self.recent.len() > RECENT_MAX || self.recent_bytes > RECENT_BYTES_MAX {
@@ -163,13 +164,13 @@ impl Memory {
         }
     }
 
-    /// The index of the first entry in memory.
+    /// Index of the first entry in memory.
     fn first_recent(&self) -> Option<u64> {
         self.recent.front().map(|entry| entry.log_id.index)
     }
 }
 
-/// Bytes of an entry on disk and on its way, about.
+/// Approximate size of an entry on disk and on the network.
 fn data_bytes(entry: &Entry) -> usize {
     match &entry.payload {
         Payload::Normal(change) => postcard::experimental::serialized_size(&*change.0).unwrap_or(0),
@@ -177,18 +178,18 @@ fn data_bytes(entry: &Entry) -> usize {
     }
 }
 
-/// What a store holds, for the log to go on from.
+/// State of the store, from which the log goes on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StoreState {
-    /// The last entry that is applied.
+    /// Last applied entry.
     pub last: Option<LogId>,
-    /// The last entry of the snapshot that it came from, if a snapshot is where it comes from.
+    /// Last entry of the snapshot that the store was installed from, if any.
     pub installed: Option<LogId>,
-    /// How far the log was on disk at least when the store was as it is.
+    /// Entries below this index were on disk when the store was in this state; the log may have had more.
     pub written: Option<u64>,
 }
 
-/// A handle on the log; all copies are of the same.
+/// Handle on the log; clones share it.
 #[derive(Clone)]
 pub(crate) struct Log {
     log_dir: LogDir,
@@ -200,11 +201,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the log in `dir`, for a store that is as `store_state` says. Entries that the store does not have are kept in memory, to
-    /// be applied again.
+    /// Opens the log in `dir`, for a store in the state `store_state`. Entries that the store lacks are kept
+    /// in memory, to be applied again.
     ///
-    /// # Errors
-    /// [`LogError`]; when entries are missing that are not in the store either, it is damaged.
+    /// # Errors [`LogError`]. Entries that neither the log nor the store has are damage.
     pub(crate) fn open(
         environment: &Environment,
         dir: &Path,
@@ -225,11 +225,12 @@ impl Log {
         })?;
         memory.vote = vote::read(&*log_dir.files, dir)?;
         if let Some(vote) = &memory.vote {
-            // One that was being written when the process was killed may be in the page cache only, or in one copy; this
-            // member goes on as if it were on disk.
+            // A vote that a killed process was writing may be only in the page cache, or only in one copy;
+            // this member relies on it, so it must be on disk.
             vote::write(&*log_dir.files, dir, vote)?;
         }
-        // A crash came between a snapshot and the log's purge: what is in the log is not needed, or was never committed.
+        // A crash came between a snapshot install and the purge of the log: the log's entries are not needed,
+        // or were never committed.
         let installed = installed.filter(|at| at.index + 1 == applied);
         let after_snapshot = installed.filter(|_| other || disk.next() < applied);
         if let Some(at) = after_snapshot {
@@ -246,7 +247,8 @@ impl Log {
                 return Err(LogError::Behind);
             }
             if first > applied || next < applied {
-                // The store lost what the log has forgotten, or is ahead of it: someone removed files.
+                // The store lost entries that the log purged, or is ahead of the log: files were removed by
+                // hand.
                 let path = all.first().map_or_else(|| dir.to_owned(), |segment| segment.path.clone());
                 return Err(LogError::Damaged { path, index: if first > applied { applied } else { next } });
             }
@@ -267,13 +269,13 @@ impl Log {
         Ok(Self { log_dir, memory, segments, jobs, running, metrics })
     }
 
-    /// What there is no room for fails from here on: consensus may be waiting for a vote that waits behind it, and cannot
-    /// end before.
+    /// Makes writes that wait for space fail from now on: consensus may be waiting for a vote behind such a
+    /// write, and could not stop otherwise.
     pub(crate) fn stop_waiting(&self) {
         self.memory().stopping = true;
     }
 
-    /// Has what waits written; then nothing can be appended any more. Returns what is to be waited for.
+    /// Writes all waiting jobs and closes the log. Returns the thread or task to join.
     #[must_use]
     pub(crate) fn close(&self) -> Option<RunningTask> {
         self.stop_waiting();
@@ -289,19 +291,19 @@ impl Log {
         self.jobs.send(job)
     }
 
-    /// Entries below this index are applied, and need not stay in memory.
+    /// Entries below `next` are applied, and need not stay in memory.
     pub(crate) fn applied(&self, next: u64) {
         let mut memory = self.memory();
         memory.applied = next;
         memory.shrink();
     }
 
-    /// The voter, if there is only one.
+    /// The only voter, if there is one voter.
     pub(crate) fn only_voter(&self) -> Option<u64> {
         self.memory().only_voter
     }
 
-    /// Who belonged to the group when the store was as it is; what the log says is newer.
+    /// Sets the membership that the store has; a membership in the log is newer and wins.
     pub(crate) fn set_store_members(&self, membership: &Membership) {
         let mut memory = self.memory();
         if !memory.members_known {
@@ -314,43 +316,43 @@ impl Log {
         self.memory().written
     }
 
-    /// Entries below this index are on disk, or were given up since the store is.
+    /// Entries below this index are on disk, or were purged because the store has them.
     pub(crate) fn durable(&self) -> u64 {
         let memory = self.memory();
         memory.written.max(memory.purged.map_or(0, |purged| purged.index + 1))
     }
 
-    /// The index after the last entry.
+    /// Index after the last entry.
     pub(crate) fn next(&self) -> u64 {
         self.memory().last.map_or(0, |last| last.index + 1)
     }
 
-    /// The last leader, or who wants to be, that this member has heard of, and the index after the last entry.
+    /// The last leader or candidate that this member knows, and the index after the last entry.
     pub(crate) fn reach(&self) -> (Option<LeaderId>, u64) {
         let memory = self.memory();
         (memory.vote.map(|vote| vote.leader_id), memory.last.map_or(0, |last| last.index + 1))
     }
 
-    /// Whether the disk is full, so that what is ordered now waits until it is not.
+    /// True if the disk is full, so that appended entries wait for space.
     pub(crate) fn is_full(&self) -> bool {
         self.memory().full
     }
 
-    /// Whether the vote is missing, or older than what is in the log or in the store: a member votes before it takes entries
-    /// of a term. The founder's first entry is of no term. `applied`: the last entry that the store has.
+    /// True if the vote is missing, or older than the last entry of the log or of the store (`applied`): a
+    /// member votes before it takes entries of a term. The founder's first entry has no term.
     pub(crate) fn lost_its_vote(&self, applied: Option<LogId>) -> bool {
         let memory = self.memory();
         let term = memory.last.max(applied).map_or(0, |last| last.leader_id.term);
         memory.vote.map_or(0, |vote| vote.leader_id.term) < term
     }
 
-    /// Why it can no longer be written.
+    /// Reason that the log can no longer be written.
     pub(crate) fn failure(&self) -> Option<String> {
         self.memory().failure.clone()
     }
 
-    /// The last entry that may be given up so that segments of so many bytes stay as `retention` says, if that gives up any.
-    /// `lagging`: members that live have only what is below this index.
+    /// Last entry that may be purged so that segments remain as `retention` says; None if nothing can be
+    /// purged. `lagging`: some reachable members have only entries below this index.
     pub(crate) fn can_purge(&self, retention: LogRetention, lagging: Option<u64>) -> Option<u64> {
         let all = disk::lock(&self.segments);
         let mut after: u64 = all.iter().map(|segment| segment.bytes).sum();
@@ -366,12 +368,12 @@ impl Log {
         upto.filter(|upto| self.memory().purged.is_none_or(|purged| *upto > purged.index))
     }
 
-    /// Makes the segment that will be needed next, if it is not there. Takes milliseconds.
+    /// Creates the spare segment if it is missing. Takes milliseconds.
     pub(crate) fn keep_spare(&self) {
         let half_full = disk::lock(&self.segments).last().is_some_and(|s| s.end > s.bytes / 2);
         if half_full && let Err(error) = segments::keep_spare(&self.log_dir) {
-            // The next segment is then made when it is needed, and what fails there is said there.
-            tracing::debug!(%error, "no spare log segment");
+            // The next segment is then created when it is needed; that call reports an error.
+            tracing::debug!(%error, "cannot create the spare log segment");
         }
     }
 }
@@ -392,7 +394,7 @@ impl RaftLogStorage<Types> for Log {
         let (done, saved) = oneshot::channel();
         self.send(Job::Vote(*vote, done))?;
         self.memory().vote = Some(*vote);
-        let outcome = saved.await.map_err(|_| io::Error::other("the thread of the log ended"))?;
+        let outcome = saved.await.map_err(|_| io::Error::other("the log's thread has ended"))?;
         outcome.map_err(io::Error::other)
     }
 
@@ -421,7 +423,7 @@ impl RaftLogStorage<Types> for Log {
                 memory.recent_bytes -= data_bytes(&entry);
             }
             memory.last = last_log_id;
-            // What said who belongs to the group may be gone: until the next entry says it, nobody is alone.
+            // The membership entry may be gone: until the next one, no voter is the only one.
             memory.only_voter = None;
             memory.written = memory.written.min(next);
             memory.truncations.push_back(next);

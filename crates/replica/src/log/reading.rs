@@ -1,4 +1,4 @@
-//! Reading entries: what is not in memory any more from the disk.
+//! Reader of the log: recent entries from memory, older ones from the segments.
 
 use std::fmt::Debug;
 use std::io;
@@ -10,8 +10,8 @@ use super::{Log, LogError, SEND_BYTES_MAX, data_bytes, disk, record, segments};
 use crate::types::{Entry, LogId, Types, Vote};
 
 impl Log {
-    /// Entries from `start`, or the first that there is, up to `end`; not all of them where they carry much data, but one
-    /// at least if there is one.
+    /// Entries from `start`, or from the first entry of the log, to `end`. Fewer if they have more than
+    /// `bytes_max` of data, but at least one if there is one.
     pub(super) fn read(&self, start: u64, end: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
         let (mut out, mut bytes) = (Vec::new(), 0);
         let on_disk = disk::lock(&self.segments).first().filter(|s| s.records > 0).map(|s| s.first);
@@ -22,7 +22,7 @@ impl Log {
         };
         // A truncated entry is on disk until the thread has come to it.
         let end = end.min(after_last);
-        // A segment that is given up in part still has all of it.
+        // A segment that is purged in part still has all its records.
         let first = on_disk.into_iter().chain(recent).min().map(|first| first.max(purged));
         let mut next = first.map_or(end, |first| first.max(start));
         while next < end && bytes < bytes_max {
@@ -32,7 +32,7 @@ impl Log {
             let Some(segment) = self.segment_of(next) else { break };
             let (mut at, mut index) = segment.near(next);
             let start = at;
-            // Not all that follows: for a member that was away this is done once for each few hundred entries.
+            // Only a part of the segment: a lagging member reads it once for every few hundred entries.
             let raw = disk::read(&*self.log_dir.files, &segment, at, segment.beyond(end))?;
             while index < segment.next() && next < end && bytes < bytes_max {
                 let found = record::decode(&raw[(at - start) as usize..], segment.salt)
@@ -53,7 +53,7 @@ impl Log {
         Ok(out)
     }
 
-    /// The same from memory; false if `start` is not there, and may be on disk.
+    /// Reads from memory; false if `start` is not in memory, and may be on disk.
     fn read_recent(&self, start: u64, end: u64, bytes_max: usize, out: &mut Vec<Entry>) -> bool {
         let memory = self.memory();
         let Some(first) = memory.first_recent().filter(|first| *first <= start) else { return false };

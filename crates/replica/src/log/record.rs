@@ -1,20 +1,21 @@
-//! One entry in the log.
+//! Record of one entry in the log.
 //!
 //! ```text
 //! ┌─salt 8─┬─len u32─┬─crc32c u32─┬─index u64─┬─term u64─┬─leader u64─┬─settled u64─┬─ payload, len bytes ─┐   little-endian
 //! └────────┴─────────┴────────────┴───────────┴──────────┴────────────┴─────────────┴──────────────────────┘
 //!
-//! payload: 0                   a leader began
+//! payload: 0                   first entry of a leader
 //!          1 proposal          postcard
-//!          2 members           postcard: who belongs to the group
+//!          2 members           postcard: the members of the group
 //! ```
 //!
-//! The salt is its segment's, random, and in no other. Data of clients stand in payloads as they came, and segments are used
-//! again as they are: a checksum alone would not tell a record from what a client wrote in the form of one.
+//! The salt is random, and the same for all records of one segment. Payloads contain clients' data unchanged,
+//! and segments are reused without being cleared: a checksum alone would not distinguish a record from client
+//! data in its form.
 //!
-//! The checksum covers all that follows it. A length of 0 is the preallocated rest of a segment: the end of the log.
-//! `settled` is how many entries had reached the disk when this one was written: an unsound record below it was
-//! acknowledged, one that is not is the torn end of a write that nobody was told of.
+//! The checksum covers all bytes after it. A length of 0 is the preallocated rest of a segment: the end of
+//! the log. `settled` is the number of entries that were on disk when this one was written: an unsound record
+//! below it was acknowledged; one at or above it is the torn end of a write that was never acknowledged.
 
 use std::sync::Arc;
 
@@ -22,49 +23,47 @@ use serde::de::DeserializeOwned;
 
 use crate::types::{Change, Entry, LeaderId, LogId, Members, Membership, Payload};
 
-/// Before each payload.
+/// Bytes before each payload.
 pub(crate) const HEADER_BYTES: usize = 48;
-/// In it, before what the checksum covers.
+/// Bytes of the header that the checksum does not cover.
 const UNSUMMED_BYTES: usize = 16;
-/// A proposal is a few names and numbers, a symbolic link's target, or the data of a small file: 64 KiB and a little.
+/// Largest payload. A proposal has a few names and numbers, a symbolic link's target, or a small file's data
+/// (64 KiB).
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 const BLANK: u8 = 0;
 const PROPOSAL: u8 = 1;
 const MEMBERS: u8 = 2;
 
-/// What the records of one segment begin with. No client can know it.
+/// First bytes of all records of one segment, unknown to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Salt(pub [u8; 8]);
 
 impl Salt {
-    /// Says of the record at the start of `bytes` that it is of this segment.
+    /// Marks the record at the start of `bytes` as part of this segment.
     ///
-    /// # Panics
-    /// Where there is no record.
+    /// # Panics If `bytes` is shorter than a salt.
     pub(crate) fn put(self, bytes: &mut [u8]) {
         bytes[..self.0.len()].copy_from_slice(&self.0);
     }
 }
 
-/// A record read back.
+/// Decoded record.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Record {
     pub entry: Entry,
     pub settled: u64,
-    /// Its length on disk.
+    /// Length on disk.
     pub len: usize,
 }
 
-/// Appends one record to `out`, of no segment yet: see [`Salt::put`].
+/// Appends one record to `out`, without its salt: see [`Salt::put`].
 ///
-/// # Errors
-/// When postcard cannot write it, which no entry of ours causes.
+/// # Errors When postcard cannot encode the entry, which none of ours causes.
 ///
-/// # Panics
-/// On a payload beyond [`PAYLOAD_BYTES_MAX`]: names and lists are bounded long before.
+/// # Panics On a payload beyond [`PAYLOAD_BYTES_MAX`]: names and lists are bounded before.
 pub(crate) fn encode(entry: &Entry, settled: u64, out: &mut Vec<u8>) -> Result<(), postcard::Error> {
-    // In place, so that the data of a small file are copied once.
+    // In place, so that a small file's data are copied once.
     let start = out.len();
     let body = start + HEADER_BYTES;
     out.resize(body, 0);
@@ -93,7 +92,7 @@ pub(crate) fn encode(entry: &Entry, settled: u64, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// The record at the start of `bytes`, if a whole and sound one of the segment with this salt is there.
+/// The record at the start of `bytes`, if it is whole, sound, and has the segment's salt.
 #[must_use]
 pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Option<Record> {
     let (log_id, settled, body) = whole(bytes, salt)?;
@@ -101,15 +100,15 @@ pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Option<Record> {
     Some(Record { entry: Entry { log_id, payload }, settled, len: HEADER_BYTES + body.len() })
 }
 
-/// The index of the record at the start of `bytes`, if it is as it was written, and says what only another version of this
-/// program knows: a command, or a field of one, that was added later. Such a record is neither damaged nor torn.
+/// Index of the record at the start of `bytes` if its checksum is right but its payload is of another
+/// version: a command or a field that was added later. Such a record is neither damaged nor torn.
 #[must_use]
 pub(crate) fn unknown(bytes: &[u8], salt: Salt) -> Option<u64> {
     let (log_id, _, body) = whole(bytes, salt)?;
     payload(body).is_none().then_some(log_id.index)
 }
 
-/// The head and the payload of a record whose checksum is right.
+/// Header and payload of a record whose checksum is right.
 fn whole(bytes: &[u8], salt: Salt) -> Option<(LogId, u64, &[u8])> {
     let header = bytes.get(..HEADER_BYTES)?;
     let len = u32::from_le_bytes(header[8..12].try_into().ok()?) as usize;
@@ -137,13 +136,13 @@ fn payload(bytes: &[u8]) -> Option<Payload> {
     }
 }
 
-/// What postcard has read, if that was all: a field that another version has added at the end is not left out.
+/// Decodes `body` with postcard; None if bytes remain: another version may have added a field at the end.
 fn all_of<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     postcard::take_from_bytes(body).ok().filter(|(_, rest)| rest.is_empty()).map(|(read, _)| read)
 }
 
-/// Reads the record at the start of `bytes`, if a sound one is there, and writes it again: what a fuzzer holds against
-/// the input.
+/// Decodes the record at the start of `bytes`, if it is sound, and encodes it again, for the fuzzer to
+/// compare with the input.
 #[must_use]
 pub fn read_and_write(bytes: &[u8]) -> Option<Vec<u8>> {
     let salt = Salt(*bytes.first_chunk()?);
@@ -198,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// With a checksum that holds, as only a fault of ours could write it.
+        /// A right checksum over a wrong body, which only a defect of ours could write.
         #[test]
         fn any_body_is_an_entry_that_can_be_written_again_or_none(
             body in prop::collection::vec(any::<u8>(), 1..200),

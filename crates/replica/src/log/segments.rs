@@ -1,14 +1,14 @@
-//! The files that a log is made of: preallocated, each with a header, and a spare one for the next.
+//! Segments of the log: preallocated files with a header, and a spare file for the next segment.
 //!
 //! ```text
 //! log/00000000000000000000.log   log/00000000000000016384.log   named by the index of their first record
 //! ┌ magic 16 ┬ salt 8 ┬ before 32 ┬ crc32c 4 ┬ zeros to 64 ┬ record ┬ record ┬ … ┬ zeros ┐
 //! ```
 //!
-//! `before` is the entry that the first record follows: 1 or 0 for whether there is one, index, term, leader. A segment
-//! gets all its room when it is made. So a full disk is found then, before anything was written, and a sync has no
-//! metadata to write. A segment that is not needed any more becomes the spare, and then the next one: what it held has
-//! another salt, and so cannot be taken for its records.
+//! `before` is the entry before the first record: 1 or 0 for whether there is one, index, term, leader. A
+//! segment is allocated when it is created, so a full disk is found before anything is written, and a sync
+//! writes no metadata. A segment that is no longer needed becomes the spare and then the next segment: its
+//! old records have another salt, and are not taken for its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,30 +24,31 @@ use crate::log::{LogError, failed};
 use crate::types::{LeaderId, LogId};
 
 const MAGIC: &[u8; 16] = b"heorot log 4\n\0\0\0";
-/// Before replication, before calls of NFSv3 were known by all metaservers, and before segments had a salt.
+/// Magics of old versions: before replication, before NFSv3 calls were replicated, before segments had a
+/// salt.
 const OLD_MAGICS: [&[u8]; 3] = [b"heorot log 1\n", b"heorot log 2\n", b"heorot log 3\n"];
-/// Where records begin.
+/// Offset of the first record.
 pub(crate) const HEADER_BYTES: u64 = 64;
 const SUMMED_BYTES: usize = 56;
-/// Where the header says which entry is before the first record.
+/// Offset of the id of the entry before the first record.
 const PREVIOUS_AT: usize = 24;
-/// A segment of the usual length that holds nothing that is needed.
+/// Name of the spare segment, which has the usual length and no needed records.
 pub(crate) const SPARE: &str = "spare";
-/// Every so many records of a segment it is noted where one begins.
+/// Interval of records whose offset is kept in memory.
 pub(crate) const MARK_EVERY: u64 = 256;
 
-/// Where segments are, and how long they are.
+/// Directory of the log, and the length of its segments.
 #[derive(Clone)]
 pub(crate) struct LogDir {
     pub files: Arc<dyn Files>,
-    /// Where salts come from.
+    /// Source of salts.
     pub entropy: Arc<dyn Entropy>,
     pub dir: PathBuf,
     pub segment_bytes: u64,
 }
 
 impl LogDir {
-    /// On this machine.
+    /// Directory on this machine.
     #[cfg(test)]
     pub(crate) fn local(dir: &Path) -> Self {
         let (files, entropy) = (Arc::new(host::SystemFiles), Arc::new(host::SystemEntropy));
@@ -55,27 +56,27 @@ impl LogDir {
     }
 }
 
-/// One file, and where in it records are.
+/// One segment, and the offsets of its records.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     pub path: PathBuf,
-    /// The index of its first record, or of the one that will be.
+    /// Index of the first record, also while there is none.
     pub first: u64,
-    /// The entry before that.
+    /// Entry before the first record.
     pub before: Option<LogId>,
-    /// What its records begin with.
+    /// Salt of the records.
     pub salt: Salt,
-    /// Where the records first, first + [`MARK_EVERY`], … begin.
+    /// Offsets of the records first, first + [`MARK_EVERY`], …
     pub marks: Vec<u64>,
-    /// How many records it has, and where the last ends.
+    /// Number of records, and the end of the last one.
     pub records: u64,
     pub end: u64,
-    /// The length of the file.
+    /// Length of the file.
     pub bytes: u64,
 }
 
 impl Segment {
-    /// Notes a record of so many bytes at the end.
+    /// Notes a record of `len` bytes at the end.
     pub(crate) fn push(&mut self, len: u64) {
         if self.records.is_multiple_of(MARK_EVERY) {
             self.marks.push(self.end);
@@ -84,26 +85,26 @@ impl Segment {
         self.end += len;
     }
 
-    /// The index after its last record.
+    /// Index after the last record.
     pub(crate) fn next(&self) -> u64 {
         self.first + self.records
     }
 
-    /// A place at or before the record `index`, and the index of the record there.
+    /// An offset at or before the record `index`, and the index of the record there.
     pub(crate) fn near(&self, index: u64) -> (u64, u64) {
         let mark = (index - self.first) / MARK_EVERY;
         let at = self.marks.get(mark as usize).copied().unwrap_or(self.end);
         (at, self.first + mark * MARK_EVERY)
     }
 
-    /// A place at or after the end of the record before `index`.
+    /// An offset at or after the end of the record before `index`.
     pub(crate) fn beyond(&self, index: u64) -> u64 {
         let mark = (index - self.first).div_ceil(MARK_EVERY);
         self.marks.get(mark as usize).copied().unwrap_or(self.end)
     }
 }
 
-/// All segments in a directory, by their first indices, as their headers say; no record was looked at.
+/// All segments in a directory, sorted by first index, from their headers; records are not read.
 pub(crate) fn list(log_dir: &LogDir) -> Result<Vec<Segment>, LogError> {
     let mut out = Vec::new();
     for path in log_dir.files.list(&log_dir.dir).map_err(failed("list", &log_dir.dir))? {
@@ -126,7 +127,8 @@ pub(crate) fn list(log_dir: &LogDir) -> Result<Vec<Segment>, LogError> {
     Ok(out)
 }
 
-/// A new segment for records after `before`, from `first` on, and its end to write to.
+/// Creates the segment for records from `first` on, after the entry `before`; returns it and its end for
+/// writing.
 pub(crate) fn create(
     log_dir: &LogDir,
     first: u64,
@@ -141,11 +143,11 @@ pub(crate) fn create(
         if bytes != *segment_bytes || files.rename(&dir.join(SPARE), &temporary).is_err() {
             preallocate(&**files, &temporary, bytes)?;
         } else {
-            // Or after a crash it may have the name that it had as a segment, and what is written to it now.
+            // Otherwise the spare could, after a crash, have its old name and new contents.
             files.sync_dir(dir)?;
         }
         let file = files.open(&temporary, Opened::Write)?;
-        // The header, and zeros where a record would be: until the first is written there is none.
+        // The header, and zeros in place of a record: the segment is empty until the first one is written.
         let mut start = [0; HEADER_BYTES as usize + 8];
         start[..HEADER_BYTES as usize].copy_from_slice(&encode_header(salt, before));
         file.write_at(&start, 0)?;
@@ -168,18 +170,18 @@ pub(crate) fn create(
     }
 }
 
-/// Gives up a segment: it becomes the spare one, or goes.
+/// Makes a segment the spare one, or removes it.
 pub(crate) fn retire(log_dir: &LogDir, segment: &Segment) -> Result<(), LogError> {
     let path = &segment.path;
     if segment.bytes == log_dir.segment_bytes {
-        // Whatever spare there is goes: one is enough.
+        // Replaces another spare: one is enough.
         log_dir.files.rename(path, &log_dir.dir.join(SPARE)).map_err(failed("rename", path))
     } else {
         log_dir.files.remove(path).map_err(failed("remove", path))
     }
 }
 
-/// Makes the spare segment of the log in `log_dir`, if there is none.
+/// Creates the spare segment of the log in `log_dir`, if there is none.
 pub(crate) fn keep_spare(log_dir: &LogDir) -> io::Result<()> {
     let LogDir { files, dir, segment_bytes, .. } = log_dir;
     let spare = dir.join(SPARE);
@@ -194,10 +196,10 @@ pub(crate) fn keep_spare(log_dir: &LogDir) -> io::Result<()> {
     })
 }
 
-/// A file of zeros, on disk.
+/// Creates a file of zeros, on disk.
 fn preallocate(files: &dyn Files, path: &Path, bytes: u64) -> io::Result<()> {
     let file = files.open(path, Opened::New)?;
-    // Written, not only reserved: a sync of reserved room would have to write the file's metadata each time.
+    // Written, not only allocated: a sync of allocated space would write the file's metadata each time.
     zero(&*file, 0, bytes)?;
     file.sync()
 }
@@ -228,7 +230,7 @@ fn encode_header(salt: Salt, before: Option<LogId>) -> [u8; HEADER_BYTES as usiz
     header
 }
 
-/// The salt, and the entry before the first, if the header is sound.
+/// Salt and entry before the first record, if the header is sound.
 fn decode_header(header: &[u8; HEADER_BYTES as usize]) -> Option<(Salt, Option<LogId>)> {
     let crc = u32::from_le_bytes(header[SUMMED_BYTES..SUMMED_BYTES + 4].try_into().ok()?);
     if !header.starts_with(MAGIC) || crc32c::crc32c(&header[..SUMMED_BYTES]) != crc {

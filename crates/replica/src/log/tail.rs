@@ -1,31 +1,31 @@
-//! The end of a segment: bytes are appended, and are on disk when the call returns.
+//! End of a segment: appended bytes are on disk when the call returns.
 //!
 //! ```text
 //! segment  │ … whole blocks … │ block with the end in it ┊ zeros │
 //!                             └─ kept in memory, and written again with what comes ─▶
 //! ```
 //!
-//! Whole blocks are written past the page cache where that can be done ([`Opened::Durable`]). What follows the end in its
-//! block becomes zeros, which is how a log ends.
+//! Whole blocks are written past the page cache where possible ([`Opened::Durable`]). The rest of the last
+//! block becomes zeros, which mark the end of the log.
 
 use std::io;
 use std::path::Path;
 
 use host::{File, Files, Opened};
 
-/// What every disk and file system takes as a unit of direct writes.
+/// Unit of direct writes, accepted by every disk and file system.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
-/// The end of a segment.
+/// End of a segment.
 pub(crate) struct Tail {
     file: Box<dyn File>,
-    /// Where the next byte goes.
+    /// Offset of the next byte.
     position: u64,
     blocks: Blocks,
 }
 
 impl Tail {
-    /// The segment `path`, whose bytes before `position` are right and stay.
+    /// Opens the segment `path`, whose bytes before `position` are right and stay.
     pub(crate) fn open(files: &dyn Files, path: &Path, position: u64) -> io::Result<Self> {
         let mut blocks = Blocks::default();
         let kept = (position % BLOCK_BYTES as u64) as usize;
@@ -38,7 +38,7 @@ impl Tail {
         self.position
     }
 
-    /// Appends `bytes` durably. After an error nobody knows what is on the disk.
+    /// Appends `bytes` durably. After an error the contents of the disk are unknown.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let kept = (self.position % BLOCK_BYTES as u64) as usize;
         let whole = (kept + bytes.len()).next_multiple_of(BLOCK_BYTES);
@@ -54,14 +54,14 @@ impl Tail {
     }
 }
 
-/// Memory that begins at a block's boundary, as direct writes want it.
+/// Memory aligned to blocks, as direct writes need.
 #[derive(Default)]
 struct Blocks {
     memory: Vec<u8>,
 }
 
 impl Blocks {
-    /// The first `len` bytes; those of the first block are as they were.
+    /// The first `len` bytes; those of the first block are unchanged.
     fn room(&mut self, len: usize) -> &mut [u8] {
         if self.memory.len() < len + BLOCK_BYTES {
             let mut larger =
@@ -75,7 +75,7 @@ impl Blocks {
         &mut self.memory[start..start + len]
     }
 
-    /// Of `len` bytes the `kept` of the last block that are in use become the first.
+    /// Moves the `kept` used bytes of the last of `len` bytes' blocks to the beginning.
     fn keep_last(&mut self, len: usize, kept: usize) {
         if kept > 0 {
             let room = self.room(len);

@@ -1,4 +1,4 @@
-//! What the log keeps, and what it takes for damage.
+//! Log: retention, reading, and damage.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,8 +19,7 @@ fn with_entries(dir: &Path, term: u64, count: u64) {
     disk.append(&entries.collect::<Vec<_>>()).unwrap();
 }
 
-/// The store is at 100 by a snapshot, and the log was not purged yet.
-/// A store that has all up to entry 100.
+/// State of a store that has all entries up to 100.
 fn store_state(installed: Option<LogId>) -> StoreState {
     StoreState { last: Some(id(3, 100)), installed, written: None }
 }
@@ -151,7 +150,7 @@ async fn entries_truncated_while_they_were_written_do_not_count_as_written() {
     let entries = |term, indices: Range<u64>| {
         indices.map(move |index| Entry { log_id: id(term, index), payload: Payload::Blank })
     };
-    // The thread comes to none of it before all of it was asked for.
+    // All jobs are queued before the first one runs.
     log.append(entries(1, 0..10), IOFlushed::noop()).await.unwrap();
     log.truncate_after(Some(id(1, 4))).await.unwrap();
     log.append(entries(2, 5..8), IOFlushed::noop()).await.unwrap();

@@ -1,10 +1,10 @@
-//! Truncation of the log in progress: noted before the first record goes, and gone when the last one is. What a crash in
-//! between leaves is truncated again, and not taken for damage: after that index some records may be zeros and others not, or the
-//! log be without a segment for a moment.
+//! Note of a truncation in progress: written before the first record is removed, and removed after the last
+//! one. After a crash the next start finishes the truncation, and does not take it for damage: records after
+//! that index may be zeros or not, and for a moment the log may have no segment.
 //!
 //! ```text
 //! magic 16 · first index that is truncated u64 · crc32c u32                          little-endian
-//! magic 16 · index, term, leader of the entry that the log begins anew after, u64 each · crc32c u32
+//! magic 16 · index, term, leader of the entry that the log restarts after, u64 each · crc32c u32
 //! ```
 
 use std::io;
@@ -18,12 +18,12 @@ use crate::types::{LeaderId, LogId};
 const FILE: &str = "cut";
 const MAGIC: &[u8; 16] = b"heorot cut 1\n\0\0\0";
 
-/// What goes.
+/// Entries that a truncation removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Truncation {
-    /// Everything from this index on.
+    /// All entries from this index on.
     From(u64),
-    /// Everything: the log begins anew after this entry, which a snapshot has.
+    /// All entries: the log restarts after this entry, which a snapshot has.
     After(LogId),
 }
 
@@ -42,13 +42,13 @@ pub(crate) fn read_note(files: &dyn Files, dir: &Path) -> Result<Option<Truncati
     }
 }
 
-/// Notes what goes; on disk when this returns.
+/// Writes the note; it is on disk when this returns.
 pub(crate) fn write_note(files: &dyn Files, dir: &Path, truncation: Truncation) -> Result<(), LogError> {
     let path = dir.join(FILE);
     host::replace(files, &path, &encode(truncation)).map_err(failed("write", &path))
 }
 
-/// It is gone. On disk when this returns: what is appended from now on must not be truncated at the next start.
+/// Removes the note; on disk when this returns, since entries appended later must survive the next start.
 pub(crate) fn remove_note(files: &dyn Files, dir: &Path) -> Result<(), LogError> {
     let path = dir.join(FILE);
     files.remove(&path).and_then(|()| files.sync_dir(dir)).map_err(failed("remove", &path))

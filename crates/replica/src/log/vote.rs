@@ -1,11 +1,12 @@
-//! The vote of this member: one small file with two copies, written in place one after the other, so that it takes no room
-//! that a full disk would not have. Who can not write its vote can neither vote nor follow.
+//! Vote of this member: one small file with two copies, written in place one after the other, so that it
+//! needs no space that a full disk would not have. A member that cannot write its vote can neither vote nor
+//! follow.
 //!
 //! ```text
 //! at 0 and at 4096: magic 16 · term u64 · member u64 · committed u64 · crc32c u32      little-endian
 //! ```
 //!
-//! A crash tears one of them at most. If that is the first, its vote was not told anybody: the second one counts.
+//! A crash tears at most one copy. If it tears the first, that vote was not sent yet: the second copy counts.
 
 use std::io;
 use std::path::Path;
@@ -18,10 +19,10 @@ use crate::types::{LeaderId, Vote};
 const FILE: &str = "vote";
 const MAGIC: &[u8; 16] = b"heorot vote 2\n\0\0";
 const BYTES: usize = 16 + 24 + 4;
-/// Each in a block of its own.
+/// Offsets of the copies, each in a block of its own.
 const COPIES_AT: [u64; 2] = [0, 4096];
 
-/// What was saved in `dir`, if anything was.
+/// Vote that was saved in `dir`, if any.
 pub(crate) fn read(files: &dyn Files, dir: &Path) -> Result<Option<Vote>, LogError> {
     let path = dir.join(FILE);
     let file = match files.open(&path, Opened::Read) {
@@ -41,7 +42,7 @@ pub(crate) fn read(files: &dyn Files, dir: &Path) -> Result<Option<Vote>, LogErr
     first?.or(second?).map(Some).ok_or(LogError::DamagedVote(path))
 }
 
-/// On disk when this returns.
+/// Saves the vote; it is on disk when this returns.
 pub(crate) fn write(files: &dyn Files, dir: &Path, vote: &Vote) -> Result<(), LogError> {
     let path = dir.join(FILE);
     let save = |file: &dyn File| {

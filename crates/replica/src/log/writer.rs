@@ -1,5 +1,5 @@
-//! The one thread that writes the log (a task, in a simulation): it drains what waits, syncs once for all of it, and calls
-//! back in order.
+//! Writer of the log, on a thread of its own (a task in a simulation): it takes all waiting jobs, syncs once
+//! for them, and calls their callbacks in order.
 
 use std::io;
 use std::sync::mpsc::SyncSender;
@@ -16,37 +16,38 @@ use crate::log::{LogError, Memory, vote};
 use crate::metrics::ReplicaMetrics;
 use crate::types::{Entry, LogId, Types, Vote};
 
-/// Entries in one batch: bounds how long its first waits for its last.
+/// Entries in one batch: bounds the wait of its first entry for its last.
 const BATCH_MAX: usize = 1024;
-/// Bytes of small files' data in one batch: bounds the same, and the memory and the log segment that a batch takes.
+/// Bytes of data in one batch: bounds the same wait, and the memory and the segment that a batch takes.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How often a full disk is tried again.
+/// Retry interval while the disk is full.
 const NO_SPACE_RETRY: Duration = Duration::from_millis(200);
 
-/// What is to be done, in this order.
+/// Job of the writer; jobs are done in order.
 pub(crate) enum Job {
     Append(Vec<Entry>, IOFlushed<Types>),
     Vote(Vote, oneshot::Sender<Result<(), String>>),
-    /// Take away what is after this.
+    /// Removes the entries after this one.
     Truncate(Option<LogId>),
-    /// Give up what is at or before this.
+    /// Purges the entries up to this one.
     Purge(LogId),
-    /// Nothing comes any more.
+    /// Last job: closes the log.
     Close,
 }
 
-/// The thread's own.
+/// State of the writer.
 pub(crate) struct Writer {
     pub log_dir: LogDir,
     pub disk: Disk,
     pub memory: Arc<Mutex<Memory>>,
-    /// Why it can no longer be written: everybody who asks is told.
+    /// Reason that the log can no longer be written; each later job fails with it.
     pub failure: Option<String>,
     pub metrics: Arc<ReplicaMetrics>,
 }
 
 impl Writer {
-    /// Does one job, with those of `more` that can be done with it. Returns one that cannot; `Close` where that was it.
+    /// Does one job, together with those of `more` that fit. Returns a job that does not fit; `Close` if that
+    /// was the job.
     fn step(&mut self, job: Job, more: &mut dyn FnMut() -> Option<Job>) -> Option<Job> {
         let mut waiting = None;
         let outcome = match &self.failure {
@@ -80,14 +81,14 @@ impl Writer {
         if let Err(reason) = outcome
             && self.failure.is_none()
         {
-            tracing::error!(%reason, "the metadata log fails");
+            tracing::error!(%reason, "cannot write the metadata log, this metaserver stops: check its disk, then start it again");
             Memory::lock(&self.memory).failure = Some(reason.clone());
             self.failure = Some(reason);
         }
         waiting
     }
 
-    /// Waits while the disk is full: what was ordered cannot be refused any more.
+    /// Appends entries; waits while the disk is full, since ordered commands cannot be refused any more.
     fn append(&mut self, entries: &[Entry]) -> Result<(), String> {
         let began = Instant::now();
         loop {
@@ -96,7 +97,7 @@ impl Writer {
                 Err(LogError::NoSpace(dir)) => {
                     let full = std::mem::replace(&mut Memory::lock(&self.memory).full, true);
                     if !full {
-                        tracing::error!(dir = %dir.display(), "no space for the log: free some; changes are refused");
+                        tracing::error!(dir = %dir.display(), "no space for the metadata log, changes are refused: free space on this disk");
                     }
                     if Memory::lock(&self.memory).stopping {
                         return Err("stopped while the disk was full".into());
@@ -109,7 +110,7 @@ impl Writer {
         self.metrics.log_sync.observe(began.elapsed().as_secs_f64());
         let mut memory = Memory::lock(&self.memory);
         if std::mem::take(&mut memory.full) {
-            tracing::info!("there is space for the log again");
+            tracing::info!("the metadata log has space again");
         }
         if let Some(last) = entries.last() {
             // An entry that a waiting job truncates is not part of the log any more.
@@ -120,8 +121,9 @@ impl Writer {
     }
 }
 
-/// `entries` in writes that are not too long: one append of consensus may have thousands. What is behind a damaged record is
-/// found only if it is not too far behind it, and says that the record was on disk only if it was written later.
+/// Splits `entries` into bounded writes: one append of openraft may have thousands. A sound record behind a
+/// damaged one is found only within a bound, and proves that the damaged one was on disk only if it was
+/// written later.
 fn bounded_writes(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
     let mut rest = entries;
     std::iter::from_fn(move || {
@@ -137,8 +139,8 @@ fn bounded_writes(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
     })
 }
 
-/// Tells who asked for one write that it was made. To consensus they are marks of how far the log is on disk, of which the
-/// last says it all: each would wake its thread once more.
+/// Calls the callbacks of one write. openraft's marks of progress on disk are reduced to the last one: each
+/// wakes its thread.
 fn call_back(callbacks: Vec<IOFlushed<Types>>, outcome: &Result<(), String>) {
     let is_mark = |callback: &IOFlushed<Types>| matches!(callback, IOFlushed::Notify(_));
     let last_mark = callbacks.iter().rposition(is_mark);
@@ -156,7 +158,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Takes all that waits and fits; returns a job that does not.
+    /// Adds all waiting appends that fit; returns a job that does not.
     fn gather(&mut self, more: &mut dyn FnMut() -> Option<Job>) -> Option<Job> {
         let mut bytes: usize = self.entries.iter().map(super::data_bytes).sum();
         while self.entries.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
@@ -173,11 +175,11 @@ impl Batch {
     }
 }
 
-/// Where to ask the writer.
+/// Queue of the writer's jobs.
 #[derive(Clone)]
 pub(crate) enum JobQueue {
     Thread(SyncSender<Job>),
-    /// Without a bound: openraft has few in flight, and a task must not wait for another by standing still.
+    /// Unbounded: openraft has few jobs in flight, and a task must not block another.
     Task(mpsc::UnboundedSender<Job>),
 }
 
@@ -187,11 +189,11 @@ impl JobQueue {
             JobQueue::Thread(jobs) => jobs.send(job).map_err(drop),
             JobQueue::Task(jobs) => jobs.send(job).map_err(drop),
         };
-        asked.map_err(|()| io::Error::other("the thread of the log ended"))
+        asked.map_err(|()| io::Error::other("the log's thread has ended"))
     }
 }
 
-/// Starts it; returns where to ask.
+/// Starts the writer; returns its queue.
 pub(crate) fn start(
     writer: Writer,
     queue: usize,

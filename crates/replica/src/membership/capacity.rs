@@ -1,5 +1,6 @@
-//! A leader whose disk is nearly full has another voter lead, whose disk is not: changes are refused only where nobody
-//! has room. A follower without room takes no part until it has some again; a majority is enough without it.
+//! Capacity: a leader whose disk is nearly full hands over to a voter with free space, so commands are
+//! refused only if no member has space. A follower without space waits until it has some; a majority is
+//! enough without it.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -11,24 +12,24 @@ use crate::space::FreeSpace;
 use crate::transport::{self, Channel, Request};
 use crate::types::NodeId;
 
-/// How often a leader looks at its disk: a disk is not filled up in so short a time from where this begins, which is twice
-/// what is kept free.
+/// Interval of the leader's disk checks. The hand-over begins at twice the reserve: no disk fills that much
+/// between two checks.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
-/// For the question whether another one has room.
+/// Time-out of the question whether another member has capacity.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Whether this member has room to lead.
+    /// True if this member has the space to lead.
     pub(crate) fn has_capacity(&self) -> bool {
         !self.log.is_full() && self.space.free() == FreeSpace::Plenty
     }
 
-    /// Whether what takes room cannot be ordered by this leader.
+    /// True if this leader cannot order commands that need space.
     pub(crate) fn is_short(&self) -> bool {
         self.log.is_full() || self.space.free() <= FreeSpace::Reserve
     }
 
-    /// The first of those who could lead at once that has room.
+    /// The first of the heirs that has capacity.
     async fn heir_with_capacity(&self) -> Option<NodeId> {
         let metrics = self.metrics();
         for heir in heirs(&metrics) {
@@ -36,7 +37,7 @@ impl Service {
             let body = transport::encode(&Request::HasCapacity);
             let answer = self.transport.call(member, Channel::Requests, body, ANSWER_TIME_MAX).await;
             if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(true)) {
-                tracing::warn!(to = %member.name, dir = %self.dir.display(), "little space is left for metadata here: another one leads");
+                tracing::warn!(to = %member.name, dir = %self.dir.display(), "little space for metadata, handing leadership over: free space on this disk");
                 return Some(heir);
             }
         }
@@ -49,7 +50,9 @@ impl Service {
                 let guard = self.lock_reconfiguration().await;
                 self.transfer(&guard, heir)
                     .await
-                    .inspect_err(|why| tracing::info!(%why, "it still leads"))
+                    .inspect_err(
+                        |why| tracing::info!(%why, "leadership transfer failed, this metaserver still leads"),
+                    )
                     .is_ok()
             }
             None => false,
@@ -57,7 +60,7 @@ impl Service {
     }
 }
 
-/// Watches the disk of a member for as long as it is there.
+/// Checks the disk of this member until it stops.
 pub(crate) async fn watch_capacity(service: Weak<Service>) {
     let mut checks = tokio::time::interval(CHECK_EVERY);
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! A member is taken into the group, at the leader.
+//! Joining: the leader takes a member into the group.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, MemberRole, NodeId};
 
-/// A member that lives answers at once which one it is.
+/// Time-out of the question for a member's id; a running member answers at once.
 const IDENTITY_TIME_MAX: Duration = Duration::from_millis(500);
-/// For a member that is to get all that the others have: a snapshot, perhaps.
+/// Time-out for a new member to receive all entries, or a snapshot.
 const JOIN_CATCH_UP_TIME_MAX: Duration = Duration::from_secs(600);
 
 impl Service {
@@ -31,8 +31,8 @@ impl Service {
         }
     }
 
-    /// Removes a learner of the same name that is not where it was, since the new member is there now: one that lost its
-    /// directory before it had its vote, say.
+    /// Removes a learner with the name and address of the new member, but another id: it lost its directory
+    /// before it had a vote.
     async fn remove_displaced_learner(&self, id: NodeId, member: &Member) -> Result<(), ChangeError> {
         let known = self.metrics().membership_config;
         let mut learners = known.membership().learner_ids().filter(|other| *other != id);
@@ -43,26 +43,27 @@ impl Service {
         };
         let Some(other) = learners.find(there) else { return Ok(()) };
         if self.is_running_at(id, member).await {
-            tracing::info!(id = other, address = %member.address, "a learner is gone: another member is where it was");
+            tracing::info!(id = other, address = %member.address, "removing a learner: a new member has its name and address");
             let _paused = self.grants.pause().await;
             self.reconfigure(ChangeMembers::RemoveNodes([other].into())).await?;
         }
         Ok(())
     }
 
-    /// Whether a member answers where it is said to be, and was not told that it was removed.
+    /// True if the member with this id answers at its address and was not removed.
     async fn is_running_at(&self, id: NodeId, member: &Member) -> bool {
         let asked = transport::encode(&Request::Identity);
         let answer = self.transport.call(member, Channel::Requests, asked, IDENTITY_TIME_MAX).await;
         answer.is_ok_and(|answer| transport::decode(&answer) == Ok(id))
     }
 
-    /// Has a member be sent everything, if it is not already.
+    /// Adds a member as a learner, which receives all entries.
     async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), ChangeError> {
         let guard = self.lock_reconfiguration().await;
         self.finish_change(&guard).await?;
         if self.metrics().membership_config.get_node(&id).is_none() {
-            // What it asked may come late: when it was taken in, and removed, and another one is where it was.
+            // The request may be late: the member was added and removed since, and another one has its
+            // address.
             if let Some(why) = self.conflict(id, &member) {
                 return Err(ChangeError::Permanent(why));
             }
@@ -73,7 +74,7 @@ impl Service {
         self.put_learner(&guard, id, member).await
     }
 
-    /// Why a member cannot be of this group as it is: another one has its name or its address.
+    /// Reason that a member cannot join: another member has its name or its address.
     pub(crate) fn conflict(&self, id: NodeId, member: &Member) -> Option<String> {
         let known = self.metrics().membership_config;
         let others = known.membership().nodes().filter(|(other, _)| **other != id);
@@ -90,8 +91,8 @@ impl Service {
         ))
     }
 
-    /// Takes a member in, or notes where one is that belongs already: first as a learner, then, if it is to be one and
-    /// there are not enough of them, as a voter, once it has what the others have.
+    /// Adds a member, or updates the address of an old one: first as a learner, then, if wanted and possible,
+    /// as a voter, once it has all entries.
     pub(crate) async fn join(&self, id: NodeId, member: Member, role: MemberRole) -> Result<(), ChangeError> {
         let known = self.metrics().membership_config;
         let votes = known.voter_ids().any(|voter| voter == id);
@@ -101,9 +102,9 @@ impl Service {
         if votes {
             return Ok(());
         }
-        tracing::info!(id, name = %member.name, address = %member.address, ?role, "a member joins");
+        tracing::info!(id, name = %member.name, address = %member.address, ?role, "adding a member");
         self.add_learner(id, member).await?;
-        // A snapshot may have to be sent first.
+        // It may receive a snapshot first.
         self.caught_up(id, JOIN_CATCH_UP_TIME_MAX).await.map_err(|error| match error {
             ChangeError::NotLeader(_) => change_failed("the leader changes"),
             error => error,

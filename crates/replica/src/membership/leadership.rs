@@ -1,4 +1,4 @@
-//! A leader has another member lead.
+//! Leadership transfer: a leader makes another voter the leader (Raft thesis, section 3.10).
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Metrics, NodeId};
 
-/// A leader that has just begun has heard of nobody yet.
+/// Time in which a new leader hears of the reachable members.
 pub(crate) const FIRST_CONTACT_TIME_MAX: Duration = Duration::from_secs(2);
-/// For a question to one that is to lead.
+/// Time-out of the question whether the next leader answers.
 const ANSWER_TIME_MAX: Duration = Duration::from_millis(500);
-/// Whoever stands for election wins it in this time, or does not.
+/// Time in which the next leader wins its election, if it does.
 const TRANSFER_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// The voters that can lead at once: they live, and who has the most of the log comes first.
+/// Voters that can lead at once: reachable, those with the longest log first.
 pub(crate) fn heirs(metrics: &Metrics) -> Vec<NodeId> {
     let reachable = reachable(metrics);
-    // Not who is about to lose its vote.
+    // Not a voter that is losing its vote.
     let voters =
         metrics.membership_config.membership().get_joint_config().last().into_iter().flatten().copied();
     let others = voters.filter(|id| *id != metrics.id && reachable.contains(id));
@@ -30,7 +30,7 @@ pub(crate) fn heirs(metrics: &Metrics) -> Vec<NodeId> {
 }
 
 impl Service {
-    /// Another one leads then, who can carry out what is about this one.
+    /// Hands leadership over, so that another leader can change the membership of this one.
     pub(crate) async fn step_down(&self, guard: &ReconfigurationGuard<'_>) -> ChangeError {
         match self.transfer_to_heir(guard).await {
             Ok(_) => ChangeError::NotLeader(self.leader()),
@@ -38,7 +38,7 @@ impl Service {
         }
     }
 
-    /// Has the voter lead that can best, and waits until it does.
+    /// Transfers leadership to the best heir, and waits until it leads.
     pub(crate) async fn transfer_to_heir(&self, guard: &ReconfigurationGuard<'_>) -> Result<NodeId, String> {
         let some = |metrics: &Metrics| !metrics.state.is_leader() || !heirs(metrics).is_empty();
         let _ = self.raft.wait(Some(FIRST_CONTACT_TIME_MAX)).metrics(some, "an heir").await;
@@ -52,7 +52,8 @@ impl Service {
         Err("no other voter can be reached".into())
     }
 
-    /// Who was heard of a moment ago may be dead by now: nobody would lead until an election.
+    /// True if a member answers now: one that was reachable a moment ago may be dead, and an election would
+    /// follow.
     async fn responds(&self, metrics: &Metrics, id: NodeId) -> bool {
         let Some(member) = metrics.membership_config.get_node(&id) else { return false };
         let body = transport::encode(&Request::WasRemoved { id: self.id, at: u64::MAX });
@@ -70,20 +71,22 @@ impl Service {
         if !self.responds(&self.metrics(), id).await {
             return Err(change_failed(format!("{} cannot be reached", member.name)));
         }
-        // Who takes over lacks nothing then, and is elected at once.
+        // The next leader lacks no entries then, and is elected at once.
         self.caught_up(id, CATCH_UP_TIME_MAX).await?;
         self.transfer(&self.lock_reconfiguration().await, id).await.map_err(change_failed)
     }
 
-    /// From here on this member orders nothing, and another voter leads sooner or later: so `to` must have a vote, and keep it
-    /// meanwhile.
+    /// Transfers leadership to `to`. From now on this member orders nothing, and another voter will lead: so
+    /// `to` must have a vote, and keep it meanwhile, which the guard ensures.
     pub(crate) async fn transfer(&self, _guard: &ReconfigurationGuard<'_>, to: NodeId) -> Result<(), String> {
         if !heirs(&self.metrics()).contains(&to) {
-            return Err("it cannot lead now".into());
+            return Err("the metaserver cannot lead now: it is not a reachable voter".into());
         }
         self.raft.trigger().transfer_leader(to).await.map_err(|e| e.to_string())?;
         let leads = |metrics: &Metrics| metrics.current_leader == Some(to);
-        let led = self.raft.wait(Some(TRANSFER_TIME_MAX)).metrics(leads, "another one leads").await;
-        led.map(drop).map_err(|_| "it did not take over in time: the voters elect one".into())
+        let led = self.raft.wait(Some(TRANSFER_TIME_MAX)).metrics(leads, "another member leads").await;
+        led.map(drop).map_err(|_| {
+            "the metaserver did not take leadership over in time: the voters elect a leader".into()
+        })
     }
 }

@@ -1,8 +1,8 @@
-//! Who belongs to the group and who leads it, as people change it: at the leader, wherever it was asked for.
+//! Membership changes and leadership transfers that operators request, carried out by the leader.
 //!
-//! A change goes through the log (`reconfiguration`): a majority of the voters before it and a majority of those after it
-//! must have it. So a change that leaves too few voters that live would never come to its end, nor anything after it; it is
-//! refused. Who is removed becomes a learner first.
+//! A change goes through the log (`reconfiguration`): it needs a majority of the old voters and a majority of
+//! the new ones. A change that leaves too few reachable voters would never commit, nor would later entries,
+//! so it is refused. A member that is to be removed becomes a learner first.
 
 pub(crate) mod capacity;
 pub(crate) mod joining;
@@ -22,12 +22,13 @@ use crate::service::{ChangeError, Service};
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, MemberChange, Metrics, NodeId};
 
-/// More of them make changes slower and hardly safer; who comes then stays a learner.
+/// Greatest number of voters: more make changes slower and hardly safer. Further members stay learners.
 pub const VOTERS_MAX: usize = 5;
 
-/// For a member that has all but the last. Whoever asked for a change waits no longer than [`crate::replica::FORWARD_TIME_MAX`].
+/// Time-out for a member that has almost all entries. Callers wait at most
+/// [`crate::replica::FORWARD_TIME_MAX`].
 pub(crate) const CATCH_UP_TIME_MAX: Duration = Duration::from_secs(4);
-/// One that was removed is told so; if that fails it finds out by asking.
+/// Time-out of the notice to a removed member; a member that misses it finds out by asking.
 const TELL_TIME_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) fn change_failed(why: impl ToString) -> ChangeError {
@@ -35,7 +36,7 @@ pub(crate) fn change_failed(why: impl ToString) -> ChangeError {
 }
 
 impl Service {
-    /// Carries a change out, if this member leads.
+    /// Carries out a change, if this member leads.
     pub(crate) async fn change(&self, change: MemberChange, force: bool) -> Result<(), ChangeError> {
         if !self.metrics().state.is_leader() {
             return Err(ChangeError::NotLeader(self.leader()));
@@ -46,7 +47,7 @@ impl Service {
             MemberChange::Promote(_) => self.caught_up(id, CATCH_UP_TIME_MAX).await?,
             MemberChange::Remove(_) | MemberChange::Demote(_) => {}
         }
-        // It is judged by who belongs when it is its turn.
+        // The change is judged by the membership at its turn.
         let guard = self.lock_reconfiguration().await;
         self.finish_change(&guard).await?;
         let metrics = self.metrics();
@@ -76,12 +77,12 @@ impl Service {
         if !force {
             self.can_agree(&voters).await?;
         }
-        tracing::info!(?change, name = %member.name, "members change");
+        tracing::info!(?change, name = %member.name, "changing the membership");
         let ids = BTreeSet::from([id]);
         let (MemberChange::Remove(_) | MemberChange::Demote(_)) = change else {
             return self.change_membership(&guard, ChangeMembers::AddVoterIds(ids)).await;
         };
-        // Who belongs no longer must not believe that it is waited for.
+        // A removed member must not rely on its read lease.
         let _paused = self.grants.pause().await;
         if votes {
             self.change_membership(&guard, ChangeMembers::RemoveVoters(ids.clone())).await?;
@@ -93,7 +94,7 @@ impl Service {
         Ok(())
     }
 
-    /// Where a member is.
+    /// The member with this id.
     pub(crate) fn member(&self, id: NodeId) -> Result<Member, ChangeError> {
         let member = self.metrics().membership_config.get_node(&id).cloned();
         member.ok_or_else(|| change_failed(format!("no member has the id {id:016x}")))
@@ -109,7 +110,7 @@ impl Service {
         can_agree(voters, &reachable(&self.metrics())).map_err(change_failed)
     }
 
-    /// Waits until a member has all that was committed when this was called.
+    /// Waits until a member has all entries that are committed now.
     pub(crate) async fn caught_up(&self, id: NodeId, limit: Duration) -> Result<(), ChangeError> {
         let upto = self.metrics().local_committed.map(|at| at.index);
         let has_all = |metrics: &Metrics| {
@@ -118,7 +119,8 @@ impl Service {
             metrics.replication.is_none() || !is_known || matched.is_some_and(|at| Some(at.index) >= upto)
         };
         let waited = self.raft.wait(Some(limit)).metrics(has_all, "the member has all").await;
-        let waited = waited.map_err(|_| change_failed("it does not have everything yet: ask again"))?;
+        let waited =
+            waited.map_err(|_| change_failed("the member does not have all entries yet: try again"))?;
         self.member(id)?;
         match waited.state.is_leader() {
             true => Ok(()),
@@ -126,7 +128,8 @@ impl Service {
         }
     }
 
-    /// Whether `id` belongs no longer, as far as this member can say, to one whose last word about members is `at`.
+    /// True if `id` is no member any more, by a membership that is not older than `at`, the last one that
+    /// `id` knows.
     pub(crate) fn was_removed(&self, id: NodeId, at: u64) -> bool {
         let committed = self.metrics().committed_membership_config;
         let later = committed.log_id().is_some_and(|log_id| log_id.index >= at);
@@ -138,7 +141,7 @@ impl Service {
         tokio::spawn(async move {
             let body = transport::encode(&Request::Removed(id));
             if let Err(error) = transport.call(&member, Channel::Requests, body, TELL_TIME_MAX).await {
-                tracing::info!(name = %member.name, %error, "was removed, and is not told: it will ask");
+                tracing::info!(name = %member.name, %error, "cannot notify the removed member, it will find out by itself");
             }
         });
     }

@@ -1,9 +1,10 @@
-//! A change of who belongs is carried through the log: one at a time, and none begins where another was left half done.
+//! Reconfiguration: membership changes in the log, one at a time, after unfinished ones are finished.
 //!
-//! A change of voters takes two entries (joint consensus): first the majorities of both sets are needed, then that of the new
-//! one. A leader that dies between the two leaves the first behind. A change that began from there would take away who was to
-//! become a learner, and would be led by who belongs no longer; so whoever leads brings it to its end first, unless it belongs
-//! no longer itself: then another one leads.
+//! A change of voters takes two entries (joint consensus; Raft, section 6): the first needs majorities of
+//! both sets, the second one of the new set. A leader that dies in between leaves the change unfinished. A
+//! new change from that state would remove a member that was to become a learner, and a removed member could
+//! lead it. So the leader finishes the old change first; a leader that is not in the new set hands over
+//! instead.
 
 use std::collections::BTreeSet;
 use std::sync::Weak;
@@ -17,14 +18,14 @@ use crate::membership::change_failed;
 use crate::service::{ChangeError, Service};
 use crate::types::{Member, NodeId, Types};
 
-/// Both steps of a change, with voters that live.
+/// Time-out of both entries of a change, with reachable voters.
 const CHANGE_TIME_MAX: Duration = Duration::from_secs(4);
-/// How often a leader looks for a change that was left half done.
+/// Interval at which a leader looks for an unfinished change.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 type Outcome<T> = Result<T, RaftError<Types, ClientWriteError<Types>>>;
 
-/// As who asked for it can understand it.
+/// Error of openraft, for the caller of a change.
 fn to_change_error<T>(outcome: Outcome<T>) -> Result<(), ChangeError> {
     match outcome {
         Ok(_) => Ok(()),
@@ -35,7 +36,8 @@ fn to_change_error<T>(outcome: Outcome<T>) -> Result<(), ChangeError> {
     }
 }
 
-/// Leave to change who belongs or who leads, which one has at a time: who is about to lead must not lose its vote meanwhile.
+/// Permission to change the membership or the leader, held by one task at a time: a future leader must keep
+/// its vote.
 pub(crate) struct ReconfigurationGuard<'a>(#[expect(dead_code, reason = "held")] MutexGuard<'a, ()>);
 
 impl Service {
@@ -43,14 +45,14 @@ impl Service {
         ReconfigurationGuard(self.reconfiguring.lock().await)
     }
 
-    /// Carries a change of who votes, or of where members are, to its end. Who loses its vote stays as a learner.
+    /// Changes voters or addresses. A voter that loses its vote stays as a learner.
     pub(crate) async fn reconfigure(&self, change: ChangeMembers<NodeId, Member>) -> Result<(), ChangeError> {
         let guard = self.lock_reconfiguration().await;
         self.finish_change(&guard).await?;
         self.change_membership(&guard, change).await
     }
 
-    /// A member is a learner from now on, if it is none already.
+    /// Adds a learner, or updates its address.
     pub(crate) async fn put_learner(
         &self,
         _guard: &ReconfigurationGuard<'_>,
@@ -68,7 +70,7 @@ impl Service {
         to_change_error(limit_time(self.raft.change_membership(change, true)).await?)
     }
 
-    /// Brings what another leader left half done to its end: what people ask for is judged by who belongs then.
+    /// Finishes a change that another leader began: the next change is judged by its result.
     pub(crate) async fn finish_change(&self, guard: &ReconfigurationGuard<'_>) -> Result<(), ChangeError> {
         let metrics = self.metrics();
         if !metrics.state.is_leader() {
@@ -82,8 +84,8 @@ impl Service {
         if steps.len() == 1 {
             return Ok(());
         }
-        tracing::info!("a change of members that another leader began is brought to its end");
-        // Who loses its vote must not believe that it is waited for.
+        tracing::info!("finishing a membership change of an earlier leader");
+        // A member that loses its vote must not rely on its read lease.
         let _paused = self.grants.pause().await;
         self.change_membership(guard, ChangeMembers::AddVoterIds(BTreeSet::new())).await
     }
@@ -96,12 +98,14 @@ impl Service {
 }
 
 async fn limit_time<T>(change: impl Future<Output = T>) -> Result<T, ChangeError> {
-    tokio::time::timeout(CHANGE_TIME_MAX, change)
-        .await
-        .map_err(|_| change_failed("it is not agreed on yet, and will be when enough voters can be reached"))
+    tokio::time::timeout(CHANGE_TIME_MAX, change).await.map_err(|_| {
+        change_failed(
+            "the membership change waits for a majority of the voters, and completes once they are reachable",
+        )
+    })
 }
 
-/// Brings changes of other leaders to their end, whenever this member leads, for as long as it is there.
+/// Finishes the changes of earlier leaders while this member leads, until it stops.
 pub(crate) async fn finish_changes(service: Weak<Service>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -112,7 +116,7 @@ pub(crate) async fn finish_changes(service: Weak<Service>) {
         if let Err(ChangeError::Failed(why) | ChangeError::Permanent(why)) =
             service.finish_change(&service.lock_reconfiguration().await).await
         {
-            tracing::info!(%why, "a change of members is not at its end yet");
+            tracing::info!(%why, "cannot finish a membership change yet, trying again");
         }
     }
 }

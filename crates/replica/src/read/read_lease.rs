@@ -1,28 +1,29 @@
-//! Read leases: a member that holds one reads by itself, without asking the leader.
+//! Read lease: a member that holds one reads without asking the leader.
 //!
 //! ```text
-//! member ── may I read? ──▶ leader: notes the lease, has a majority confirm that it leads
-//!        ◀── for 300 ms ──
-//! member: a read takes what its log has now, waits until that is applied, and reads
-//! leader: a change is committed only when every member that holds a lease has it in its log
+//! member ── ReadIndex ──▶ leader: notes the read lease, has a majority confirm its leadership
+//!        ◀── 300 ms ──
+//! member: a read notes the last index of its log, waits until that is applied, and reads
+//! leader: commits a change only when every holder of a read lease has it in its log
 //! ```
 //!
-//! So whatever was acknowledged, or seen by anybody, stands in the log of each holder before: it waits for it, and misses
-//! nothing. (Moraru, Andersen, Kaminsky: Paxos Quorum Leases, SoCC 2014, is the published relative.) Who does not read
-//! holds none, and nobody waits for it; who is slow to take entries is given none for a while, and asks for each round of
-//! reads as if there were no leases.
+//! So each acknowledged or visible change is already in the log of each holder: its reads wait for it, and
+//! miss nothing. (Moraru, Andersen, Kaminsky: Paxos Quorum Leases, SoCC 2014, is the published relative.) A
+//! member that does not read holds no lease, and no change waits for it. A member that takes entries slowly
+//! gets no lease for a while, and asks the leader for each round of reads.
 //!
-//! It rests on clocks that run about as fast as each other, as leases of NFS do: not on what time they show. The holder
-//! counts from before it asked, the leader from after, and by a tenth more. A process that is stopped, or hangs, finds its
-//! lease over when it goes on. A virtual machine whose clock stands still while it is paused or moved does not; for those
-//! there is `read_leases = false`, and each round of reads is asked for.
+//! The read lease depends on clocks that run at about the same rate, as NFS leases do, not on their time of
+//! day. The holder counts from before its request, the leader from after it, and 10 % longer. A process that
+//! was stopped or hung finds its lease expired when it goes on. A virtual machine whose clock stops while it
+//! is paused or moved does not: for those there is `read_leases = false`, and each round of reads asks the
+//! leader.
 //!
-//! **A new leader** does not know who was given what by the one before. A lease of an older leader ends when its holder
-//! has heard of the new one; the others' end within the time that leases last after the election, since each was
-//! confirmed by a majority before. Until then nothing is committed without them.
+//! **A new leader** does not know the leases that the old one granted. A lease of the old leader ends when
+//! its holder hears of the new one, and at the latest one lease time after the election, since a majority
+//! confirmed each grant before. Until then nothing is committed without the other members.
 //!
-//! **Who belongs to the group** must stand for as long as leases do: they are given to members of a configuration that is
-//! committed, and not while one that takes somebody away is about to be ([`ReadLeaseGrants::pause`]).
+//! **The membership** must stay while leases last: they are granted to members of a committed configuration,
+//! and not while a member is being removed or demoted ([`ReadLeaseGrants::pause`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,31 +37,31 @@ use tokio::time::{Instant, sleep_until};
 use crate::runtime::watch;
 use crate::types::{LeaderId, NodeId, Types};
 
-/// How long a lease lasts for its holder. Also how long changes stand still when a holder dies.
+/// Duration of a read lease for its holder. Changes wait up to this long when a holder dies.
 const READ_LEASE: Duration = Duration::from_millis(300);
-/// The same for the leader.
+/// Duration of a read lease for the leader.
 const READ_LEASE_AT_LEADER: Duration = Duration::from_millis(330);
-/// A question reaches the leader within this time, or a change waits for that much longer.
+/// Longest expected way of a request to the leader; beyond it a change waits that much longer.
 const REQUEST_TIME_MAX: Duration = Duration::from_millis(20);
-/// Asks for a read as no member: no lease is given then.
+/// Id for requests without a read lease.
 pub(crate) const NO_MEMBER: NodeId = 0;
-/// Who has held up a change for so long is slow,
+/// A holder that delayed a change for this long is slow.
 const SLOW_HOLDER_AFTER: Duration = Duration::from_millis(50);
-/// and is given no lease for so long.
+/// Time without a new read lease for a slow holder.
 const SLOW_HOLDER_FOR: Duration = Duration::from_secs(5);
 
 type Metrics = watch::Receiver<openraft::RaftMetrics<Types>>;
 
-/// A lease, as the leader gives it.
+/// Read lease as the leader grants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReadLease {
-    /// Who gives it, and in which term.
+    /// Leader and its term.
     pub leader: LeaderId,
-    /// The index after the last entry that was committed before the holder was waited for, or may have been.
+    /// Index after the last entry that was, or may have been, committed before changes waited for the holder.
     pub from: u64,
 }
 
-/// A lease, as its holder keeps it.
+/// Read lease as its holder keeps it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeldReadLease {
     lease: ReadLease,
@@ -68,61 +69,63 @@ pub(crate) struct HeldReadLease {
 }
 
 impl HeldReadLease {
-    /// One that was `asked` for then.
+    /// A read lease that was requested at `asked`.
     pub(crate) fn new(lease: ReadLease, asked: Instant) -> Self {
         Self { lease, until: asked + READ_LEASE }
     }
 
-    /// The index from which on it counts, if it still does where `leader` is the last that this member has heard of.
+    /// First index that a read must wait for, if the lease is valid and `leader` is the last leader that this
+    /// member knows.
     pub(crate) fn valid_from(&self, leader: Option<LeaderId>) -> Option<u64> {
         (leader == Some(self.lease.leader) && Instant::now() < self.until).then_some(self.lease.from)
     }
 
-    /// When it is over for the leader, too, who heard of it a moment after it was asked for.
+    /// End of the lease for the leader, which counts from the arrival of the request.
     pub(crate) fn until_at_leader(&self) -> Instant {
         self.until + (READ_LEASE_AT_LEADER - READ_LEASE) + REQUEST_TIME_MAX
     }
 
-    /// Whether it is time to ask for the next.
+    /// True if it is time to renew the lease.
     pub(crate) fn is_old(&self) -> bool {
         self.until < Instant::now() + READ_LEASE / 2
     }
 }
 
-/// What a leader knows of another member.
+/// State of another member, kept by the leader.
 struct Holder {
-    /// When the last lease that it was given ends.
+    /// End of its last read lease.
     until: Instant,
-    /// None is given before.
+    /// End of the time without a new read lease.
     refused_until: Instant,
-    /// The last leader that it has answered.
+    /// Last leader that it has answered.
     answered: Option<LeaderId>,
-    /// The index after the last entry that it has, as far as it told that leader.
+    /// Index after its last entry, as far as it told that leader.
     matched: u64,
-    /// Entries come through to it. One that was away asks for leases before that, and changes would wait for it.
+    /// True if it takes entries. A member that was away requests leases earlier, and changes would wait for
+    /// it.
     reached: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// As whom this member led last, and since when.
+    /// Last leadership of this member, and its start.
     led: Option<(LeaderId, Instant)>,
     holders: BTreeMap<NodeId, Holder>,
-    /// How many changes of members are on their way.
+    /// Number of membership changes in progress.
     paused: u32,
 }
 
-/// The leases that this member gives where it leads.
+/// Read leases that this member grants as the leader.
 pub(crate) struct ReadLeaseGrants {
     id: NodeId,
-    /// Whether leases are given, and taken, at all.
+    /// True if read leases are granted and used at all.
     are_granted: AtomicBool,
     state: Mutex<State>,
-    /// Somebody has more entries, or answered for the first time.
+    /// Signals that a member has more entries, or answered for the first time.
     moved: Notify,
-    /// The index after the last entry that any other member was told is committed.
+    /// Index after the last entry that any other member was told is committed.
     told: AtomicU64,
-    /// Who belongs to the group.
+    /// Metrics of openraft, with the membership.
     metrics: OnceLock<Metrics>,
 }
 
@@ -133,17 +136,17 @@ impl ReadLeaseGrants {
         Self { id, are_granted, state, moved, told: AtomicU64::new(0), metrics: OnceLock::new() }
     }
 
-    /// Whether this member takes leases.
+    /// True if this member uses read leases.
     pub(crate) fn are_enabled(&self) -> bool {
         self.are_granted.load(Ordering::Acquire)
     }
 
-    /// Whether leases are given, and taken, from now on. Those that were given last for as long as they were given for.
+    /// Enables or disables read leases. Leases that were granted stay valid until they end.
     pub(crate) fn set_enabled(&self, are_granted: bool) {
         self.are_granted.store(are_granted, Ordering::Release);
     }
 
-    /// From where it is known who belongs to the group; leases are given from then on.
+    /// Sets the metrics, from which the membership is known; leases are granted from then on.
     pub(crate) fn follow_metrics(&self, metrics: Metrics) {
         let _ = self.metrics.set(metrics);
     }
@@ -152,17 +155,18 @@ impl ReadLeaseGrants {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The index after the last entry that any other member was told is committed: it may have shown it.
+    /// Index after the last entry that any other member was told is committed: it may have shown it to
+    /// clients.
     pub(crate) fn told_next(&self) -> u64 {
         self.told.load(Ordering::Acquire)
     }
 
-    /// Another member is about to be told that the entries before `next` are committed.
+    /// Notes that another member will be told that the entries before `next` are committed.
     pub(crate) fn note_told_next(&self, next: u64) {
         self.told.fetch_max(next, Ordering::AcqRel);
     }
 
-    /// Notes that `to` holds a lease from now on; false if it is to have none. For a leader's own reads nothing is noted.
+    /// Grants a read lease to `to`; false if it gets none. The leader's own reads need no note.
     pub(crate) fn grant(&self, to: NodeId) -> bool {
         if !self.are_enabled() || !self.can_grant(to) {
             return false;
@@ -183,7 +187,7 @@ impl ReadLeaseGrants {
         true
     }
 
-    /// Whether `to` belongs to a group in which nothing is committed without another member, and which is settled.
+    /// True if `to` is a member of a committed configuration with more than one voter.
     fn can_grant(&self, to: NodeId) -> bool {
         let Some(metrics) = self.metrics.get() else { return false };
         let metrics = metrics.get();
@@ -195,16 +199,16 @@ impl ReadLeaseGrants {
         is_committed && several && members.membership().get_node(&to).is_some()
     }
 
-    /// This member sends as `leader`.
+    /// Notes that this member sends entries as `leader`.
     pub(crate) fn note_leadership(&self, leader: LeaderId) {
         let mut state = self.state();
-        // What a stream of an earlier term still sends changes nothing.
+        // A stream of an earlier term changes nothing.
         if state.led.is_none_or(|(led, _)| led < leader) {
             state.led = Some((leader, Instant::now()));
         }
     }
 
-    /// `by` has answered `leader`, this member, and has the entries before `next`.
+    /// Notes that `by` has answered `leader`, this member, and has the entries before `next`.
     pub(crate) fn note_matched(&self, leader: LeaderId, by: NodeId, next: u64) {
         let mut state = self.state();
         let holder = state.holder(by, Instant::now());
@@ -217,13 +221,13 @@ impl ReadLeaseGrants {
         self.moved.notify_waiters();
     }
 
-    /// Whether `id` answered what it was sent of the log last.
+    /// Notes whether `id` answered the last entries.
     pub(crate) fn note_reached(&self, id: NodeId, reached: bool) {
         self.state().holder(id, Instant::now()).reached = reached;
     }
 
-    /// Returns when everybody but `by` who may read by a lease has the entries before `next`: then `leader`, this member, may
-    /// count `by` among those who have them.
+    /// Waits until every holder of a read lease, except `by`, has the entries before `next`: then `leader`,
+    /// this member, may count `by` towards the majority.
     pub(crate) async fn wait_for_holders(&self, leader: LeaderId, by: NodeId, next: u64) {
         let began = Instant::now();
         loop {
@@ -240,7 +244,7 @@ impl ReadLeaseGrants {
         }
     }
 
-    /// Until when to wait at the most; none: everybody has them.
+    /// Deadline of the wait; None: every holder has the entries.
     fn wait_deadline(
         &self,
         leader: LeaderId,
@@ -252,7 +256,7 @@ impl ReadLeaseGrants {
         let mut state = self.state();
         let (led, since) = state.led?;
         if led != leader {
-            return None; // what a leader of long ago is told counts for nothing
+            return None; // an answer to an earlier leadership counts for nothing
         }
         let mut until = None;
         for (id, holder) in &mut state.holders {
@@ -260,7 +264,10 @@ impl ReadLeaseGrants {
             if *id != by && lacks && now < holder.until {
                 until = until.max(Some(holder.until));
                 if now >= began + SLOW_HOLDER_AFTER && now >= holder.refused_until {
-                    tracing::debug!(member = id, "is slow: it is given no read leases for a while");
+                    tracing::debug!(
+                        member = id,
+                        "a member takes entries slowly, it gets no read leases for a while"
+                    );
                     holder.refused_until = now + SLOW_HOLDER_FOR;
                 }
             }
@@ -271,24 +278,24 @@ impl ReadLeaseGrants {
         {
             until = until.max(Some(settled));
         }
-        // Looked at again when it is to be found slow.
+        // Checked again when the holder counts as slow.
         let slow = Some(began + SLOW_HOLDER_AFTER).filter(|slow| now < *slow);
         until.map(|until| slow.map_or(until, |slow| slow.min(until)))
     }
 
-    /// The other members; none: not known yet.
+    /// Ids of the other members; None: not known yet.
     fn others(&self) -> Option<Vec<NodeId>> {
         let metrics = self.metrics.get()?.get();
         let all = metrics.membership_config.membership().nodes().map(|(id, _)| *id);
         Some(all.filter(|id| *id != self.id).collect())
     }
 
-    /// Gives no leases while what it returns is kept; returns when those that were given have ended.
+    /// Stops grants while the returned guard exists; returns when all granted leases have ended.
     pub(crate) async fn pause(&self) -> Paused<'_> {
         self.state().paused += 1;
         let paused = Paused(self);
         let last = self.state().holders.values().map(|holder| holder.until).max();
-        // Its own too, which is not noted.
+        // The leader's own lease, too, which is not noted.
         sleep_until(last.unwrap_or_else(Instant::now).max(Instant::now() + READ_LEASE_AT_LEADER)).await;
         paused
     }
@@ -305,7 +312,7 @@ impl State {
     }
 }
 
-/// No leases are given meanwhile.
+/// Guard that stops grants.
 pub(crate) struct Paused<'a>(&'a ReadLeaseGrants);
 
 impl Drop for Paused<'_> {
@@ -328,8 +335,8 @@ mod tests {
         LeaderId { term, node_id: 1 }
     }
 
-    /// Member 1 of these voters, of a configuration at index 5, which knows that the entries up to `applied` are committed;
-    /// it leads in term 2, and all have answered.
+    /// Grants of member 1 of these voters, with a configuration at index 5 and entries committed up to
+    /// `applied`. Member 1 leads in term 2, and all have answered.
     async fn led(voters: &[u64], applied: u64) -> Arc<ReadLeaseGrants> {
         let grants = Arc::new(ReadLeaseGrants::new(1, true));
         let at = |index| LogId { leader_id: leader(1), index };
@@ -346,7 +353,7 @@ mod tests {
         grants
     }
 
-    /// Whether it takes no time, and else how long it takes.
+    /// Duration of a wait; zero if it returns at once.
     async fn time_of(waited: impl Future<Output = ()>) -> Duration {
         let began = Instant::now();
         waited.await;

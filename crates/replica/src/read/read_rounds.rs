@@ -1,18 +1,18 @@
-//! Rounds of reads: all that wait at a moment share one question to the leader.
+//! Rounds of reads: all reads that wait at a moment share one question to the leader.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Mutex;
 
-/// Rounds, one at a time.
+/// Rounds of reads, one at a time.
 #[derive(Default)]
 pub(crate) struct ReadRounds {
     arrived: AtomicU64,
     last: Mutex<Round>,
 }
 
-/// The round that was carried out last: its answer is good for the first so many who arrived.
+/// Last round: its answer holds for the first `covers` reads that arrived.
 #[derive(Default)]
 struct Round {
     covers: u64,
@@ -20,11 +20,11 @@ struct Round {
 }
 
 impl ReadRounds {
-    /// The index that must be applied before a read that begins now: what `ask` comes to, or what somebody else's came
-    /// to who asked after this call.
+    /// Index that must be applied before a read that begins now: the answer of `ask`, or that of a round
+    /// which began after this call.
     pub(crate) async fn index(&self, ask: impl Future<Output = Result<u64, String>>) -> Result<u64, String> {
         let turn = self.arrived.fetch_add(1, Ordering::SeqCst) + 1;
-        // Who waits for a round in progress came after it began.
+        // A read that waits for a round in progress came after that round began.
         let mut last = self.last.lock().await;
         if let Some(answer) = last.answer.as_ref().filter(|_| last.covers >= turn) {
             return answer.clone();

@@ -1,4 +1,4 @@
-//! A member joins its group, takes part in it, and hands over.
+//! Membership of this member: it joins its group, announces its address, and hands leadership over.
 
 use std::time::Duration;
 
@@ -10,19 +10,18 @@ use crate::service::ChangeError;
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, MemberChange, MemberRole, NodeId};
 
-/// For a change of members to find a leader.
+/// Time for a membership change to find a leader.
 const CHANGE_TIME_MAX: Duration = Duration::from_secs(20);
-/// A member that lives answers at once which one it is.
+/// Time-out of the question for a member's id.
 const IDENTITY_TIME_MAX: Duration = Duration::from_secs(3);
-/// Between two tries to be taken in.
+/// Retry interval of a join.
 const JOIN_RETRY_AFTER: Duration = Duration::from_millis(500);
 
 impl Replica {
-    /// Asks the member at `address` to be taken in, and waits until this member has all, and a vote if it is to have one
-    /// and there are not [`VOTERS_MAX`] yet.
+    /// Joins the group of the member at `address`. Returns when this member has all entries, and a vote if it
+    /// is to have one and there are fewer than [`VOTERS_MAX`].
     ///
-    /// # Errors
-    /// What the group said.
+    /// # Errors The group's reason to refuse.
     pub async fn join(
         &self,
         address: &str,
@@ -39,20 +38,19 @@ impl Replica {
         self.ask_leader(to, &request, limit).await
     }
 
-    /// Has the group go on without a member whose log was lost, which this one takes the place of; then this one can
-    /// [`Replica::join`]. `address` is any member's that is still there.
+    /// Removes the lost member that this one replaces from the group; then this one can [`Replica::join`].
+    /// `address` is that of any remaining member.
     ///
-    /// The lost one never votes again, so nothing that it had acknowledged is missed: who is elected until it is gone has
-    /// the votes of a majority that it is not of.
+    /// The lost member never votes again, so its acknowledged entries are not missed: until it is removed, a
+    /// leader is elected by a majority without it.
     ///
-    /// # Errors
-    /// What the group said.
+    /// # Errors The group's reason to refuse.
     pub async fn remove_lost(&self, address: &str, lost: NodeId, limit: Duration) -> Result<(), String> {
         let (name, address) = (address.to_owned(), address.to_owned());
         let to = Member { name, address, serves: String::new() };
         let deadline = tokio::time::Instant::now() + limit;
         loop {
-            // Perhaps it was done, and the answer lost.
+            // An earlier request may have succeeded, and its answer was lost.
             let asked = transport::encode(&Request::WasRemoved { id: lost, at: 0 });
             let answer = self.transport.call(&to, Channel::Requests, asked, FORWARD_TIME_MAX).await;
             if answer.is_ok_and(|answer| transport::decode(&answer) == Ok(true)) {
@@ -66,7 +64,7 @@ impl Replica {
         }
     }
 
-    /// Has a request about members carried out by who leads, as `first` names it; again until `limit` is over.
+    /// Sends a membership request to the leader, which `first` or its successors name; retries until `limit`.
     async fn ask_leader(&self, first: Member, request: &Request, limit: Duration) -> Result<(), String> {
         let body = transport::encode(request);
         let mut to = first.clone();
@@ -82,15 +80,15 @@ impl Replica {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(ChangeError::NotLeader(Some(leader)))) => {
                     to = leader;
-                    "it does not lead".to_owned()
+                    "the asked member does not lead".to_owned()
                 }
                 Ok(Err(ChangeError::NotLeader(None))) => {
                     to = first.clone();
-                    "nobody leads".to_owned()
+                    "no member leads".to_owned()
                 }
                 Ok(Err(ChangeError::Permanent(why))) => return Err(why),
                 Ok(Err(ChangeError::Failed(why))) => why,
-                // Who was named may be dead: a follower names its leader for a moment longer.
+                // The named leader may be dead: a follower names it for a moment longer.
                 Err(why) => {
                     to = first.clone();
                     why
@@ -99,16 +97,15 @@ impl Replica {
             if tokio::time::Instant::now() >= deadline {
                 return Err(why);
             }
-            tracing::info!(to = %to.address, %why, "not taken in yet");
+            tracing::info!(to = %to.address, %why, "cannot join the group yet, trying again");
             tokio::time::sleep(JOIN_RETRY_AFTER).await;
         }
     }
 
-    /// Changes who belongs, who votes or who leads; at whoever leads. What would leave too few voters that live is refused
-    /// unless `force`.
+    /// Carries out a membership change, through the leader. A change that leaves too few reachable voters is
+    /// refused unless `force`.
     ///
-    /// # Errors
-    /// Why not, in words.
+    /// # Errors The reason, for the operator.
     pub async fn change_members(&self, change: MemberChange, force: bool) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + CHANGE_TIME_MAX;
         let mut may_be_done = false;
@@ -119,7 +116,7 @@ impl Replica {
                     let answer = self.call_leader(&leader, &request).await;
                     let answer: Result<Result<(), ChangeError>, String> =
                         answer.map_err(|e| e.to_string()).and_then(|answer| transport::decode(&answer));
-                    // Asked again, it says whether it was done.
+                    // A retry tells whether it was done.
                     answer.unwrap_or(Err(ChangeError::NotLeader(None)))
                 }
                 here => here,
@@ -130,7 +127,7 @@ impl Replica {
                 (_, MemberChange::Remove(id)) if may_be_done && is_gone(id) => return Ok(()),
                 (Err(ChangeError::Failed(why) | ChangeError::Permanent(why)), _) => return Err(why),
                 (Err(ChangeError::NotLeader(_)), _) if tokio::time::Instant::now() >= deadline => {
-                    return Err("nobody leads: too few voters can be reached".into());
+                    return Err("no member leads: too few voters can be reached".into());
                 }
                 (Err(ChangeError::NotLeader(_)), _) => {
                     may_be_done = true;
@@ -140,22 +137,22 @@ impl Replica {
         }
     }
 
-    /// Whether this member was removed from its group: then it has failed, and will not be taken back.
+    /// True if this member was removed from its group: then it has failed, and is not taken back.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         *self.is_removed.get()
     }
 
-    /// Tells the group where this member is and how it takes part, if it does not know.
+    /// Announces this member's address and role to the group, if it does not know them.
     ///
-    /// # Errors
-    /// What the group said; that another member has the name or the address; that this member runs already, elsewhere.
+    /// # Errors The group's reason to refuse; another member with this name or address; another process that
+    /// runs as this member.
     pub async fn announce(&self, member: Member, role: MemberRole) -> Result<(), String> {
         if let Some(why) = self.service.conflict(self.id, &member) {
             return Err(why);
         }
         self.refuse_second_process(&member).await?;
-        // A learner may have been interrupted on its way to a vote.
+        // A learner may have been interrupted before it got its vote.
         let known = |status: &ReplicaStatus| {
             let votes = status.members.iter().filter(|(.., voter)| *voter).count();
             let me = status.members.iter().find(|(id, m, _)| *id == self.id && *m == member);
@@ -171,15 +168,15 @@ impl Replica {
                 Ok(())
             };
             if let Err(why) = outcome {
-                tracing::debug!(%why, "not introduced yet");
+                tracing::debug!(%why, "cannot announce this member yet, trying again");
             }
             self.next_leader().await;
         }
         Ok(())
     }
 
-    /// A member that moved is not where it was. Somebody there who is this member, too, works with a copy of its log: both
-    /// would vote.
+    /// Refuses to start a second process of this member: one that answers at the old address of a moved
+    /// member works with a copy of the log, and both would vote.
     async fn refuse_second_process(&self, member: &Member) -> Result<(), String> {
         let status = self.status();
         let before = status.members.into_iter().find(|(id, ..)| *id == self.id).map(|(_, before, _)| before);
@@ -192,13 +189,12 @@ impl Replica {
                  may run; stop that one, or start this one as another member with an empty directory",
                 before.name, before.address
             )),
-            // Nobody, or another member that has the address now.
+            // No answer, or another member that has the address now.
             _ => Ok(()),
         }
     }
 
-    /// Has another member lead, if this one does and there is one that lives and has what this one has; gives up after
-    /// `limit`.
+    /// Makes another reachable, up-to-date voter the leader, if this member leads; gives up after `limit`.
     pub async fn transfer_leadership(&self, limit: Duration) {
         if !self.leads() || self.is_alone() {
             return;
@@ -210,24 +206,25 @@ impl Replica {
             match tokio::time::timeout_at(deadline, transfer).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(why)) if tokio::time::Instant::now() >= deadline => {
-                    tracing::warn!(%why, "leadership is not handed over");
+                    tracing::warn!(%why, "cannot transfer leadership: the voters elect a leader");
                     return;
                 }
                 Ok(Err(_)) => self.next_leader().await,
                 Err(_) => {
-                    tracing::warn!("no other metaserver took over in time: they elect one");
+                    tracing::warn!("no metaserver took leadership over in time: the voters elect a leader");
                     return;
                 }
             }
         }
     }
 
-    /// Whether the machine of a member says that its process is dead. Takes a moment; who does not answer is not dead.
+    /// True if the member's machine says that its process is dead. Waits for a moment; a member that does not
+    /// answer is not dead.
     pub async fn process_is_dead(&self, member: &Member) -> bool {
         self.transport.refuses_connections(member).await
     }
 
-    /// The other members, as they are known here.
+    /// The other members, as this one knows them.
     #[must_use]
     pub fn other_members(&self) -> Vec<Member> {
         let metrics = self.service.raft.metrics().borrow_watched().clone();

@@ -36,62 +36,62 @@ use crate::state::machine::Observer;
 use crate::transport::{self, Channel, Request, Transport, Unreachable};
 use crate::types::{Change, Member, NodeId};
 
-/// How long a call to the leader may take before it is made again; a broken connection is noticed at once.
+/// Time-out of a call to the leader, which is then repeated. A broken connection ends the call at once.
 const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
-/// Between two tries when nobody is known to lead, unless somebody is before.
+/// Retry interval without a leader; a leader change ends the wait.
 const LEADER_WAIT: Duration = Duration::from_millis(50);
-/// A member that starts waits for an election; if for longer, it says for whom, so often.
+/// First and later log lines of a starting member that waits for other voters.
 const SAY_WAITING_AFTER: Duration = Duration::from_secs(2);
 const SAY_WAITING_EVERY: Duration = Duration::from_secs(60);
 
-/// Why a proposal has no reply.
+/// Reason that a proposal has no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {
     /// The disk is full: nothing was done.
     #[error("no space for metadata")]
     NoSpace,
-    /// The leader was lost on the way, and the group has forgotten this process meanwhile, for so many others that began.
-    /// The command may have been done.
+    /// The leader was lost before it answered, and the group has dropped this process's session since. The
+    /// command may have been applied.
     #[error("the leader was lost before it answered: the change may or may not have been made")]
     Unknown,
-    /// The log or the store failed, now or before. The command may be found done after a restart.
+    /// The log or the store failed, now or before. The command may turn out applied after a restart.
     #[error("metadata service failed: {0}")]
     Failed(String),
-    /// The log cannot be opened: what this member had acknowledged may be lost. It must not vote again. See
-    /// [`Replica::remove_lost`] for how a member fills itself again.
+    /// The log cannot be opened: acknowledged entries may be lost, so this member must not vote again. See
+    /// [`Replica::remove_lost`] for the rebuild.
     #[error("{why}")]
     Damaged {
-        /// What is damaged.
+        /// The damage.
         why: String,
-        /// The other voters, as the store has them.
+        /// The other voters, from the store or the members file.
         others: Vec<Member>,
     },
 }
 
-/// What people want to know of a group.
+/// Status of the group, as this member sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaStatus {
     /// This member.
     pub id: NodeId,
-    /// Who leads, as far as this member knows: heard of just now, or itself with enough voters that answer it.
+    /// The leader; None if it is unreachable, or if this member leads and too few voters answer.
     pub leader: Option<NodeId>,
-    /// All members; whether each is a voter.
+    /// All members; true for voters.
     pub members: Vec<(NodeId, Member, bool)>,
-    /// Whether a change of members is on its way: nobody can say yet whether it will be.
+    /// True while a membership change is in progress.
     pub changing: bool,
-    /// The term, and the index after the last entry that is applied here.
+    /// Current term.
     pub term: u64,
-    /// See `term`.
+    /// Index after the last applied entry.
     pub applied: u64,
-    /// If this member leads: who was heard of just now, itself too.
+    /// Members that this leader reaches, itself included; empty if it does not lead.
     pub reachable: BTreeSet<NodeId>,
-    /// If this member leads: how long ago each other member was heard of.
+    /// Time since this leader heard of each other member.
     pub last_contact: BTreeMap<NodeId, Duration>,
-    /// If this member leads: the index after the last entry that each other member has.
+    /// Index after the last entry of each other member, if this member leads.
     pub matched: BTreeMap<NodeId, u64>,
 }
 
-/// A handle on the replicated state machine.
+/// Handle on the replicated state machine; clones share it.
 #[derive(Clone)]
 pub struct Replica {
     id: NodeId,
@@ -109,13 +109,13 @@ pub struct Replica {
     runtime: Handle,
 }
 
-/// What ends consensus, and what is to be waited for then.
+/// Signal that stops consensus, and the thread or task to join.
 type Stoppable = (oneshot::Sender<()>, RunningTask);
 
 impl Replica {
-    /// Opens log and store, and starts the thread of consensus. The only voter of a group is ready when this returns; for
-    /// another one, see [`Replica::ready`]. `stamp` is what a new name space begins with; its random bits also tell this
-    /// process from the ones before it.
+    /// Opens log and store, and starts the thread of consensus. The only voter of a group is ready when this
+    /// returns; see [`Replica::ready`] for others. `stamp` is the stamp of a new name space; its random bits
+    /// also identify this process.
     ///
     /// # Errors
     /// When log or store cannot be opened, or are damaged.
@@ -131,8 +131,8 @@ impl Replica {
         consensus::start(context).map(|started| open.replica(started)).map_err(ReplicaError::Failed)
     }
 
-    /// The same on what a simulation puts in the machine's place, without a thread: all that the replica does is done by
-    /// tasks of the runtime that this is called in. It ends with them, or by [`Replica::stop_tasks`].
+    /// Opens a replica in `environment`, without a thread: it runs as tasks of the current runtime, and ends
+    /// with them or by [`Replica::stop_tasks`].
     ///
     /// # Errors
     /// As [`Replica::open`].
@@ -149,13 +149,13 @@ impl Replica {
         started.map(|started| open.replica(started)).map_err(ReplicaError::Failed)
     }
 
-    /// Whether this member is the only voter: then it has what was acknowledged, without asking anybody.
+    /// True if this member is the only voter: then it has all acknowledged changes.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.service.log.only_voter() == Some(self.id)
     }
 
-    /// Returns when this member has applied all that its group had committed when this was called, and so can serve.
+    /// Waits until this member has applied all entries that are committed now, and so can serve.
     ///
     /// # Errors
     /// [`ReplicaError::Failed`].
@@ -169,7 +169,7 @@ impl Replica {
                     if Instant::now() >= say_at {
                         say_at = Instant::now() + SAY_WAITING_EVERY;
                         let others = self.unreachable_voters();
-                        tracing::info!(%why, %others, "waits until enough members with a vote can be reached");
+                        tracing::info!(%why, %others, "waiting for a majority of the voters");
                     }
                     self.next_leader().await;
                 }
@@ -178,7 +178,7 @@ impl Replica {
         self.applied(next).await
     }
 
-    /// Which other voters there are, without those that were heard of just now.
+    /// Names and addresses of the voters that are not reachable.
     fn unreachable_voters(&self) -> String {
         let status = self.status();
         let heard =
@@ -188,9 +188,10 @@ impl Replica {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// Has the command ordered, made durable and applied, by whoever leads; what it did is seen here when this returns. One
-    /// without a request id gets one of this process's, so that it is done once, whatever becomes of its leader. It carries the
-    /// generations of the inodes that it names as this member has them: where the leader has others it is refused as stale.
+    /// Proposes a command: returns once it is ordered, durable and applied here. A command without a request
+    /// id gets one of this process's server session, so that it is applied once even if the leader changes.
+    /// It carries the generations of the inodes that it names, as this member knows them: a leader with other
+    /// generations refuses it as stale.
     ///
     /// # Errors
     /// [`ReplicaError`]. A command whose caller went away may still be carried out.
@@ -215,8 +216,8 @@ impl Replica {
         }
     }
 
-    /// Begins the session of this process. All of its sessions have one nonce: who asked for the first one, and is heard
-    /// late, does not end the one that there is.
+    /// Begins the server session of this process. Its sessions have one nonce: a late duplicate of the first
+    /// request does not end the current session.
     async fn start_server_session(&self, time: Time) -> Result<u64, ReplicaError> {
         let stamp = Stamp { time, random: self.nonce };
         let command = Command::ServerStarts { member: self.id };
@@ -226,10 +227,10 @@ impl Replica {
         }
     }
 
-    /// Has a command carried out that does no harm when it is made twice.
+    /// Orders a command that may be applied twice without harm.
     async fn order(&self, mut proposal: Proposal) -> Result<Reply, ReplicaError> {
         if let Command::WriteInline { data, .. } = &mut proposal.command {
-            // It is a slice of the record that it came in, which can be much longer, and would stay as long as the entry.
+            // The data are a slice of a received record, which would stay in memory as long as the entry.
             *data = Bytes::copy_from_slice(data);
         }
         let change = Change(Arc::new(proposal));
@@ -248,7 +249,7 @@ impl Replica {
                     return Ok(reply);
                 }
                 ProposeOutcome::NoSpace => return Err(ReplicaError::NoSpace),
-                // Of somebody else: another one will lead.
+                // The other member's log failed; another leader follows.
                 ProposeOutcome::Failed(why) if !elsewhere => return Err(self.failed_by(why)),
                 ProposeOutcome::NotLeader(_) | ProposeOutcome::Unknown | ProposeOutcome::Failed(_) => {
                     self.next_leader().await
@@ -257,7 +258,7 @@ impl Replica {
         }
     }
 
-    /// Calls who leads; does not wait for one who is found to lead no more.
+    /// Calls the leader; ends early when it leads no more.
     async fn call_leader(&self, leader: &Member, request: &Request) -> Result<Bytes, Unreachable> {
         let body = transport::encode(request);
         let mut metrics = self.service.raft.server_metrics();
@@ -280,7 +281,7 @@ impl Replica {
     async fn forward(&self, leader: &Member, change: &Change) -> ProposeOutcome {
         let carried = self.call_leader(leader, &Request::Propose(change.clone())).await;
         let unknown = |why: &dyn std::fmt::Display| {
-            tracing::debug!(leader = %leader.name, %why, "a forwarded command has no answer");
+            tracing::debug!(leader = %leader.name, %why, "no answer to a forwarded command");
             ProposeOutcome::Unknown
         };
         match carried {
@@ -290,7 +291,7 @@ impl Replica {
         }
     }
 
-    /// Who leads, if it is another one and known here.
+    /// The leader, if it is another, known member.
     #[must_use]
     pub fn leader(&self) -> Option<Member> {
         let metrics = self.service.raft.metrics().borrow_watched().clone();
@@ -298,7 +299,7 @@ impl Replica {
         metrics.membership_config.membership().get_node(&id).cloned()
     }
 
-    /// Waits for a moment, or until somebody else leads.
+    /// Waits for [`LEADER_WAIT`], or until another member leads.
     async fn next_leader(&self) {
         let mut metrics = self.service.raft.server_metrics();
         let before = metrics.borrow_and_update().current_leader;
@@ -309,14 +310,14 @@ impl Replica {
                     return;
                 }
             }
-            // Consensus has ended: who asks again and again is not to spin.
+            // Consensus has ended: the caller's retries must not spin.
             std::future::pending().await
         };
         let _ = tokio::time::timeout(LEADER_WAIT, another).await;
     }
 
-    /// A view that has everything that is applied here: after a reply, or after [`Replica::barrier`], that is what the
-    /// caller may expect.
+    /// View of all entries that are applied here: after a reply, or after [`Replica::barrier`], it has what
+    /// the caller may expect.
     ///
     /// # Errors
     /// [`StoreError`] when the engine fails.
@@ -327,14 +328,14 @@ impl Replica {
         }))
     }
 
-    /// Whether this member is not to tell clients anything any more: its state is wrong or in doubt, or it has failed. What
-    /// an operation that is under way has found may be wrong, too.
+    /// True if this member must not answer clients: its state is wrong or in doubt, or it has failed. The
+    /// result of an operation in progress may be wrong, too.
     #[must_use]
     pub fn is_out_of_service(&self) -> bool {
         self.service.integrity.is_out_of_service() || self.failure.get().is_some()
     }
 
-    /// Returns when this member is to serve nobody any more while it goes on voting, with the reason; never otherwise.
+    /// Returns the reason when this member stops serving while it goes on voting; never otherwise.
     pub async fn wait_out_of_service(&self) -> String {
         let mut reason = self.service.integrity.out_of_service();
         match reason.wait_for(Option::is_some).await {
@@ -343,25 +344,25 @@ impl Replica {
         }
     }
 
-    /// The incarnation of the group, as far as this member has one.
+    /// Incarnation of the group, if this member knows it.
     #[must_use]
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.service.integrity.incarnation()
     }
 
-    /// Whether this member leads, as far as it knows.
+    /// True if this member leads, as far as it knows.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.service.raft.is_leader()
     }
 
-    /// Times of the log and of consensus.
+    /// Latencies of the log and of consensus.
     #[must_use]
     pub fn metrics(&self) -> &ReplicaMetrics {
         &self.service.log.metrics
     }
 
-    /// How the group stands.
+    /// Status of the group.
     #[must_use]
     pub fn status(&self) -> ReplicaStatus {
         let metrics = self.service.raft.metrics().borrow_watched().clone();
@@ -384,22 +385,21 @@ impl Replica {
         }
     }
 
-    /// The runtime of the thread of consensus: whatever carries other members' calls to [`Replica::serve`] runs there, so
-    /// that what they ask is not handed from one processor to another and back. It ends with [`Replica::stop`].
+    /// Runtime of the thread of consensus. Tasks that pass calls to [`Replica::serve`] belong on it, so that
+    /// a call stays on one processor. It ends with [`Replica::stop`].
     #[must_use]
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Carries out what another member asks; the answer goes back to it.
+    /// Answers a call of another member.
     ///
-    /// # Errors
-    /// Why there is no answer, for the log of the one that asked.
+    /// # Errors The reason that there is no answer, for the caller's log.
     pub async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
         self.service.serve(body).await
     }
 
-    /// Asks the user of another member's replica: what its [`Observer::answer_peer`] answers.
+    /// Asks another member's observer; [`Observer::answer_peer`] answers.
     ///
     /// # Errors
     /// [`Unreachable`].
@@ -426,17 +426,18 @@ impl Replica {
         ReplicaError::Failed(reason.unwrap_or(why))
     }
 
-    /// Returns when the replica has failed, with the reason; never otherwise.
+    /// Returns the reason when the replica fails; never otherwise.
     pub async fn failed(&self) -> String {
         let mut failure = self.failure.clone();
         match failure.wait_for(Option::is_some).await {
             Ok(reason) => reason.clone().unwrap_or_default(),
-            // The thread says why it fails; it ends without a word only when it panics.
+            // The thread sets a reason when it fails; without one it has panicked.
             Err(_) => "the thread of consensus ended".into(),
         }
     }
 
-    /// Ends the thread of consensus, with log and store brought to disk. Other handles are of no use then.
+    /// Stops the thread of consensus, with log and store on disk. Clones of the handle are useless
+    /// afterwards.
     pub fn stop(self) {
         if let Some((stop, running)) = self.running.try_lock().ok().and_then(|mut running| running.take()) {
             let _ = stop.send(());
@@ -448,7 +449,7 @@ impl Replica {
         }
     }
 
-    /// The same for one that [`Replica::open_in`] opened.
+    /// Stops a replica that [`Replica::open_in`] opened.
     pub async fn stop_tasks(self) {
         if let Some((stop, running)) = self.running.lock().await.take() {
             let _ = stop.send(());
@@ -461,7 +462,7 @@ impl Replica {
     }
 }
 
-/// Whether a command that was done twice leaves what it left once, and answers the same.
+/// True if a command that is applied twice has the effect and the reply of one application.
 fn is_idempotent(command: &Command) -> bool {
     matches!(
         command,

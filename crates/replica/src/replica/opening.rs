@@ -1,4 +1,4 @@
-//! A replica is opened: log and store, and what consensus is started with.
+//! Opening of a replica: log, store, and the context of consensus.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,34 +29,34 @@ use crate::transport::group_transport::GroupTransport;
 use crate::transport::members_file::MembersFile;
 use crate::types::{Member, Membership, NodeId};
 
-/// How a replica is opened.
+/// Configuration of a replica.
 #[derive(Debug, Clone)]
 pub struct ReplicaConfig {
-    /// The directory that holds the log and the store.
+    /// Directory of the log and the store.
     pub dir: PathBuf,
-    /// Below this much free space commands that make something are refused, so that there is always room to remove
-    /// something and to close what is open.
+    /// Commands that need space are refused while less than this is free, so that removals and closes always
+    /// have space.
     pub reserve_bytes: u64,
-    /// Which member of its group this is.
+    /// Id of this member.
     pub id: NodeId,
-    /// Its name and address, for the others.
+    /// Name and addresses of this member.
     pub member: Member,
-    /// Whether to begin a group of one if this member belongs to none yet. Without, it waits to be taken in.
+    /// True if this member founds a group of one when it has no group; otherwise it waits to join one.
     pub founds: bool,
-    /// Whether this member gives and takes read leases, until [`Replica::set_read_leases`]. Not on a machine whose clock
-    /// may stand still while others' go on.
+    /// True if this member grants and uses read leases, until [`Replica::set_read_leases`]. Not for a machine
+    /// whose clock may stop while others' go on.
     pub read_leases: bool,
 }
 
 impl ReplicaConfig {
-    /// A group of one, which it founds.
+    /// Configuration of a group of one, which it founds.
     #[must_use]
     pub fn alone(dir: PathBuf, reserve_bytes: u64) -> Self {
         Self { dir, reserve_bytes, id: 1, member: Member::default(), founds: true, read_leases: true }
     }
 }
 
-/// A replica whose consensus is about to be started.
+/// Replica before the start of its consensus.
 pub(super) struct Opening {
     environment: Environment,
     config: ReplicaConfig,
@@ -77,7 +77,7 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Opens log and store; returns also what consensus is started with.
+    /// Opens log and store; returns the context of consensus, too.
     pub(super) fn new(
         environment: Environment,
         config: ReplicaConfig,
@@ -98,7 +98,7 @@ impl Opening {
             ReplicaError::Damaged { why, others }
         };
         let view = store.snapshot().map_err(|e| fail(&e))?;
-        // What the store says of itself cannot be read: nor is anything else to be believed.
+        // The store's own records cannot be read, so nothing else in it can be trusted.
         let unreadable = |e: StoreError| damaged(e.to_string(), &Membership::default());
         let (applied, members) = crate::state::records::applied(&*view).map_err(unreadable)?;
         let installed = crate::state::records::installed(&*view).map_err(unreadable)?;
@@ -118,7 +118,7 @@ impl Opening {
         };
         let mut log = open(installed);
         if let Err(LogError::Behind) = log {
-            // In the store first: a crash may come while the log begins anew.
+            // The store first: a crash may come while the log restarts.
             crate::state::records::note_installed(&*store, applied).map_err(|e| fail(&e))?;
             log = open(applied);
         }
@@ -129,7 +129,7 @@ impl Opening {
             e => fail(&e),
         })?;
         if applied.is_none() && log.next() == 0 && noted.is_some() {
-            // It belonged to a group, so it had at least the entry that says so.
+            // It was a member, so its log had at least the membership entry.
             let why = format!("{}: the metadata are gone: log and store are empty", config.dir.display());
             return Err(damaged(why, members.membership()));
         }
@@ -185,7 +185,7 @@ impl Opening {
             removed: Arc::clone(&removed),
             liveness: Arc::clone(&liveness),
             log_retention: environment.log_retention,
-            // What is kept for members that lag goes before anybody is refused anything.
+            // Entries for lagging members are purged before commands are refused.
             space: Arc::clone(&space),
             address_book: AddressBook::default(),
             runner,

@@ -1,4 +1,4 @@
-//! A replica is read: by a lease where it holds one, else by asking the leader.
+//! Reads of a replica: by a read lease if it holds one, else by asking the leader.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,16 +11,17 @@ use crate::read::read_lease::{HeldReadLease, NO_MEMBER};
 use crate::service::ReadIndex;
 use crate::transport::{self, Request};
 
-/// What the log has at a moment is applied after a disk's sync or two; or it was cut off again, by a new leader.
+/// Time-out of a read by lease: entries of the log are applied after one or two syncs, or truncated by a new
+/// leader.
 const APPLY_TIME_MAX: Duration = Duration::from_millis(200);
 
-/// The lease that this member holds.
+/// Read lease that this member holds.
 #[derive(Default)]
 pub(super) struct ReadLeaseHolder {
     held: Mutex<Option<HeldReadLease>>,
-    /// Somebody asks for the next.
+    /// True while a renewal is in progress.
     renewing: AtomicBool,
-    /// This member is about to stop.
+    /// True once this member is about to stop.
     retiring: AtomicBool,
 }
 
@@ -35,18 +36,18 @@ impl ReadLeaseHolder {
 }
 
 impl Replica {
-    /// Whether this member gives and takes read leases from now on.
+    /// Enables or disables read leases.
     pub fn set_read_leases(&self, enabled: bool) {
         self.service.grants.set_enabled(enabled);
     }
 
-    /// Returns when a view taken then has everything that was acknowledged, on any member, before this call.
+    /// Read barrier: returns when a view has everything that any member acknowledged before this call.
     ///
     /// # Errors
     /// [`ReplicaError::Failed`].
     pub async fn barrier(&self) -> Result<(), ReplicaError> {
         if self.is_alone() {
-            // A learner may have applied, and shown, what this one has yet to.
+            // A learner may have applied, and shown, entries that this member has not applied yet.
             return self.applied(self.service.grants.told_next()).await;
         }
         if let Some(next) = self.index_by_lease()
@@ -60,14 +61,15 @@ impl Replica {
                 Ok(next) => return self.applied(next).await,
                 Err(why) => {
                     self.check()?;
-                    tracing::debug!(%why, "no read index");
+                    tracing::debug!(%why, "cannot get a read index from the leader, trying again");
                     self.next_leader().await;
                 }
             }
         }
     }
 
-    /// The index below which all must be applied for a read that begins now, if this member holds a lease.
+    /// Index below which all entries must be applied for a read that begins now, if this member holds a valid
+    /// read lease.
     fn index_by_lease(&self) -> Option<u64> {
         let held = self.read_lease.held()?;
         let (leader, logged) = self.service.log.reach();
@@ -76,23 +78,24 @@ impl Replica {
             let replica = self.clone();
             tokio::spawn(async move {
                 if let Err(why) = replica.read_rounds.index(replica.read_index()).await {
-                    tracing::debug!(%why, "the read lease is not renewed");
+                    tracing::debug!(%why, "cannot renew the read lease");
                 }
                 replica.read_lease.renewing.store(false, Ordering::Release);
             });
         }
-        // A leader knows what is committed before anybody else does; another one knows no more than what may be.
+        // A leader knows the commit index first; another member takes the end of its log, which may be
+        // committed.
         let leads = leader.is_some_and(|leader| leader.node_id == self.id);
         Some(from.max(if leads { self.service.grants.told_next() } else { logged }))
     }
 
-    /// Asks the leader, who may be this member; keeps the lease that comes with the answer.
+    /// Asks the leader, which may be this member, for the read index; keeps the read lease of the answer.
     pub(super) async fn read_index(&self) -> Result<u64, String> {
         let asked = Instant::now();
         let by = if self.read_lease.retiring.load(Ordering::Acquire) { NO_MEMBER } else { self.id };
         let answer = match self.service.read_index(by).await? {
             ReadIndex::NotLeader => {
-                let leader = self.leader().ok_or("nobody leads")?;
+                let leader = self.leader().ok_or("no member leads")?;
                 let answer =
                     self.call_leader(&leader, &Request::Read(by)).await.map_err(|e| e.to_string())?;
                 transport::decode(&answer)?
@@ -106,8 +109,8 @@ impl Replica {
         Ok(next)
     }
 
-    /// Takes no more leases, and returns when the one that this member holds has ended: changes would wait for that when
-    /// it stops before.
+    /// Takes no more read leases, and waits until the current one has ended: if this member stopped before,
+    /// changes would wait.
     pub async fn retire_read_lease(&self) {
         self.read_lease.retiring.store(true, Ordering::Release);
         if let Some(held) = self.read_lease.held() {

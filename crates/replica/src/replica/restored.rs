@@ -1,10 +1,10 @@
-//! A group begins with a store that was filled from a backup.
+//! Restore: a new group begins with a store that was filled from a backup.
 //!
-//! The log begins after the store, as after a snapshot: a member that joins lacks what is before the log, and is sent a
-//! snapshot of the whole store. Without this mark the log would begin at index 0, and a joiner that has the log would take
-//! itself for complete, with an empty store.
+//! The log begins after the store, as after a snapshot: a joining member lacks the entries before the log,
+//! and receives a snapshot of the whole store. If the log began at index 0, a joining member with all of the
+//! log would seem complete, with an empty store.
 //!
-//! The order is store, then vote: `heorot restore` marks the directory until both are there.
+//! The store is written before the vote: `heorot restore` marks the directory until both exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,15 +19,14 @@ use crate::state::digest::Digest;
 use crate::state::records::{self, STATE_DIGEST_KEY, StateDigest, put_applied, put_installed};
 use crate::types::{LeaderId, LogId, Member, Membership, NodeId, StoredMembership, Vote};
 
-/// The term that the first entry after the store is younger than.
+/// Term of the last entry before the log.
 const TERM: u64 = 1;
 
-/// Makes of `store`, which was filled from a backup, the beginning of a group with one member, of a new incarnation. `dir` is
-/// the member's directory, which has no log yet; `applied`: the index after the last entry that the backup has. Afterwards
-/// the directory is opened as that of any member.
+/// Turns `store`, which was filled from a backup, into the beginning of a group of one, of a new incarnation.
+/// `dir` is the member's directory, without a log; `applied` is the index after the last entry of the backup.
+/// Afterwards the directory is opened like any other.
 ///
-/// # Errors
-/// When the store or the vote cannot be written.
+/// # Errors When the store or the vote cannot be written.
 pub fn begin_restored(
     environment: &Environment,
     dir: &Path,

@@ -1,33 +1,33 @@
-//! The session of this process, for commands that no client's session stands behind: each waits in a slot, so that one
-//! whose leader was lost on the way is known when it is made again. See `namespace::servers`.
+//! Server session: the session of this process for commands of no client session. Each command has a slot, so
+//! that a command whose leader was lost is recognized when it is sent again. See `namespace::servers`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use namespace::MemberRequest;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
-/// Commands of this process on their way at one time; the next waits. Clients without sessions can have so many writes
-/// in flight.
+/// Commands of this process in flight; more wait. NFSv3 clients, which have no sessions, can have as many
+/// writes in flight.
 const SLOTS_MAX: usize = 1024;
 
-/// The slots of this process.
+/// Slots of this process.
 pub(crate) struct ServerSession {
     member: u64,
-    /// Told by the group when it is first needed, and again when the group has forgotten it.
+    /// Assigned by the group at the first use, and again when the group has dropped it.
     life: Mutex<Arc<OnceCell<u64>>>,
     permits: Semaphore,
     slots: Mutex<Slots>,
 }
 
-/// The slots that nobody uses, and what their next command's sequence is. The lowest are used again first: the store has
-/// as many replies as there were commands at one time.
+/// Free slots, with the sequence of their next command. The lowest are used first: the store has one reply
+/// for each slot that was ever in use.
 #[derive(Default)]
 struct Slots {
     free: std::collections::BTreeMap<u32, u64>,
     made: u32,
 }
 
-/// One command's.
+/// Slot of one command.
 pub(crate) struct Slot<'a> {
     session: &'a ServerSession,
     number: u32,
@@ -41,24 +41,23 @@ impl ServerSession {
         Self { member, life: Mutex::default(), permits, slots: Mutex::default() }
     }
 
-    /// Which life of the member this process has, once the group was asked.
+    /// The life of this process, once the group has assigned it.
     pub(crate) fn life(&self) -> Arc<OnceCell<u64>> {
         Arc::clone(&self.life.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The group knows that life no more: it is asked for another one.
+    /// Forgets a life that the group has dropped: the next command gets another one.
     pub(crate) fn reset(&self, life: u64) {
         let mut current = self.life.lock().unwrap_or_else(PoisonError::into_inner);
         if current.get() == Some(&life) {
-            tracing::info!(life, "the group has forgotten this process's session: another one begins");
+            tracing::info!(life, "the group has dropped this process's server session, beginning another");
             *current = Arc::default();
         }
     }
 
-    /// A slot; waits for one if all are in use.
+    /// Takes a free slot; waits for one if all are in use.
     ///
-    /// # Errors
-    /// None, as long as the session is there.
+    /// # Errors None, as long as the session exists.
     pub(crate) async fn take_slot(&self) -> Result<Slot<'_>, tokio::sync::AcquireError> {
         let permit = self.permits.acquire().await?;
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +70,7 @@ impl ServerSession {
 }
 
 impl Slot<'_> {
-    /// What a command in this slot is known by.
+    /// Request id of the command in this slot.
     pub(crate) fn request(&self, life: u64) -> MemberRequest {
         MemberRequest { member: self.session.member, life, slot: self.number, sequence: self.sequence }
     }
@@ -79,7 +78,7 @@ impl Slot<'_> {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        // Also of one whose caller went away: what it may yet do has an older sequence, and is not done.
+        // Also if its caller went away: a late copy of its command has an older sequence, and is not applied.
         let mut slots = self.session.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.free.insert(self.number, self.sequence + 1);
     }

@@ -1,4 +1,4 @@
-//! What a replica does with its log and its disk.
+//! Replica with its log and its disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::state::digest::Digest;
 use crate::transport::{self, Request};
 use crate::types::{Change, LeaderId, Vote};
 
-/// Nothing here takes longer, unless it never ends.
+/// Longest time of a step; a test that needs more hangs.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn mkdir(name: &str) -> Proposal {
@@ -33,7 +33,7 @@ fn mkdir(name: &str) -> Proposal {
     Proposal::new(Stamp::default(), None, Command::Create(create))
 }
 
-/// Bytes of the segments in a log.
+/// Size of a log's segments.
 fn bytes_of_log(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir.join("log")).unwrap().map(|file| file.unwrap());
     let segments = files.filter(|file| file.path().extension().is_some_and(|e| e == "log"));
@@ -60,7 +60,7 @@ async fn what_is_kept_of_the_log_for_members_who_were_away_is_there_after_a_purg
         for n in 0..1000 {
             replica.propose(mkdir(&format!("d{round}.{n}"))).await.unwrap();
         }
-        // Until the store was brought to disk, and the log given up from its beginning.
+        // Until the store was written to disk, and the log purged.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let purged = log.get_log_state().await.unwrap().last_purged_log_id;
         assert!(purged > before, "round {round}: {purged:?} after {before:?}");
@@ -74,7 +74,7 @@ async fn what_is_kept_of_the_log_for_members_who_were_away_is_there_after_a_purg
     replica.stop_tasks().await;
 }
 
-/// A state machine that breaks a rule of its own: after a put, as the worst one would.
+/// State machine that breaks an invariant after a put.
 fn breaks_on_poison(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, ApplyError> {
     let reply = namespace::apply(edit, proposal)?;
     match &proposal.command {
@@ -168,8 +168,8 @@ async fn a_message_of_another_incarnation_is_refused() {
 }
 
 /// ```text
-/// leader: Append, with a command that this version does not know -> the member fails, says what to install, changes nothing
-/// another: a question that this version does not know            -> refused; the member goes on
+/// leader: Append with an unknown command -> the member fails, says which version to install, changes nothing
+/// peer:   an unknown question            -> refused; the member goes on
 /// ```
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_sent_a_command_of_a_newer_version_stops_and_says_what_to_install() {
@@ -184,7 +184,7 @@ async fn a_member_that_is_sent_a_command_of_a_newer_version_stops_and_says_what_
     let question = postcard::to_stdvec(&(99_u32, "what a later version asks")).unwrap();
     let refused = replica.serve(&message(&question)).await.unwrap_err();
     assert!(refused.contains("of a newer version"), "{refused}");
-    // For a member that was at this address before.
+    // For another member that had this address before.
     let other = postcard::to_stdvec(&(0_u32, 7_u64, 0_u32)).unwrap();
     assert!(replica.serve(&message(&other)).await.is_err());
     replica.propose(mkdir("goes-on")).await.unwrap();
@@ -202,7 +202,7 @@ async fn a_member_that_is_sent_a_command_of_a_newer_version_stops_and_says_what_
     };
     let append = Request::Consensus(replica.service.id, crate::transport::Consensus::Append(append));
     let mut append = transport::encode(&append)[1..].to_vec();
-    // The payload of the last entry is the byte before `leader_commit`, none: another kind than there is.
+    // The payload's kind is the byte before `leader_commit`, which is None: make it an unknown one.
     let payload = append.len() - 2;
     append[payload] = 99;
     let refused = replica.serve(&message(&append)).await.unwrap_err();
@@ -214,7 +214,7 @@ async fn a_member_that_is_sent_a_command_of_a_newer_version_stops_and_says_what_
     replica.stop_tasks().await;
 }
 
-/// A disk on which no file can be made while it is full.
+/// Disk on which no file can be created while it is full.
 #[derive(Default)]
 struct FullDisk(AtomicBool);
 
@@ -267,7 +267,7 @@ async fn a_replica_whose_vote_waits_behind_a_full_disk_can_be_stopped() {
         assert!(asked.elapsed() < LIMIT, "the log finds no room");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Another one leads: that is noted on disk before anything else.
+    // Another member leads: that is saved before anything else.
     let raft = replica.service.raft.clone();
     tokio::spawn(async move {
         let vote = Vote { leader_id: LeaderId { term: 99, node_id: 2 }, committed: true };

@@ -1,5 +1,5 @@
-//! openraft on tokio, with nothing in it that would differ from run to run where a simulation asks for that: its waiters
-//! are woken in turn ([`Watch`]), and election times are drawn from the seed that the thread was given, if it was.
+//! Runtime of openraft: tokio, made deterministic for simulations. Waiters are woken in order ([`Watch`]),
+//! and election times are drawn from the seed of the thread, if it has one.
 
 pub(crate) mod watch;
 
@@ -19,12 +19,12 @@ thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// From here on what consensus draws on this thread follows from `seed`. For simulations.
+/// Makes the random numbers of consensus on this thread follow from `seed`. For simulations.
 pub fn seed_thread(seed: u64) {
     SEED.set(Some(seed));
 }
 
-/// tokio.
+/// Runtime of tokio.
 #[derive(Debug)]
 pub struct Runtime(TokioRuntime);
 
@@ -77,7 +77,7 @@ impl AsyncRuntime for Runtime {
 
     fn thread_rng() -> SmallRng {
         match SEED.get() {
-            // Odd steps: 2^64 draws until one comes again.
+            // Odd step: 2^64 draws until a seed repeats.
             Some(seed) => {
                 SEED.set(Some(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)));
                 SmallRng::seed_from_u64(seed)

@@ -1,5 +1,5 @@
-//! A value that some set and others wait for, as tokio's `watch`; but who waits is woken in the order in which they came,
-//! where tokio draws it, from a seed that cannot be given. A simulation would not be the same twice.
+//! Watched value, as tokio's `watch`, whose waiters are woken in the order in which they came. tokio wakes
+//! them in a random order whose seed cannot be set, so a simulation would not be deterministic.
 
 use std::ops::Deref;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 struct Shared<T> {
     value: RwLock<T>,
-    /// How often it was set.
+    /// Number of changes.
     version: AtomicU64,
     senders: AtomicUsize,
     receivers: AtomicUsize,
@@ -26,7 +26,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// The value; whoever sets it waits while this is held.
+/// Reference to the value; a setter waits while it exists.
 pub struct Ref<'a, T>(RwLockReadGuard<'a, T>);
 
 impl<T> Deref for Ref<'_, T> {
@@ -37,20 +37,20 @@ impl<T> Deref for Ref<'_, T> {
     }
 }
 
-/// Sets the value.
+/// Setter of the value.
 pub struct Sender<T>(Arc<Shared<T>>);
 
-/// Sees the value, and waits for the next.
+/// Watcher of the value.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     seen: u64,
 }
 
-/// Nobody sets the value any more.
+/// No sender exists any more.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
-/// One that is `value` first.
+/// Creates a watched value.
 pub(crate) fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         value: RwLock::new(value),
@@ -71,7 +71,7 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Tells who waits if `modify` says that it changed something.
+    /// Wakes the waiters if `modify` returns true.
     fn set_if(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         {
             let mut value = self.0.value.write().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +90,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// One more that sees it.
+    /// Creates another receiver.
     pub(crate) fn subscribe(&self) -> Receiver<T> {
         self.0.receivers.fetch_add(1, Ordering::Relaxed);
         Receiver { shared: Arc::clone(&self.0), seen: self.0.version.load(Ordering::Acquire) }
@@ -109,17 +109,17 @@ impl<T> Receiver<T> {
         value
     }
 
-    /// Whether nobody sets it any more.
+    /// True if no sender exists any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Has [`Receiver::changed`] report the value again.
+    /// Makes [`Receiver::changed`] report the value again.
     pub(crate) fn mark_changed(&mut self) {
         self.seen = u64::MAX;
     }
 
-    /// Returns when the value is one that was not reported yet.
+    /// Returns when the value has changed since the last report.
     pub(crate) async fn changed(&mut self) -> Result<(), Closed> {
         loop {
             let mut set = pin!(self.shared.changed.notified());
@@ -136,7 +136,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns when the value is `right`.
+    /// Returns when `condition` holds for the value.
     pub(crate) async fn wait_for(&mut self, condition: impl Fn(&T) -> bool) -> Result<Ref<'_, T>, Closed> {
         while !condition(&self.get_and_mark()) {
             self.changed().await?;
@@ -174,7 +174,7 @@ impl<T> Drop for Receiver<T> {
     }
 }
 
-/// The same, for openraft.
+/// openraft's watch.
 pub struct Watch;
 
 impl watch::Watch for Watch {
@@ -241,7 +241,7 @@ mod tests {
                 receiver.changed().await.is_err()
             })
         };
-        // A few: all have run when the one that yields runs again.
+        // A few waiters: all of them have run when this task runs again.
         let waiting: Vec<_> = (0..20).map(wait).collect();
         tokio::task::yield_now().await;
         sender.set(3);

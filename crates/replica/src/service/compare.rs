@@ -1,14 +1,14 @@
-//! Members compare the digests of their states, all the time.
+//! Comparison of the digests of all members' states, once a second.
 //!
 //! ```text
-//! each second, of each other member: Digest ─▶ its last index, and the digest there
-//!     this one has applied that index, too: equal, or not
-//! not: of all others: DigestAt(index) ─▶ what a majority of the voters says is right
+//! each second, to each other member: Digest ─▶ its last index, and the digest there
+//!     once this member has applied that index: equal, or not
+//! not equal: to all others: DigestAt(index) ─▶ the digest of a majority of the voters is right
 //! ```
 //!
-//! A member that differs from what the majority says stops, and fills itself again. Where no majority says anything (two
-//! members; or others that cannot be reached), the one that leads goes on, since clients then see one state, and the others
-//! serve nobody any more: people have to say which is right.
+//! A member that differs from the majority stops, and its next start rebuilds it. Without a majority (two
+//! members, or unreachable ones) the leader goes on, so that clients see one state, and the others stop
+//! serving: an operator has to find out which state is right.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -19,27 +19,27 @@ use crate::state::digest::Digest;
 use crate::transport::{self, Channel, Request};
 use crate::types::{Member, NodeId};
 
-/// How often a member asks the others: bounds for how long a state that differs is served.
+/// Interval of comparisons: bounds the time for which a wrong state is served.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// For a small question.
+/// Time-out of a question.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
-/// Members that differ ask again so often before they go by what those say that can be reached: one may be restarting.
+/// Number of comparisons that differ before unreachable members are left out: a member may be restarting.
 const ASKED_MAX: u32 = 5;
 
-/// What the voters say.
+/// Verdict of the voters.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// A majority of the voters has what this member has.
+    /// A majority of the voters has this member's digest.
     Right,
-    /// A majority has something else.
+    /// A majority has another digest.
     Wrong,
-    /// Neither.
+    /// No majority has one digest.
     Nobody,
 }
 
-/// Runs until the member ends.
+/// Compares digests until the member stops.
 pub(crate) async fn compare(service: Weak<Service>) {
-    // What others said of indices that this member had not applied yet.
+    // Digests of others at indices that this member had not applied yet.
     let mut said: BTreeMap<NodeId, (u64, Digest)> = BTreeMap::new();
     let mut differs: BTreeMap<NodeId, u32> = BTreeMap::new();
     loop {
@@ -85,7 +85,7 @@ impl Service {
         transport::decode::<Option<(u64, Digest)>>(&answer.ok()?).ok()?
     }
 
-    /// This member's state and another's differ at an index. Whether that is settled; else it is to be looked at again.
+    /// Settles a difference between this member's state and another's at one index. False: compare again.
     async fn settle_difference(&self, next: u64, own: Digest, other: &Member, times: u32) -> bool {
         let mut known = BTreeMap::from([(self.id, own)]);
         for (id, member) in self.other_members() {
@@ -102,7 +102,7 @@ impl Service {
                 if times == 1 {
                     tracing::error!(
                         metaserver = %other.name, index = next - 1,
-                        "the state of another metaserver differs from that of the majority: it is to fill itself again"
+                        "a metaserver's state differs from that of the majority: it stops, and its next start rebuilds it"
                     );
                 }
                 true
@@ -116,8 +116,8 @@ impl Service {
                 if times == ASKED_MAX {
                     tracing::error!(
                         metaserver = %other.name, index = next - 1,
-                        "the state of another metaserver differs, and no majority says which is right: this one leads and \
-                         goes on; compare their files, and remove the one that is wrong (heorot node remove)"
+                        "a metaserver's state differs, and no majority says which state is right; this one leads and \
+                         goes on: compare their files, and remove the wrong one (heorot node remove)"
                     );
                 }
                 true
@@ -143,7 +143,7 @@ fn verdict(voters: &[NodeId], known: &BTreeMap<NodeId, Digest>, own: Digest) -> 
     }
 }
 
-/// Starts comparing.
+/// Starts the comparison.
 pub(crate) fn start(service: &Arc<Service>, runtime: &tokio::runtime::Handle) {
     runtime.spawn(compare(Arc::downgrade(service)));
 }
@@ -166,7 +166,7 @@ mod tests {
             (&[1, 2, 3], &[(1, a), (2, b)], Verdict::Nobody),
             (&[1, 2, 3], &[(1, a), (2, b), (3, c)], Verdict::Nobody),
             (&[1, 2], &[(1, a), (2, b)], Verdict::Nobody),
-            // This one has no vote.
+            // This member has no vote.
             (&[2], &[(1, a), (2, b)], Verdict::Wrong),
             (&[2, 3], &[(1, a), (2, a), (3, b)], Verdict::Nobody),
         ] {

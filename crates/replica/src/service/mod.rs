@@ -1,4 +1,4 @@
-//! What a member does when another calls it.
+//! Service of this member: its answers to the calls of other members.
 
 pub(crate) mod compare;
 
@@ -33,14 +33,14 @@ use crate::transport::group_transport;
 use crate::transport::{self, Consensus, Request, Transport};
 use crate::types::{Change, Member, MemberRole, NodeId, SnapshotId, Types};
 
-/// How a command that was given to a leader ended.
+/// Outcome of a proposal at a leader.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum ProposeOutcome {
-    /// Answered; whoever has applied `index` sees it.
+    /// Applied by a member once it has applied `index`.
     Done { reply: Reply, index: u64 },
-    /// Nothing was done: somebody else leads.
+    /// Nothing was done: another member leads.
     NotLeader(Option<(NodeId, Member)>),
-    /// Leadership was lost on the way. It may have been done, or may yet be.
+    /// Leadership was lost meanwhile. The command may have been applied, or may still be.
     Unknown,
     /// The disk is full: nothing was done.
     NoSpace,
@@ -48,34 +48,35 @@ pub(crate) enum ProposeOutcome {
     Failed(String),
 }
 
-/// Up to where must be applied what a read may show.
+/// Answer to a request for a read index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum ReadIndex {
-    /// The index after it. With a lease, further reads need not ask for a while.
+    /// Index after the last entry that the read must see. With a read lease further reads need not ask for a
+    /// while.
     Next { next: u64, lease: Option<ReadLease> },
-    /// Not known here.
+    /// This member does not lead, or cannot tell.
     NotLeader,
 }
 
-/// Why members do not change as was asked.
+/// Reason that a membership change failed.
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 pub(crate) enum ChangeError {
-    /// Somebody else leads.
+    /// Another member leads.
     #[error("another member leads")]
     NotLeader(Option<Member>),
-    /// What consensus says.
+    /// The change failed; a retry may succeed.
     #[error("{0}")]
     Failed(String),
-    /// What somebody has to mend first: it is of no use to ask again.
+    /// The change fails until an operator mends the cause: a retry is useless.
     #[error("{0}")]
     Permanent(String),
 }
 
-/// This member's consensus.
+/// Consensus of this member, as other members call it.
 pub(crate) struct Service {
     pub id: NodeId,
     pub transport: Arc<dyn Transport>,
-    /// Set when this member is told that it belongs no longer.
+    /// Set when this member is told that it was removed.
     pub removed: Arc<watch::Sender<bool>>,
     pub raft: Raft<Types, Machine>,
     pub log: Log,
@@ -83,12 +84,12 @@ pub(crate) struct Service {
     pub files: Arc<dyn Files>,
     pub dir: PathBuf,
     pub space: Arc<Space>,
-    /// What this member, which leads, has no room for, it refuses.
+    /// True if this member leads and no member has free space: commands that need space are refused.
     pub no_member_has_capacity: AtomicBool,
     pub spool: Mutex<Option<(SnapshotId, Spool)>>,
     pub installation: Mutex<Option<Installation>>,
     pub observer: Arc<dyn Observer>,
-    /// Whoever changes who belongs, one at a time.
+    /// Lock of membership changes: one at a time.
     pub reconfiguring: Mutex<()>,
     pub liveness: Arc<Liveness>,
     pub history: Arc<DigestHistory>,
@@ -97,11 +98,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Carries out a call of another member; the error is for its log.
+    /// Answers a call of another member; the error is for the caller's log.
     pub(crate) async fn serve(&self, body: &[u8]) -> Result<Bytes, String> {
         let body = group_transport::opened(body, &self.integrity)?;
         let request = transport::decode(body).inspect_err(|why| {
-            // Of the members that agree it would be the one that does not follow: it is not to vote on as if all were well.
+            // The members that agree on this entry would count one that cannot apply it.
             if transport::has_entries(body, self.id) {
                 self.integrity.report_newer_version(why);
             }
@@ -169,7 +170,7 @@ impl Service {
                 let spool = self.spool.lock().await.take_if(|(of, _)| *of == id);
                 let (_, spool) = spool.ok_or("the end of a snapshot that did not begin")?;
                 let snapshot = spool.finish(pairs).map_err(|e| said(&e))?;
-                tracing::info!(pairs, upto = ?meta.last_log_id.map(|id| id.index), "installing a snapshot");
+                tracing::info!(pairs, upto = ?meta.last_log_id.map(|id| id.index), "installing a received snapshot");
                 let (raft, snapshot) = (self.raft.clone(), RaftSnapshot { meta, snapshot });
                 let install = async move {
                     raft.install_full_snapshot(vote, snapshot).await.map_err(|e| e.to_string())
@@ -184,19 +185,19 @@ impl Service {
         })
     }
 
-    /// A command that another member passed on, with the time of this one, which leads: clocks differ.
+    /// Stamps a forwarded command with the time of this member, which leads: clocks differ.
     fn stamped(&self, mut change: Change) -> Change {
         Arc::make_mut(&mut change.0).stamp.time = (self.time)();
         change
     }
 
-    /// Has a command carried out, if this member leads.
+    /// Orders a command, if this member leads.
     pub(crate) async fn propose(&self, change: Change) -> ProposeOutcome {
         let needs_space = crate::space::needs_space(&change.0.command);
         if needs_space && self.raft.is_leader() && self.is_short() {
             return match self.no_member_has_capacity.load(Ordering::Relaxed) {
                 true => ProposeOutcome::NoSpace,
-                false => ProposeOutcome::NotLeader(None), // soon
+                false => ProposeOutcome::NotLeader(None), // another member will lead soon
             };
         }
         let began = Instant::now();
@@ -213,13 +214,13 @@ impl Service {
         }
     }
 
-    /// Makes sure that this member still leads, and tells up to where a read by member `by` must see.
+    /// Confirms that this member still leads, and returns the index that a read by member `by` must see.
     pub(crate) async fn read_index(&self, by: NodeId) -> Result<ReadIndex, String> {
         if !self.raft.is_leader() {
             return Ok(ReadIndex::NotLeader);
         }
         let leader = self.log.reach().0;
-        // Before it is looked what is in the log: what comes behind that waits for the holder.
+        // Before the log is looked at: later entries wait for the holder.
         let is_given = self.grants.grant(by);
         let logged = self.log.next();
         match self.raft.get_read_log_id(ReadPolicy::ReadIndex).await {
@@ -241,7 +242,7 @@ impl Service {
     }
 }
 
-/// Shared with what runs on the thread of consensus.
+/// Service, shared with tasks on the thread of consensus.
 pub(crate) type SharedService = Arc<Service>;
 
 #[cfg(test)]
@@ -254,7 +255,7 @@ mod tests {
     use crate::state::snapshot::Chunks;
     use crate::types::{LogId, SnapshotMeta, Vote};
 
-    /// A snapshot by the leader of that term.
+    /// Id of a snapshot by the leader of this term.
     fn of(term: u64) -> SnapshotId {
         let vote = Vote::new_committed(term, 7);
         (vote, Some(LogId::new(vote.leader_id, 50)))

@@ -1,4 +1,4 @@
-//! A backup: the whole store as a file, without what consensus keeps of itself.
+//! Backup: the whole store as a file, without the records of consensus.
 //!
 //! ```text
 //! head   ┌ "heorot backup 1\n" ┬ length u32 ┬ crc32c u32 ┬ BackupHead, postcard ┐
@@ -6,7 +6,8 @@
 //! end    ┌ 0 u32 ┬ BLAKE3 of all before it, 32 bytes ┐              numbers are little-endian
 //! ```
 //!
-//! The number in the first line is the format's. What is cut short has no end; what was altered has another one.
+//! The number in the first line is the version of the format. A truncated file has no end; an altered one has
+//! a wrong hash.
 
 use std::io::{self, Read};
 
@@ -17,39 +18,39 @@ use crate::state::records;
 use crate::state::snapshot::{Chunks, pairs_of_chunk};
 
 const FIRST_LINE: &[u8; 16] = b"heorot backup 1\n";
-/// A head is a few words.
+/// Largest head.
 const HEAD_BYTES_MAX: usize = 4096;
-/// A chunk, with the largest pair at its end.
+/// Largest chunk: one with the largest pair at its end.
 const CHUNK_BYTES_MAX: usize = crate::state::snapshot::CHUNK_BYTES_MAX;
-/// Tags from here on are the replica's own.
+/// First tag of the replica's own records.
 const OWN_TAGS: u8 = 0x80;
 
-/// What a backup says of itself.
+/// Head of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupHead {
-    /// The cluster's id.
+    /// Id of the cluster.
     pub cluster: [u8; 16],
-    /// When it was taken, in seconds since 1970.
+    /// Time of the backup, in seconds since 1970.
     pub seconds: i64,
-    /// The index after the last entry of the log that it has.
+    /// Index after the last entry of the log that the backup has.
     pub applied: u64,
-    /// Of the program that took it.
+    /// Version of the program that took the backup.
     pub version: String,
 }
 
-/// Why a file cannot be restored from.
+/// Reason that a file cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// Not one of ours, or of a version to come.
+    /// The file is no backup, or one of a later version.
     #[error("it is no backup that this version of heorot knows")]
     Unknown,
-    /// It ends before its end.
+    /// The file ends before the end of the backup.
     #[error("it is cut short: take another backup, or copy it again")]
     CutShort,
-    /// Its checksums say so.
+    /// A checksum is wrong.
     #[error("it is damaged: take another backup, or copy it again")]
     Damaged,
-    /// The disk, or whoever it comes from.
+    /// The file cannot be read.
     #[error("{0}")]
     Io(io::Error),
 }
@@ -60,7 +61,7 @@ impl From<io::Error> for BackupError {
     }
 }
 
-/// Makes a backup, piece by piece.
+/// Writer of a backup, piece by piece.
 pub struct Backup {
     head: Option<BackupHead>,
     chunks: Option<Chunks>,
@@ -68,13 +69,13 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// Of a view, which does not change.
+    /// A backup of `view`, which does not change.
     #[must_use]
     pub fn new(view: std::sync::Arc<dyn View + Send + Sync>, head: BackupHead) -> Self {
         Self { head: Some(head), chunks: Some(Chunks::below(view, OWN_TAGS)), hash: blake3::Hasher::new() }
     }
 
-    /// Of a view of a replica, whose cluster has that id, at a moment in seconds since 1970. The head says what the view has.
+    /// A backup of a replica's view: of the cluster with this id, taken at this time in seconds since 1970.
     ///
     /// # Errors
     /// [`StoreError`] when the view cannot be read.
@@ -89,7 +90,7 @@ impl Backup {
         Ok(Self::new(view, head))
     }
 
-    /// The next piece; none after the end.
+    /// Returns the next piece; None after the end.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
@@ -125,7 +126,7 @@ fn put(piece: &mut Vec<u8>, bytes: &[u8]) {
     piece.extend_from_slice(bytes);
 }
 
-/// Reads a backup.
+/// Reader of a backup.
 pub struct BackupReader<R> {
     from: R,
     hash: blake3::Hasher,
@@ -133,7 +134,7 @@ pub struct BackupReader<R> {
 }
 
 impl<R: Read> BackupReader<R> {
-    /// Reads the head.
+    /// Opens a backup and reads its head.
     ///
     /// # Errors
     /// [`BackupError`].
@@ -172,7 +173,7 @@ impl<R: Read> BackupReader<R> {
         if crc32c::crc32c(&bytes) == u32::from_le_bytes(crc) { Ok(bytes) } else { Err(BackupError::Damaged) }
     }
 
-    /// The next chunk; none at the end, which is as it was written.
+    /// Returns the next chunk; None at the end, whose hash is right.
     fn chunk(&mut self) -> Result<Option<Vec<u8>>, BackupError> {
         if self.ended {
             return Ok(None);
@@ -191,7 +192,7 @@ impl<R: Read> BackupReader<R> {
         Ok(None)
     }
 
-    /// Reads it to its end; how many pairs it has.
+    /// Reads the backup to its end, and returns the number of pairs.
     ///
     /// # Errors
     /// [`BackupError`].
@@ -206,7 +207,8 @@ impl<R: Read> BackupReader<R> {
         Ok(pairs)
     }
 
-    /// All keys and values, for [`store::Store::replace`]; the last one is an error if the backup is not whole.
+    /// All keys and values, for [`store::Store::replace`]; the last item is an error if the backup is not
+    /// whole.
     pub fn pairs(mut self) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>> {
         let failed = |e: BackupError| StoreError { doing: "read a backup", cause: e.to_string() };
         let mut broken = false;

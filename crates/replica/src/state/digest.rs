@@ -1,15 +1,16 @@
-//! A digest of the state: a sum over all that the store holds of the state machine, kept up to date with each command.
+//! Digest of the state: a sum over the state machine's records in the store, updated with each command.
 //!
 //! ```text
 //! digest = Σ H(key, length of value, CRC-32C of value)    modulo 2^128; H: the first 16 bytes of BLAKE3
 //! ```
 //!
-//! A sum does not depend on the order in which the state came to be, so a store that was filled by a snapshot has the digest
-//! of one that applied all commands, and a snapshot can be checked as it comes in. A command changes the digest by what it
-//! put and deleted: for each key one more read (the value before, mostly in memory) and two hashes. What a replica's disk
-//! turned into something else is found as soon as a command reads, replaces or removes it.
+//! A sum does not depend on the order of changes: a store that was filled by a snapshot has the same digest
+//! as one that applied all commands, and a snapshot is checked while it arrives. A command changes the digest
+//! by the pairs that it put and deleted: for each key one more read (the value before, mostly in memory) and
+//! two hashes. A record that the disk altered is found as soon as a command reads, replaces or removes it.
 //!
-//! Replicas compare digests at equal index (`compare`): [`DigestHistory`] has those of the last commands.
+//! Replicas compare digests at equal index (`service::compare`): [`DigestHistory`] has those of the last
+//! commands.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -18,17 +19,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use store::{StoreError, View};
 
-/// Tags from here on are the replica's own, and differ from member to member.
+/// First tag of the replica's own records, which differ between members.
 const OWN_TAGS: u8 = 0x80;
-/// Indices whose digest is kept for comparing: what a busy group applies in a second or two, 32 bytes each.
+/// Digests kept for comparison: those of the commands of one or two busy seconds, 32 bytes each.
 const HISTORY_MAX: usize = 16_384;
 
-/// The sum.
+/// Sum over all pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Digest([u8; 16]);
 
 impl Digest {
-    /// Of all that a view holds.
+    /// Digest of all pairs in a view.
     pub(crate) fn of_view(view: &dyn View) -> Result<Self, StoreError> {
         let mut digest = Self::default();
         view.scan(&[], &[OWN_TAGS], &mut |key, value| {
@@ -42,7 +43,7 @@ impl Digest {
         self.0
     }
 
-    /// The value under `key` changes; none: there is none.
+    /// Replaces the value under `key`; None: the key is absent.
     pub(crate) fn change(&mut self, key: &[u8], before: Option<&[u8]>, after: Option<&[u8]>) {
         if key.first().is_some_and(|tag| *tag >= OWN_TAGS) {
             return;
@@ -56,7 +57,7 @@ impl Digest {
 
 fn term(key: &[u8], value: &[u8]) -> u128 {
     let mut hasher = blake3::Hasher::new();
-    // Before the key, which has any length: no two pairs are the same bytes.
+    // The length before the key, which has any length: so no two pairs give the same bytes.
     hasher.update(&(value.len() as u64).to_le_bytes());
     hasher.update(&crc32c::crc32c(value).to_le_bytes());
     hasher.update(key);
@@ -65,7 +66,7 @@ fn term(key: &[u8], value: &[u8]) -> u128 {
     u128::from_le_bytes(term)
 }
 
-/// The digests after the last commands, by the index after each.
+/// Digests after the last commands, by the index after each.
 #[derive(Default)]
 pub(crate) struct DigestHistory(Mutex<VecDeque<(u64, Digest)>>);
 
@@ -74,7 +75,7 @@ impl DigestHistory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the digests of a batch, in order.
+    /// Appends the digests of a batch, in order.
     pub(crate) fn note(&self, all: impl IntoIterator<Item = (u64, Digest)>) {
         let mut history = self.lock();
         history.extend(all);
@@ -82,19 +83,19 @@ impl DigestHistory {
         history.drain(..surplus);
     }
 
-    /// The state was replaced.
+    /// Restarts the history after the state was replaced.
     pub(crate) fn restart(&self, next: u64, digest: Digest) {
         let mut history = self.lock();
         history.clear();
         history.push_back((next, digest));
     }
 
-    /// The last index, and the digest there.
+    /// The last index and its digest.
     pub(crate) fn last(&self) -> Option<(u64, Digest)> {
         self.lock().back().copied()
     }
 
-    /// The digest at an index, if it is still known.
+    /// The digest at an index, if it is still in the history.
     pub(crate) fn at(&self, next: u64) -> Option<Digest> {
         let history = self.lock();
         let found = history.binary_search_by_key(&next, |(at, _)| *at).ok()?;

@@ -1,8 +1,8 @@
-//! The edits of one command, held apart from the batch until the command is done.
+//! Edits of one command, kept apart from the batch until the command has succeeded.
 //!
 //! ```text
-//! command ─▶ Edits: what it put and deleted ─┬▶ done: into the batch, and into the digest
-//!                  │ reads through           └▶ it broke an invariant: dropped
+//! command ─▶ Edits: its puts and deletes ─┬▶ success: into the batch, and into the digest
+//!                  │ reads through         └▶ broken invariant: dropped
 //!                  ▼
 //!            batch of the store
 //! ```
@@ -15,11 +15,11 @@ use store::{Edit, StoreError, View, Visitor};
 use crate::state::digest::Digest;
 use crate::state::integrity::Integrity;
 
-/// A layer above a batch.
+/// Layer of edits above a batch.
 pub(crate) struct Edits<'a> {
     below: &'a mut dyn Edit,
     integrity: &'a Integrity,
-    /// The value that a key got; none: it was deleted.
+    /// New value of each changed key; None: deleted.
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Edits<'a> {
         Self { below, integrity, changes: BTreeMap::new() }
     }
 
-    /// Puts the edits into the batch, and what they change into the digest of its state.
+    /// Moves the edits into the batch, and updates the digest of its state.
     pub(crate) fn keep(self, digest: &mut Digest) -> Result<(), StoreError> {
         for (key, change) in self.changes {
             let before = self.integrity.get(&*self.below, &key)?;
@@ -58,7 +58,7 @@ impl View for Edits<'_> {
         let mut changes = self.changes.range::<[u8], _>(range).peekable();
         let mut stopped = false;
         let mut visit_changes = |upto: Option<&[u8]>, visit: &mut Visitor<'_>| {
-            // Changed keys below the next one of the batch; one that is equal hides it.
+            // Changed keys before the next key of the batch; an equal key hides it.
             let mut hides = false;
             while let Some((key, change)) =
                 changes.next_if(|(key, _)| upto.is_none_or(|upto| key.as_slice() <= upto))
@@ -155,7 +155,8 @@ mod tests {
         store.batch(Durability::Deferred, &mut batch).unwrap();
     }
 
-    /// Applies creates of empty files, 1,000 in a batch, in turns with digests and without; prints the time of each.
+    /// Applies creates of empty files in batches of 1,000, alternately with and without digests; prints the
+    /// time of each.
     #[test]
     #[ignore = "a measurement: make digest-cost"]
     fn what_a_digest_costs_a_create() {

@@ -1,9 +1,9 @@
-//! A snapshot that has arrived is put in place, which takes as long as the store takes; and whoever sent it asks how that
-//! stands. Nobody waits for it over a connection: one that breaks without a word, because the power went here, would be
-//! waited for in vain, and this member would be sent nothing meanwhile.
+//! Install of a received snapshot. It takes as long as the store takes, so the sender polls its state instead
+//! of waiting for one answer: a connection that a power failure breaks silently would be waited for in vain,
+//! and this member would receive nothing meanwhile.
 //!
 //! ```text
-//! leader: SnapshotEnd ─▶ begin ─▶ ()          SnapshotInstallState ─▶ after a second at most: not yet │ done │ unknown
+//! leader: SnapshotEnd ─▶ begin ─▶ ()     SnapshotInstallState ─▶ within a second: in progress │ done │ unknown
 //! ```
 
 use std::future::Future;
@@ -15,38 +15,37 @@ use serde::{Deserialize, Serialize};
 use crate::runtime::watch;
 use crate::types::{SnapshotId, Types};
 
-/// Who asks is told so soon that it takes longer.
+/// Answer `InProgress` after this long if the install still runs.
 const ANSWER_AFTER: Duration = Duration::from_secs(1);
 
-/// How it stands with a snapshot.
+/// State of an install.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum InstallState {
-    /// It is to be asked for again.
+    /// The install runs: ask again.
     InProgress,
-    /// It is in place, or was not needed.
+    /// The snapshot is installed, or was not needed.
     Done(SnapshotResponse<Types>),
-    /// It has to be sent again: it could not be put in place, or nothing is known of it, since this process is not the one
-    /// that it was sent to.
+    /// The snapshot must be sent again: its install failed, or this process did not receive it.
     Unknown(String),
 }
 
 type Outcome = Result<SnapshotResponse<Types>, String>;
 
-/// The last snapshot that came to its end here.
+/// Install of the last snapshot that was received.
 pub(crate) struct Installation {
     id: SnapshotId,
     outcome: watch::Receiver<Option<Outcome>>,
 }
 
 impl Installation {
-    /// Has `install` done in the background.
+    /// Starts `install` in the background.
     pub(crate) fn begin(id: SnapshotId, install: impl Future<Output = Outcome> + Send + 'static) -> Self {
         let (tell, outcome) = watch::channel(None);
         tokio::spawn(async move { tell.set(Some(install.await)) });
         Self { id, outcome }
     }
 
-    /// What becomes of the snapshot `id`: who waits is answered when that is known, or after [`ANSWER_AFTER`].
+    /// State of the install of snapshot `id`, answered when it has ended, or after [`ANSWER_AFTER`].
     pub(crate) fn state(
         last: Option<&Self>,
         id: SnapshotId,
@@ -54,14 +53,14 @@ impl Installation {
         let outcome = last.filter(|last| last.id == id).map(|last| last.outcome.clone());
         async move {
             let Some(mut outcome) = outcome else {
-                return InstallState::Unknown("no such snapshot came to its end here".into());
+                return InstallState::Unknown("this member has not received that snapshot".into());
             };
             let known = tokio::time::timeout(ANSWER_AFTER, outcome.wait_for(Option::is_some)).await;
             match known.map(|known| known.ok().and_then(|outcome| outcome.clone())) {
                 Err(_) => InstallState::InProgress,
                 Ok(Some(Ok(answer))) => InstallState::Done(answer),
                 Ok(Some(Err(why))) => InstallState::Unknown(why),
-                Ok(None) => InstallState::Unknown("putting it in place ended badly".into()),
+                Ok(None) => InstallState::Unknown("the install of the snapshot panicked".into()),
             }
         }
     }

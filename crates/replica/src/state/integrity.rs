@@ -1,10 +1,12 @@
-//! What this member thinks of its own state, and what it does when it can not be relied upon.
+//! Integrity of this member's own state, and the reaction to a violation.
 //!
-//! | its state | other voters | what it does |
+//! | state of this member | other voters | reaction |
 //! | --- | --- | --- |
-//! | damaged, or not that of the majority | two or more | notes it in its log's directory and fails; at the next start it fills itself again from the others (`ReplicaError::Damaged`) |
-//! | damaged, or differs, and nobody can say from whom | one | serves nobody any more, and goes on voting: the other one serves |
-//! | damaged | none | says so; what is damaged is an error where it is read |
+//! | damaged, or not that of the majority | two or more | mark it in the log's directory and fail; the next start rebuilds it |
+//! | damaged, or differs without a majority | one | stop serving, go on voting: the other voter serves |
+//! | damaged | none | report it; reading a damaged record is an error |
+//!
+//! A rebuild takes the state from the other members (`ReplicaError::Damaged`).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,16 +19,16 @@ use store::{StoreError, View, Visitor};
 use crate::log;
 use crate::runtime::watch;
 
-/// In the log's directory: the store is not to be relied upon.
+/// File in the log's directory that marks the store as wrong.
 const MARK: &str = "distrusted";
 
-/// Shared by all that read the store.
+/// Integrity of the state, shared by all readers of the store.
 pub(crate) struct Integrity {
     files: Arc<dyn Files>,
     dir: PathBuf,
     failed: Arc<watch::Sender<Option<String>>>,
     out_of_service: watch::Sender<Option<String>>,
-    /// Set before anything that was read wrongly can be told to a client.
+    /// Set before a client can be told a wrong value.
     stopped_serving: AtomicBool,
     other_voters: AtomicUsize,
     reported: AtomicBool,
@@ -52,7 +54,7 @@ impl Integrity {
         }
     }
 
-    /// Why the member is not to be relied upon, as an earlier process noted it.
+    /// Reads the mark of an earlier process: the reason that the store is wrong.
     pub(crate) fn read_mark(files: &dyn Files, dir: &std::path::Path) -> std::io::Result<Option<String>> {
         let path = dir.join(log::DIR).join(MARK);
         let file = match files.open(&path, Opened::Read) {
@@ -65,12 +67,12 @@ impl Integrity {
         Ok(Some(String::from_utf8_lossy(&why).into_owned()))
     }
 
-    /// How many other voters there are.
+    /// Sets the number of other voters.
     pub(crate) fn set_other_voters(&self, count: usize) {
         self.other_voters.store(count, Ordering::Relaxed);
     }
 
-    /// The group's incarnation, as far as this member has one.
+    /// Incarnation of the group, if this member knows it.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         *self.incarnation.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,25 +81,25 @@ impl Integrity {
         *self.incarnation.write().unwrap_or_else(PoisonError::into_inner) = incarnation;
     }
 
-    /// Whether clients must not be told anything any more.
+    /// True if clients must not be answered any more.
     pub(crate) fn is_out_of_service(&self) -> bool {
         self.stopped_serving.load(Ordering::Acquire)
     }
 
-    /// Set when this member is to serve nobody any more, with the reason.
+    /// Reason that this member stopped serving, once it has.
     pub(crate) fn out_of_service(&self) -> watch::Receiver<Option<String>> {
         self.out_of_service.subscribe()
     }
 
-    /// This member's state is wrong, and others have it right.
+    /// Reports that this member's state is wrong and that of the others is right.
     pub(crate) fn report_damage(&self, why: &str) {
         match self.other_voters.load(Ordering::Relaxed) {
             0 => {
                 if !self.reported.swap(true, Ordering::Relaxed) {
                     tracing::error!(
                         %why,
-                        "the metadata of this metaserver are damaged, and there is no other one to fill it from: restore \
-                         them from a backup"
+                        "the metadata of this metaserver are damaged, and there is no other voter to rebuild them from: \
+                         restore them from a backup"
                     );
                 }
             }
@@ -109,12 +111,12 @@ impl Integrity {
                 }
                 tracing::error!(
                     %why,
-                    "the metadata of this metaserver are wrong: it stops, and fills itself from the others when it starts"
+                    "the metadata of this metaserver are wrong: it stops, and rebuilds them when it is started again"
                 );
                 if let Err(error) = self.write_mark(why) {
                     tracing::error!(
                         %error,
-                        "that the metadata are wrong cannot be noted: empty the directory of this metaserver, and have it join"
+                        "cannot mark the metadata as wrong: empty the directory of this metaserver, and have it join again"
                     );
                 }
                 self.failed.set(Some(why.to_owned()));
@@ -122,25 +124,26 @@ impl Integrity {
         }
     }
 
-    /// The leader sends entries that this version of the program cannot read: this member stops. Its state is right, and is kept.
+    /// Reports that the leader sent entries which this version cannot read: this member stops. Its state is
+    /// right, and is kept.
     pub(crate) fn report_newer_version(&self, why: &str) {
         self.stopped_serving.store(true, Ordering::Release);
         if self.failed.get().is_none() {
             self.failed.set(Some(format!(
-                "the leader has sent a change that this version of heorot does not understand ({why}): install the version of the \
-                 others"
+                "the leader has sent a change that this version of heorot does not understand ({why}): \
+                 install the version of the others"
             )));
         }
     }
 
-    /// Nobody can say whether this member's state is right.
+    /// Reports that no majority can say whether this member's state is right.
     pub(crate) fn report_difference(&self, why: &str) {
         self.stopped_serving.store(true, Ordering::Release);
         if self.out_of_service.get().is_none() {
             tracing::error!(
                 %why,
-                "this metaserver serves no clients any more, and goes on voting: remove it (heorot node remove), and have it \
-                 join again with an empty directory"
+                "this metaserver stops serving clients and goes on voting: remove it (heorot node remove), and \
+                 have it join again with an empty directory"
             );
             self.out_of_service.set(Some(why.to_owned()));
         }
@@ -153,7 +156,7 @@ impl Integrity {
         self.files.sync_dir(&self.dir)
     }
 
-    /// Reads from a view, and finds damage.
+    /// Reads a record of a view, and checks it.
     pub(crate) fn get(&self, view: &dyn View, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let found = view.get(key)?;
         match &found {
@@ -162,7 +165,7 @@ impl Integrity {
         }
     }
 
-    /// The same, of a range.
+    /// Scans a range of a view, and checks each record.
     pub(crate) fn scan(
         &self,
         view: &dyn View,
@@ -181,7 +184,7 @@ impl Integrity {
         outcome
     }
 
-    /// A record that is not as it was written was read.
+    /// Reports a record with a wrong checksum.
     fn report_damaged_record(&self, key: &[u8]) -> StoreError {
         let error = StoreError {
             doing: "read a record",
@@ -192,7 +195,7 @@ impl Integrity {
     }
 }
 
-/// A view of the store that finds damage before anybody is told what was read.
+/// View of the store that checks each record before its value is used.
 pub(crate) struct CheckedView {
     pub view: Box<dyn View + Send + Sync>,
     pub integrity: Arc<Integrity>,

@@ -1,7 +1,8 @@
-//! The state machine behind the log: entries that are committed become changes of the store.
+//! State machine behind the log: committed entries become changes of the store.
 //!
-//! Entries are applied in batches: one batch of the store each, with the id of its last entry in the same batch. The
-//! store keeps changes in memory and is brought to disk once a second (`upkeep`); after a crash the log has the rest.
+//! Entries are applied in batches, each one batch of the store that also records the id of its last entry.
+//! The store keeps changes in memory and is written to disk once a second (`consensus::upkeep`); after a
+//! crash the log has the rest.
 
 use std::future::Future;
 use std::io;
@@ -30,26 +31,26 @@ use crate::state::records::{
 use crate::state::snapshot::Snapshot;
 use crate::types::{LeaderId, LogId, Member, Payload, SnapshotMeta, StoredMembership, Types};
 
-/// Entries in one batch: bounds how long others on the thread of consensus wait.
+/// Entries in one batch: bounds the wait of other tasks on the thread of consensus.
 const BATCH_MAX: usize = 256;
-/// An answer that comes later.
+/// Answer of an observer to a peer.
 pub type AnswerFuture = Pin<Box<dyn Future<Output = Bytes> + Send>>;
 
-/// The user of a replica, as far as the replica calls it.
+/// Observer of a replica's applied commands, and its user for questions of peers.
 pub trait Observer: Send + Sync + 'static {
-    /// `proposal`, which stands at `index` in the log, was answered `reply`, and a view taken now shows it. Called for each
-    /// command, in order, on the thread of consensus: it must not take long.
+    /// The command `proposal` at `index` of the log was applied with `reply`; a view taken now shows it.
+    /// Called for each command, in order, on the thread of consensus: it must return soon.
     fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply);
 
-    /// The store was replaced whole by another member's, which was ahead: a view taken now shows what commands did that
-    /// this member was never told of.
+    /// The whole store was replaced by the state of another member: a view taken now shows commands for which
+    /// [`Observer::applied`] was not called.
     fn replaced(&self);
 
-    /// Another member's user asks: see [`crate::Replica::ask_peer`].
+    /// Answers a question of another member's observer: see [`crate::Replica::ask_peer`].
     fn answer_peer(&self, question: Bytes) -> AnswerFuture;
 }
 
-/// Nobody.
+/// No observer.
 impl Observer for () {
     fn applied(&self, _: u64, _: &Proposal, _: &Reply) {}
 
@@ -60,16 +61,16 @@ impl Observer for () {
     }
 }
 
-/// The state machine of this member.
+/// State machine of this member.
 pub(crate) struct Machine {
     store: Arc<dyn Store>,
     log: Log,
     observer: Arc<dyn Observer>,
     applied: Option<LogId>,
     members: StoredMembership,
-    /// The index after the last applied entry, for those who wait.
+    /// Index after the last applied entry.
     progress: watch::Sender<u64>,
-    /// Where it is said why the store failed.
+    /// Reason that the store failed.
     failed: Arc<watch::Sender<Option<String>>>,
     runner: BlockingRunner,
     apply: Apply,
@@ -78,7 +79,7 @@ pub(crate) struct Machine {
     integrity: Arc<Integrity>,
 }
 
-/// What a machine is made of beside its store and its log.
+/// Context of a state machine, beside its store and its log.
 pub(crate) struct MachineContext {
     pub observer: Arc<dyn Observer>,
     pub progress: watch::Sender<u64>,
@@ -89,11 +90,11 @@ pub(crate) struct MachineContext {
     pub integrity: Arc<Integrity>,
 }
 
-/// What was done with one entry.
+/// Proposal and reply of an applied entry.
 type Done = (Option<Arc<Proposal>>, Reply);
 
 impl Machine {
-    /// Over a store as it is.
+    /// Opens the state machine on a store.
     pub(crate) fn new(store: Arc<dyn Store>, log: Log, context: MachineContext) -> Result<Self, StoreError> {
         let MachineContext { observer, progress, failed, runner, apply, history, integrity } = context;
         let view = store.snapshot()?;
@@ -161,8 +162,8 @@ impl Machine {
         Ok(done)
     }
 
-    /// Applies one command, whole or not at all. One that finds or breaks an invariant of the state machine does so on every
-    /// replica: it is answered a fault, and nothing of it stays.
+    /// Applies one command, whole or not at all. A command that finds or breaks an invariant of the state
+    /// machine does so on every replica: its reply is a fault, and none of its edits stays.
     fn apply_one(
         &self,
         edit: &mut dyn Edit,
@@ -185,8 +186,8 @@ impl Machine {
             index,
             command = ?proposal.command,
             invariant,
-            "a command broke an invariant of the state machine: nothing of it is kept, and all metaservers go on; report it with \
-             this line and a panic's message before it"
+            "a command broke an invariant of the state machine, and was dropped on all metaservers: report it \
+             with this line and a panic's message before it"
         );
         let mut edits = Edits::above(edit, &self.integrity);
         let reply = namespace::give_up(&mut edits, proposal)?;
@@ -229,7 +230,7 @@ impl RaftStateMachine<Types> for Machine {
             }
             self.progress.set(next);
             self.log.applied(next);
-            // Others on this thread have their turn: heartbeats, above all.
+            // Lets other tasks of this thread run, above all heartbeats.
             tokio::task::yield_now().await;
         }
         Ok(())
@@ -247,7 +248,7 @@ impl RaftStateMachine<Types> for Machine {
                 last.map(|last| encode(&LogIdRecord::from(last))).transpose().map_err(io::Error::other)?;
             snapshot.install(&*store, installed.map(|record| (INSTALLED_KEY.to_vec(), record)))?;
             let mut put = |edit: &mut dyn Edit| {
-                // What came with the snapshot is another member's.
+                // The record in the snapshot is that of another member.
                 edit.put(WRITTEN_KEY, &encode(&0_u64)?)?;
                 put_applied(edit, last, Some(&members))
             };
@@ -271,7 +272,7 @@ impl RaftStateMachine<Types> for Machine {
     async fn get_current_snapshot(
         &mut self,
     ) -> Result<Option<RaftSnapshot<LeaderId, u64, Member, Snapshot>>, io::Error> {
-        // The store is the snapshot: whoever asks gets it as it is now.
+        // The store is the snapshot, as it is now.
         if self.applied.is_none() {
             return Ok(None);
         }
@@ -280,7 +281,7 @@ impl RaftStateMachine<Types> for Machine {
     }
 }
 
-/// Makes a snapshot, which is to bring the store to disk: then the log before it is not needed here any more.
+/// Builder of a snapshot: it writes the store to disk, so that the log before it may be purged.
 pub(crate) struct Builder {
     store: Arc<dyn Store>,
     runner: BlockingRunner,
@@ -300,7 +301,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
     }
 }
 
-/// The proposal, not earlier than the last one: all members do the same with it.
+/// The proposal with a time not before the last command's: all members do the same.
 fn stamped(proposal: &Arc<Proposal>, last: &mut Time) -> Arc<Proposal> {
     if proposal.stamp.time >= *last {
         *last = proposal.stamp.time;

@@ -1,4 +1,4 @@
-//! Records that consensus keeps in the store, beside the state machine's: the last applied entry, the members, the digest.
+//! Records of consensus in the store: the last applied entry, the members, and the digest of the state.
 //!
 //! docs/disk-format.md gives their bytes.
 
@@ -11,28 +11,30 @@ use store::{Durability, Edit, Store, StoreError, View};
 use crate::state::digest::Digest;
 use crate::types::{LeaderId, LogId, Members, Membership, StoredMembership};
 
-/// Where the last applied entry is kept in the store: tags that the state machine leaves to us.
+/// Key of the last applied entry; the state machine leaves these tags to the replica.
 pub(crate) const APPLIED_KEY: &[u8] = b"\xffapplied";
 pub(crate) const MEMBERS_KEY: &[u8] = b"\xffmembers";
-/// The last entry of the snapshot that the store began with, in the same transaction: until the log is purged up to it,
-/// that may end before.
+/// Key of the last entry of the snapshot that the store was installed from, written in the same transaction:
+/// until the log is purged up to it, the log may end before it.
 pub(crate) const INSTALLED_KEY: &[u8] = b"\xffinstalled";
-/// How far the log was on this disk when the last batch was applied: a bound from below. Entries are applied when a
-/// majority has them, perhaps before this disk does, and the store may come to the disk before they do.
+/// Key of the number of entries that the log had on this disk when the last batch was applied; it may have
+/// had more. An entry is applied when a majority has it, perhaps before it is on this disk, and the store may
+/// reach the disk first.
 pub(crate) const WRITTEN_KEY: &[u8] = b"\xffwritten";
 
-/// What is kept up to date with each command: the digest of the state, and the time of the last command.
+/// Key of the digest of the state and the time of the last command.
 pub(crate) const STATE_DIGEST_KEY: &[u8] = b"\xffsummed";
 
-/// What each command changes beside the state itself.
+/// Digest of the state, and time of the last command.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct StateDigest {
     pub digest: Digest,
-    /// No command is stamped earlier: times do not go back when the leader changes, or a client asks another metaserver.
+    /// Least time of the next command: time does not go back when the leader changes, or a client changes the
+    /// metaserver.
     pub time: Time,
 }
 
-/// The index after the last command that a view shows.
+/// Index after the last command that a view shows.
 ///
 /// # Errors
 /// [`StoreError`] when the store fails, or is damaged.
@@ -40,7 +42,7 @@ pub fn applied_next(view: &dyn View) -> Result<u64, StoreError> {
     applied(view).map(|(last, _)| last.next_index())
 }
 
-/// The last entry that a view has, and who belonged to the group then.
+/// Last entry that a view has, and the members at that entry.
 pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembership), StoreError> {
     let log_id = LogId::from;
     let applied: Option<LogIdRecord> = get(view, APPLIED_KEY, "read the applied index")?;
@@ -51,8 +53,8 @@ pub(crate) fn applied(view: &dyn View) -> Result<(Option<LogId>, StoredMembershi
     Ok((applied.map(log_id), StoredMembership::new(since.map(log_id), members)))
 }
 
-/// The digest of the state in a view, and the time of its last command. A store that has none noted, since it is new or was
-/// filled from a backup, is summed.
+/// Digest of the state in a view, and time of its last command. Computed if the store has no record of it: a
+/// new store, or one that was filled from a backup.
 pub(crate) fn state_digest(view: &dyn View) -> Result<StateDigest, StoreError> {
     match get(view, STATE_DIGEST_KEY, "read the digest of the state")? {
         Some(state_digest) => Ok(state_digest),
@@ -60,34 +62,35 @@ pub(crate) fn state_digest(view: &dyn View) -> Result<StateDigest, StoreError> {
     }
 }
 
-/// What a record under [`STATE_DIGEST_KEY`] says, where one comes in with a snapshot.
+/// Decodes the record under [`STATE_DIGEST_KEY`] of a snapshot.
 pub(crate) fn decode_state_digest(record: &[u8]) -> Option<StateDigest> {
     decode(record)
 }
 
-/// The last entry of the snapshot that the store began with, if it began with one.
+/// Last entry of the snapshot that the store was installed from, if any.
 pub(crate) fn installed(view: &dyn View) -> Result<Option<LogId>, StoreError> {
     let id: Option<LogIdRecord> = get(view, INSTALLED_KEY, "read what was installed")?;
     Ok(id.map(LogId::from))
 }
 
-/// Notes on disk that the log goes on after `last`, whatever is in it: it is what [`installed`] reads.
+/// Records on disk that the log goes on after `last`, for [`installed`].
 pub(crate) fn note_installed(store: &dyn Store, last: Option<LogId>) -> Result<(), StoreError> {
     let Some(last) = last else { return Ok(()) };
     store.batch(Durability::Immediate, &mut |edit: &mut dyn Edit| put_installed(edit, last))
 }
 
-/// Puts what [`installed`] reads.
+/// Puts the record for [`installed`].
 pub(crate) fn put_installed(edit: &mut dyn Edit, last: LogId) -> Result<(), StoreError> {
     edit.put(INSTALLED_KEY, &encode(&LogIdRecord::from(last))?)
 }
 
-/// How far the log was on disk at least when the store was as it is; none: a store of before this was noted.
+/// Number of entries that the log had on disk, at least, when the store was in this state; None: an old
+/// store.
 pub(crate) fn written(view: &dyn View) -> Result<Option<u64>, StoreError> {
     get(view, WRITTEN_KEY, "read how far the log was written")
 }
 
-/// Puts what [`applied`] reads; `members` only where they changed.
+/// Puts the records for [`applied`]; `members` only if they changed.
 pub(crate) fn put_applied(
     edit: &mut dyn Edit,
     last: Option<LogId>,
@@ -103,7 +106,7 @@ pub(crate) fn put_applied(
     Ok(())
 }
 
-/// A log id as it stands in the store.
+/// Log id in the store.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct LogIdRecord {
     index: u64,
@@ -123,7 +126,7 @@ impl From<LogId> for LogIdRecord {
     }
 }
 
-/// The record, and its CRC-32C, little-endian.
+/// Encodes a record, followed by its CRC-32C, little-endian.
 pub(crate) fn encode<T: Serialize>(record: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = postcard::to_stdvec(record)
         .map_err(|e| StoreError { doing: "encode a record of consensus", cause: e.to_string() })?;

@@ -1,5 +1,5 @@
-//! A snapshot of the store: taken from a view, sent in chunks while commands go on, spooled to a file at the other end,
-//! and put in the place of what was in the store there.
+//! Snapshot of the store: taken from a view, sent in chunks while commands go on, spooled to a file by the
+//! receiver, and installed in place of the receiver's store.
 //!
 //! ```text
 //! chunk  ┌ key length u32 ┬ value length u32 ┬ key ┬ value ┐ …       little-endian; at most one pair beyond CHUNK_BYTES
@@ -18,26 +18,26 @@ use store::{Store, StoreError, View};
 use crate::state::digest::Digest;
 use crate::state::records::{STATE_DIGEST_KEY, decode_state_digest};
 
-/// Bytes of a chunk: fits, with one more pair, into a record of our RPC.
+/// Size of a chunk: with one more pair it fits into a record of our RPC.
 const CHUNK_BYTES: usize = 512 << 10;
-/// A pair is a record, or the data of a small file.
+/// Largest pair: a record, or the data of a small file.
 const PAIR_BYTES_MAX: usize = 1 << 20;
-/// A chunk with the largest pair at its end.
+/// Largest chunk: one with the largest pair at its end.
 pub(crate) const CHUNK_BYTES_MAX: usize = CHUNK_BYTES + 8 + PAIR_BYTES_MAX;
-/// Begins the names of what is on its way in.
+/// Prefix of the names of spool files.
 pub(crate) const SPOOL: &str = "snapshot.spool";
-/// Tells them apart: one may be put in place while the next begins.
+/// Number of the next spool file: one snapshot may be installed while the next arrives.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A snapshot, here or from elsewhere.
+/// Snapshot, taken here or received.
 pub enum Snapshot {
-    /// Of our own store.
+    /// View of our own store.
     Taken(Arc<dyn View + Send + Sync>),
-    /// Another member's, whole and checked, in a file.
+    /// Whole and checked snapshot of another member, in a file.
     Received(Received),
 }
 
-/// The file that a snapshot comes in: gone with this, whatever became of it.
+/// Spool file of a received snapshot, removed on drop.
 pub struct Received {
     files: Arc<dyn Files>,
     path: PathBuf,
@@ -46,7 +46,7 @@ pub struct Received {
 impl Drop for Received {
     fn drop(&mut self) {
         if let Err(error) = self.files.remove(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "a snapshot that came in is not removed");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the file of a received snapshot: remove it by hand");
         }
     }
 }
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Puts it in the place of what is in `store`, all at once, and with it one pair of this member's own.
+    /// Replaces the contents of `store` atomically, together with one pair of this member's own.
     pub(crate) fn install(self, store: &dyn Store, own: Option<(Vec<u8>, Vec<u8>)>) -> io::Result<()> {
         let own_key = own.as_ref().map(|(key, _)| key.clone());
         let others = move |pair: &Pair| !pair.as_ref().is_ok_and(|(key, _)| Some(key) == own_key.as_ref());
@@ -86,14 +86,14 @@ impl Snapshot {
     }
 }
 
-/// Sums what comes in, and compares that with the digest that came with it: the sender's store may be damaged.
+/// Check of a received snapshot against its digest: the sender's store may be damaged.
 #[derive(Default)]
 struct DigestCheck(Digest);
 
 impl DigestCheck {
     fn check(&mut self, pair: Pair) -> Pair {
         let (key, value) = pair?;
-        // It stands behind all that is summed.
+        // The digest's key comes after all digested keys.
         if key == STATE_DIGEST_KEY
             && decode_state_digest(&value).is_none_or(|state_digest| state_digest.digest != self.0)
         {
@@ -111,7 +111,7 @@ fn unreadable(cause: io::Error) -> StoreError {
 
 type Pair = Result<(Vec<u8>, Vec<u8>), StoreError>;
 
-/// The pairs of a chunk.
+/// Pairs of a chunk.
 pub(crate) fn pairs_of_chunk(chunk: Result<Vec<u8>, StoreError>) -> impl Iterator<Item = Pair> {
     let (mut rest, mut failure) = match chunk {
         Ok(chunk) => (chunk, None),
@@ -143,10 +143,10 @@ fn pair(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(rest.split_at(key))
 }
 
-/// The chunks of a view, one after the other.
+/// Chunks of a view, in order.
 pub(crate) struct Chunks {
     view: Arc<dyn View + Send + Sync>,
-    /// Where the next begins; none: there is no more.
+    /// First key of the next chunk; None: there is none.
     from: Option<Vec<u8>>,
     to: Vec<u8>,
     pairs: u64,
@@ -154,16 +154,16 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     pub(crate) fn new(view: Arc<dyn View + Send + Sync>) -> Self {
-        // No key has so many of these at its beginning.
+        // No key begins with so many of these bytes.
         Self { view, from: Some(vec![]), to: vec![0xff; 16], pairs: 0 }
     }
 
-    /// Only of keys that begin with less than `tag`.
+    /// Only keys that begin with less than `tag`.
     pub(crate) fn below(view: Arc<dyn View + Send + Sync>, tag: u8) -> Self {
         Self { to: vec![tag], ..Self::new(view) }
     }
 
-    /// Pairs in the chunks so far.
+    /// Number of pairs in the chunks so far.
     pub(crate) fn pairs(&self) -> u64 {
         self.pairs
     }
@@ -189,7 +189,7 @@ impl Chunks {
     }
 }
 
-/// Removes what snapshots left that never came to their end.
+/// Removes spool files of snapshots that were not installed.
 pub(crate) fn remove_spools(files: &dyn Files, dir: &Path) -> io::Result<()> {
     for path in files.list(dir)? {
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(SPOOL)) {
@@ -199,7 +199,7 @@ pub(crate) fn remove_spools(files: &dyn Files, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A snapshot on its way in.
+/// Snapshot that is being received.
 pub(crate) struct Spool {
     received: Received,
     file: Box<dyn File>,
@@ -209,7 +209,7 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// Begins one in `dir`.
+    /// Begins a spool file in `dir`.
     pub(crate) fn begin(files: &Arc<dyn Files>, dir: &Path) -> io::Result<Self> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(format!("{SPOOL}.{number}"));
@@ -218,7 +218,7 @@ impl Spool {
         Ok(Self { received, file, bytes: 0, pairs: 0, chunks: 0 })
     }
 
-    /// Takes chunk `number`, from 0. One that was taken before is a repetition.
+    /// Appends chunk `number`, counted from 0. A chunk that was appended before is a repetition, and ignored.
     pub(crate) fn append_chunk(&mut self, number: u64, chunk: &[u8]) -> io::Result<()> {
         if number < self.chunks {
             return Ok(());
@@ -243,7 +243,7 @@ impl Spool {
         Ok(())
     }
 
-    /// It had so many pairs: is it whole?
+    /// Ends the snapshot, which must have `pairs` pairs.
     pub(crate) fn finish(self, pairs: u64) -> io::Result<Snapshot> {
         if self.pairs != pairs {
             return Err(io::Error::other(format!("a snapshot cut short: {} of {pairs} pairs", self.pairs)));
@@ -314,7 +314,7 @@ mod tests {
         let mut number = 0;
         while let Some(chunk) = chunks.next_chunk().unwrap() {
             spool.append_chunk(number, &chunk).unwrap();
-            spool.append_chunk(number, &chunk).unwrap(); // its answer was lost
+            spool.append_chunk(number, &chunk).unwrap(); // repeated: its answer was lost
             number += 1;
         }
         assert!(number > 5, "{number} chunks");

@@ -1,23 +1,23 @@
-//! Where each member is, as this one was told last: openraft's streams keep the address that a member had when they began,
-//! and a member that moved would wait for them in vain.
+//! Address book: the last known address of each member. openraft's streams keep the address that a member had
+//! when they began, and would not reach a member that moved.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::types::{Member, Membership, NodeId};
 
-/// All handles are of the same.
+/// Address book, shared by its clones.
 #[derive(Clone, Default)]
 pub(crate) struct AddressBook(Arc<Mutex<BTreeMap<NodeId, Arc<Member>>>>);
 
 impl AddressBook {
-    /// The member that is meant now by this id; `known`, if nothing was said of it.
+    /// The member with this id; `known` if the book has none.
     pub(crate) fn member(&self, id: NodeId, known: &Arc<Member>) -> Arc<Member> {
         let book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(book.get(&id).unwrap_or(known))
     }
 
-    /// These belong to the group, as its last word says. Who was removed is forgotten.
+    /// Replaces all addresses by those of the latest membership.
     pub(crate) fn replace(&self, membership: &Membership) {
         let members = membership.nodes().map(|(id, member)| (*id, Arc::new(member.clone())));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = members.collect();

@@ -1,11 +1,12 @@
-//! The network between members of one incarnation of the group: each call says which one it is of, and another's is refused.
+//! Transport between members of one incarnation of the group: each call has the incarnation's id; another one
+//! is refused.
 //!
 //! ```text
-//! body: │ 0 │ message │           from a member that has nothing yet: it is on its way in
+//! body: │ 0 │ message │           from a member without an incarnation: it is joining
 //!       │ 1 │ id, 16 │ message │
 //! ```
 //!
-//! A restored group and the group that its backup was taken of have the same secret and perhaps the same addresses. A late
+//! A restored group and the group of its backup have the same secret, and may have the same addresses. A late
 //! message of one must not be carried out by the other.
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::types::Member;
 
 const ID_BYTES: usize = 16;
 
-/// The transport that calls of this member go through.
+/// Transport of this member's calls.
 pub(crate) struct GroupTransport {
     pub inner: Arc<dyn Transport>,
     pub integrity: Arc<Integrity>,
@@ -40,7 +41,7 @@ impl Transport for GroupTransport {
     }
 }
 
-/// The message of a call, if it is of this member's incarnation, or one of the two has none yet.
+/// Message of a call, if it has this member's incarnation, or one of the two has none yet.
 pub(crate) fn opened<'a>(body: &'a [u8], integrity: &Integrity) -> Result<&'a [u8], String> {
     let (theirs, message) = match body.split_first() {
         Some((0, message)) => return Ok(message),

@@ -1,4 +1,4 @@
-//! The other voters in a file of their own, for a member whose store cannot be opened: it asks them for everything.
+//! Members file: the other voters, for a member whose store cannot be opened and that rebuilds from them.
 //!
 //! ```text
 //! members    "heorot members 1\n"
@@ -6,8 +6,8 @@
 //!            "crc32c " │ of all before this line, 8 hexadecimal digits │ '\n'
 //! ```
 //!
-//! It is beside the log, and replaced whole whenever the voters change. It may be older than the group: who reads it asks
-//! the group, and decides nothing by it.
+//! The file is beside the log, and is replaced when the voters change. It may be outdated: its reader asks
+//! these members for the current state, and decides nothing by the file alone.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::types::{Member, Membership, NodeId};
 const FILE: &str = "members";
 const HEAD: &str = "heorot members 1\n";
 const SUM: &str = "crc32c ";
-/// Bounds what is read: voters are few, and their names short.
+/// Largest file that is read: voters are few, and their names short.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// The file of a member in its directory.
+/// Members file in a member's directory.
 #[derive(Clone)]
 pub(crate) struct MembersFile {
     files: Arc<dyn Files>,
@@ -35,7 +35,7 @@ impl MembersFile {
         Self { files, dir }
     }
 
-    /// Writes down the voters; waits for the disk.
+    /// Writes the voters; returns when they are on disk.
     pub(crate) fn write(&self, members: &Membership) -> io::Result<()> {
         let text = text(members);
         if matches!(self.text(), Ok(Some(there)) if there == text) {
@@ -44,7 +44,7 @@ impl MembersFile {
         host::replace(&*self.files, &self.dir.join(FILE), text.as_bytes())
     }
 
-    /// The voters that were written down but `own`; none: there is no file, or it cannot be believed.
+    /// The other voters in the file; None: the file is missing or damaged.
     pub(crate) fn others(&self, own: NodeId) -> Option<Vec<Member>> {
         match self.text() {
             Ok(None) => None,
@@ -52,13 +52,13 @@ impl MembersFile {
                 let members = parse(&text);
                 if members.is_none() {
                     let path = self.dir.join(FILE);
-                    tracing::warn!(path = %path.display(), "is damaged: it does not say who the other metaservers are");
+                    tracing::warn!(path = %path.display(), "the file of the other metaservers is damaged, ignoring it");
                 }
                 Some(members?.into_iter().filter(|(id, _)| *id != own).map(|(_, member)| member).collect())
             }
             Err(error) => {
                 let path = self.dir.join(FILE);
-                tracing::warn!(path = %path.display(), %error, "cannot be read: who the other metaservers are is not known");
+                tracing::warn!(path = %path.display(), %error, "cannot read the file of the other metaservers, ignoring it");
                 None
             }
         }
@@ -76,7 +76,7 @@ impl MembersFile {
     }
 }
 
-/// The other voters of member `own` of the group, as its directory has them written down, whatever became of its store.
+/// The other voters of member `own`, from the file in its directory.
 #[must_use]
 pub fn noted_voters(dir: &Path, own: NodeId) -> Vec<Member> {
     let file = MembersFile::new(Arc::new(host::SystemFiles), dir.to_owned());
@@ -87,7 +87,7 @@ fn text(members: &Membership) -> String {
     let mut text = HEAD.to_owned();
     for id in members.voter_ids() {
         let Some(member) = members.get_node(&id) else { continue };
-        // A name that would end the line is nothing that a member is found by.
+        // A control character would end the line; the name is only for operators.
         let name: String = member.name.chars().filter(|c| !c.is_control()).collect();
         text += &format!("{id:016x} {} {name}\n", member.address);
     }

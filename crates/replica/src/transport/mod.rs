@@ -1,4 +1,4 @@
-//! What members say to each other, and what carries it.
+//! Transport between members, and the messages that it carries.
 
 pub(crate) mod address_book;
 pub(crate) mod group_transport;
@@ -16,25 +16,27 @@ use thiserror::Error;
 
 use crate::types::{Change, Member, MemberChange, NodeId, SnapshotId, SnapshotMeta, Types, Vote};
 
-/// A call that has its answer later.
+/// Future answer of a call.
 pub type CallFuture = Pin<Box<dyn Future<Output = Result<Bytes, Unreachable>> + Send>>;
 
-/// A question about a member that has its answer later.
+/// Future answer of a probe.
 pub type ProbeFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// Carries calls to other members, and their answers back. Calls on one [`Channel`] to one member arrive in the order in
-/// which they were made.
+/// Transport of calls to other members, and of their answers. Calls on one [`Channel`] to one member arrive
+/// in order.
 pub trait Transport: Send + Sync + 'static {
-    /// Has `to` carry out `body`, as its [`crate::Replica::serve`] does; gives up after `limit`.
+    /// Calls `to`, whose [`crate::Replica::serve`] answers `body`; fails after `limit`.
     fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> CallFuture;
 
-    /// Whether the machine of `to` answers that nobody listens there: its process is dead. Not so when nothing answers.
+    /// True if the machine of `to` refuses the connection: the member's process is dead. False if nothing
+    /// answers.
     fn refuses_connections(&self, _to: &Member) -> ProbeFuture {
         Box::pin(async { false })
     }
 }
 
-/// Connections of their own, so that what is small and urgent does not wait behind what is large.
+/// Channel of a call; each has its own connections, so that small urgent messages do not wait behind large
+/// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Channel {
     /// Entries of the log.
@@ -43,22 +45,22 @@ pub enum Channel {
     Heartbeats,
     /// Snapshots.
     Snapshots,
-    /// Commands and reads that a member passes on to its leader; the only ones made outside the thread of consensus.
+    /// Forwarded commands and reads; the only calls from outside the thread of consensus.
     Requests,
 }
 
-/// Why a call had no answer.
+/// Reason that a call has no answer.
 #[derive(Debug, Clone, Error)]
 pub enum Unreachable {
-    /// It was not sent: nothing was carried out.
+    /// The call was not sent: nothing was carried out.
     #[error("{0}")]
     NotSent(String),
-    /// It may or may not have been carried out.
+    /// The call may or may not have been carried out.
     #[error("{0}")]
     NoAnswer(String),
 }
 
-/// Nobody: for a group that has one member.
+/// Transport of a group with one member.
 impl Transport for () {
     fn call(&self, to: &Member, _: Channel, _: Bytes, _: Duration) -> CallFuture {
         let why = format!("{} at {}: this member has no network", to.name, to.address);
@@ -66,77 +68,77 @@ impl Transport for () {
     }
 }
 
-/// What consensus says to one member.
+/// Message of consensus to one member.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Consensus {
     Append(AppendEntriesRequest<Types>),
     Vote(VoteRequest<Types>),
     PreVote(VoteRequest<Types>),
     TransferLeader(TransferLeaderRequest<Types>),
-    /// A snapshot begins, in place of what was sent of another.
+    /// Begins a snapshot, in place of one that was being sent.
     SnapshotBegin(SnapshotId),
     SnapshotChunk {
         id: SnapshotId,
         number: u64,
         chunk: Bytes,
     },
-    /// It is to be put in place; answered at once.
+    /// Starts the install of the snapshot; answered at once.
     SnapshotEnd {
         vote: Vote,
         meta: SnapshotMeta,
         pairs: u64,
     },
-    /// Is this snapshot in place?
+    /// Asks for the state of the install.
     SnapshotInstallState(SnapshotId),
 }
 
-/// A call.
+/// Call to a member.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// For the member with this id, and not for whoever has its address by now: one that has taken the place of a member
-    /// whose log was lost has nothing in it, and must not vote for what the other one had acknowledged.
+    /// For the member with this id only. A member that replaced one with a lost log may have its address, but
+    /// none of its entries, and must not vote in its place.
     Consensus(NodeId, Consensus),
-    /// A command, for the leader.
+    /// Proposes a command, to the leader.
     Propose(Change),
-    /// Up to where must be applied what a read of this member may show? For the leader.
+    /// Asks for the read index of a read by this member, to the leader.
     Read(u64),
-    /// Who wants to become a member, or a member that moved. For the leader.
+    /// Joins as a voter, or updates the address of a member, at the leader.
     Join(u64, Member),
-    /// What the users of the replicas say to each other.
+    /// Question of one observer to another.
     Ask(Bytes),
-    /// Who wants to become a learner, and stay one. For the leader.
+    /// Joins as a learner, at the leader.
     JoinAsLearner(u64, Member),
-    /// What people want changed. For the leader.
+    /// Changes the membership, at the leader.
     Change { change: MemberChange, force: bool },
-    /// The one that is told this belongs no longer, if it has this id.
+    /// Tells a member with this id that it was removed.
     Removed(u64),
-    /// Does this member belong no longer, whose last word about members has this index?
+    /// Asks whether member `id`, whose last known membership has index `at`, was removed.
     WasRemoved { id: u64, at: u64 },
-    /// Which member is this?
+    /// Asks for the member's id.
     Identity,
-    /// Has the member that is told this room for more?
+    /// Asks whether the member has capacity to lead.
     HasCapacity,
-    /// The last index that the member has applied, and the digest of its state there.
+    /// Asks for the last applied index and the digest of the state there.
     Digest,
-    /// The digest of its state at an index, if it still knows it.
+    /// Asks for the digest at an index, if it is still known.
     DigestAt(u64),
 }
 
-/// The version of these messages, and of the commands in them; a member that speaks another is told so, and nothing that it says
-/// is carried out. It is raised when a message, a command or a reply that there is already is written in another way. A new one at
-/// the end of its enumeration is not read by older members, which stop and say so: see [`has_entries`].
+/// Version of these messages and of the commands in them. A message of another version is refused. Raise the
+/// version when an existing message, command or reply changes its encoding. A variant that is added at the
+/// end is not read by older members, which then stop: see [`has_entries`].
 pub(crate) const VERSION: u8 = 6;
 
-/// As it goes over the network: the version, then postcard.
+/// Encodes a message: the version, then postcard.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Bytes {
     match postcard::to_extend(message, vec![VERSION]) {
         Ok(bytes) => bytes.into(),
-        // Ours are all of kinds that postcard knows.
+        // Our types are of kinds that postcard can encode.
         Err(_) => Bytes::new(),
     }
 }
 
-/// What [`encode`] made, at the other end.
+/// Decodes a message of [`encode`].
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     match bytes.split_first() {
         Some((&VERSION, body)) => match postcard::take_from_bytes(body) {
@@ -151,9 +153,10 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     }
 }
 
-/// Whether a message that cannot be read is one for member `id` with entries for its log.
+/// True if an undecodable message has entries for the log of member `id`.
 pub(crate) fn has_entries(bytes: &[u8], id: NodeId) -> bool {
-    // As postcard writes `Request::Consensus(id, Consensus::Append(..))`: the numbers of both variants are 0.
+    // postcard begins `Request::Consensus(id, Consensus::Append(..))` with both variants' numbers, which are
+    // 0.
     let head = bytes.split_first().and_then(|(version, body)| {
         let (head, _) = postcard::take_from_bytes::<(u32, NodeId, u32)>(body).ok()?;
         Some((*version, head))

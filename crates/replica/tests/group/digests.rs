@@ -1,4 +1,4 @@
-//! Members whose state is not that of the others find out, and stop.
+//! Members whose state differs from the others' find out, and stop.
 
 use namespace::{
     Command, Create, DeviceId, Error, Exists, Expect, FileLayout, InodeId, NewAttributes, NewNode, Proposal,
@@ -9,7 +9,7 @@ use store::{Durability, Edit, Store};
 
 use crate::{Group, LIMIT, Wire, made, member};
 
-/// The table of names (docs/disk-format.md).
+/// Table of names (docs/disk-format.md).
 const NAMES: u8 = 0x02;
 
 /// A name in the root directory, as a key of the store.
@@ -17,7 +17,7 @@ fn name_key(name: &str) -> Vec<u8> {
     [&[NAMES][..], &InodeId::ROOT.0.to_be_bytes(), name.as_bytes()].concat()
 }
 
-/// Does what a failing disk does: changes a member's store behind its back.
+/// Changes a member's store as a failing disk does.
 fn spoil(group: &Group, id: u64, mut how: impl FnMut(&mut dyn Edit)) {
     let mut spoil = |edit: &mut dyn Edit| {
         how(edit);
@@ -36,7 +36,7 @@ async fn why(replica: &Replica) -> String {
     tokio::time::timeout(LIMIT, replica.failed()).await.expect("it finds out")
 }
 
-/// Why it does not start again.
+/// Reason that a member does not start again.
 async fn reopened(group: &Group, id: u64) -> ReplicaError {
     let (store, dir) = (group.stores[&id].clone(), group.dir.path().join(id.to_string()));
     let wire = std::sync::Arc::new(Wire { from: member(id).address, wires: group.wires.clone() });
@@ -55,7 +55,7 @@ async fn one_of_three_whose_state_differs_stops_and_is_to_fill_itself_again() {
         made(&group.member(1), &format!("d{n}")).await;
     }
     group.member(3).barrier().await.unwrap();
-    // A flipped bit in a key: the name is gone, and another one is there.
+    // A flipped bit in a key: one name is gone, and another exists.
     spoil(&group, 3, |edit| {
         let value = edit.get(&name_key("d7")).unwrap().unwrap();
         edit.delete(&name_key("d7")).unwrap();
@@ -75,7 +75,7 @@ async fn one_of_three_whose_state_differs_stops_and_is_to_fill_itself_again() {
     assert_eq!(others.len(), 2);
 }
 
-/// Opens a file as a client does that makes it if it is not there. `random`: of the metaserver that is asked.
+/// OPEN with creation, as a client sends it. `random`: the random bits of the metaserver that was asked.
 async fn create(replica: &Replica, name: &str, random: u64) -> Result<Reply, ReplicaError> {
     let layout = FileLayout { device: DeviceId(1), first: 0, unit: StripeUnit::DEFAULT, columns: 1 };
     let attributes = NewAttributes { mode: 0o644, uid: 0, gid: 0, accessed: None, modified: None };
@@ -85,7 +85,7 @@ async fn create(replica: &Replica, name: &str, random: u64) -> Result<Reply, Rep
     replica.propose(Proposal::new(stamp, None, command)).await
 }
 
-/// Writes what a client writes that looks the name up at this member.
+/// Write to the inode that a client found by a look-up at this member.
 async fn write(replica: &Replica, name: &str, data: &'static str) -> Result<Reply, ReplicaError> {
     let inode = named(replica, name).expect("it is there");
     let command = Command::WriteInline { inode, offset: 0, data: data.into() };
@@ -96,21 +96,21 @@ fn named(replica: &Replica, name: &str) -> Option<InodeId> {
     read::lookup(&*replica.view().unwrap(), InodeId::ROOT, name.as_bytes()).unwrap()
 }
 
-/// A member loses a name, and a client makes files and writes through it; what the write was answered. None: the member
-/// found out before, as it does within a second.
+/// A member loses a name; a client creates files and writes through it. Returns the reply to the write; None:
+/// the member found the damage before, within a second.
 async fn written_through_an_odd_member() -> Option<Reply> {
     let group = Group::of(3).await;
     let leader = group.leader().await;
     let (sound, odd) = (group.member(leader), group.member(1 + leader % 3));
     create(&sound, "f", 11).await.unwrap();
     odd.barrier().await.unwrap();
-    // One bit of a key: 'f' is 'g' now.
+    // One bit of a key: 'f' becomes 'g'.
     spoil(&group, 1 + leader % 3, |edit| {
         let value = edit.get(&name_key("f")).unwrap().unwrap();
         edit.delete(&name_key("f")).unwrap();
         edit.put(&name_key("g"), &value).unwrap();
     });
-    // The others have 'f', this one makes it: from here on its inodes have other numbers.
+    // The others have 'f', this member creates it: from now on its inodes have other numbers.
     create(&odd, "f", 12).await.ok()?;
     create(&odd, "mine", 13).await.ok()?;
     create(&sound, "other", 14).await.unwrap();
@@ -128,7 +128,7 @@ async fn written_through_an_odd_member() -> Option<Reply> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_through_a_member_that_lost_a_name_does_not_land_in_another_file() {
-    const TRIES_MAX: usize = 10; // members compare digests once a second, which takes a few of the tries at most
+    const TRIES_MAX: usize = 10; // members compare digests once a second, which costs a few tries at most
     for _ in 0..TRIES_MAX {
         if let Some(reply) = written_through_an_odd_member().await {
             assert_eq!(reply, Reply::Refused(Error::Stale));
@@ -170,6 +170,6 @@ async fn of_two_that_differ_the_one_that_leads_goes_on_and_the_other_serves_nobo
     let why = tokio::time::timeout(LIMIT, other.wait_out_of_service()).await.expect("it finds out");
     assert!(why.contains("no majority says which is right"), "{why}");
     assert!(other.is_out_of_service() && !group.member(leader).is_out_of_service());
-    // It goes on voting.
+    // It still votes.
     made(&group.member(leader), "later").await;
 }

@@ -1,4 +1,4 @@
-//! Members come, change and go while commands are carried out.
+//! Members join, change and leave while commands are carried out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +6,7 @@ use replica::MemberChange;
 
 use super::*;
 
-/// Makes directories by turns at these members until it is told to stop; how many there are then.
+/// Makes directories through these members in turn until `stop`; returns their number.
 fn busy(replicas: Vec<Replica>, stop: Arc<AtomicBool>) -> tokio::task::JoinHandle<usize> {
     tokio::spawn(async move {
         let mut count = 0;
@@ -18,7 +18,7 @@ fn busy(replicas: Vec<Replica>, stop: Arc<AtomicBool>) -> tokio::task::JoinHandl
     })
 }
 
-/// These commands have no request id: one whose leader went away may have been carried out.
+/// These commands have no request id: one whose leader was lost may have been applied.
 async fn made_surely(replica: &Replica, name: &str) {
     let outcome = tokio::time::timeout(LIMIT, replica.propose(mkdir(name))).await.expect("in time");
     match outcome {
@@ -101,7 +101,7 @@ async fn a_member_that_was_away_when_it_was_removed_is_told_when_it_is_back_and_
     let (away, stays) = (1 + leader % 3, 1 + (leader + 1) % 3);
     group.stop(away, false).await;
     until("it is known to be gone", || {
-        !group.member(leader).status().reachable.contains(&away) // else it is no test
+        !group.member(leader).status().reachable.contains(&away) // otherwise the test proves nothing
     })
     .await;
     group.member(stays).change_members(MemberChange::Remove(away), false).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_learner_serves_reads_and_is_not_waited_for_until_it_is_promoted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leadership_goes_to_a_living_voter_or_to_the_one_that_was_named() {
     let mut group = Group::of(3).await;
-    // Named, by turns, and by one that need not lead.
+    // Each named leader in turn, through a member that need not lead.
     for id in [2, 3, 1] {
         group.member(1 + id % 3).change_members(MemberChange::Lead(id), false).await.unwrap();
         assert_eq!(group.leader().await, id);
@@ -194,7 +194,8 @@ async fn nobody_is_said_to_lead_while_too_few_voters_can_be_reached() {
     group.cut(cut);
     until("it hears of nobody", || named(&group, cut).is_none()).await;
     assert_eq!((named(&group, leader), named(&group, follower)), (Some(leader), Some(leader)));
-    // A leader that is left alone does not know that it leads nobody; people are not told that it does.
+    // An isolated leader does not know that it leads no other member; its status must not show it as the
+    // leader.
     group.cut(follower);
     until("nobody answers it", || named(&group, leader).is_none()).await;
     assert!(group.member(leader).leads());
@@ -270,7 +271,7 @@ async fn a_member_that_moves_is_sent_what_it_lacks_where_it_is_now() {
     made(&replica, "by it").await;
 }
 
-/// An election, several times over: for what must not happen.
+/// Several elections' time, for events that must not happen.
 const ELECTIONS: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -280,7 +281,7 @@ async fn a_new_member_at_the_address_of_a_lost_one_neither_votes_nor_answers_for
     let (lost, behind) = (1 + leader % 3, 1 + (leader + 1) % 3);
     group.cut(behind);
     made(&group.member(leader), "acknowledged").await;
-    // Its log is lost, and with it one of the two that have this.
+    // Its log is lost, and with it one of two copies of an acknowledged entry.
     group.stop(lost, true).await;
     let new = group.start_as(9, member(lost), false).await;
     let goes_on = group.member(leader);

@@ -1,4 +1,4 @@
-//! What a crash, a hand or a client can make of the segments.
+//! Segments after crashes, changes by hand, and hostile client data.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -29,7 +29,7 @@ fn ids(term: u64, indices: std::ops::Range<u64>) -> Vec<LogId> {
     entries(term, indices).into_iter().map(|entry| entry.log_id).collect()
 }
 
-/// A segment of its own for what comes next.
+/// A segment of its own for the next entry.
 fn roll(disk: &mut Disk) {
     let mut all = lock(&disk.segments);
     let last = all.last_mut().expect("a segment");
@@ -46,7 +46,7 @@ fn what_was_appended_is_there_after_a_crash_and_a_torn_tail_is_not() {
     drop(disk);
     assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..3));
 
-    // One write of two records, of which only the second reached the disk whole.
+    // One write of two records, of which only the second is whole on disk.
     let [mut torn, whole] = [3, 4].map(|index| {
         let mut record = Vec::new();
         record::encode(&entries(1, index..index + 1)[0], 3, &mut record).unwrap();
@@ -63,7 +63,7 @@ fn what_was_appended_is_there_after_a_crash_and_a_torn_tail_is_not() {
     assert_eq!(found(dir.path()).unwrap().1, ids(1, 0..4), "the second of the torn tail is gone");
 }
 
-/// A record of `index` with this payload, as another version of this program would write it.
+/// Record of `index` with this payload, as another version of this program would write it.
 fn of_another_version(index: u64, payload: &[u8], salt: Salt) -> Vec<u8> {
     let mut bytes = Vec::new();
     record::encode(&entries(1, index..index + 1)[0], index, &mut bytes).unwrap();
@@ -81,8 +81,8 @@ fn an_entry_of_a_newer_version_is_said_and_is_neither_skipped_nor_truncated() {
     let command = Command::Link { inode: InodeId(7), dir: InodeId::ROOT, name: b"name".to_vec() };
     let known = Proposal::new(Stamp::default(), None, command);
     let known = [&[1][..], &postcard::to_stdvec(&known).unwrap()].concat();
-    let longer = [&known[..], &[0]].concat(); // a field more
-    let unknown = postcard::to_stdvec(&(Stamp::default(), None::<u8>, u32::MAX)).unwrap(); // no command of ours
+    let longer = [&known[..], &[0]].concat(); // one more field
+    let unknown = postcard::to_stdvec(&(Stamp::default(), None::<u8>, u32::MAX)).unwrap(); // an unknown command
     let unknown = [&[1][..], &unknown].concat();
     for (payload, is_known) in [(&known, true), (&longer, false), (&unknown, false), (&vec![9], false)] {
         for behind in [0, 1] {
@@ -173,7 +173,7 @@ fn a_crash_while_a_truncated_log_is_zeroed_is_not_taken_for_damage() {
             path = Some(all[0].path.clone());
         }
         drop(disk);
-        // As the disk may have it: some blocks of zeros arrived, others did not.
+        // Some blocks of zeros are on disk, others are not.
         truncation::write_note(&host::SystemFiles, dir.path(), Truncation::From(5)).unwrap();
         let file = OpenOptions::new().write(true).open(path.unwrap()).unwrap();
         for index in holes {
@@ -233,7 +233,8 @@ fn segments_are_given_up_whole_and_used_again_without_what_they_held() {
     assert_eq!(found(dir.path()).unwrap().1, ids(1, 100..112));
 }
 
-/// A small write whose data are a record that says all was on disk, as a client can send it: it does not know the salt.
+/// Small write whose data look like a record that says all was on disk; a client can send it, but does not
+/// know the salt.
 fn forging(index: u64) -> Entry {
     let mut data = Vec::new();
     let forged = Entry { log_id: id(u64::MAX, u64::MAX), payload: Payload::Blank };
@@ -245,7 +246,7 @@ fn forging(index: u64) -> Entry {
 
 #[test]
 fn a_record_that_a_client_wrote_into_its_data_is_none_wherever_it_stands() {
-    // In what the segment held before, with what follows the end of the log.
+    // In the old contents of the segment, after the end of the log.
     let dir = tempfile::tempdir().unwrap();
     let (mut disk, _) = found(dir.path()).unwrap();
     let many: Vec<Entry> = (0..100).map(forging).collect();
@@ -314,7 +315,7 @@ fn a_log_that_begins_anew_writes_into_nothing_that_has_later_records() {
     disk.restart_after(id(2, 100)).unwrap();
     drop(disk);
     assert!(!dir.path().join(SPARE).exists());
-    // Twice: what is behind the end of the one segment is looked at by each.
+    // Twice: each start looks behind the end of a segment.
     let (mut disk, all) = found(dir.path()).unwrap();
     assert_eq!(all, []);
     disk.append(&entries(2, 101..103)).unwrap();
