@@ -6,64 +6,62 @@ use namespace::{
     LockOwner, NewAttributes, NewNode, Open, OpenTarget, Reply, SetAttributes, Share, StripeUnit,
 };
 
-use crate::client::Known;
-use crate::dice::Dice;
-use crate::request::Look;
+use crate::client::Knowledge;
+use crate::request::Query;
+use crate::rng::Rng;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Greatest number of known inodes of each kind, so that clients conflict.
 const KNOWN_MAX: usize = 6;
 
 /// Chosen request: a read or a change.
-pub(crate) enum Chosen {
-    Look(Look),
+pub(crate) enum Choice {
+    Query(Query),
     Change(Command),
 }
 
-pub(crate) fn request(client: ClientId, slot: u32, known: &Known, dice: &mut Dice) -> Chosen {
-    let dir = |dice: &mut Dice| dice.of(&known.dirs).copied().unwrap_or(InodeId::ROOT);
-    let name = |dice: &mut Dice| NAMES[dice.below(NAMES.len())].as_bytes().to_vec();
-    let inode = |dice: &mut Dice| dice.of(&known.files).copied().unwrap_or(InodeId::ROOT);
+pub(crate) fn request(client: ClientId, slot: u32, known: &Knowledge, rng: &mut Rng) -> Choice {
+    let dir = |rng: &mut Rng| rng.of(&known.dirs).copied().unwrap_or(InodeId::ROOT);
+    let name = |rng: &mut Rng| NAMES[rng.below(NAMES.len())].as_bytes().to_vec();
+    let inode = |rng: &mut Rng| rng.of(&known.files).copied().unwrap_or(InodeId::ROOT);
     let opened = known.opens.iter().find(|(by, ..)| *by == slot);
     let locked = known.locks.iter().find(|(by, ..)| *by == slot);
-    Chosen::Change(match dice.below(24) {
-        0..4 => return Chosen::Look(Look::Lookup(dir(dice), name(dice))),
-        4..6 => return Chosen::Look(Look::List(dir(dice))),
-        6 => return Chosen::Look(Look::Attributes(inode(dice))),
-        7 => return Chosen::Look(Look::Data(inode(dice))),
-        8..11 => Command::Create(create(dir(dice), name(dice), dice)),
-        11 | 12 => Command::Link { inode: inode(dice), dir: dir(dice), name: name(dice) },
-        13..15 => Command::Remove { dir: dir(dice), name: name(dice), expect: Expect::Anything },
-        15..18 => {
-            Command::Rename { from_dir: dir(dice), from: name(dice), to_dir: dir(dice), to: name(dice) }
-        }
+    Choice::Change(match rng.below(24) {
+        0..4 => return Choice::Query(Query::Lookup(dir(rng), name(rng))),
+        4..6 => return Choice::Query(Query::List(dir(rng))),
+        6 => return Choice::Query(Query::Attributes(inode(rng))),
+        7 => return Choice::Query(Query::Data(inode(rng))),
+        8..11 => Command::Create(create(dir(rng), name(rng), rng)),
+        11 | 12 => Command::Link { inode: inode(rng), dir: dir(rng), name: name(rng) },
+        13..15 => Command::Remove { dir: dir(rng), name: name(rng), expect: Expect::Anything },
+        15..18 => Command::Rename { from_dir: dir(rng), from: name(rng), to_dir: dir(rng), to: name(rng) },
         18 => {
-            let set = SetAttributes { mode: Some(dice.within(0..=0o777) as u32), ..SetAttributes::default() };
-            Command::SetAttributes { inode: inode(dice), set }
+            let set = SetAttributes { mode: Some(rng.within(0..=0o777) as u32), ..SetAttributes::default() };
+            Command::SetAttributes { inode: inode(rng), set }
         }
         19 => {
-            let data = Bytes::from(vec![dice.number() as u8; 1 + dice.below(900)]);
-            Command::WriteInline { inode: inode(dice), offset: dice.within(0..=500), data }
+            let data = Bytes::from(vec![rng.number() as u8; 1 + rng.below(900)]);
+            Command::WriteInline { inode: inode(rng), offset: rng.within(0..=500), data }
         }
         _ => match (opened, locked) {
-            (Some((_, inode, _)), Some((_, _, lock))) if dice.below(3) > 0 => {
+            (Some((_, inode, _)), Some((_, _, lock))) if rng.below(3) > 0 => {
                 let _ = inode;
                 Command::Unlock { client, stateid: *lock, range: ByteRange { start: 0, end: u64::MAX } }
             }
-            (Some((_, _, open)), _) if dice.below(4) == 0 => Command::Close { client, stateid: *open },
+            (Some((_, _, open)), _) if rng.below(4) == 0 => Command::Close { client, stateid: *open },
             (Some((_, inode, open)), _) => {
-                let start = dice.within(0..=3);
+                let start = rng.within(0..=3);
                 let owner = format!("owner {slot}").into_bytes();
                 Command::Lock {
                     client,
                     inode: *inode,
                     owner: LockOwner::New { open: *open, owner },
-                    kind: if dice.below(3) == 0 { LockKind::Read } else { LockKind::Write },
-                    range: ByteRange { start, end: start + dice.within(1..=3) },
+                    kind: if rng.below(3) == 0 { LockKind::Read } else { LockKind::Write },
+                    range: ByteRange { start, end: start + rng.within(1..=3) },
                 }
             }
             (None, _) => {
-                let mut create = create(InodeId::ROOT, name(dice), dice);
+                let mut create = create(InodeId::ROOT, name(rng), rng);
                 create.node = NewNode::File(layout());
                 create.exists = Exists::Take;
                 Command::Open(Open {
@@ -80,14 +78,14 @@ pub(crate) fn request(client: ClientId, slot: u32, known: &Known, dice: &mut Dic
     })
 }
 
-fn create(dir: InodeId, name: Vec<u8>, dice: &mut Dice) -> Create {
-    let node = match dice.below(4) {
+fn create(dir: InodeId, name: Vec<u8>, rng: &mut Rng) -> Create {
+    let node = match rng.below(4) {
         0 | 1 => NewNode::Directory,
         2 => NewNode::File(layout()),
         _ => NewNode::Symlink(b"elsewhere".to_vec()),
     };
-    let exists = match (&node, dice.below(3)) {
-        (NewNode::File(_), 0) => Exists::Verify(dice.number().to_le_bytes()),
+    let exists = match (&node, rng.below(3)) {
+        (NewNode::File(_), 0) => Exists::Verify(rng.number().to_le_bytes()),
         (NewNode::File(_), 1) => Exists::Take,
         _ => Exists::Refuse,
     };
@@ -100,7 +98,7 @@ fn layout() -> FileLayout {
 }
 
 /// Updates a client's knowledge by the reply to a change.
-pub(crate) fn learn(known: &mut Known, slot: u32, command: &Command, reply: &Reply) {
+pub(crate) fn learn(known: &mut Knowledge, slot: u32, command: &Command, reply: &Reply) {
     match (command, reply) {
         (_, Reply::Created { inode, .. } | Reply::Linked { inode, .. }) => {
             let all = match inode.kind {

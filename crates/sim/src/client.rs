@@ -11,9 +11,9 @@ use namespace::{
 };
 
 use crate::choose;
-use crate::dice::Dice;
-use crate::net::{Address, Call, Carried};
+use crate::net::{Address, Call, CallAnswer};
 use crate::request::{Answer, Request};
+use crate::rng::Rng;
 use crate::shared::Shared;
 
 /// Concurrent requests of a client.
@@ -21,7 +21,7 @@ const SLOTS: u32 = 2;
 
 /// Knowledge of a client, from its answers.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct Knowledge {
     /// Known directories.
     pub dirs: Vec<InodeId>,
     /// Other known inodes.
@@ -38,7 +38,7 @@ pub struct Client {
     address: Address,
     members: u64,
     shared: Arc<Shared>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<Knowledge>>,
 }
 
 /// Session of a client.
@@ -52,26 +52,26 @@ impl Client {
     /// Creates a client that knows `members` members.
     #[must_use]
     pub fn new(address: Address, members: u64, shared: &Arc<Shared>) -> Self {
-        let known = Known { dirs: vec![InodeId::ROOT], ..Known::default() };
+        let known = Knowledge { dirs: vec![InodeId::ROOT], ..Knowledge::default() };
         Self { address, members, shared: Arc::clone(shared), known: Arc::new(Mutex::new(known)) }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, Knowledge> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends requests until the simulation ends.
-    pub async fn run(self, mut dice: Dice) {
-        let session = self.begin(&mut dice).await;
+    pub async fn run(self, mut rng: Rng) {
+        let session = self.begin(&mut rng).await;
         let slots: Vec<_> =
-            (0..SLOTS).map(|slot| tokio::spawn(self.clone().work_on(session, slot, dice.fork()))).collect();
+            (0..SLOTS).map(|slot| tokio::spawn(self.clone().work_on(session, slot, rng.fork()))).collect();
         for slot in slots {
             let _ = slot.await;
         }
     }
 
     /// Sends EXCHANGE_ID and CREATE_SESSION.
-    async fn begin(&self, dice: &mut Dice) -> Session {
+    async fn begin(&self, rng: &mut Rng) -> Session {
         let owner = format!("client {}", self.address).into_bytes();
         let principal = Principal::Sys { uid: 0, machine: owner.clone() };
         let verifier = self.address.to_le_bytes();
@@ -84,26 +84,26 @@ impl Client {
                 update: false,
                 address,
             };
-            let Reply::Client { id: client, sequence, .. } = self.change(None, exchange, dice).await else {
+            let Reply::Client { id: client, sequence, .. } = self.change(None, exchange, rng).await else {
                 continue;
             };
             let (principal, channels) = (principal.clone(), channels());
             let create = Command::CreateSession { client, sequence, principal, channels, address };
-            if let Reply::Session { id, client, .. } = self.change(None, create, dice).await {
+            if let Reply::Session { id, client, .. } = self.change(None, create, rng).await {
                 return Session { client, id };
             }
         }
     }
 
-    async fn work_on(self, session: Session, slot: u32, mut dice: Dice) {
+    async fn work_on(self, session: Session, slot: u32, mut rng: Rng) {
         let mut sequence = 0;
         let pause_ms_max = if self.shared.short_logs { 15 } else { 40 };
-        while !self.shared.ends() {
-            tokio::time::sleep(Duration::from_millis(dice.within(0..=pause_ms_max))).await;
-            let asked = choose::request(session.client, slot, &self.known(), &mut dice);
+        while !self.shared.is_ending() {
+            tokio::time::sleep(Duration::from_millis(rng.within(0..=pause_ms_max))).await;
+            let asked = choose::request(session.client, slot, &self.known(), &mut rng);
             match asked {
-                choose::Chosen::Look(look) => drop(self.ask(Request::Look(look), &mut dice).await),
-                choose::Chosen::Change(command) => {
+                choose::Choice::Query(look) => drop(self.ask(Request::Query(look), &mut rng).await),
+                choose::Choice::Change(command) => {
                     sequence += 1;
                     let request = RequestId::Compound(CompoundRequest {
                         session: session.id,
@@ -111,39 +111,39 @@ impl Client {
                         sequence,
                         index: 0,
                     });
-                    let reply = self.change(Some(request), command.clone(), &mut dice).await;
+                    let reply = self.change(Some(request), command.clone(), &mut rng).await;
                     choose::learn(&mut self.known(), slot, &command, &reply);
                 }
             }
         }
     }
 
-    async fn change(&self, request: Option<RequestId>, command: Command, dice: &mut Dice) -> Reply {
-        match self.ask(Request::Change(request, command), dice).await {
+    async fn change(&self, request: Option<RequestId>, command: Command, rng: &mut Rng) -> Reply {
+        match self.ask(Request::Change(request, command), rng).await {
             Answer::Reply(reply) => reply,
-            Answer::Seen(..) | Answer::None(_) => Reply::Refused(Error::Delay),
+            Answer::Read(..) | Answer::None(_) => Reply::Refused(Error::Delay),
         }
     }
 
     /// Repeats a request until it is answered.
-    async fn ask(&self, request: Request, dice: &mut Dice) -> Answer {
-        let number = self.shared.history().asked(self.shared.now_ms(), self.address, request.clone());
-        let mut to = dice.within(1..=self.members);
+    async fn ask(&self, request: Request, rng: &mut Rng) -> Answer {
+        let number = self.shared.history().note_request(self.shared.now_ms(), self.address, request.clone());
+        let mut to = rng.within(1..=self.members);
         loop {
             // Now and then a copy is delayed, and arrives when no caller waits for it any more.
             let outcome = self.shared.net().call(self.address, to, 0, true, Call::Client(request.clone()));
-            let limit = Duration::from_millis(dice.within(200..=2000));
+            let limit = Duration::from_millis(rng.within(200..=2000));
             let answer = match tokio::time::timeout(limit, outcome).await {
-                Ok(Ok(Ok(Carried::Client(answer)))) => *answer,
+                Ok(Ok(Ok(CallAnswer::Client(answer)))) => *answer,
                 _ => Answer::None("no answer".into()),
             };
             if !matches!(answer, Answer::None(_)) {
-                self.shared.history().answered(self.shared.now_ms(), number, answer.clone());
+                self.shared.history().note_answer(self.shared.now_ms(), number, answer.clone());
                 return answer;
             }
-            tokio::time::sleep(Duration::from_millis(dice.within(1..=50))).await;
-            if dice.below(3) > 0 {
-                to = dice.within(1..=self.members);
+            tokio::time::sleep(Duration::from_millis(rng.within(1..=50))).await;
+            if rng.below(3) > 0 {
+                to = rng.within(1..=self.members);
             }
         }
     }

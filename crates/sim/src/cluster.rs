@@ -13,14 +13,14 @@ use tokio::task::JoinHandle;
 
 use crate::bug::Bug;
 use crate::client::Client;
-use crate::dice::Dice;
 use crate::faults::Faults;
 use crate::history::History;
-use crate::member::{Member, named};
+use crate::member::{Member, replica_member};
 use crate::membership::Changes;
-use crate::net::{Arrival, CLIENTS, Net, Weather};
+use crate::net::{Arrival, CLIENTS, LinkConditions, Net};
 use crate::oracles;
-use crate::restore::LeftOver;
+use crate::restore::OldMember;
+use crate::rng::Rng;
 use crate::shared::Shared;
 
 /// Time without faults, in which clients get sessions and create a few files.
@@ -40,7 +40,7 @@ pub struct Scenario {
     /// Duration of the faults.
     pub faults_ms: u64,
     /// True to print events.
-    pub tells: bool,
+    pub prints: bool,
     /// Seeded bug.
     pub bug: Option<Bug>,
 }
@@ -48,8 +48,8 @@ pub struct Scenario {
 impl Scenario {
     /// A short scenario.
     #[must_use]
-    pub fn of(seed: u64) -> Self {
-        Self { seed, faults_ms: 5000, tells: false, bug: None }
+    pub fn from_seed(seed: u64) -> Self {
+        Self { seed, faults_ms: 5000, prints: false, bug: None }
     }
 }
 
@@ -69,21 +69,21 @@ pub struct Outcome {
 /// Runs a scenario.
 #[must_use]
 pub fn run(scenario: &Scenario) -> Outcome {
-    let mut dice = Dice::new(scenario.seed);
-    replica::seed_thread(dice.number());
-    let mut cluster = Cluster::new(scenario, &mut dice);
+    let mut rng = Rng::new(scenario.seed);
+    replica::seed_thread(rng.number());
+    let mut cluster = Cluster::new(scenario, &mut rng);
     let mut findings = vec![];
     match cluster.come_to_be() {
         Err(why) => findings.push(format!("comes to be: {why}")),
         Ok(()) => {
             cluster.until(QUIET_MS, |_| false);
-            cluster.plague(scenario.faults_ms, &mut dice);
+            cluster.plague(scenario.faults_ms, &mut rng);
             if cluster.shared.restores {
-                match cluster.restore(&mut dice) {
+                match cluster.restore(&mut rng) {
                     Ok(found) => findings.extend(found),
                     Err(why) => findings.push(format!("restored: {why}")),
                 }
-                cluster.plague(scenario.faults_ms, &mut dice);
+                cluster.plague(scenario.faults_ms, &mut rng);
             }
             findings.extend(cluster.recover().err().map(|why| format!("recovers: {why}")));
         }
@@ -108,52 +108,52 @@ pub struct Cluster {
     working: Vec<JoinHandle<()>>,
     client_count: u64,
     /// Machine of the group before the restore.
-    left_over: Option<LeftOver>,
-    dice: Dice,
+    left_over: Option<OldMember>,
+    rng: Rng,
 }
 
 impl Cluster {
-    fn new(scenario: &Scenario, dice: &mut Dice) -> Self {
-        let net = Net::new(dice.fork());
-        let shared = Arc::new(Shared::new(net, History::new(scenario.tells), scenario.bug, scenario.seed));
-        let count = *dice.of(&[1, 3, 3, 3, 3, 3, 5]).unwrap_or(&3);
+    fn new(scenario: &Scenario, rng: &mut Rng) -> Self {
+        let net = Net::new(rng.fork());
+        let shared = Arc::new(Shared::new(net, History::new(scenario.prints), scenario.bug, scenario.seed));
+        let count = *rng.of(&[1, 3, 3, 3, 3, 3, 5]).unwrap_or(&3);
         let count = count.max(shared.membership.members_min());
-        let members = (1..=count).map(|at| Member::new(at, count, &shared, dice.fork())).collect();
+        let members = (1..=count).map(|at| Member::new(at, count, &shared, rng.fork())).collect();
         let clients = clients_runtime();
-        let client_count = dice.within(2..=4);
-        Self { members, shared, clients, working: vec![], client_count, left_over: None, dice: dice.fork() }
+        let client_count = rng.within(2..=4);
+        Self { members, shared, clients, working: vec![], client_count, left_over: None, rng: rng.fork() }
     }
 
     /// Runs one millisecond.
     fn step(&mut self) {
-        let now_ms = self.shared.pass(1);
+        let now_ms = self.shared.advance(1);
         let arrived = self.shared.net().arrived(now_ms);
         for arrival in arrived {
             let Arrival::Call { number, to, call } = arrival else { continue };
             if let Some(member) = self.members.iter_mut().find(|member| member.address == to) {
-                member.take(number, call);
+                member.handle_call(number, call);
             }
         }
         for member in &mut self.members {
-            if now_ms >= member.held_until_ms {
+            if now_ms >= member.stalled_until_ms {
                 member.catch_up();
-                member.pass(1);
+                member.advance(1);
             } else {
                 member.missed_ms += 1;
             }
             if member.runs() && member.disk.is_dead() {
                 self.shared.note(|| format!("member {}: the power goes", member.id));
                 member.kill(true);
-                member.starts_at_ms = now_ms + self.dice.within(50..=2000);
+                member.starts_at_ms = now_ms + self.rng.within(50..=2000);
                 self.shared.net().reset(member.address);
             }
             if member.was_removed() {
                 // Mostly its disk is emptied, as its log demands; otherwise it starts, and finds out again.
-                match self.dice.below(4) {
+                match self.rng.below(4) {
                     0 => member.kill(false),
-                    _ => member.begin_anew(false),
+                    _ => member.replace_disk(false),
                 }
-                member.starts_at_ms = now_ms + self.dice.within(50..=1000);
+                member.starts_at_ms = now_ms + self.rng.within(50..=1000);
                 self.shared.net().reset(member.address);
             }
             if !member.runs() && now_ms >= member.starts_at_ms && member.starts_at_ms > 0 {
@@ -189,7 +189,9 @@ impl Cluster {
             if id > 1 {
                 self.members[at].spawn(move |replica| async move {
                     let limit = Duration::from_millis(JOIN_MS_MAX);
-                    let _ = replica.join(&named(1).address, named(address), MemberRole::Voter, limit).await;
+                    let _ = replica
+                        .join(&replica_member(1).address, replica_member(address), MemberRole::Voter, limit)
+                        .await;
                 });
             }
             let is_voter = |cluster: &Self| {
@@ -208,28 +210,28 @@ impl Cluster {
         let members = self.members.len() as u64;
         for number in 0..self.client_count {
             let client = Client::new(CLIENTS + number, members, &self.shared);
-            self.working.push(self.clients.spawn(client.run(self.dice.fork())));
+            self.working.push(self.clients.spawn(client.run(self.rng.fork())));
         }
     }
 
     /// Takes a backup, loses all machines, and restores the group from the backup. Returns the oracles'
     /// findings about the old group.
-    fn restore(&mut self, dice: &mut Dice) -> Result<Vec<String>, String> {
+    fn restore(&mut self, rng: &mut Rng) -> Result<Vec<String>, String> {
         let asked_ms = self.shared.now_ms();
         let has_backup = |cluster: &Self| cluster.shared.backup().is_some();
         while !has_backup(self) {
             if self.shared.now_ms() > asked_ms + RECOVERY_MS_MAX {
                 return Err("there is no backup".into());
             }
-            let at = dice.below(self.members.len());
+            let at = rng.below(self.members.len());
             self.members[at].back_up();
             if !self.until(BACKUP_MS_MAX, has_backup) {
                 // No backup without a majority.
-                self.shared.net().mend();
+                self.shared.net().unblock_all();
             }
         }
         // More operations follow, which will be lost.
-        self.until(dice.within(0..=1000), |_| false);
+        self.until(rng.within(0..=1000), |_| false);
         // With all their requests in flight.
         self.working.clear();
         self.clients = clients_runtime();
@@ -241,14 +243,14 @@ impl Cluster {
         self.shared.note(|| format!("all disks are lost; a backup has what is below {}", backup.applied));
         let expected = self.shared.history().sums.get(&backup.applied).map(|(_, sum)| *sum);
         self.shared.begin_incarnation();
-        self.shared.history().goes_on_from(backup.applied);
-        let (one, old) = (dice.below(self.members.len()), dice.below(self.members.len()));
-        self.left_over = Some(LeftOver::new(&mut self.members[old], &self.shared, dice.fork()));
+        self.shared.history().restart_from(backup.applied);
+        let (one, old) = (rng.below(self.members.len()), rng.below(self.members.len()));
+        self.left_over = Some(OldMember::new(&mut self.members[old], &self.shared, rng.fork()));
         let now_ms = self.shared.now_ms();
         for (at, member) in self.members.iter_mut().enumerate() {
-            member.begin_anew(false);
-            member.held_until_ms = 0;
-            member.starts_at_ms = now_ms + dice.within(1..=1500);
+            member.replace_disk(false);
+            member.stalled_until_ms = 0;
+            member.starts_at_ms = now_ms + rng.within(1..=1500);
             self.shared.net().reset(member.address);
             if at == one {
                 member.restore(&backup, expected)?;
@@ -259,14 +261,14 @@ impl Cluster {
         Ok(findings)
     }
 
-    fn plague(&mut self, faults_ms: u64, dice: &mut Dice) {
-        let calmer = self.shared.membership.calmer();
-        let mut faults = Faults::new(dice.fork(), self.client_count, calmer);
-        let mut changes = Changes::new(dice.fork());
-        let end_ms = self.shared.now_ms() + faults_ms * calmer;
+    fn plague(&mut self, faults_ms: u64, rng: &mut Rng) {
+        let time_factor = self.shared.membership.time_factor();
+        let mut faults = Faults::new(rng.fork(), self.client_count, time_factor);
+        let mut changes = Changes::new(rng.fork());
+        let end_ms = self.shared.now_ms() + faults_ms * time_factor;
         while self.shared.now_ms() < end_ms {
-            faults.strike(&mut self.members, &self.shared);
-            changes.strike(&mut self.members, &self.shared);
+            faults.apply_due(&mut self.members, &self.shared);
+            changes.apply_due(&mut self.members, &self.shared);
             self.step();
         }
     }
@@ -276,17 +278,17 @@ impl Cluster {
         self.shared.note(|| "all is mended".into());
         {
             let mut net = self.shared.net();
-            net.mend();
-            net.weather = Weather::FAIR;
+            net.unblock_all();
+            net.conditions = LinkConditions::FAIR;
         }
         for member in &mut self.members {
-            member.held_until_ms = 0;
+            member.stalled_until_ms = 0;
             if let Ok(mut pace) = member.pace.lock() {
                 *pace = (50, 500);
             }
             member.starts_at_ms = 1;
         }
-        self.shared.end();
+        self.shared.begin_ending();
         let finished = |cluster: &Self| cluster.working.iter().all(JoinHandle::is_finished);
         if !self.until(RECOVERY_MS_MAX, finished) {
             self.note_statuses();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The power can fail between any two steps of the simulation ([`SimDisk::cut_power`]), and within any single
-//! operation ([`SimDisk::light_fuse`]), which is then done in part.
+//! operation ([`SimDisk::cut_power_after`]), which is then done in part.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host::{File, Files, Opened};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// Unit that a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -48,16 +48,16 @@ impl Content {
     }
 
     /// Applies some of the unsynced writes, as a power failure may.
-    fn lose(&mut self, dice: &mut Dice) {
+    fn lose(&mut self, rng: &mut Rng) {
         for (at, bytes) in std::mem::take(&mut self.pending) {
             let sectors = bytes.len().div_ceil(SECTOR_BYTES);
-            let kept = match dice.below(3) {
+            let kept = match rng.below(3) {
                 0 => 0..0,
                 1 => 0..sectors,
                 // A write is one request: a torn one leaves its beginning, or its end.
-                _ => match dice.below(2) {
-                    0 => 0..dice.below(sectors + 1),
-                    _ => dice.below(sectors + 1)..sectors,
+                _ => match rng.below(2) {
+                    0 => 0..rng.below(sectors + 1),
+                    _ => rng.below(sectors + 1)..sectors,
                 },
             };
             let (from, to) = (kept.start * SECTOR_BYTES, (kept.end * SECTOR_BYTES).min(bytes.len()));
@@ -101,7 +101,7 @@ struct State {
     dead: bool,
     /// Seeded bug: syncs are reported but not done.
     lies: bool,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl State {
@@ -149,7 +149,7 @@ pub struct SimDisk(Arc<Mutex<State>>);
 impl SimDisk {
     /// Creates an empty disk. `lies`: it reports syncs that it has not done.
     #[must_use]
-    pub fn new(dice: Dice, lies: bool) -> Self {
+    pub fn new(rng: Rng, lies: bool) -> Self {
         Self(Arc::new(Mutex::new(State {
             names: BTreeMap::new(),
             synced_names: BTreeMap::new(),
@@ -159,7 +159,7 @@ impl SimDisk {
             fuse: None,
             dead: false,
             lies,
-            dice,
+            rng,
         })))
     }
 
@@ -173,7 +173,7 @@ impl SimDisk {
     }
 
     /// Fails the power within the change after this many.
-    pub fn light_fuse(&self, changes: u64) {
+    pub fn cut_power_after(&self, changes: u64) {
         self.state().fuse = Some(changes);
     }
 
@@ -195,13 +195,13 @@ impl SimDisk {
     /// Restores the power: the contents are those that survived.
     pub fn restart(&self) {
         let mut state = self.state();
-        let State { names, synced_names, pending, contents, dice, .. } = &mut *state;
-        let kept = dice.below(pending.len() + 1);
+        let State { names, synced_names, pending, contents, rng, .. } = &mut *state;
+        let kept = rng.below(pending.len() + 1);
         pending.iter().take(kept).for_each(|change| change.apply(synced_names));
         pending.clear();
         *names = synced_names.clone();
         contents.retain(|id, _| names.values().any(|named| named == id));
-        contents.values_mut().for_each(|content| content.lose(dice));
+        contents.values_mut().for_each(|content| content.lose(rng));
         (state.dead, state.fuse) = (false, None);
     }
 }
@@ -323,7 +323,7 @@ mod tests {
         let path = Path::new("/log/a");
         let (mut whole, mut torn, mut lost) = (0, 0, 0);
         for seed in 0..200 {
-            let disk = SimDisk::new(Dice::new(seed), false);
+            let disk = SimDisk::new(Rng::new(seed), false);
             let file = disk.open(path, Opened::New).unwrap();
             file.write_at(&[1; 4096], 0).unwrap();
             file.sync().unwrap();
@@ -346,13 +346,13 @@ mod tests {
     #[test]
     fn the_power_goes_in_the_midst_of_the_change_that_was_named() {
         let path = Path::new("/log/a");
-        let disk = SimDisk::new(Dice::new(1), false);
+        let disk = SimDisk::new(Rng::new(1), false);
         let file = disk.open(path, Opened::New).unwrap();
         file.write_at(&[0; 512], 0).unwrap();
         file.sync().unwrap();
         disk.sync_dir(Path::new("/log")).unwrap();
         let durable = disk.open(path, Opened::Durable).unwrap();
-        disk.light_fuse(2);
+        disk.cut_power_after(2);
         durable.write_at(&[1; 512], 0).unwrap();
         assert!(durable.write_at(&[2; 512], 0).is_err() && disk.is_dead());
         disk.restart();

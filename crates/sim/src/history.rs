@@ -52,14 +52,14 @@ pub struct History {
     /// Members whose state differs from that of the first member at an index.
     pub disagreements: Vec<String>,
     trace: u64,
-    told: Option<Vec<String>>,
+    prints: bool,
 }
 
 impl History {
-    /// Creates an empty history; `tells` prints events.
+    /// Creates an empty history; `prints` prints events.
     #[must_use]
-    pub fn new(tells: bool) -> Self {
-        Self { told: tells.then(Vec::new), ..Self::default() }
+    pub fn new(prints: bool) -> Self {
+        Self { prints, ..Self::default() }
     }
 
     /// Returns the next moment.
@@ -72,7 +72,7 @@ impl History {
     pub fn note(&mut self, now_ms: u64, what: impl FnOnce() -> String) {
         let what = what();
         self.trace = hash(&(self.trace, now_ms, &what));
-        if self.told.is_some() {
+        if self.prints {
             eprintln!("{:>7}.{:03} {what}", now_ms / 1000, now_ms % 1000);
         }
     }
@@ -84,7 +84,7 @@ impl History {
     }
 
     /// Notes a request of a client; returns the number of the operation.
-    pub fn asked(&mut self, now_ms: u64, client: Address, request: Request) -> usize {
+    pub fn note_request(&mut self, now_ms: u64, client: Address, request: Request) -> usize {
         let asked = self.moment();
         let number = self.operations.len();
         self.note(now_ms, || format!("client {client} asks {number}: {request:?}"));
@@ -93,7 +93,7 @@ impl History {
     }
 
     /// Notes the answer to an operation.
-    pub fn answered(&mut self, now_ms: u64, number: usize, answer: Answer) {
+    pub fn note_answer(&mut self, now_ms: u64, number: usize, answer: Answer) {
         let moment = self.moment();
         self.note(now_ms, || format!("answer to {number}: {answer:?}"));
         self.operations[number].answered = Some((moment, answer));
@@ -101,7 +101,7 @@ impl History {
 
     /// Restarts the history after a restore from a backup of the entries below `applied`. Earlier operations
     /// are judged already.
-    pub fn goes_on_from(&mut self, applied: u64) {
+    pub fn restart_from(&mut self, applied: u64) {
         self.operations.clear();
         self.log.split_off(&applied);
         self.sums.clear();
@@ -109,7 +109,14 @@ impl History {
     }
 
     /// Notes that a member applied the entry at `index`.
-    pub fn applied(&mut self, now_ms: u64, member: Address, index: u64, proposal: &Proposal, reply: &Reply) {
+    pub fn note_applied(
+        &mut self,
+        now_ms: u64,
+        member: Address,
+        index: u64,
+        proposal: &Proposal,
+        reply: &Reply,
+    ) {
         match self.log.get(&index) {
             None => {
                 self.note(now_ms, || format!("member {member} applies {index}: {proposal:?} -> {reply:?}"));
@@ -127,7 +134,7 @@ impl History {
     }
 
     /// Notes the hash of a member's store after all entries below `next`.
-    pub fn holds(&mut self, now_ms: u64, member: Address, next: u64, sum: u64) {
+    pub fn note_store(&mut self, now_ms: u64, member: Address, next: u64, sum: u64) {
         let (first, expected) = *self.sums.entry(next).or_insert((member, sum));
         if expected != sum {
             let what = format!("below {next} member {member} holds other things than member {first} did");

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use replica::{MemberRole, NodeId, Replica};
 
-use crate::dice::Dice;
-use crate::member::named;
+use crate::member::replica_member;
 use crate::net::Address;
+use crate::rng::Rng;
 use crate::shared::Shared;
 
 const REMOVE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ pub struct Joining {
     /// Shared state, for the history.
     pub shared: Arc<Shared>,
     /// Random choice of the first member to ask.
-    pub dice: Dice,
+    pub rng: Rng,
     /// Set once the member has a vote.
     pub done: Arc<AtomicBool>,
 }
@@ -38,7 +38,7 @@ impl Joining {
     /// Asks one machine after the other, until this member is a voter.
     pub async fn run(mut self, replica: Replica) {
         // In turn: a removed member that does not know it yet answers only that no member leads.
-        let mut other = self.dice.within(1..=self.machines);
+        let mut other = self.rng.within(1..=self.machines);
         while !self.belongs(&replica) {
             other = other % self.machines + 1;
             if other != self.address {
@@ -63,7 +63,8 @@ impl Joining {
             }
             *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        let outcome = replica.join(other, named(self.address), MemberRole::Voter, JOIN_TIME_MAX).await;
+        let outcome =
+            replica.join(other, replica_member(self.address), MemberRole::Voter, JOIN_TIME_MAX).await;
         self.shared.note(|| format!("member {} asked {other} to be taken in: {outcome:?}", self.id));
     }
 }

@@ -9,7 +9,6 @@ mod bug;
 mod choose;
 mod client;
 mod cluster;
-mod dice;
 mod disk;
 mod faults;
 mod history;
@@ -21,6 +20,7 @@ mod oracles;
 mod reference;
 mod request;
 mod restore;
+mod rng;
 mod shared;
 mod store;
 

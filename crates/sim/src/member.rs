@@ -13,16 +13,16 @@ use bytes::Bytes;
 use host::{Files, SeededEntropy};
 use namespace::{Proposal, Reply, Stamp, Time};
 use replica::{
-    AnswerFuture, CallFuture, Channel, DiskDelay, Environment, LogRetention, Member as Named, NodeId,
+    AnswerFuture, CallFuture, Channel, DiskDelay, Environment, LogRetention, Member as ReplicaMember, NodeId,
     Observer, Replica, ReplicaConfig, ReplicaStatus, Transport, Unreachable,
 };
 use tokio::runtime::{Builder, Runtime};
 
-use crate::dice::Dice;
 use crate::disk::SimDisk;
 use crate::joining::Joining;
-use crate::net::{Address, Call, Carried};
-use crate::request::carry_out;
+use crate::net::{Address, Call, CallAnswer};
+use crate::request::execute;
+use crate::rng::Rng;
 use crate::shared::Shared;
 use crate::store::SimStore;
 
@@ -56,9 +56,9 @@ pub struct Member {
     /// Delay of its disk.
     pub pace: DiskPace,
     /// Offset of its time of day, in milliseconds.
-    pub ahead_ms: Arc<AtomicI64>,
+    pub clock_offset_ms: Arc<AtomicI64>,
     /// End of the stall of its process.
-    pub held_until_ms: u64,
+    pub stalled_until_ms: u64,
     /// Length of the stall so far.
     pub missed_ms: u64,
     /// Time of its next start, if it is down.
@@ -70,7 +70,7 @@ pub struct Member {
     /// Id of its lost member, until that is removed from the group.
     lost: Arc<Mutex<Option<NodeId>>>,
     shared: Arc<Shared>,
-    dice: Dice,
+    rng: Rng,
     process: Option<Process>,
 }
 
@@ -92,33 +92,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Member at this address, as the others know it.
 #[must_use]
-pub fn named(address: Address) -> Named {
-    Named { name: format!("mds{address}"), address: address.to_string(), serves: String::new() }
+pub fn replica_member(address: Address) -> ReplicaMember {
+    ReplicaMember { name: format!("mds{address}"), address: address.to_string(), serves: String::new() }
 }
 
 /// Creates an empty disk, and a store on it.
-fn empty(id: NodeId, shared: &Arc<Shared>, dice: &mut Dice) -> (SimDisk, Arc<SimStore>) {
+fn empty(id: NodeId, shared: &Arc<Shared>, rng: &mut Rng) -> (SimDisk, Arc<SimStore>) {
     let (bug, incarnation) = (shared.bug, shared.incarnation());
-    let disk = SimDisk::new(dice.fork(), bug == Some(crate::Bug::NothingSynced));
-    let told = {
+    let disk = SimDisk::new(rng.fork(), bug == Some(crate::Bug::NothingSynced));
+    let observer = {
         let shared = Arc::clone(shared);
-        Box::new(move |held: &crate::store::Pictured| {
+        Box::new(move |held: &crate::store::StoreImage| {
             let next = replica::applied_next(held).unwrap_or(0);
             if shared.incarnation() == incarnation {
-                shared.history().holds(shared.now_ms(), id, next, held.sum());
+                shared.history().note_store(shared.now_ms(), id, next, held.sum());
             }
         })
     };
     let loses = (bug == Some(crate::Bug::MemberDiffers) && id == 2).then_some(5);
-    let store = Arc::new(SimStore::new(disk.clone(), dice.fork(), told, bug, loses));
+    let store = Arc::new(SimStore::new(disk.clone(), rng.fork(), observer, bug, loses));
     (disk, store)
 }
 
 impl Member {
     /// Creates a machine that is switched off, one of `machines`.
     #[must_use]
-    pub fn new(address: Address, machines: u64, shared: &Arc<Shared>, mut dice: Dice) -> Self {
-        let (disk, store) = empty(address, shared, &mut dice);
+    pub fn new(address: Address, machines: u64, shared: &Arc<Shared>, mut rng: Rng) -> Self {
+        let (disk, store) = empty(address, shared, &mut rng);
         Self {
             address,
             id: address,
@@ -126,15 +126,15 @@ impl Member {
             disk,
             store,
             pace: Arc::new(Mutex::new((50, 500))),
-            ahead_ms: Arc::default(),
-            held_until_ms: 0,
+            clock_offset_ms: Arc::default(),
+            stalled_until_ms: 0,
             missed_ms: 0,
             starts_at_ms: 0,
             machines,
             joins: false,
             lost: Arc::default(),
             shared: Arc::clone(shared),
-            dice,
+            rng,
             process: None,
         }
     }
@@ -183,9 +183,9 @@ impl Member {
         let joined = Arc::new(AtomicBool::new(!self.joins));
         let joining = self.joins.then(|| self.joining(&joined));
         runtime.spawn(async move {
-            let wire = Arc::new(Wire { from, shared: Arc::clone(&shared) });
-            let watcher = Arc::new(Watcher { id, incarnation, shared: Arc::clone(&shared) });
-            let why = match Replica::open_in(environment, config, store, stamp, wire, watcher).await {
+            let wire = Arc::new(SimTransport { from, shared: Arc::clone(&shared) });
+            let observer = Arc::new(HistoryObserver { id, incarnation, shared: Arc::clone(&shared) });
+            let why = match Replica::open_in(environment, config, store, stamp, wire, observer).await {
                 Ok(replica) => {
                     *lock(&its_slot) = Some(replica.clone());
                     if let Some(joining) = joining {
@@ -194,14 +194,14 @@ impl Member {
                     let why = replica.failed().await;
                     if replica.is_removed() {
                         is_removed.store(true, Ordering::Relaxed);
-                        return shared.says_removed(incarnation, id);
+                        return shared.note_removed(incarnation, id);
                     }
                     why
                 }
                 Err(why) => why.to_string(),
             };
             if !disk.is_dead() && !is_stopping.load(Ordering::Relaxed) {
-                shared.broken(incarnation, format!("member {id}: {why}"));
+                shared.report_failure(incarnation, format!("member {id}: {why}"));
             }
         });
         self.process = Some(Process { runtime, replica: slot, stopping, removed, joined });
@@ -213,7 +213,7 @@ impl Member {
             dir: PathBuf::from("/"),
             reserve_bytes: 0,
             id: self.id,
-            member: named(self.address),
+            member: replica_member(self.address),
             founds: self.id == 1,
             read_leases: self.shared.leases,
         }
@@ -225,16 +225,20 @@ impl Member {
         let (segment_bytes, log_retention) = log_sizes(self.shared.short_logs);
         let entropy = Arc::new(SeededEntropy::new(random));
         let time = {
-            let (shared, ahead_ms) = (Arc::clone(&self.shared), Arc::clone(&self.ahead_ms));
-            Arc::new(move || time_of_day(&shared, ahead_ms.load(Ordering::Relaxed)))
+            let (shared, clock_offset_ms) = (Arc::clone(&self.shared), Arc::clone(&self.clock_offset_ms));
+            Arc::new(move || time_of_day(&shared, clock_offset_ms.load(Ordering::Relaxed)))
         };
         let (disk_delay, apply) = (Some(pace), namespace::apply);
         Environment { apply, time, files, entropy, segment_bytes, log_retention, disk_delay }
     }
 
     /// Observer that notes the commands that its replica applies.
-    pub(crate) fn watcher(&self) -> Arc<Watcher> {
-        Arc::new(Watcher { id: self.id, incarnation: self.incarnation, shared: Arc::clone(&self.shared) })
+    pub(crate) fn observer(&self) -> Arc<HistoryObserver> {
+        Arc::new(HistoryObserver {
+            id: self.id,
+            incarnation: self.incarnation,
+            shared: Arc::clone(&self.shared),
+        })
     }
 
     /// A copy of this machine, with its current disk, at another address.
@@ -246,15 +250,15 @@ impl Member {
             disk: self.disk.clone(),
             store: Arc::clone(&self.store),
             pace: Arc::clone(&self.pace),
-            ahead_ms: Arc::clone(&self.ahead_ms),
-            held_until_ms: 0,
+            clock_offset_ms: Arc::clone(&self.clock_offset_ms),
+            stalled_until_ms: 0,
             missed_ms: 0,
             starts_at_ms: 0,
             machines: self.machines,
             joins: self.joins,
             lost: Arc::default(),
             shared: Arc::clone(&self.shared),
-            dice: self.dice.fork(),
+            rng: self.rng.fork(),
             process: None,
         }
     }
@@ -266,7 +270,7 @@ impl Member {
             lost: Arc::clone(&self.lost),
             machines: self.machines,
             shared: Arc::clone(&self.shared),
-            dice: self.dice.fork(),
+            rng: self.rng.fork(),
             done: Arc::clone(done),
         }
     }
@@ -279,7 +283,7 @@ impl Member {
 
     /// Switches the machine off and empties its disk: it returns as a new member. `is_lost`: the group must
     /// still remove the old member.
-    pub fn begin_anew(&mut self, is_lost: bool) {
+    pub fn replace_disk(&mut self, is_lost: bool) {
         self.kill(false);
         if is_lost {
             *lock(&self.lost) = Some(self.id);
@@ -287,11 +291,11 @@ impl Member {
         self.id += NEXT_ID;
         self.incarnation = self.shared.incarnation();
         self.joins = true;
-        (self.disk, self.store) = empty(self.id, &self.shared, &mut self.dice);
+        (self.disk, self.store) = empty(self.id, &self.shared, &mut self.rng);
     }
 
     /// Notes that its member needs no join.
-    pub(crate) fn belongs(&mut self) {
+    pub(crate) fn mark_joined(&mut self) {
         self.joins = false;
     }
 
@@ -323,7 +327,7 @@ impl Member {
     }
 
     /// Lets `ms` pass.
-    pub fn pass(&self, ms: u64) {
+    pub fn advance(&self, ms: u64) {
         if let Some(process) = &self.process {
             // Within the runtime, whose time it is.
             process.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(ms)).await });
@@ -346,7 +350,7 @@ impl Member {
     }
 
     /// Carries out a call. The answer is lost if the power fails meanwhile.
-    pub fn take(&mut self, number: u64, call: Call) {
+    pub fn handle_call(&mut self, number: u64, call: Call) {
         let Some(replica) = self.replica().filter(|_| !self.disk.is_dead()) else {
             let why = Unreachable::NotSent("connection refused".into());
             return self.shared.net().answer(number, Err(why));
@@ -360,10 +364,10 @@ impl Member {
         self.spawn(move |_| async move {
             let outcome = match call {
                 Call::Member(body) => {
-                    replica.serve(&body).await.map(Carried::Member).map_err(Unreachable::NoAnswer)
+                    replica.serve(&body).await.map(CallAnswer::Member).map_err(Unreachable::NoAnswer)
                 }
                 Call::Client(request) => {
-                    Ok(Carried::Client(Box::new(carry_out(&replica, request, stamp, shared.bug).await)))
+                    Ok(CallAnswer::Client(Box::new(execute(&replica, request, stamp, shared.bug).await)))
                 }
             };
             if !disk.is_dead() {
@@ -373,34 +377,34 @@ impl Member {
     }
 
     fn pace(&mut self) -> DiskDelay {
-        let (pace, dice) = (Arc::clone(&self.pace), Mutex::new(self.dice.fork()));
+        let (pace, rng) = (Arc::clone(&self.pace), Mutex::new(self.rng.fork()));
         Arc::new(move || {
             let (least, most) = *lock(&pace);
-            Duration::from_micros(lock(&dice).within(least..=most))
+            Duration::from_micros(lock(&rng).within(least..=most))
         })
     }
 
     /// Its time of day, and random bits.
     pub(crate) fn stamp(&mut self) -> Stamp {
-        let time = time_of_day(&self.shared, self.ahead_ms.load(Ordering::Relaxed));
-        Stamp { time, random: self.dice.number() }
+        let time = time_of_day(&self.shared, self.clock_offset_ms.load(Ordering::Relaxed));
+        Stamp { time, random: self.rng.number() }
     }
 }
 
 /// Time of day with this offset.
-fn time_of_day(shared: &Shared, ahead_ms: i64) -> Time {
-    let ms = 1_700_000_000_000 + shared.now_ms() as i64 + ahead_ms;
+fn time_of_day(shared: &Shared, clock_offset_ms: i64) -> Time {
+    let ms = 1_700_000_000_000 + shared.now_ms() as i64 + clock_offset_ms;
     Time { seconds: ms.div_euclid(1000), nanoseconds: ms.rem_euclid(1000) as u32 * 1_000_000 }
 }
 
 /// Transport of a member on the simulated network.
-struct Wire {
+struct SimTransport {
     from: Address,
     shared: Arc<Shared>,
 }
 
-impl Transport for Wire {
-    fn call(&self, to: &Named, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
+impl Transport for SimTransport {
+    fn call(&self, to: &ReplicaMember, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
         let Ok(to) = to.address.parse() else {
             let why = format!("{} is no address", to.address);
             return Box::pin(async move { Err(Unreachable::NotSent(why)) });
@@ -415,9 +419,9 @@ impl Transport for Wire {
         let outcome = self.shared.net().call(self.from, to, lane, may_come_twice, Call::Member(body));
         Box::pin(async move {
             match tokio::time::timeout(limit, outcome).await {
-                Ok(Ok(Ok(Carried::Member(answer)))) => Ok(answer),
+                Ok(Ok(Ok(CallAnswer::Member(answer)))) => Ok(answer),
                 Ok(Ok(Err(why))) => Err(why),
-                Ok(Ok(Ok(Carried::Client(_))) | Err(_)) => Err(Unreachable::NoAnswer("no answer".into())),
+                Ok(Ok(Ok(CallAnswer::Client(_))) | Err(_)) => Err(Unreachable::NoAnswer("no answer".into())),
                 Err(_) => Err(Unreachable::NoAnswer("no answer in time".into())),
             }
         })
@@ -425,18 +429,18 @@ impl Transport for Wire {
 }
 
 /// Observer that notes the commands that a member applies.
-pub(crate) struct Watcher {
+pub(crate) struct HistoryObserver {
     id: Address,
     incarnation: u64,
     shared: Arc<Shared>,
 }
 
-impl Observer for Watcher {
+impl Observer for HistoryObserver {
     fn applied(&self, index: u64, proposal: &Proposal, reply: &Reply) {
         if self.incarnation != self.shared.incarnation() {
             return;
         }
-        self.shared.history().applied(self.shared.now_ms(), self.id, index, proposal, reply);
+        self.shared.history().note_applied(self.shared.now_ms(), self.id, index, proposal, reply);
     }
 
     fn replaced(&self) {

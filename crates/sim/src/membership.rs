@@ -1,15 +1,15 @@
-//! Membership changes during other faults: in some scenarios operators remove, demote and promote members, in
+//! MembershipScenario changes during other faults: in some scenarios operators remove, demote and promote members, in
 //! others machines lose their disks.
 
 use replica::{MemberChange, NodeId};
 
-use crate::dice::Dice;
 use crate::member::Member;
+use crate::rng::Rng;
 use crate::shared::Shared;
 
-/// Membership changes of a scenario.
+/// MembershipScenario changes of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Membership {
+pub enum MembershipScenario {
     /// None.
     Stays,
     /// By operators. A removed member returns with an empty disk, as a new member.
@@ -18,11 +18,11 @@ pub enum Membership {
     Losses,
 }
 
-impl Membership {
-    /// Membership changes of a seed. Seeds that found a defect before there were such changes keep their
+impl MembershipScenario {
+    /// MembershipScenario changes of a seed. Seeds that found a defect before there were such changes keep their
     /// scenarios.
     #[must_use]
-    pub fn of(seed: u64) -> Self {
+    pub fn from_seed(seed: u64) -> Self {
         match seed % 16 {
             0 | 1 | 6 => Self::Changes,
             8 | 9 | 14 => Self::Losses,
@@ -38,42 +38,42 @@ impl Membership {
 
     /// Factor for all times and for the pauses between faults: a join or removal takes one or two seconds.
     #[must_use]
-    pub fn calmer(self) -> u64 {
+    pub fn time_factor(self) -> u64 {
         if self == Self::Stays { 1 } else { 3 }
     }
 }
 
 /// Source of random membership changes.
 pub struct Changes {
-    dice: Dice,
+    rng: Rng,
     next_ms: u64,
 }
 
 impl Changes {
     /// Creates a source.
     #[must_use]
-    pub fn new(dice: Dice) -> Self {
-        Self { dice, next_ms: 0 }
+    pub fn new(rng: Rng) -> Self {
+        Self { rng, next_ms: 0 }
     }
 
     /// Makes the changes that are due.
-    pub fn strike(&mut self, members: &mut [Member], shared: &Shared) {
+    pub fn apply_due(&mut self, members: &mut [Member], shared: &Shared) {
         let now_ms = shared.now_ms();
-        if shared.membership == Membership::Stays || now_ms < self.next_ms {
+        if shared.membership == MembershipScenario::Stays || now_ms < self.next_ms {
             return;
         }
-        self.next_ms = now_ms + self.dice.within(50..=1000);
+        self.next_ms = now_ms + self.rng.within(50..=1000);
         match shared.membership {
-            Membership::Stays => {}
-            Membership::Changes => self.change(members, shared),
-            Membership::Losses => self.lose(members, shared),
+            MembershipScenario::Stays => {}
+            MembershipScenario::Changes => self.change(members, shared),
+            MembershipScenario::Losses => self.lose(members, shared),
         }
     }
 
     /// Requests a change from a running member.
     fn change(&mut self, members: &[Member], shared: &Shared) {
-        let (asked, id) = (self.dice.below(members.len()), members[self.dice.below(members.len())].id);
-        let change = match self.dice.below(8) {
+        let (asked, id) = (self.rng.below(members.len()), members[self.rng.below(members.len())].id);
+        let change = match self.rng.below(8) {
             0..3 => MemberChange::Remove(id),
             3 => MemberChange::Demote(id),
             4..7 => MemberChange::Promote(id),
@@ -84,7 +84,7 @@ impl Changes {
             return;
         }
         if let MemberChange::Remove(id) = change {
-            shared.is_to_go(id);
+            shared.note_removal_request(id);
         }
         shared.note(|| format!("member {} is asked for {change:?}", asked.id));
         asked.spawn(move |replica| async move {
@@ -97,11 +97,11 @@ impl Changes {
         if !all_is_well(members) {
             return;
         }
-        let at = self.dice.below(members.len());
+        let at = self.rng.below(members.len());
         let member = &mut members[at];
         shared.note(|| format!("the disk of member {} is lost", member.id));
-        member.begin_anew(true);
-        member.starts_at_ms = shared.now_ms() + self.dice.within(1..=1500);
+        member.replace_disk(true);
+        member.starts_at_ms = shared.now_ms() + self.rng.within(1..=1500);
         shared.net().reset(member.address);
     }
 }

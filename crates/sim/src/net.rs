@@ -9,8 +9,8 @@ use bytes::Bytes;
 use replica::Unreachable;
 use tokio::sync::oneshot;
 
-use crate::dice::Dice;
 use crate::request::{Answer, Request};
+use crate::rng::Rng;
 
 /// Address: members from 1, clients from [`CLIENTS`].
 pub type Address = u64;
@@ -30,14 +30,14 @@ pub enum Call {
 
 /// Content of an answer.
 #[derive(Debug)]
-pub enum Carried {
+pub enum CallAnswer {
     /// Answer to a member.
     Member(Bytes),
     /// Answer to a client.
     Client(Box<Answer>),
 }
 
-type Outcome = Result<Carried, Unreachable>;
+type Outcome = Result<CallAnswer, Unreachable>;
 
 /// Arrived message.
 #[expect(clippy::large_enum_variant, reason = "few of them live at a time, in a simulation")]
@@ -57,7 +57,7 @@ pub enum Arrival {
 
 /// Delays, losses and duplicates of messages.
 #[derive(Debug, Clone, Copy)]
-pub struct Weather {
+pub struct LinkConditions {
     /// Least and greatest delay of a message.
     pub delay_ms: (u64, u64),
     /// Lost messages per thousand; their connection breaks.
@@ -66,7 +66,7 @@ pub struct Weather {
     pub twice: u64,
 }
 
-impl Weather {
+impl LinkConditions {
     /// No faults.
     pub const FAIR: Self = Self { delay_ms: (0, 2), lost: 0, twice: 0 };
 }
@@ -84,29 +84,29 @@ type Lane = (Address, Address, u8);
 pub struct Net {
     now_ms: u64,
     next: u64,
-    dice: Dice,
+    rng: Rng,
     /// Messages in flight, by time of arrival and order of sending.
     under_way: BTreeMap<(u64, u64), (Address, Address, Arrival)>,
     last: BTreeMap<Lane, u64>,
     waiting: BTreeMap<u64, Waiting>,
-    cut: BTreeSet<(Address, Address)>,
+    blocked: BTreeSet<(Address, Address)>,
     /// Current delays, losses and duplicates.
-    pub weather: Weather,
+    pub conditions: LinkConditions,
 }
 
 impl Net {
     /// Creates a network without faults.
     #[must_use]
-    pub fn new(dice: Dice) -> Self {
+    pub fn new(rng: Rng) -> Self {
         Self {
             now_ms: 0,
             next: 0,
-            dice,
+            rng,
             under_way: BTreeMap::new(),
             last: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            cut: BTreeSet::new(),
-            weather: Weather::FAIR,
+            blocked: BTreeSet::new(),
+            conditions: LinkConditions::FAIR,
         }
     }
 
@@ -116,11 +116,11 @@ impl Net {
     }
 
     fn put(&mut self, from: Address, to: Address, lane: Option<u8>, extra_ms: u64, arrival: Arrival) {
-        if self.cut.contains(&(from, to)) {
+        if self.blocked.contains(&(from, to)) {
             return;
         }
-        let (least, most) = self.weather.delay_ms;
-        let mut due = self.now_ms + self.dice.within(least..=most) + extra_ms;
+        let (least, most) = self.conditions.delay_ms;
+        let mut due = self.now_ms + self.rng.within(least..=most) + extra_ms;
         if let Some(lane) = lane {
             let last = self.last.entry((from, to, lane)).or_default();
             due = due.max(*last);
@@ -142,12 +142,12 @@ impl Net {
         let (sender, outcome) = oneshot::channel();
         let number = self.number();
         self.waiting.insert(number, Waiting { from, to, sender });
-        if self.dice.per_mille(self.weather.lost) {
-            self.broken(number);
+        if self.rng.per_mille(self.conditions.lost) {
+            self.break_connection(number);
             return outcome;
         }
-        if may_come_twice && self.dice.per_mille(self.weather.twice) {
-            let late_ms = self.dice.within(0..=1500);
+        if may_come_twice && self.rng.per_mille(self.conditions.twice) {
+            let late_ms = self.rng.within(0..=1500);
             self.put(from, to, None, late_ms, Arrival::Call { number: 0, to, call: call.clone() });
         }
         self.put(from, to, Some(lane), 0, Arrival::Call { number, to, call });
@@ -158,17 +158,17 @@ impl Net {
     pub fn answer(&mut self, number: u64, outcome: Outcome) {
         let Some(Waiting { from, to, .. }) = self.waiting.get(&number) else { return };
         let (from, to) = (*from, *to);
-        if self.dice.per_mille(self.weather.lost) {
-            return self.broken(number);
+        if self.rng.per_mille(self.conditions.lost) {
+            return self.break_connection(number);
         }
         self.put(to, from, None, 0, Arrival::Answer(number, outcome));
     }
 
     /// Breaks the connection of a call: its caller is told after a while, or runs into its time-out.
-    fn broken(&mut self, number: u64) {
+    fn break_connection(&mut self, number: u64) {
         let Some(Waiting { from, to, .. }) = self.waiting.get(&number) else { return };
-        let (from, to, after_ms) = (*from, *to, self.dice.within(0..=20));
-        if self.dice.below(4) > 0 {
+        let (from, to, after_ms) = (*from, *to, self.rng.within(0..=20));
+        if self.rng.below(4) > 0 {
             let why = Unreachable::NoAnswer("the connection broke".into());
             let order = self.number();
             let arrival = Arrival::Answer(number, Err(why));
@@ -181,7 +181,7 @@ impl Net {
         self.waiting.retain(|_, waiting| waiting.from != address);
         let at: Vec<u64> =
             self.waiting.iter().filter(|(_, waiting)| waiting.to == address).map(|(n, _)| *n).collect();
-        at.into_iter().for_each(|number| self.broken(number));
+        at.into_iter().for_each(|number| self.break_connection(number));
     }
 
     /// Drops all calls of clients. Those of members still arrive, however late.
@@ -192,13 +192,13 @@ impl Net {
     }
 
     /// Breaks the link from one address to another.
-    pub fn cut(&mut self, from: Address, to: Address) {
-        self.cut.insert((from, to));
+    pub fn block_link(&mut self, from: Address, to: Address) {
+        self.blocked.insert((from, to));
     }
 
     /// Repairs all links.
-    pub fn mend(&mut self) {
-        self.cut.clear();
+    pub fn unblock_all(&mut self) {
+        self.blocked.clear();
     }
 
     /// Returns the calls that have arrived; passes answers to their callers.
@@ -206,7 +206,7 @@ impl Net {
         self.now_ms = now_ms;
         let later = self.under_way.split_off(&(now_ms + 1, 0));
         let due = std::mem::replace(&mut self.under_way, later);
-        let due = due.into_values().filter(|(from, to, _)| !self.cut.contains(&(*from, *to)));
+        let due = due.into_values().filter(|(from, to, _)| !self.blocked.contains(&(*from, *to)));
         let mut calls = vec![];
         for (_, _, arrival) in due.collect::<Vec<_>>() {
             match arrival {

@@ -15,12 +15,12 @@ pub enum Request {
     /// Change, with its request id.
     Change(Option<RequestId>, Command),
     /// Read.
-    Look(Look),
+    Query(Query),
 }
 
 /// Content of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
+pub enum Query {
     /// Looks up a name in a directory.
     Lookup(InodeId, Vec<u8>),
     /// Lists a directory.
@@ -33,14 +33,14 @@ pub enum Look {
 
 /// Result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
-    /// Result of [`Look::Lookup`].
+pub enum QueryResult {
+    /// Result of [`Query::Lookup`].
     Named(Option<InodeId>),
-    /// Result of [`Look::List`].
+    /// Result of [`Query::List`].
     Names(Vec<(Vec<u8>, InodeId)>),
-    /// Result of [`Look::Attributes`].
+    /// Result of [`Query::Attributes`].
     Inode(Option<Box<Inode>>),
-    /// Result of [`Look::Data`].
+    /// Result of [`Query::Data`].
     Bytes(Vec<u8>),
 }
 
@@ -51,36 +51,36 @@ pub enum Answer {
     /// Reply to a change.
     Reply(Reply),
     /// Result of a read, and the index after the last command that it saw.
-    Seen(Seen, u64),
+    Read(QueryResult, u64),
     /// No answer; the client repeats its request.
     None(String),
 }
 
-impl Look {
+impl Query {
     /// Reads from a view.
     ///
     /// # Errors
     /// [`StoreError`] when the store fails.
-    pub fn at(&self, view: &dyn View) -> Result<Seen, StoreError> {
+    pub fn at(&self, view: &dyn View) -> Result<QueryResult, StoreError> {
         Ok(match self {
-            Look::Lookup(dir, name) => Seen::Named(read::lookup(view, *dir, name)?),
-            Look::List(dir) => {
+            Query::Lookup(dir, name) => QueryResult::Named(read::lookup(view, *dir, name)?),
+            Query::List(dir) => {
                 let mut names = vec![];
                 read::list(view, *dir, 0, |entry| {
                     names.push((entry.name, entry.inode));
                     ControlFlow::Continue(())
                 })?;
                 names.sort();
-                Seen::Names(names)
+                QueryResult::Names(names)
             }
-            Look::Attributes(inode) => Seen::Inode(read::inode(view, *inode)?.map(Box::new)),
-            Look::Data(inode) => Seen::Bytes(read::inline_data(view, *inode)?.to_vec()),
+            Query::Attributes(inode) => QueryResult::Inode(read::inode(view, *inode)?.map(Box::new)),
+            Query::Data(inode) => QueryResult::Bytes(read::inline_data(view, *inode)?.to_vec()),
         })
     }
 }
 
 /// Carries out a request at this member, as a metaserver does.
-pub(crate) async fn carry_out(replica: &Replica, request: Request, stamp: Stamp, bug: Option<Bug>) -> Answer {
+pub(crate) async fn execute(replica: &Replica, request: Request, stamp: Stamp, bug: Option<Bug>) -> Answer {
     match request {
         Request::Change(request, command) => {
             let proposal = Proposal::new(stamp, request, command);
@@ -94,19 +94,19 @@ pub(crate) async fn carry_out(replica: &Replica, request: Request, stamp: Stamp,
                 Err(why) => Answer::None(why.to_string()),
             }
         }
-        Request::Look(look) => match look_now(replica, &look, bug).await {
+        Request::Query(look) => match look_now(replica, &look, bug).await {
             Ok(answer) => answer,
             Err(why) => Answer::None(why.to_string()),
         },
     }
 }
 
-async fn look_now(replica: &Replica, look: &Look, bug: Option<Bug>) -> Result<Answer, ReplicaError> {
+async fn look_now(replica: &Replica, look: &Query, bug: Option<Bug>) -> Result<Answer, ReplicaError> {
     if bug != Some(Bug::StaleReads) {
         replica.barrier().await?;
     }
     let failed = |e: StoreError| ReplicaError::Failed(e.to_string());
     let view = replica.view().map_err(failed)?;
     let seen = look.at(&*view).map_err(failed)?;
-    Ok(Answer::Seen(seen, replica::applied_next(&*view).map_err(failed)?))
+    Ok(Answer::Read(seen, replica::applied_next(&*view).map_err(failed)?))
 }

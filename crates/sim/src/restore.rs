@@ -10,15 +10,15 @@ use store::{Store, View};
 use tokio::runtime::Builder;
 
 use crate::bug::Bug;
-use crate::dice::Dice;
-use crate::member::{Member, named};
+use crate::member::{Member, replica_member};
 use crate::net::{Address, CLIENTS};
+use crate::rng::Rng;
 use crate::shared::Shared;
 
 /// Address of the machine of the old group, at which the new group never had a member.
 const LEFT_OVER: Address = CLIENTS - 1;
 /// Random bits of its proposals, which no other proposal has.
-pub const OF_LEFT_OVER: u64 = 0x01d_c1a0_0000_0001;
+pub const OLD_MEMBER_RANDOM: u64 = 0x01d_c1a0_0000_0001;
 /// Interval of its proposals.
 const PROPOSES_EVERY_MS: u64 = 100;
 
@@ -70,10 +70,10 @@ impl Member {
             return Err("the backup holds other things than the member did that it was taken of".into());
         }
         let stamp = self.stamp();
-        let (environment, mut config, watcher) =
-            (self.environment(stamp.random), self.config(), self.watcher());
+        let (environment, mut config, observer) =
+            (self.environment(stamp.random), self.config(), self.observer());
         let store: Arc<dyn Store> = self.store.clone();
-        let founder = (self.id, named(self.address));
+        let founder = (self.id, replica_member(self.address));
         if self.shared().bug == Some(Bug::RestoredStoreNotCovered) {
             config.founds = true;
         } else {
@@ -83,13 +83,13 @@ impl Member {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.map_err(|e| e.to_string())?;
         runtime.block_on(async {
-            let alone = Replica::open_in(environment, config, store, stamp, Arc::new(()), watcher).await;
+            let alone = Replica::open_in(environment, config, store, stamp, Arc::new(()), observer).await;
             let alone = alone.map_err(|e| e.to_string())?;
             let ended = end_clients(&alone, stamp).await;
             alone.stop_tasks().await;
             ended
         })?;
-        self.belongs();
+        self.mark_joined();
         Ok(())
     }
 }
@@ -106,31 +106,31 @@ async fn end_clients(replica: &Replica, stamp: Stamp) -> Result<(), String> {
 }
 
 /// Machine of the old group.
-pub struct LeftOver {
+pub struct OldMember {
     member: Member,
     shared: Arc<Shared>,
-    dice: Dice,
+    rng: Rng,
     next_ms: u64,
 }
 
-impl LeftOver {
+impl OldMember {
     /// Creates it with the current disk of `member`, at another address.
-    pub(crate) fn new(member: &mut Member, shared: &Arc<Shared>, dice: Dice) -> Self {
+    pub(crate) fn new(member: &mut Member, shared: &Arc<Shared>, rng: Rng) -> Self {
         member.kill(true);
         let mut member = member.moved(LEFT_OVER);
         member.start();
-        Self { member, shared: Arc::clone(shared), dice, next_ms: 0 }
+        Self { member, shared: Arc::clone(shared), rng, next_ms: 0 }
     }
 
     /// Runs one millisecond: now and then it proposes a command, which it forwards to the member that it
     /// takes for the leader.
     pub(crate) fn step(&mut self, now_ms: u64) {
-        self.member.pass(1);
+        self.member.advance(1);
         if now_ms < self.next_ms {
             return;
         }
-        self.next_ms = now_ms + self.dice.within(1..=PROPOSES_EVERY_MS);
-        let stamp = Stamp { random: OF_LEFT_OVER, ..self.member.stamp() };
+        self.next_ms = now_ms + self.rng.within(1..=PROPOSES_EVERY_MS);
+        let stamp = Stamp { random: OLD_MEMBER_RANDOM, ..self.member.stamp() };
         let set = SetAttributes { mode: Some(0o700), ..SetAttributes::default() };
         let command = Command::SetAttributes { inode: InodeId::ROOT, set };
         let shared = Arc::clone(&self.shared);
@@ -141,7 +141,7 @@ impl LeftOver {
             if let Ok(Ok(reply)) = tokio::time::timeout(limit, proposed).await
                 && !was_alone
             {
-                shared.broken(
+                shared.report_failure(
                     shared.incarnation(),
                     format!("a member of the old group was answered {reply:?}"),
                 );

@@ -8,7 +8,7 @@ use replica::NodeId;
 
 use crate::bug::Bug;
 use crate::history::History;
-use crate::membership::Membership;
+use crate::membership::MembershipScenario;
 use crate::net::Net;
 use crate::restore::Backup;
 
@@ -18,7 +18,7 @@ pub struct Shared {
     ending: AtomicBool,
     net: Mutex<Net>,
     history: Mutex<History>,
-    broken: Mutex<Vec<String>>,
+    failures: Mutex<Vec<String>>,
     to_go: Mutex<BTreeSet<NodeId>>,
     incarnation: AtomicU64,
     backup: Mutex<Option<Backup>>,
@@ -30,8 +30,8 @@ pub struct Shared {
     pub leases: bool,
     /// True if logs are short and clients busy, so that segments are reused and members need snapshots.
     pub short_logs: bool,
-    /// Membership changes of the scenario.
-    pub membership: Membership,
+    /// MembershipScenario changes of the scenario.
+    pub membership: MembershipScenario,
 }
 
 impl Shared {
@@ -43,7 +43,7 @@ impl Shared {
             ending: AtomicBool::new(false),
             net: Mutex::new(net),
             history: Mutex::new(history),
-            broken: Mutex::default(),
+            failures: Mutex::default(),
             to_go: Mutex::default(),
             incarnation: AtomicU64::new(1),
             backup: Mutex::default(),
@@ -51,7 +51,7 @@ impl Shared {
             bug,
             leases: !seed.is_multiple_of(4),
             short_logs: seed % 7 == 4,
-            membership: Membership::of(seed),
+            membership: MembershipScenario::from_seed(seed),
         }
     }
 
@@ -60,7 +60,7 @@ impl Shared {
         self.now_ms.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn pass(&self, ms: u64) -> u64 {
+    pub(crate) fn advance(&self, ms: u64) -> u64 {
         self.now_ms.fetch_add(ms, Ordering::Relaxed) + ms
     }
 
@@ -80,29 +80,29 @@ impl Shared {
     }
 
     /// Notes that a member of this incarnation failed without a cause.
-    pub fn broken(&self, incarnation: u64, what: String) {
+    pub fn report_failure(&self, incarnation: u64, what: String) {
         if incarnation != self.incarnation() {
             return;
         }
         self.note(|| what.clone());
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
 
     /// Members that failed without a cause.
-    pub fn all_broken(&self) -> Vec<String> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn failures(&self) -> Vec<String> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes that a removal of this member was requested.
-    pub fn is_to_go(&self, id: NodeId) {
+    pub fn note_removal_request(&self, id: NodeId) {
         self.to_go.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }
 
     /// Notes that a member stopped because it was removed.
-    pub fn says_removed(&self, incarnation: u64, id: NodeId) {
+    pub fn note_removed(&self, incarnation: u64, id: NodeId) {
         self.note(|| format!("member {id} was removed"));
         if !self.to_go.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
-            self.broken(
+            self.report_failure(
                 incarnation,
                 format!("member {id} stopped as one that was removed, and nobody asked for that"),
             );
@@ -125,12 +125,12 @@ impl Shared {
     }
 
     /// Tells clients to finish their requests and begin no more.
-    pub fn end(&self) {
+    pub fn begin_ending(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
 
     /// True if clients are to finish.
-    pub fn ends(&self) -> bool {
+    pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }
 }

@@ -8,8 +8,8 @@ use imbl::OrdMap;
 use store::{Durability, Edit, Pairs, Store, StoreError, View, Visitor};
 
 use crate::bug::Bug;
-use crate::dice::Dice;
 use crate::disk::{SimDisk, Step};
+use crate::rng::Rng;
 
 /// First tag of consensus's records.
 const OTHERS: u8 = 0xff;
@@ -22,14 +22,14 @@ const NAME_TAG: u8 = 0x02;
 
 /// Contents of a store at one moment. Copies are cheap.
 #[derive(Clone, Default)]
-pub struct Pictured {
+pub struct StoreImage {
     pairs: OrdMap<Vec<u8>, Vec<u8>>,
     /// Hash of the pairs, independent of their order.
     sum: u64,
     bug: Option<Bug>,
 }
 
-impl Pictured {
+impl StoreImage {
     /// Hash that two replicas at one index must have in common.
     #[must_use]
     pub fn sum(&self) -> u64 {
@@ -66,7 +66,7 @@ pub(crate) fn hash(of: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-impl View for Pictured {
+impl View for StoreImage {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.pairs.get(key).filter(|_| !self.is_hidden(key)).cloned())
     }
@@ -85,7 +85,7 @@ impl View for Pictured {
     }
 }
 
-impl Edit for Pictured {
+impl Edit for StoreImage {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.set(key, Some(value));
         Ok(())
@@ -98,19 +98,19 @@ impl Edit for Pictured {
 }
 
 struct State {
-    now: Pictured,
-    flushed: Pictured,
-    dice: Dice,
+    now: StoreImage,
+    flushed: StoreImage,
+    rng: Rng,
 }
 
 /// Observer of batches, called with the contents after each.
-pub type Told = Box<dyn Fn(&Pictured) + Send + Sync>;
+pub type BatchObserver = Box<dyn Fn(&StoreImage) + Send + Sync>;
 
 /// Store of one member, on its machine's disk.
 pub struct SimStore {
     disk: SimDisk,
     state: Mutex<State>,
-    told: Told,
+    observer: BatchObserver,
     /// Seeded bug: one put in this many is lost.
     loses: Option<u64>,
 }
@@ -118,10 +118,16 @@ pub struct SimStore {
 impl SimStore {
     /// Creates an empty store.
     #[must_use]
-    pub fn new(disk: SimDisk, dice: Dice, told: Told, bug: Option<Bug>, loses: Option<u64>) -> Self {
-        let now = Pictured { bug, ..Pictured::default() };
-        let state = State { flushed: now.clone(), now, dice };
-        Self { disk, state: Mutex::new(state), told, loses }
+    pub fn new(
+        disk: SimDisk,
+        rng: Rng,
+        observer: BatchObserver,
+        bug: Option<Bug>,
+        loses: Option<u64>,
+    ) -> Self {
+        let now = StoreImage { bug, ..StoreImage::default() };
+        let state = State { flushed: now.clone(), now, rng };
+        Self { disk, state: Mutex::new(state), observer, loses }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -130,7 +136,7 @@ impl SimStore {
 
     /// Current contents.
     #[must_use]
-    pub fn now(&self) -> Pictured {
+    pub fn now(&self) -> StoreImage {
         self.state().now.clone()
     }
 
@@ -145,7 +151,7 @@ impl SimStore {
         let step = self.disk.step();
         let is_there = match step {
             Step::Done => true,
-            Step::CutOff => state.dice.below(2) == 0,
+            Step::CutOff => state.rng.below(2) == 0,
             Step::Dead => false,
         };
         if is_there {
@@ -174,7 +180,7 @@ impl Store for SimStore {
         let mut batch = Lossy { held: state.now.clone(), loses: self.loses };
         edit(&mut batch)?;
         state.now = batch.held;
-        (self.told)(&state.now);
+        (self.observer)(&state.now);
         match durability {
             Durability::Deferred => Ok(()),
             Durability::Immediate => self.flush(state),
@@ -183,7 +189,7 @@ impl Store for SimStore {
 
     fn replace(&self, pairs: &mut Pairs<'_>) -> Result<(), StoreError> {
         let mut state = self.state();
-        let mut held = Pictured { bug: state.now.bug, ..Pictured::default() };
+        let mut held = StoreImage { bug: state.now.bug, ..StoreImage::default() };
         for pair in pairs {
             let (key, value) = pair?;
             held.set(&key, Some(&value));
@@ -195,7 +201,7 @@ impl Store for SimStore {
 
 /// Batch in progress.
 struct Lossy {
-    held: Pictured,
+    held: StoreImage,
     loses: Option<u64>,
 }
 

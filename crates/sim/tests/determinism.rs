@@ -8,7 +8,9 @@ const SEEDS: u64 = 25;
 fn the_same_seed_twice_is_the_same_to_the_last_message_and_another_is_not() {
     let runs = |seed| -> [Outcome; 2] {
         // On other threads, after other seeds: only the seed counts.
-        std::array::from_fn(|_| std::thread::spawn(move || run(&Scenario::of(seed))).join().expect("it runs"))
+        std::array::from_fn(|_| {
+            std::thread::spawn(move || run(&Scenario::from_seed(seed))).join().expect("it runs")
+        })
     };
     let mut traces = vec![];
     for seed in 1..=SEEDS {

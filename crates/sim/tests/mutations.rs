@@ -9,7 +9,7 @@ const SEEDS_MAX: u64 = 60;
 fn found(bug: Bug, oracles: &[&str]) -> String {
     let mut others = vec![];
     for seed in 1..=SEEDS_MAX {
-        let outcome = run(&Scenario { bug: Some(bug), ..Scenario::of(seed) });
+        let outcome = run(&Scenario { bug: Some(bug), ..Scenario::from_seed(seed) });
         for finding in outcome.findings {
             if oracles.iter().any(|oracle| finding.starts_with(oracle)) {
                 return format!("seed {seed}: {finding}");

@@ -21,7 +21,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn what_was_found_once_is_not_found_again() {
     for seed in FOUND {
-        let outcome = run(&Scenario::of(seed));
+        let outcome = run(&Scenario::from_seed(seed));
         assert!(outcome.findings.is_empty(), "HEOROT_SIM_SEED={seed}: {:#?}", outcome.findings);
     }
 }
@@ -29,7 +29,7 @@ fn what_was_found_once_is_not_found_again() {
 #[test]
 fn whatever_happens_to_a_cluster_its_clients_see_one_file_system() {
     if let Some(seed) = number("HEOROT_SIM_SEED") {
-        let outcome = run(&Scenario { tells: true, ..Scenario::of(seed) });
+        let outcome = run(&Scenario { prints: true, ..Scenario::from_seed(seed) });
         assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
         return;
     }
@@ -44,7 +44,7 @@ fn whatever_happens_to_a_cluster_its_clients_see_one_file_system() {
             if seed >= first + seeds {
                 return;
             }
-            let outcome = run(&Scenario::of(seed));
+            let outcome = run(&Scenario::from_seed(seed));
             operations.fetch_add(outcome.operations as u64, Ordering::Relaxed);
             if !outcome.findings.is_empty() {
                 eprintln!("HEOROT_SIM_SEED={seed}: {:#?}", outcome.findings);

@@ -19,10 +19,10 @@ use namespace::{Command, InodeId};
 use crate::history::{History, Key, Operation, key};
 use crate::plain::{Content, Plain};
 use crate::reference::Reference;
-use crate::request::{Answer, Look, Request, Seen};
+use crate::request::{Answer, Query, QueryResult, Request};
 
 /// Position in the log: entry n is at 2n, a read of the entries below n is at 2n - 1.
-type Place = u64;
+type Position = u64;
 
 pub(super) fn judge(history: &History) -> Vec<String> {
     let mut first: BTreeMap<Key, u64> = BTreeMap::new();
@@ -36,34 +36,34 @@ pub(super) fn judge(history: &History) -> Vec<String> {
     findings
 }
 
-fn place(operation: &Operation, first: &BTreeMap<Key, u64>) -> Option<Place> {
+fn position(operation: &Operation, first: &BTreeMap<Key, u64>) -> Option<Position> {
     match (&operation.request, &operation.answered) {
         (Request::Change(Some(request), _), _) => first.get(&key(request)).map(|index| 2 * index),
-        (Request::Look(_), Some((_, Answer::Seen(_, next)))) => Some((2 * next).saturating_sub(1)),
+        (Request::Query(_), Some((_, Answer::Read(_, next)))) => Some((2 * next).saturating_sub(1)),
         _ => None,
     }
 }
 
 /// Findings where an operation stands before one that was answered before its request.
 fn against_time(history: &History, first: &BTreeMap<Key, u64>) -> Vec<String> {
-    let mut moments: Vec<(u64, bool, usize, Place)> = vec![];
+    let mut moments: Vec<(u64, bool, usize, Position)> = vec![];
     for (number, operation) in history.operations.iter().enumerate() {
-        let Some(place) = place(operation, first) else { continue };
-        moments.push((operation.asked, false, number, place));
+        let Some(position) = position(operation, first) else { continue };
+        moments.push((operation.asked, false, number, position));
         if let Some((answered, _)) = &operation.answered {
-            moments.push((*answered, true, number, place));
+            moments.push((*answered, true, number, position));
         }
     }
     moments.sort_unstable();
-    let mut behind: Option<(Place, usize)> = None;
+    let mut behind: Option<(Position, usize)> = None;
     let mut findings = vec![];
-    for (_, is_answer, number, place) in moments {
+    for (_, is_answer, number, position) in moments {
         if is_answer {
-            behind = behind.max(Some((place, number)));
-        } else if let Some((least, other)) = behind.filter(|(least, _)| place < *least) {
+            behind = behind.max(Some((position, number)));
+        } else if let Some((least, other)) = behind.filter(|(least, _)| position < *least) {
             let [a, b] = [number, other].map(|n| &history.operations[n]);
             findings.push(format!(
-                "operation {number} of client {} took effect at {place}/2, before operation {other} of client {} at \
+                "operation {number} of client {} took effect at {position}/2, before operation {other} of client {} at \
                  {least}/2, which had been answered when it was asked:\n  {:?} -> {:?}\n  {:?} -> {:?}",
                 a.client, b.client, a.request, a.answered, b.request, b.answered
             ));
@@ -74,9 +74,9 @@ fn against_time(history: &History, first: &BTreeMap<Key, u64>) -> Vec<String> {
 
 /// Findings where an answer differs from the model's.
 fn against_the_model(history: &History) -> Vec<String> {
-    let mut looks: Vec<(u64, &Look, &Seen)> = vec![];
+    let mut looks: Vec<(u64, &Query, &QueryResult)> = vec![];
     for operation in &history.operations {
-        if let (Request::Look(look), Some((_, Answer::Seen(seen, next)))) =
+        if let (Request::Query(look), Some((_, Answer::Read(seen, next)))) =
             (&operation.request, &operation.answered)
         {
             looks.push((*next, look, seen));
@@ -112,7 +112,7 @@ fn against_the_model(history: &History) -> Vec<String> {
     findings
 }
 
-fn look_at(plain: &Plain, look: &Look) -> Seen {
+fn look_at(plain: &Plain, look: &Query) -> QueryResult {
     let entries = |dir: &InodeId| match plain.nodes.get(dir).map(|node| &node.content) {
         Some(Content::Directory { entries, .. }) => {
             entries.iter().map(|(name, (_, inode))| (name.clone(), *inode)).collect()
@@ -120,14 +120,14 @@ fn look_at(plain: &Plain, look: &Look) -> Seen {
         _ => vec![],
     };
     match look {
-        Look::Lookup(dir, name) => {
-            Seen::Named(entries(dir).into_iter().find(|(found, _)| found == name).map(|(_, inode)| inode))
+        Query::Lookup(dir, name) => QueryResult::Named(
+            entries(dir).into_iter().find(|(found, _)| found == name).map(|(_, inode)| inode),
+        ),
+        Query::List(dir) => QueryResult::Names(entries(dir)),
+        Query::Attributes(inode) => {
+            QueryResult::Inode(plain.nodes.contains_key(inode).then(|| Box::new(plain.inode(*inode))))
         }
-        Look::List(dir) => Seen::Names(entries(dir)),
-        Look::Attributes(inode) => {
-            Seen::Inode(plain.nodes.contains_key(inode).then(|| Box::new(plain.inode(*inode))))
-        }
-        Look::Data(inode) => Seen::Bytes(match plain.nodes.get(inode).map(|node| &node.content) {
+        Query::Data(inode) => QueryResult::Bytes(match plain.nodes.get(inode).map(|node| &node.content) {
             Some(Content::File { bytes, .. }) => bytes.clone(),
             _ => vec![],
         }),

@@ -7,7 +7,7 @@ use crate::history::History;
 use crate::net::Address;
 use crate::request::{Answer, Request};
 
-struct Held {
+struct HeldLock {
     by: (Address, u32),
     inode: InodeId,
     kind: LockKind,
@@ -17,7 +17,7 @@ struct Held {
 }
 
 pub(super) fn judge(history: &History) -> Vec<String> {
-    let mut held: Vec<Held> = vec![];
+    let mut held: Vec<HeldLock> = vec![];
     for operation in &history.operations {
         let Request::Change(Some(RequestId::Compound(request)), command) = &operation.request else {
             continue;
@@ -37,7 +37,7 @@ pub(super) fn judge(history: &History) -> Vec<String> {
                     .for_each(|lock| lock.until = operation.asked);
                 if let Some((from, Answer::Reply(Reply::State { stateid: Some(_) }))) = &operation.answered {
                     let (inode, kind, range) = (*inode, *kind, *range);
-                    held.push(Held { by, inode, kind, range, from: *from, until: u64::MAX });
+                    held.push(HeldLock { by, inode, kind, range, from: *from, until: u64::MAX });
                 }
             }
             _ => {}

@@ -24,7 +24,7 @@ pub fn judge(shared: &Shared, members: &[Member]) -> Vec<String> {
         ("acknowledged", acknowledged::judge(&history)),
         ("replicas", replicas::judge(&history, members)),
         ("restored", restored::judge(&history)),
-        ("members work", shared.all_broken()),
+        ("members work", shared.failures()),
     ];
     let named = |(name, found): (&str, Vec<String>)| -> Vec<String> {
         found.into_iter().map(|what| format!("{name}: {what}")).collect()

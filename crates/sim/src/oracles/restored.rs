@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::history::{History, key};
 use crate::request::{Answer, Request};
-use crate::restore::{Backup, OF_LEFT_OVER};
+use crate::restore::{Backup, OLD_MEMBER_RANDOM};
 
 /// Findings about changes that were acknowledged before the backup was requested, and are not in it.
 pub(super) fn judge_backup(history: &History, backup: &Backup) -> Vec<String> {
@@ -35,7 +35,8 @@ pub(super) fn judge_backup(history: &History, backup: &Backup) -> Vec<String> {
 
 /// Findings about proposals of a machine of the old group in the log.
 pub(super) fn judge(history: &History) -> Vec<String> {
-    let by_left_over = history.log.iter().filter(|(_, (proposal, _))| proposal.stamp.random == OF_LEFT_OVER);
+    let by_left_over =
+        history.log.iter().filter(|(_, (proposal, _))| proposal.stamp.random == OLD_MEMBER_RANDOM);
     by_left_over
         .map(|(index, (proposal, _))| {
             format!("at {index} stands what a member of the old group proposed: {proposal:?}")

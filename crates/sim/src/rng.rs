@@ -7,9 +7,9 @@ use rand::{RngExt, SeedableRng};
 
 /// Sequence of random numbers.
 #[derive(Debug, Clone)]
-pub struct Dice(SmallRng);
+pub struct Rng(SmallRng);
 
-impl Dice {
+impl Rng {
     /// Creates the sequence of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
