@@ -154,14 +154,20 @@ fn wait_for_three(group: &[Mds], n: usize, by: usize) -> Vec<(String, String)> {
     }
 }
 
+/// A group of three metaservers, which run.
+fn start_three(dir: &Path) -> Vec<Mds> {
+    let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir, n)).collect();
+    for mds in &mut group {
+        mds.start();
+    }
+    group
+}
+
 #[test]
 fn a_metaserver_whose_store_file_cannot_be_opened_or_is_gone_has_everything_again() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir.path(), n)).collect();
-    for mds in &mut group {
-        mds.start();
-    }
+    let mut group = start_three(dir.path());
     let before = wait_for_three(&group, 2, 0);
     let store = |mds: &Mds| mds.dir.join("namespace.redb");
     let file = |path: &Path| std::fs::OpenOptions::new().write(true).open(path).unwrap();
@@ -294,10 +300,7 @@ fn a_metaserver_alone_or_of_two_that_is_damaged_stops_and_says_what_helps() {
 fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_from_the_others() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir.path(), n)).collect();
-    for mds in &mut group {
-        mds.start();
-    }
+    let mut group = start_three(dir.path());
     let before = group[0].voters();
     group[2].stop();
     damage_store(&group[2].dir.clone());
@@ -321,10 +324,7 @@ fn a_metaserver_with_a_damaged_store_stops_when_it_reads_that_and_fills_itself_f
 fn a_metaserver_with_a_damaged_log_fills_itself_from_the_others_as_a_new_member() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
-    let mut group: Vec<Mds> = (0..3).map(|n| Mds::configured(dir.path(), n)).collect();
-    for mds in &mut group {
-        mds.start();
-    }
+    let mut group = start_three(dir.path());
     let before = group[0].voters();
     assert_eq!(before.len(), 3, "{before:?}");
 

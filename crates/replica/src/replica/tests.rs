@@ -33,6 +33,18 @@ fn mkdir(name: &str) -> Proposal {
     Proposal::new(Stamp::default(), None, Command::Create(create))
 }
 
+/// An environment without threads, whose disk takes no time.
+fn immediate() -> Environment {
+    Environment { disk_delay: Some(Arc::new(|| Duration::ZERO)), ..Environment::default() }
+}
+
+/// A group of one in `dir`, on this store.
+async fn open(environment: Environment, dir: &Path, store: &Arc<MemoryStore>) -> Replica {
+    let (config, store) = (ReplicaConfig::alone(dir.to_owned(), 0), Arc::clone(store));
+    let replica = Replica::open_in(environment, config, store, Stamp::default(), Arc::new(()), Arc::new(()));
+    replica.await.unwrap()
+}
+
 /// Size of a log's segments.
 fn bytes_of_log(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir.join("log")).unwrap().map(|file| file.unwrap());
@@ -45,15 +57,8 @@ async fn what_is_kept_of_the_log_for_members_who_were_away_is_there_after_a_purg
     const KEPT: u64 = 32 << 10;
     let dir = tempfile::tempdir().unwrap();
     let log_retention = LogRetention { always: KEPT, for_lagging_members: KEPT };
-    let environment = Environment {
-        segment_bytes: 4096,
-        log_retention,
-        disk_delay: Some(Arc::new(|| Duration::ZERO)),
-        ..Environment::default()
-    };
-    let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-    let replica = Replica::open_in(environment, config, store, Stamp::default(), Arc::new(()), Arc::new(()));
-    let replica = replica.await.unwrap();
+    let environment = Environment { segment_bytes: 4096, log_retention, ..immediate() };
+    let replica = open(environment, dir.path(), &Arc::default()).await;
     let mut log = replica.service.log.clone();
     let mut before = None;
     for round in 0..4 {
@@ -86,20 +91,13 @@ fn breaks_on_poison(edit: &mut dyn Edit, proposal: &Proposal) -> Result<Reply, A
 #[tokio::test(start_paused = true)]
 async fn a_command_that_breaks_an_invariant_is_given_up_whole_and_all_goes_on_also_after_a_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let environment = || Environment {
-        apply: breaks_on_poison,
-        disk_delay: Some(Arc::new(|| Duration::ZERO)),
-        ..Environment::default()
-    };
+    let environment = || Environment { apply: breaks_on_poison, ..immediate() };
     let mut seen = vec![];
     // The second time with an empty store: all commands are applied again.
     for _ in 0..2 {
-        let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-        let (its_store, nobody) = (Arc::clone(&store), Arc::new(()));
+        let store = Arc::new(MemoryStore::new());
         let before = crate::faults();
-        let replica =
-            Replica::open_in(environment(), config, its_store, Stamp::default(), Arc::new(()), nobody);
-        let replica = replica.await.unwrap();
+        let replica = open(environment(), dir.path(), &store).await;
         if seen.is_empty() {
             replica.propose(mkdir("before")).await.unwrap();
             for _ in 0..2 {
@@ -124,12 +122,8 @@ async fn a_command_that_breaks_an_invariant_is_given_up_whole_and_all_goes_on_al
 #[tokio::test(start_paused = true)]
 async fn times_of_commands_never_go_back_whatever_clocks_say() {
     let dir = tempfile::tempdir().unwrap();
-    let environment = Environment { disk_delay: Some(Arc::new(|| Duration::ZERO)), ..Environment::default() };
-    let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-    let replica =
-        Replica::open_in(environment, config, store.clone(), Stamp::default(), Arc::new(()), Arc::new(()))
-            .await;
-    let replica = replica.unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let replica = open(immediate(), dir.path(), &store).await;
     let mut modified = vec![];
     for seconds in [100, 107, 103, 108] {
         let proposal = mkdir(&format!("d{seconds}"));
@@ -145,11 +139,7 @@ async fn times_of_commands_never_go_back_whatever_clocks_say() {
 #[tokio::test(start_paused = true)]
 async fn a_message_of_another_incarnation_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let environment = Environment { disk_delay: Some(Arc::new(|| Duration::ZERO)), ..Environment::default() };
-    let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-    let replica = Replica::open_in(environment, config, store, Stamp::default(), Arc::new(()), Arc::new(()))
-        .await
-        .unwrap();
+    let replica = open(immediate(), dir.path(), &Arc::default()).await;
     let own = replica.incarnation().expect("it has one from its first command on");
     let who = transport::encode(&Request::Propose(Change(Arc::new(mkdir("d")))));
     let message = |head: &[u8]| [head, &who[..]].concat();
@@ -174,11 +164,7 @@ async fn a_message_of_another_incarnation_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_sent_a_command_of_a_newer_version_stops_and_says_what_to_install() {
     let dir = tempfile::tempdir().unwrap();
-    let environment = Environment { disk_delay: Some(Arc::new(|| Duration::ZERO)), ..Environment::default() };
-    let (config, store) = (ReplicaConfig::alone(dir.path().to_owned(), 0), Arc::new(MemoryStore::new()));
-    let replica = Replica::open_in(environment, config, store, Stamp::default(), Arc::new(()), Arc::new(()))
-        .await
-        .unwrap();
+    let replica = open(immediate(), dir.path(), &Arc::default()).await;
     let own = replica.incarnation().expect("it has one from its first command on");
     let message = |body: &[u8]| [&[1][..], &own.id, &[transport::VERSION], body].concat();
     let question = postcard::to_stdvec(&(99_u32, "what a later version asks")).unwrap();
