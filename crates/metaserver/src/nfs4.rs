@@ -314,7 +314,7 @@ impl Nfs4 for Metaserver {
     }
 
     fn serves_not(&self) -> bool {
-        self.replica.is_out_of_service()
+        self.replica.serves_not()
     }
 
     async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {

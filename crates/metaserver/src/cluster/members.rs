@@ -14,7 +14,7 @@ use host::{Entropy, Locked};
 use nfs::{
     Answer, CallFailure, Connection, Limits, Metrics, Peer, PeerAuth, PeerKey, Program, Programs, Server,
 };
-use replica::{CallFuture, Channel, Member, ProbeFuture, Replica, Transport, Unreachable};
+use replica::{Asked, Carried, Channel, Member, Replica, Transport, Unreachable};
 use tokio::net::TcpStream;
 use wire::consensus::{self, Call, Procedure, Reply, Status, call, null};
 use wire::rpc::{CallHeader, Rejection};
@@ -52,7 +52,7 @@ impl Members {
 }
 
 impl Transport for Members {
-    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
         let peer = self.peer(&to.address, channel);
         Box::pin(async move {
             let peer = peer?;
@@ -68,7 +68,7 @@ impl Transport for Members {
         })
     }
 
-    fn refuses_connections(&self, to: &Member) -> ProbeFuture {
+    fn refuses(&self, to: &Member) -> Asked {
         let address = to.address.clone();
         Box::pin(async move { is_refused(&address).await })
     }
