@@ -76,7 +76,7 @@ async fn files(
     let page = page.await.map_err(failed)?.map_err(refused)?;
     Ok(Json(Files {
         paths: page.paths.iter().map(|path| one_line(path)).collect(),
-        next: page.next.map(|mark| hex::encode(mark)),
+        next: page.next.map(hex::encode),
     }))
 }
 
