@@ -15,7 +15,6 @@ pub(super) struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
 pub(super) enum Command {
     /// Measure a file system: this one or any other that is mounted
     #[command(subcommand)]
