@@ -36,8 +36,45 @@ pub struct Compound {
     has_read_barrier: bool,
     /// A file whose data servers this compound has asked, and changed nothing since.
     pub(crate) observed: Option<InodeId>,
-    /// Commands proposed so far: with session, slot and sequence it names each of them.
-    commands: u32,
+    /// The operation that made a change last, and which steps it used: a bit for each.
+    steps: (u32, u16),
+}
+
+/// One of the changes that an operation makes. Session, slot, sequence, position of the operation and step are the request id of
+/// the change: an operation that is sent again, perhaps to another metaserver, finds the recorded reply of each step, whichever
+/// steps it leaves out this time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The change that the operation is named after.
+    Change,
+    /// WRITE and others: set-id bits go before the first byte.
+    ClearSetId,
+    /// WRITE: the data of a small file, with its inode.
+    WriteInline,
+    /// A change that truncates, refused with `Delay` until layouts are returned: this try of it, from 0.
+    Truncate(u8),
+}
+
+impl Step {
+    /// Indexes that each operation of a compound has for its steps.
+    const COUNT: u32 = 16;
+
+    fn index(self) -> u32 {
+        match self {
+            Self::Change => 0,
+            Self::ClearSetId => 1,
+            Self::WriteInline => 2,
+            Self::Truncate(attempt) => Self::COUNT / 2 + u32::from(attempt).min(Self::COUNT / 2 - 1),
+        }
+    }
+}
+
+/// The request id of a step; none for a compound without a session.
+fn request(position: Option<Position>, step: Step) -> Option<RequestId> {
+    let Position { session, slot, sequence, operation } = position?;
+    let session = namespace::SessionId(session.0);
+    let index = operation * Step::COUNT + step.index();
+    Some(RequestId::Compound(CompoundRequest { session, slot, sequence, index }))
 }
 
 /// The context that each operation gets.
@@ -69,25 +106,18 @@ pub(crate) fn change_info(change: namespace::Change) -> nfs4::ChangeInfo {
 }
 
 impl Compound {
-    fn request(&mut self, position: Option<Position>) -> Option<RequestId> {
-        self.commands += 1;
-        self.last_request(position)
-    }
-
-    fn last_request(&self, position: Option<Position>) -> Option<RequestId> {
-        let Position { session, slot, sequence, .. } = position?;
-        let session = namespace::SessionId(session.0);
-        Some(RequestId::Compound(CompoundRequest {
-            session,
-            slot,
-            sequence,
-            index: self.commands.checked_sub(1)?,
-        }))
-    }
-
-    /// Leaves out a command that this compound might have had.
-    pub(crate) fn skip_command(&mut self) {
-        self.commands += 1;
+    /// Notes a step of the present operation. One that is used twice would be answered the first one's reply.
+    fn use_step(&mut self, position: Option<Position>, step: Step) -> Result<(), Status> {
+        let Some(Position { operation, .. }) = position else { return Ok(()) };
+        let used = if self.steps.0 == operation { self.steps.1 } else { 0 };
+        let bit = 1_u16 << step.index();
+        if used & bit != 0 {
+            debug_assert!(false, "operation {operation} uses {step:?} twice");
+            tracing::error!(operation, ?step, "an operation used a step twice; its change was not made");
+            return Err(Status::ServerFault);
+        }
+        self.steps = (operation, used | bit);
+        Ok(())
     }
 
     /// An inode becomes the current filehandle; the current stateid goes.
@@ -194,14 +224,25 @@ impl Metaserver {
         }
     }
 
-    /// One change: what was answered before if this is a repetition; else checked, proposed and carried out.
+    /// The one change of an operation: see [`Metaserver::change_step`].
     pub(crate) async fn change(
         &self,
         context: &mut Context,
         prepare: impl FnOnce(&dyn View) -> Result<Command, Status> + Send,
     ) -> Result<Reply, Status> {
-        let request = context.state.request(context.position);
+        self.change_step(context, Step::Change, prepare).await
+    }
+
+    /// One change: the recorded reply if this is a repetition; else checked, proposed and carried out.
+    pub(crate) async fn change_step(
+        &self,
+        context: &mut Context,
+        step: Step,
+        prepare: impl FnOnce(&dyn View) -> Result<Command, Status> + Send,
+    ) -> Result<Reply, Status> {
+        let request = request(context.position, step);
         context.state.observed = None;
+        context.state.use_step(context.position, step)?;
         let command = {
             let view = self.view()?;
             if let Some(request) = &request
@@ -217,10 +258,10 @@ impl Metaserver {
         self.propose(request, command).await
     }
 
-    /// Whether the last change of this compound was answered `Delay` by the state machine, which knows that from then on: what
-    /// follows has places of its own. One that never came to it would be done at its place when the compound comes again.
-    pub(crate) fn was_put_off(&self, context: &Context) -> Result<bool, Status> {
-        let Some(request) = context.state.last_request(context.position) else { return Ok(true) };
+    /// Whether this step was answered `Delay` by the state machine, which knows that from then on: the next try is a step of its
+    /// own. A step that never came to the state machine would be done when the compound is sent again.
+    pub(crate) fn was_put_off(&self, context: &Context, step: Step) -> Result<bool, Status> {
+        let Some(request) = request(context.position, step) else { return Ok(true) };
         let recorded = read::recorded(&*self.view()?, &request).map_err(store_failed)?;
         Ok(recorded == Some(Reply::Refused(namespace::Error::Delay)))
     }
@@ -313,8 +354,8 @@ impl Nfs4 for Metaserver {
         self.replica.is_alone()
     }
 
-    fn serves_not(&self) -> bool {
-        self.replica.serves_not()
+    fn is_out_of_service(&self) -> bool {
+        self.replica.is_out_of_service()
     }
 
     async fn sequenced(&self, session: &Session, context: &mut Context) -> Result<u32, Status> {

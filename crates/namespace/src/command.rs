@@ -64,7 +64,7 @@ pub struct CompoundRequest {
     pub slot: u32,
     /// Sequence of the slot.
     pub sequence: u32,
-    /// Which command of the compound, from 0.
+    /// Which change of the compound: the operation's position and the step within it, as its user numbers them.
     pub index: u32,
 }
 

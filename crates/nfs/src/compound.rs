@@ -30,7 +30,7 @@ const DEVICE_BYTES_MAX: u32 = 64 << 10;
 /// An extended attribute in Linux.
 const XATTR_BYTES_MAX: u32 = 64 << 10;
 
-/// Which request of a session this is.
+/// Which operation of which request of a session this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Session.
@@ -39,6 +39,8 @@ pub struct Position {
     pub slot: u32,
     /// Sequence of the slot.
     pub sequence: u32,
+    /// Operation of the compound, from 0: SEQUENCE is that.
+    pub operation: u32,
 }
 
 /// What the operations of one compound share.
@@ -97,8 +99,8 @@ pub trait Nfs4: Send + Sync + 'static {
     /// Where operations are counted.
     fn metrics(&self) -> &Metrics;
 
-    /// See [`Program::serves_not`].
-    fn serves_not(&self) -> bool {
+    /// See [`Program::is_out_of_service`].
+    fn is_out_of_service(&self) -> bool {
         false
     }
 }
@@ -139,8 +141,8 @@ impl<N: Nfs4> Program for Nfs4Program<N> {
         })
     }
 
-    fn serves_not(&self) -> bool {
-        self.0.serves_not()
+    fn is_out_of_service(&self) -> bool {
+        self.0.is_out_of_service()
     }
 }
 
@@ -299,9 +301,9 @@ async fn in_session<N: Nfs4>(
         status_flags,
     })));
     context.session = Some(Arc::clone(&session));
-    context.position =
-        Some(Position { session: args.sessionid, slot: args.slotid, sequence: args.sequenceid });
     for left in (1..header.op_count).rev() {
+        let (session, slot, sequence) = (args.sessionid, args.slotid, args.sequenceid);
+        context.position = Some(Position { session, slot, sequence, operation: header.op_count - left });
         context.room_bytes = (reply_max as usize).saturating_sub(results.bytes + REPLY_OVERHEAD_BYTES);
         let result = match ArgOp::decode(&mut ops, header.minor_version) {
             Err(bad) => ResOp::refused(bad.number, Status::BadXdr),

@@ -7,7 +7,7 @@ use wire::nfs4::{LayoutType, Status};
 use crate::Metaserver;
 use crate::attributes::nfs4::time_from;
 use crate::attributes::setattr::after_write;
-use crate::nfs4::{Context, client, stateid};
+use crate::nfs4::{Context, Step, client, stateid};
 
 pub(crate) async fn layoutcommit(
     server: &Metaserver,
@@ -33,12 +33,9 @@ pub(crate) async fn layoutcommit(
     match server.change(context, |_| Ok(command)).await {
         Ok(Reply::Committed { size }) => {
             let file = server.inode(&*server.view()?, inode)?;
-            match after_write(&user, &file).filter(|_| last_write.is_some()) {
-                Some(set) => {
-                    server.change(context, |_| Ok(Command::SetAttributes { inode, set })).await?;
-                }
-                // A repetition may find the bits gone already: the commands after this one keep their places.
-                None => context.state.skip_command(),
+            if let Some(set) = after_write(&user, &file).filter(|_| last_write.is_some()) {
+                let clear = |_: &dyn store::View| Ok(Command::SetAttributes { inode, set });
+                server.change_step(context, Step::ClearSetId, clear).await?;
             }
             context.state.observed = Some(inode).filter(|_| is_observed);
             Ok(ResOk { newsize: size })

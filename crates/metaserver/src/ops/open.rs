@@ -19,7 +19,7 @@ use crate::attributes::nfs4::{Wanted, settable_of};
 use crate::attributes::setattr::{given_to, new_attributes};
 use crate::errors::store_failed;
 use crate::names;
-use crate::nfs4::{Context, change_info, check_sequence, client, stateid, wire_stateid};
+use crate::nfs4::{Context, Step, change_info, check_sequence, client, stateid, wire_stateid};
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 use crate::user::{Permission, User};
 
@@ -294,10 +294,10 @@ impl Opener<'_> {
                 self.server.leave_lost_targets(&inode).await?;
             }
         }
-        for _ in 0..TRUNCATION_TRIES_MAX {
+        for step in (0..TRUNCATION_TRIES_MAX).map(Step::Truncate) {
             let prepare = |view: &dyn View| self.create(view, dir, name.clone(), node.clone(), how);
-            match self.server.change(context, prepare).await {
-                Err(Status::Delay) if how.truncate && self.server.was_put_off(context)? => {
+            match self.server.change_step(context, step, prepare).await {
+                Err(Status::Delay) if how.truncate && self.server.was_put_off(context, step)? => {
                     let view = self.server.view()?;
                     let found = read::lookup(&*view, dir, &name).map_err(store_failed)?;
                     let inode = self.server.inode(&*view, found.ok_or(Status::Delay)?)?;

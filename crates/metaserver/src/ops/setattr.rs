@@ -7,7 +7,7 @@ use wire::nfs4::{Bitmap, Status};
 use crate::Metaserver;
 use crate::attributes::nfs4::{Wanted, settable_of};
 use crate::attributes::setattr::check;
-use crate::nfs4::{Context, client};
+use crate::nfs4::{Context, Step, client};
 use crate::state::recall::{Holders, TRUNCATION_TRIES_MAX};
 
 pub(crate) async fn setattr(server: &Metaserver, context: &mut Context, args: Args) -> Res {
@@ -51,10 +51,10 @@ async fn set(server: &Metaserver, context: &mut Context, args: Args) -> Result<(
         let set = check(&user, &inode, wanted.with_mode_of(&inode).set(now), wanted.to_now())?;
         Ok(Command::SetAttributes { inode: inode.id, set: SetAttributes { layout_of: Some(client), ..set } })
     };
-    for _ in 0..TRUNCATION_TRIES_MAX {
-        match server.change(context, prepare).await {
+    for step in (0..TRUNCATION_TRIES_MAX).map(Step::Truncate) {
+        match server.change_step(context, step, prepare).await {
             // Whoever else holds a layout finishes what it writes before the file is truncated.
-            Err(Status::Delay) if sizes && server.was_put_off(context)? => {
+            Err(Status::Delay) if sizes && server.was_put_off(context, step)? => {
                 let inode = server.inode(&*server.view()?, inode.id)?;
                 server.before_truncation(&inode, Holders::AllBut(client)).await?;
             }

@@ -8,7 +8,7 @@ use wire::xdr::Payload;
 use crate::Metaserver;
 use crate::attributes::setattr::after_write;
 use crate::data::migration;
-use crate::nfs4::Context;
+use crate::nfs4::{Context, Step};
 
 pub(crate) async fn write(server: &Metaserver, context: &mut Context, args: Args) -> Result<ResOk, Status> {
     // Taken before the write: one that another write finds changed in between must not vouch for these bytes.
@@ -81,7 +81,7 @@ async fn with_inode(
         true => Ok(Command::WriteInline { inode: inode.id, offset, data: data.to_bytes() }),
         false => Err(Status::Delay),
     };
-    server.change(context, prepare).await?;
+    server.change_step(context, Step::WriteInline, prepare).await?;
     server.metrics.file_bytes_written.inc_by(end - offset);
     Ok(())
 }
@@ -107,10 +107,8 @@ pub(super) async fn without_set_id(
 ) -> Result<(), Status> {
     let id = inode.id;
     if let Some(set) = after_write(&server.caller(context)?, inode) {
-        server.change(context, |_| Ok(Command::SetAttributes { inode: id, set })).await?;
-    } else {
-        // A repetition may find the bits gone already: the commands after this one keep their places.
-        context.state.skip_command();
+        let clear = |_: &dyn store::View| Ok(Command::SetAttributes { inode: id, set });
+        server.change_step(context, Step::ClearSetId, clear).await?;
     }
     Ok(())
 }

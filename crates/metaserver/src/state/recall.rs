@@ -104,7 +104,7 @@ impl Recalls {
 
 /// How often a change of a size is tried. The state machine refuses it while a layout is out, and one can be granted
 /// between the recall and the change.
-pub(crate) const TRUNCATION_TRIES_MAX: usize = 3;
+pub(crate) const TRUNCATION_TRIES_MAX: u8 = 3;
 
 impl Metaserver {
     /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no layout out but
