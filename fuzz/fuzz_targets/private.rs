@@ -1,5 +1,5 @@
-//! Our own programs and file handles. The first word says what follows: 0, a handle; a program's number, then a
-//! procedure's, then 0 for arguments or 1 for results.
+//! Our own programs and file handles. The first word says what follows: 0, a handle; 1, the handshake; a program's number; then a
+//! procedure's number, then 0 for arguments or 1 for results.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fuzz::{kind, there_and_back};
 use libfuzzer_sys::fuzz_target;
 use wire::handle::{ClientHandle, FileHandle, HandleKey, ObjectHandle, Via};
-use wire::{cluster, consensus, data, join};
+use wire::{cluster, consensus, data, handshake, join};
 
 fuzz_target!(|data: &[u8]| {
     let Some((what, bytes)) = kind(data) else { return };
@@ -17,6 +17,13 @@ fuzz_target!(|data: &[u8]| {
     let Some((procedure, bytes)) = kind(&bytes) else { return };
     let Some((way, bytes)) = kind(&bytes) else { return };
     match what {
+        1 => {
+            let Some(procedure) = handshake::Procedure::from_u32(procedure) else { return };
+            match way {
+                0 => there_and_back(&bytes, |d| handshake::Call::decode(procedure, d)),
+                _ => there_and_back(&bytes, |d| handshake::Reply::decode(procedure, d)),
+            }
+        }
         data::PROGRAM => {
             let Some(procedure) = data::Procedure::from_u32(procedure) else { return };
             match way {

@@ -1,18 +1,16 @@
 //! The private `data` program: metaservers read and write for clients without pNFS, and care for objects.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use nfs::{Answer, Connection, Metrics, OperationLabels, PeerAuth, Program};
+use nfs::{Answer, Metrics, OperationLabels, PeerAuth, PrivateProgram, encoded};
 use wire::data::{self, Call, Procedure, Reply, Run, Status};
-use wire::data::{allocate, commit, copy, list, make, null, punch, read, read_plus, remove, seek, status};
+use wire::data::{allocate, commit, copy, list, make, punch, read, read_plus, remove, seek, status};
 use wire::data::{stat, truncate, write};
-use wire::rpc::{CallHeader, Rejection};
-use wire::xdr::{Decoder, Encode, Encoder};
+use wire::rpc::Rejection;
 
 use crate::disk::Place;
 use crate::object::{ObjectName, ObjectStat};
@@ -38,35 +36,31 @@ pub(crate) struct DataProgram {
     lost_objects: AtomicU64,
 }
 
-impl Program for DataProgram {
+impl PrivateProgram for DataProgram {
     fn number(&self) -> u32 {
         data::PROGRAM
     }
 
-    fn versions(&self) -> RangeInclusive<u32> {
-        data::VERSION..=data::VERSION
+    fn version(&self) -> u32 {
+        data::VERSION
     }
 
-    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
-        connection.is_member()
+    fn peer_auth(&self) -> &PeerAuth {
+        &self.peer_auth
     }
 
-    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+    fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
             let procedure =
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
             let arguments =
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             let start = Instant::now();
-            if self.peer_auth.is_proven(call.connection.id()) {
-                call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
-            }
-            let reply = self.answer(&call.connection, arguments).await;
+            call.room.take(payload_bytes(&arguments)).await.map_err(|_| Rejection::SystemError)?;
+            let reply = self.answer(arguments).await;
             let labels = OperationLabels { protocol: "data", operation: procedure.name() };
             self.metrics.operation(labels, start.elapsed(), failed(&reply));
-            let mut e = Encoder::new();
-            reply.encode(&mut e);
-            Ok(e.finish())
+            Ok(encoded(&reply))
         })
     }
 }
@@ -80,27 +74,22 @@ impl DataProgram {
         &self.metrics
     }
 
-    async fn answer(&self, connection: &Arc<Connection>, call: Call) -> Reply {
-        let proven = self.peer_auth.is_proven(connection.id());
-        let gate = if proven { Ok(()) } else { Err(Status::NotProven) };
+    async fn answer(&self, call: Call) -> Reply {
         match call {
-            Call::Null(_) => Reply::Null(null::Res {}),
-            Call::Hello(args) => Reply::Hello(self.peer_auth.hello(connection, &args)),
-            Call::Prove(args) => Reply::Prove(self.peer_auth.prove(connection, &args)),
-            Call::Read(args) => Reply::Read(and(gate, self.read(args)).await),
-            Call::Write(args) => Reply::Write(and(gate, self.write(args)).await),
-            Call::Commit(args) => Reply::Commit(and(gate, self.commit(args)).await),
-            Call::Truncate(args) => Reply::Truncate(and(gate, self.truncate(args)).await),
-            Call::Remove(args) => Reply::Remove(and(gate, self.remove(args)).await),
-            Call::List(args) => Reply::List(and(gate, self.list(args)).await),
-            Call::Status(_) => Reply::Status(and(gate, self.status()).await),
-            Call::Seek(args) => Reply::Seek(and(gate, self.seek(args)).await),
-            Call::Allocate(args) => Reply::Allocate(and(gate, self.allocate(args)).await),
-            Call::Punch(args) => Reply::Punch(and(gate, self.punch(args)).await),
-            Call::Copy(args) => Reply::Copy(and(gate, self.copy(args)).await),
-            Call::ReadPlus(args) => Reply::ReadPlus(and(gate, self.read_plus(args)).await),
-            Call::Make(args) => Reply::Make(and(gate, self.make(args)).await),
-            Call::Stat(args) => Reply::Stat(and(gate, self.stat(args)).await),
+            Call::Read(args) => Reply::Read(self.read(args).await),
+            Call::Write(args) => Reply::Write(self.write(args).await),
+            Call::Commit(args) => Reply::Commit(self.commit(args).await),
+            Call::Truncate(args) => Reply::Truncate(self.truncate(args).await),
+            Call::Remove(args) => Reply::Remove(self.remove(args).await),
+            Call::List(args) => Reply::List(self.list(args).await),
+            Call::Status(_) => Reply::Status(self.status().await),
+            Call::Seek(args) => Reply::Seek(self.seek(args).await),
+            Call::Allocate(args) => Reply::Allocate(self.allocate(args).await),
+            Call::Punch(args) => Reply::Punch(self.punch(args).await),
+            Call::Copy(args) => Reply::Copy(self.copy(args).await),
+            Call::ReadPlus(args) => Reply::ReadPlus(self.read_plus(args).await),
+            Call::Make(args) => Reply::Make(self.make(args).await),
+            Call::Stat(args) => Reply::Stat(self.stat(args).await),
         }
     }
 
@@ -299,15 +288,6 @@ fn payload_bytes(call: &Call) -> usize {
     asked.min(READ_BYTES_MAX) as usize
 }
 
-/// Does the work only for callers that may ask for it.
-async fn and<T>(
-    gate: Result<(), Status>,
-    work: impl Future<Output = Result<T, Status>>,
-) -> Result<T, Status> {
-    gate?;
-    work.await
-}
-
 pub(crate) fn refusal(error: ObjectError) -> Status {
     match error {
         ObjectError::NoSpace => Status::NoSpace,
@@ -324,9 +304,6 @@ pub(crate) fn refusal(error: ObjectError) -> Status {
 
 fn failed(reply: &Reply) -> bool {
     match reply {
-        Reply::Null(_) => false,
-        Reply::Hello(res) => res.is_err(),
-        Reply::Prove(res) => res.is_err(),
         Reply::Read(res) => res.is_err(),
         Reply::Write(res) => res.is_err(),
         Reply::Commit(res) => res.is_err(),

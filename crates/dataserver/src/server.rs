@@ -216,7 +216,7 @@ impl DataServer {
     #[must_use]
     pub fn programs(&self) -> Programs {
         let nfs = Arc::new(Nfs4Program(Arc::clone(&self.nfs)));
-        Programs::new(vec![nfs, Arc::clone(&self.data) as Arc<dyn nfs::Program>])
+        Programs::new(vec![nfs, Arc::new(nfs::Authenticated(Arc::clone(&self.data)))])
     }
 
     /// The networks that clients come from: to be told what metaservers tell, and to be written down.

@@ -8,7 +8,7 @@ use namespace::{
     ClientId, Command, DataServer, FileLayout, Inode, InodeId, MapChange, NewNode, Node, NodeKey, NodeState,
     Proposal, Reply, RequestId, Stamp, StripePolicy, StripeUnit, Time, read,
 };
-use nfs::{Limits, Metrics, Nfs4Program, PeerAuth, PeerKey, Programs, ReplyCache, Server};
+use nfs::{Authenticated, Limits, Metrics, Nfs4Program, PeerAuth, PeerKey, Programs, ReplyCache, Server};
 use replica::{Replica, ReplicaError};
 use store::View;
 use tokio::sync::Notify;
@@ -193,7 +193,7 @@ impl Metaserver {
             Arc::new(Nfs4Program(Arc::clone(self))),
             Arc::new(crate::nfs3::Nfs3Program(Arc::clone(self))),
             Arc::new(crate::mount3::MountProgram(Arc::clone(self))),
-            Arc::new(crate::cluster::program::ClusterProgram(Arc::clone(self))),
+            Arc::new(Authenticated(Arc::new(crate::cluster::program::ClusterProgram(Arc::clone(self))))),
         ]);
         let server = Server::start(address, programs, Limits::default(), Arc::clone(&self.metrics)).await?;
         let mut background = self.background.locked();

@@ -38,7 +38,7 @@ impl Program for MountProgram {
         false
     }
 
-    fn serves_not(&self) -> bool {
+    fn is_out_of_service(&self) -> bool {
         self.0.replica.is_out_of_service()
     }
 

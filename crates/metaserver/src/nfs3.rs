@@ -36,7 +36,7 @@ impl Program for Nfs3Program {
         self.0.check_admitted(connection).is_ok()
     }
 
-    fn serves_not(&self) -> bool {
+    fn is_out_of_service(&self) -> bool {
         self.0.replica.is_out_of_service()
     }
 

@@ -303,7 +303,7 @@ impl Connection {
                 let mut work = Box::pin(async move {
                     let in_flight = metrics.call_begins();
                     let outcome = Arc::clone(&program).call(call).await;
-                    match program.serves_not() {
+                    match program.is_out_of_service() {
                         true => connection.close(),
                         false => {
                             connection.send(reply(xid, outcome.as_ref().map_err(|r| *r)), &metrics).await

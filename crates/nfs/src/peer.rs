@@ -9,7 +9,7 @@ use host::{BufferPool, Entropy};
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use wire::cluster::{Procedure, hello, prove};
+use wire::handshake::{Procedure, hello, prove};
 use wire::rpc::Credential;
 use wire::xdr::{Decode, Encode};
 

@@ -1,5 +1,4 @@
-//! The server's side of the handshake of our own programs: nothing is carried out on a connection before the caller
-//! has shown that it holds the cluster's secret.
+//! Peer authentication, the server's side of [`wire::handshake`]: which connections are from servers of the cluster.
 //!
 //! ```text
 //! stranger ──HELLO──▶ greeted: both nonces ──PROVE, right──▶ proven
@@ -12,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use host::{Entropy, Locked};
-use wire::cluster::{Nonce, Status, client_proof, hello, proof_matches, prove, server_proof};
+use wire::handshake::{Nonce, Status, client_proof, hello, proof_matches, prove, server_proof};
 
 use crate::{Connection, ConnectionId, PeerKey};
 
@@ -36,7 +35,7 @@ pub struct PeerAuth {
 }
 
 impl PeerAuth {
-    /// A peer_auth that lets in who holds `key`.
+    /// Authentication by `key`, which all servers of the cluster hold.
     #[must_use]
     pub fn new(key: PeerKey, entropy: Arc<dyn Entropy>) -> Self {
         Self { key, entropy, stages: Arc::default(), wrong_proofs: AtomicU64::new(0) }

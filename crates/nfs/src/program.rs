@@ -42,7 +42,7 @@ pub trait Program: Send + Sync + 'static {
     fn call(self: Arc<Self>, call: Call) -> Answer;
     /// Whether the server turned out not to be relied upon: what was to be answered is not, and the connection ends, so that
     /// its client asks another server.
-    fn serves_not(&self) -> bool {
+    fn is_out_of_service(&self) -> bool {
         false
     }
 }

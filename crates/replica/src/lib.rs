@@ -58,8 +58,5 @@ pub use state::machine::{AnswerFuture, Observer};
 pub use state::panic_guard::{faults, is_guarded};
 pub use state::records::applied_next;
 pub use transport::members_file::noted_voters;
-// Names before `ProbeFuture` and `CallFuture`, until all callers have changed.
 pub use transport::{CallFuture, Channel, ProbeFuture, Transport, Unreachable};
-#[doc(hidden)]
-pub use transport::{CallFuture as Carried, ProbeFuture as Asked};
 pub use types::{Member, MemberChange, MemberRole, NodeId};

@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod consensus;
 pub mod data;
 pub mod handle;
+pub mod handshake;
 pub mod join;
 pub mod mount3;
 pub mod nfs3;

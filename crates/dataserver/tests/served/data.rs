@@ -103,19 +103,22 @@ async fn who_does_not_hold_the_secret_gets_nothing() {
     let read = read::Args { handle: served.handle(1), offset: 0, count: 1 };
     let refused: read::Res = raw.call(to, Procedure::Read as u32, &read).await;
     assert_eq!(refused, Err(Status::NotProven));
-    let hello = wire::data::hello::Args { cluster: crate::CLUSTER, nonce: [1; 32] };
-    let greeted: wire::data::hello::Res = raw.call(to, Procedure::Hello as u32, &hello).await;
+    let hello = wire::handshake::hello::Args { cluster: crate::CLUSTER, nonce: [1; 32] };
+    let greeted: wire::handshake::hello::Res =
+        raw.call(to, wire::handshake::Procedure::Hello as u32, &hello).await;
     let greeted = greeted.unwrap();
     let refused: read::Res = raw.call(to, Procedure::Read as u32, &read).await;
     assert_eq!(refused, Err(Status::NotProven));
     // A server's proof sent back is not a client's.
-    let prove = wire::data::prove::Args { proof: greeted.proof };
-    let refused: wire::data::prove::Res = raw.call(to, Procedure::Prove as u32, &prove).await;
+    let prove = wire::handshake::prove::Args { proof: greeted.proof };
+    let refused: wire::handshake::prove::Res =
+        raw.call(to, wire::handshake::Procedure::Prove as u32, &prove).await;
     assert_eq!(refused, Err(Status::NotProven));
     // There is one try for each HELLO.
-    let proof = wire::cluster::client_proof(&peer_key().secret, &[1; 32], &greeted.nonce);
-    let prove = wire::data::prove::Args { proof };
-    let refused: wire::data::prove::Res = raw.call(to, Procedure::Prove as u32, &prove).await;
+    let proof = wire::handshake::client_proof(&peer_key().secret, &[1; 32], &greeted.nonce);
+    let prove = wire::handshake::prove::Args { proof };
+    let refused: wire::handshake::prove::Res =
+        raw.call(to, wire::handshake::Procedure::Prove as u32, &prove).await;
     assert_eq!(refused, Err(Status::NotProven));
 }
 
@@ -144,18 +147,37 @@ async fn an_altered_handle_is_refused() {
 async fn garbage_is_answered_and_the_connection_lives_on() {
     let served = Served::start().await;
     let mut raw = Raw::connect(&served).await;
-    let to = (PROGRAM, VERSION);
-    for procedure in 1..=9 {
-        if procedure == Procedure::Status as u32 {
-            continue;
-        }
-        let rejected = raw.exchange(to, procedure, &0xffff_fffe_u32).await.unwrap_err();
-        assert_eq!(rejected, wire::rpc::Rejection::GarbageArguments, "procedure {procedure}");
+    let (to, garbage) = ((PROGRAM, VERSION), 0xffff_fffe_u32);
+    for procedure in [wire::handshake::Procedure::Hello, wire::handshake::Procedure::Prove] {
+        let rejected = raw.exchange(to, procedure as u32, &garbage).await.unwrap_err();
+        assert_eq!(rejected, wire::rpc::Rejection::GarbageArguments, "{}", procedure.name());
     }
-    let beyond = Procedure::ALL.len() as u32;
+    let beyond = Procedure::ALL.len() as u32 + 3;
+    for procedure in 3..=beyond {
+        let refused: remove::Res = raw.call(to, procedure, &garbage).await;
+        assert_eq!(refused, Err(Status::NotProven), "procedure {procedure}, before a proof");
+    }
+    prove(&mut raw).await;
+    for procedure in Procedure::ALL.iter().filter(|procedure| **procedure != Procedure::Status) {
+        let rejected = raw.exchange(to, *procedure as u32, &garbage).await.unwrap_err();
+        assert_eq!(rejected, wire::rpc::Rejection::GarbageArguments, "{}", procedure.name());
+    }
     let rejected = raw.exchange(to, beyond, &()).await.unwrap_err();
     assert_eq!(rejected, wire::rpc::Rejection::ProcedureUnavailable);
     raw.exchange(to, 0, &()).await.unwrap();
+}
+
+/// Goes through the handshake with the cluster's secret.
+async fn prove(raw: &mut Raw) {
+    let (to, nonce) = ((PROGRAM, VERSION), [1; 32]);
+    let hello = wire::handshake::hello::Args { cluster: peer_key().cluster, nonce };
+    let hello: wire::handshake::hello::Res =
+        raw.call(to, wire::handshake::Procedure::Hello as u32, &hello).await;
+    let proof = wire::handshake::client_proof(&peer_key().secret, &nonce, &hello.expect("greets").nonce);
+    let args = wire::handshake::prove::Args { proof };
+    let proven: wire::handshake::prove::Res =
+        raw.call(to, wire::handshake::Procedure::Prove as u32, &args).await;
+    assert_eq!(proven, Ok(()));
 }
 
 #[tokio::test]

@@ -5,20 +5,19 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use host::{Entropy, Locked};
 use nfs::{
-    Answer, CallFailure, Connection, Limits, Metrics, Peer, PeerAuth, PeerKey, Program, Programs, Server,
+    Answer, Authenticated, CallFailure, Connection, Limits, Metrics, Peer, PeerAuth, PeerKey, PrivateProgram,
+    Programs, Server, encoded,
 };
-use replica::{Asked, Carried, Channel, Member, Replica, Transport, Unreachable};
+use replica::{CallFuture, Channel, Member, ProbeFuture, Replica, Transport, Unreachable};
 use tokio::net::TcpStream;
-use wire::consensus::{self, Call, Procedure, Reply, Status, call, null};
-use wire::rpc::{CallHeader, Rejection};
-use wire::xdr::{Decoder, Encode, Encoder};
+use wire::consensus::{self, Call, Procedure, Reply, Status, call};
+use wire::rpc::Rejection;
 
 use crate::cluster::join_server::{JoinProgram, JoinServer};
 
@@ -52,7 +51,7 @@ impl Members {
 }
 
 impl Transport for Members {
-    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> Carried {
+    fn call(&self, to: &Member, channel: Channel, body: Bytes, limit: Duration) -> CallFuture {
         let peer = self.peer(&to.address, channel);
         Box::pin(async move {
             let peer = peer?;
@@ -68,7 +67,7 @@ impl Transport for Members {
         })
     }
 
-    fn refuses(&self, to: &Member) -> Asked {
+    fn refuses_connections(&self, to: &Member) -> ProbeFuture {
         let address = to.address.clone();
         Box::pin(async move { is_refused(&address).await })
     }
@@ -88,50 +87,40 @@ struct ConsensusProgram {
     refused: Mutex<String>,
 }
 
-impl Program for ConsensusProgram {
+impl PrivateProgram for ConsensusProgram {
     fn number(&self) -> u32 {
         consensus::PROGRAM
     }
 
-    fn versions(&self) -> RangeInclusive<u32> {
-        consensus::VERSION..=consensus::VERSION
+    fn version(&self) -> u32 {
+        consensus::VERSION
     }
 
-    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
-        connection.is_member()
+    fn peer_auth(&self) -> &PeerAuth {
+        &self.peer_auth
     }
 
-    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+    fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
             let procedure =
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
             let arguments =
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
-            let reply = self.carry_out(&call.connection, arguments).await;
-            let mut encoder = Encoder::default();
-            reply.encode(&mut encoder);
-            Ok(encoder.finish())
+            Ok(encoded(&self.carry_out(&call.connection, arguments).await))
         })
     }
 }
 
 impl ConsensusProgram {
-    async fn carry_out(&self, connection: &Arc<Connection>, call: Call) -> Reply {
-        match call {
-            Call::Null(_) => Reply::Null(null::Res {}),
-            Call::Hello(args) => Reply::Hello(self.peer_auth.hello(connection, &args)),
-            Call::Prove(args) => Reply::Prove(self.peer_auth.prove(connection, &args)),
-            Call::Call(_) if !self.peer_auth.is_proven(connection.id()) => {
-                Reply::Call(Err(Status::NotProven))
+    async fn carry_out(&self, connection: &Connection, call: Call) -> Reply {
+        let Call::Call(args) = call;
+        Reply::Call(match self.replica.serve(&args.body).await {
+            Ok(body) => Ok(call::ResOk { body }),
+            Err(why) => {
+                self.say_refused(connection, why);
+                Err(Status::Invalid)
             }
-            Call::Call(args) => Reply::Call(match self.replica.serve(&args.body).await {
-                Ok(body) => Ok(call::ResOk { body }),
-                Err(why) => {
-                    self.say_refused(connection, why);
-                    Err(Status::Invalid)
-                }
-            }),
-        }
+        })
     }
 
     fn say_refused(&self, connection: &Connection, why: String) {
@@ -159,7 +148,7 @@ pub async fn serve_members(
     let runtime = replica.runtime().clone();
     let join_server = Arc::new(JoinProgram::new(join_server, replica.clone(), entropy));
     let programs = Programs::new(vec![
-        Arc::new(ConsensusProgram { replica, peer_auth, refused: Mutex::default() }),
+        Arc::new(Authenticated(Arc::new(ConsensusProgram { replica, peer_auth, refused: Mutex::default() }))),
         join_server,
     ]);
     let metrics: Arc<Metrics> = Arc::default();

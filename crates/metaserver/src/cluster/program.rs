@@ -1,18 +1,16 @@
 //! The cluster program: data servers register here, and ask how long their objects are.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use namespace::{DataServer, DataServerId, InodeId, Kind, NodeKey, NodeState, TargetId, read};
-use nfs::{Answer, Connection, OperationLabels, Program};
-use wire::cluster::{self, Call, Procedure, Reply, Status, cluster_status, null, register, size};
+use nfs::{Answer, OperationLabels, PeerAuth, PrivateProgram, encoded};
+use wire::cluster::{self, Call, Procedure, Reply, Status, cluster_status, register, size};
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::ObjectHandle;
 use wire::nfs4;
-use wire::rpc::{CallHeader, Rejection};
-use wire::xdr::{Decoder, Encode, Encoder};
+use wire::rpc::Rejection;
 
 use crate::Metaserver;
 use crate::data::data_servers::HEARTBEAT;
@@ -28,57 +26,42 @@ const NAME_BYTES_MAX: usize = 255;
 /// The program that other servers of the cluster call.
 pub(crate) struct ClusterProgram(pub Arc<Metaserver>);
 
-impl Program for ClusterProgram {
+impl PrivateProgram for ClusterProgram {
     fn number(&self) -> u32 {
         cluster::PROGRAM
     }
 
-    fn versions(&self) -> RangeInclusive<u32> {
-        cluster::VERSION..=cluster::VERSION
+    fn version(&self) -> u32 {
+        cluster::VERSION
     }
 
-    fn trusts(&self, _: &CallHeader, _: Decoder, connection: &Connection) -> bool {
-        connection.is_member()
+    fn peer_auth(&self) -> &PeerAuth {
+        &self.0.peer_auth
     }
 
-    fn call(self: Arc<Self>, mut call: nfs::Call) -> Answer {
+    fn call_of_peer(self: Arc<Self>, mut call: nfs::Call) -> Answer {
         Box::pin(async move {
             let procedure =
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
             let arguments =
                 Call::decode(procedure, &mut call.arguments).map_err(|_| Rejection::GarbageArguments)?;
             let start = Instant::now();
-            let reply = self.0.cluster_call(&call.connection, arguments).await;
+            let reply = self.0.cluster_call(arguments).await;
             let failed =
                 matches!(reply, Reply::Register(Err(_)) | Reply::Size(Err(_)) | Reply::Status(Err(_)));
             let labels = OperationLabels { protocol: "cluster", operation: procedure.name() };
             self.0.metrics.operation(labels, start.elapsed(), failed);
-            let mut encoder = Encoder::default();
-            reply.encode(&mut encoder);
-            Ok(encoder.finish())
+            Ok(encoded(&reply))
         })
     }
 }
 
 impl Metaserver {
-    async fn cluster_call(&self, connection: &Arc<Connection>, call: Call) -> Reply {
-        let proven = if self.peer_auth.is_proven(connection.id()) { Ok(()) } else { Err(Status::NotProven) };
+    async fn cluster_call(&self, call: Call) -> Reply {
         match call {
-            Call::Null(_) => Reply::Null(null::Res {}),
-            Call::Hello(args) => Reply::Hello(self.peer_auth.hello(connection, &args)),
-            Call::Prove(args) => Reply::Prove(self.peer_auth.prove(connection, &args)),
-            Call::Register(args) => Reply::Register(match proven {
-                Ok(()) => self.register_data_server(args).await,
-                Err(status) => Err(status),
-            }),
-            Call::Size(args) => Reply::Size(match proven {
-                Ok(()) => self.object_len(&args.handle).await,
-                Err(status) => Err(status),
-            }),
-            Call::Status(_) => Reply::Status(match proven {
-                Ok(()) => self.status_as_json().await,
-                Err(status) => Err(status),
-            }),
+            Call::Register(args) => Reply::Register(self.register_data_server(args).await),
+            Call::Size(args) => Reply::Size(self.object_len(&args.handle).await),
+            Call::Status(_) => Reply::Status(self.status_as_json().await),
         }
     }
 

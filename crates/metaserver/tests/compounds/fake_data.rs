@@ -1,18 +1,16 @@
 //! A data server that has no data, and says how long its objects are: as long as a story wants.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use host::SeededEntropy;
-use nfs::{Answer, Call, Connection, Limits, PeerAuth, Program, Programs, Server};
+use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
 use tokio::sync::watch;
 use wire::data::{self, ObjectStat, Procedure, Reply, stat};
 use wire::handle::{HandleKey, ObjectHandle};
-use wire::rpc::{CallHeader, Rejection};
-use wire::xdr::{Decoder, Encode, Encoder};
+use wire::rpc::Rejection;
 
 use crate::world::peer_key;
 
@@ -40,7 +38,8 @@ impl FakeData {
             synced: 0.into(),
             answers: watch::Sender::new(true),
         });
-        let programs = Programs::new(vec![Arc::clone(&program) as Arc<dyn Program>]);
+        let programs =
+            Programs::new(vec![Arc::new(Authenticated(Arc::clone(&program))) as Arc<dyn nfs::Program>]);
         let address = ([127, 0, 0, 1], 0).into();
         let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
         Self { program, server: server.expect("it listens") }
@@ -80,34 +79,30 @@ impl Objects {
     }
 }
 
-impl Program for Objects {
+impl PrivateProgram for Objects {
     fn number(&self) -> u32 {
         data::PROGRAM
     }
 
-    fn versions(&self) -> RangeInclusive<u32> {
-        data::VERSION..=data::VERSION
+    fn version(&self) -> u32 {
+        data::VERSION
     }
 
-    fn trusts(&self, _: &CallHeader, _: Decoder, _: &Connection) -> bool {
-        true
+    fn peer_auth(&self) -> &PeerAuth {
+        &self.peer_auth
     }
 
-    fn call(self: Arc<Self>, mut call: Call) -> Answer {
+    fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
         Box::pin(async move {
             let procedure =
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
             let arguments = data::Call::decode(procedure, &mut call.arguments);
             let reply = match arguments.map_err(|_| Rejection::GarbageArguments)? {
-                data::Call::Hello(args) => Reply::Hello(self.peer_auth.hello(&call.connection, &args)),
-                data::Call::Prove(args) => Reply::Prove(self.peer_auth.prove(&call.connection, &args)),
                 data::Call::Stat(args) => Reply::Stat(Ok(self.stat(args).await)),
                 data::Call::Make(_) => Reply::Make(Ok(())),
                 _ => return Err(Rejection::ProcedureUnavailable),
             };
-            let mut encoder = Encoder::default();
-            reply.encode(&mut encoder);
-            Ok(encoder.finish())
+            Ok(encoded(&reply))
         })
     }
 }

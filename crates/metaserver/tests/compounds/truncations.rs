@@ -1,17 +1,15 @@
 //! A truncation that is carried out twice takes what was written in between: one metaserver does it, once.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use host::SeededEntropy;
 use metaserver::Rules;
-use nfs::{Answer, Call, Connection, Limits, PeerAuth, Program, Programs, Server};
+use nfs::{Answer, Authenticated, Call, Limits, PeerAuth, PrivateProgram, Programs, Server, encoded};
 use tokio::sync::watch;
 use wire::data::{self, Procedure, Reply};
 use wire::nfs4::{ArgOp, close, remove};
-use wire::rpc::{CallHeader, Rejection};
-use wire::xdr::{Decoder, Encode, Encoder};
+use wire::rpc::Rejection;
 
 use crate::drc;
 use crate::ranges::grow;
@@ -29,27 +27,25 @@ struct Counting {
     answers: watch::Sender<bool>,
 }
 
-impl Program for Counting {
+impl PrivateProgram for Counting {
     fn number(&self) -> u32 {
         data::PROGRAM
     }
 
-    fn versions(&self) -> RangeInclusive<u32> {
-        data::VERSION..=data::VERSION
+    fn version(&self) -> u32 {
+        data::VERSION
     }
 
-    fn trusts(&self, _: &CallHeader, _: Decoder, _: &Connection) -> bool {
-        true
+    fn peer_auth(&self) -> &PeerAuth {
+        &self.peer_auth
     }
 
-    fn call(self: Arc<Self>, mut call: Call) -> Answer {
+    fn call_of_peer(self: Arc<Self>, mut call: Call) -> Answer {
         Box::pin(async move {
             let procedure =
                 Procedure::from_u32(call.header.procedure).ok_or(Rejection::ProcedureUnavailable)?;
             let arguments = data::Call::decode(procedure, &mut call.arguments);
             let reply = match arguments.map_err(|_| Rejection::GarbageArguments)? {
-                data::Call::Hello(args) => Reply::Hello(self.peer_auth.hello(&call.connection, &args)),
-                data::Call::Prove(args) => Reply::Prove(self.peer_auth.prove(&call.connection, &args)),
                 data::Call::Truncate(_) => {
                     self.truncations.fetch_add(1, Ordering::Relaxed);
                     let _ = self.answers.subscribe().wait_for(|answers| *answers).await;
@@ -62,9 +58,7 @@ impl Program for Counting {
                 }
                 _ => return Err(Rejection::ProcedureUnavailable),
             };
-            let mut encoder = Encoder::default();
-            reply.encode(&mut encoder);
-            Ok(encoder.finish())
+            Ok(encoded(&reply))
         })
     }
 }
@@ -74,7 +68,8 @@ impl Counting {
         let peer_auth = PeerAuth::new(peer_key(), Arc::new(SeededEntropy::new(5)));
         let answers = watch::Sender::new(false);
         let counting = Arc::new(Self { peer_auth, truncations: 0.into(), removals: 0.into(), answers });
-        let programs = Programs::new(vec![Arc::clone(&counting) as Arc<dyn Program>]);
+        let programs =
+            Programs::new(vec![Arc::new(Authenticated(Arc::clone(&counting))) as Arc<dyn nfs::Program>]);
         let address = ([127, 0, 0, 1], 0).into();
         let server = Server::start(address, programs, Limits::default(), Arc::default()).await;
         (counting, server.expect("it listens"))

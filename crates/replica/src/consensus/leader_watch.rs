@@ -62,7 +62,7 @@ pub(crate) async fn watch_leader(
         else {
             continue;
         };
-        if !transport.refuses(&watched.leader).await {
+        if !transport.refuses_connections(&watched.leader).await {
             silent = 0; // probed again after the same time of silence
             continue;
         }

@@ -221,7 +221,7 @@ impl Replica {
     /// True if the member's machine says that its process is dead. Waits for a moment; a member that does not
     /// answer is not dead.
     pub async fn process_is_dead(&self, member: &Member) -> bool {
-        self.transport.refuses(member).await
+        self.transport.refuses_connections(member).await
     }
 
     /// The other members, as this one knows them.

@@ -335,13 +335,6 @@ impl Replica {
         self.service.integrity.is_out_of_service() || self.failure.get().is_some()
     }
 
-    /// Name before [`Replica::is_out_of_service`], until all callers have changed.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn serves_not(&self) -> bool {
-        self.is_out_of_service()
-    }
-
     /// Returns the reason when this member stops serving while it goes on voting; never otherwise.
     pub async fn wait_out_of_service(&self) -> String {
         let mut reason = self.service.integrity.out_of_service();

@@ -36,8 +36,8 @@ impl Transport for GroupTransport {
         self.inner.call(to, channel, whole.freeze(), limit)
     }
 
-    fn refuses(&self, member: &Member) -> crate::transport::ProbeFuture {
-        self.inner.refuses(member)
+    fn refuses_connections(&self, member: &Member) -> crate::transport::ProbeFuture {
+        self.inner.refuses_connections(member)
     }
 }
 

@@ -30,7 +30,7 @@ pub trait Transport: Send + Sync + 'static {
 
     /// True if the machine of `to` refuses the connection: the member's process is dead. False if nothing
     /// answers.
-    fn refuses(&self, _to: &Member) -> ProbeFuture {
+    fn refuses_connections(&self, _to: &Member) -> ProbeFuture {
         Box::pin(async { false })
     }
 }

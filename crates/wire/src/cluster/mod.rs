@@ -1,32 +1,18 @@
 //! Between servers: registration with the metaservers' leader, and questions about files.
 //!
-//! ```text
-//! caller                                  server
-//!   HELLO cluster, client nonce  ─────▶
-//!                                ◀─────  server nonce, server proof      caller: is it one of ours?
-//!   PROVE client proof           ─────▶                                  server: is it one of ours?
-//!                                ◀─────  ()
-//!   REGISTER, SIZE, STATUS       ─────▶  until then answered NotProven
-//! ```
-//!
-//! [`crate::data`] begins in the same way.
+//! A connection begins with [`crate::handshake`].
 
 pub mod cluster_status;
-pub mod hello;
-pub mod null;
 pub mod procedure;
-pub mod prove;
 pub mod register;
 pub mod size;
-pub mod status;
 #[cfg(test)]
 mod tests;
 
-pub use hello::{Nonce, Proof, client_proof, proof_matches, server_proof};
 pub use procedure::{Call, Procedure, Reply};
-pub use status::Status;
 
 pub use crate::data::{TargetCondition, TargetSpace};
+pub use crate::handshake::Status;
 
 /// The RPC program number: "HEC" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4543;

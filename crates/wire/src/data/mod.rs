@@ -1,6 +1,6 @@
 //! From metaservers to data servers: file data for clients without pNFS, and the care of objects.
 //!
-//! A connection begins with HELLO and PROVE of [`crate::cluster::hello`]; until then everything but NULL is answered
+//! A connection begins with the [`crate::handshake`]; until then everything but NULL is answered
 //! [`Status::NotProven`]. Handles are those of [`crate::handle::ObjectHandle`]: the same that clients hold.
 
 pub mod allocate;
@@ -28,7 +28,7 @@ pub use read_plus::Run;
 pub use stat::ObjectStat;
 pub use status::{TargetCondition, TargetSpace};
 
-pub use crate::cluster::{Status, hello, null, prove};
+pub use crate::handshake::Status;
 
 /// The RPC program number: "HEA" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;

@@ -1,15 +1,9 @@
-//! The seventeen procedures.
+//! The procedures, beside those of the handshake.
 
-use super::{allocate, commit, copy, hello, list, make, null, prove, punch, read, read_plus, remove};
+use super::{allocate, commit, copy, list, make, punch, read, read_plus, remove};
 use super::{seek, stat, status, truncate, write};
 
 crate::rpc::program! {
-    /// Does nothing: to see whether the server lives.
-    0 Null null "NULL";
-    /// First half of the handshake.
-    1 Hello hello "HELLO";
-    /// Second half of the handshake.
-    2 Prove prove "PROVE";
     /// Reads from an object.
     3 Read read "READ";
     /// Writes to an object.

@@ -4,7 +4,7 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_enum;
 
 xdr_enum! {
-    /// Why a procedure of [`crate::cluster`] or [`crate::data`] failed.
+    /// Why a procedure of a private program failed.
     pub enum Status {
         /// It did not: stands before the results, and is never the `Err` of a `Result`.
         Ok = 0,

@@ -24,7 +24,7 @@ use bytes::Bytes;
 pub use procedure::{Call, Procedure, Reply};
 pub use token::{OWN_ID, Token, TokenError};
 
-pub use crate::cluster::{Nonce, Proof, client_proof, null, proof_matches, server_proof};
+pub use crate::handshake::{Nonce, Proof, client_proof, null, proof_matches, server_proof};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_struct;
 
