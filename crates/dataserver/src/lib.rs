@@ -6,6 +6,7 @@
 //! the permission.
 
 mod absent_target;
+mod capacity;
 mod client_networks;
 mod clients;
 mod copy;
@@ -23,7 +24,6 @@ mod ops;
 mod pull;
 mod ranges;
 mod removed;
-mod room;
 mod server;
 mod target;
 mod trash;

@@ -68,7 +68,7 @@ impl Objects {
     /// Takes room for `bytes`, from the trash if the disk has no other.
     pub(crate) fn take_room(&self, bytes: u64) -> Result<(), ObjectError> {
         loop {
-            if self.room.take(bytes, || self.usable_bytes().ok()) {
+            if self.capacity.take(bytes, || self.usable_bytes().ok()) {
                 return Ok(());
             }
             self.reclaim(bytes.max(RECLAIM_BYTES))?;

@@ -30,12 +30,12 @@ use rustix::io::Errno;
 use wire::data::WriteVerifier;
 use wire::xdr::Payload;
 
+use crate::capacity::{Capacity, usable};
 use crate::disk::Disk;
 use crate::held_dir::HeldDir;
 use crate::object::{ObjectName, ObjectStat, OpenObject};
 use crate::open_files::{OpenFiles, Victim};
 use crate::removed::Removed;
-use crate::room::{Room, usable};
 use crate::trash::Trash;
 
 /// Locks for opening and unlinking: two objects rarely meet in one, and the same object always does.
@@ -113,7 +113,7 @@ pub struct Objects {
     /// statvfs when ext4 has become so by an error.
     refuses_changes: AtomicBool,
     lost: AtomicBool,
-    pub(crate) room: Room,
+    pub(crate) capacity: Capacity,
     pub(crate) count: AtomicU64,
 }
 
@@ -145,7 +145,7 @@ impl Objects {
             failed: AtomicBool::new(false),
             refuses_changes: AtomicBool::new(false),
             lost: AtomicBool::new(false),
-            room: Room::default(),
+            capacity: Capacity::default(),
             count: AtomicU64::new(count),
         }
     }

@@ -14,6 +14,7 @@ use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
 use crate::absent_target::AbsentTarget;
+use crate::capacity::{FULL_BYTES, RESERVE_BYTES};
 use crate::client_networks::ClientNetworks;
 use crate::clients::Clients;
 use crate::data_program::DataProgram;
@@ -22,7 +23,6 @@ use crate::known_targets::KnownTargets;
 use crate::object::ObjectName;
 use crate::ops::NfsServer;
 use crate::pull::Others;
-use crate::room::{FULL_BYTES, RESERVE_BYTES};
 use crate::target::{CLOSE, Target, TargetError, TargetOptions};
 
 const IDENTITY_FILE: &str = "server.toml";

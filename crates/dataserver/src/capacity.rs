@@ -1,4 +1,4 @@
-//! Room that is left alone on each disk, so that a full disk refuses data while everything else goes on: removing
+//! Capacity that is left alone on each disk, so that a full disk refuses data while everything else goes on: removing
 //! needs none, and a metaserver on the same disk must be able to write its log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +13,9 @@ pub(crate) const FULL_BYTES: u64 = 16 << 20;
 
 /// Bytes that may still be written before the disk is asked again.
 #[derive(Debug, Default)]
-pub(crate) struct Room(AtomicU64);
+pub(crate) struct Capacity(AtomicU64);
 
-impl Room {
+impl Capacity {
     /// Takes `bytes`, if they are there. `usable` asks the disk; one that cannot be asked is taken to have room, for
     /// the write itself will find out.
     pub(crate) fn take(&self, bytes: u64, usable: impl FnOnce() -> Option<u64>) -> bool {
@@ -43,10 +43,10 @@ mod tests {
 
     #[test]
     fn the_reserve_is_left_alone_and_the_disk_is_not_asked_each_time() {
-        let room = Room::default();
+        let capacity = Capacity::default();
         let (mib, mut asked) = (1 << 20, 0);
         let mut write = |free_mib: u64| {
-            room.take(mib, || {
+            capacity.take(mib, || {
                 asked += 1;
                 Some(usable(free_mib * mib))
             })
@@ -56,6 +56,6 @@ mod tests {
         assert!(!write(128));
         assert!((0..64).all(|_| write(1000)));
         assert_eq!(asked, 3 + 2);
-        assert!(Room::default().take(mib, || None));
+        assert!(Capacity::default().take(mib, || None));
     }
 }
