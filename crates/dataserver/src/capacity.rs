@@ -1,14 +1,14 @@
-//! Capacity that is left alone on each disk, so that a full disk refuses data while everything else goes on: removing
+//! Reserve on each disk, so that a full disk refuses data while everything else goes on: removing
 //! needs none, and a metaserver on the same disk must be able to write its log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Left alone: twice what a metaserver keeps for itself, since the two may share a disk.
+/// Reserve: twice a metaserver's reserve, since the two may share a disk.
 pub(crate) const RESERVE_BYTES: u64 = 128 << 20;
 /// The disk is asked again after this many bytes, since others write to it too.
 const LOOK_AGAIN_BYTES: u64 = 32 << 20;
 
-/// A target with less than this is full: what the clients of one target have under way may take so much.
+/// A target with less than this is full: the writes that its clients have under way may take so much.
 pub(crate) const FULL_BYTES: u64 = 16 << 20;
 
 /// Bytes that may still be written before the disk is asked again.
@@ -16,8 +16,8 @@ pub(crate) const FULL_BYTES: u64 = 16 << 20;
 pub(crate) struct Capacity(AtomicU64);
 
 impl Capacity {
-    /// Takes `bytes`, if they are there. `usable` asks the disk; one that cannot be asked is taken to have room, for
-    /// the write itself will find out.
+    /// Takes `bytes`, if they are there. `usable` asks the disk; one that cannot be asked counts as not full,
+    /// for the write itself will find out.
     pub(crate) fn take(&self, bytes: u64, usable: impl FnOnce() -> Option<u64>) -> bool {
         let enough = |left: u64| left.checked_sub(bytes);
         if self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).is_ok() {
@@ -32,7 +32,7 @@ impl Capacity {
     }
 }
 
-/// What of the free bytes may be used.
+/// Usable part of the free bytes.
 pub(crate) fn usable(free: u64) -> u64 {
     free.saturating_sub(RESERVE_BYTES)
 }

@@ -20,7 +20,7 @@ use crate::ranges;
 use crate::server::{BadHandle, Found, Targets};
 use crate::target::Target;
 
-/// Bytes of one READ at most: what fits a record, see [`nfs::Limits`].
+/// Upper limit of the bytes of one READ, so that it fits a record: see [`nfs::Limits`].
 const READ_BYTES_MAX: u32 = 1 << 20;
 
 /// Objects that are on one target.
@@ -114,7 +114,7 @@ impl DataProgram {
         });
         let verifier = written.await.map_err(|e| self.refusal(&target, &name, e))?;
         self.metrics.file_bytes_written.inc_by(count as u64);
-        // What came in one record is shorter than 4 GiB.
+        // The payload of one record is shorter than 4 GiB.
         Ok(write::ResOk { count: count as u32, verifier })
     }
 
@@ -251,8 +251,8 @@ impl DataProgram {
         Ok(stat::ResOk { objects })
     }
 
-    /// The answer to an error. A lost object is logged here, where a metaserver asks for it: its file exists. (A client may
-    /// come with the handle of a file that was removed long ago.)
+    /// The answer to an error. A lost object is logged here, where a metaserver asks for it: its file exists.
+    /// (A client may come with the handle of a file that was removed long ago.)
     fn refusal(&self, target: &Target, name: &ObjectName, error: ObjectError) -> Status {
         if error == ObjectError::Lost {
             let count = self.lost_objects.fetch_add(1, Ordering::Relaxed) + 1;
@@ -278,7 +278,7 @@ impl DataProgram {
     }
 }
 
-/// What the reply may have in payload.
+/// Upper limit of the reply's payload.
 fn payload_bytes(call: &Call) -> usize {
     let asked = match call {
         Call::Read(args) => args.count,

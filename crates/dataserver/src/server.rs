@@ -28,7 +28,7 @@ use crate::target::{CLOSE, Target, TargetError, TargetOptions};
 const IDENTITY_FILE: &str = "server.toml";
 const LOCK_FILE: &str = "server.lock";
 
-/// What a data server is started with.
+/// Configuration of a data server at its start.
 #[derive(Debug, Clone)]
 pub struct DataServerConfig {
     /// Directory for the server's own identity; may be that of a target.
@@ -45,8 +45,8 @@ pub struct DataServerConfig {
 
 /// How long a metaserver says that an object is.
 pub trait ObjectLengths: Send + Sync + 'static {
-    /// The length in bytes that this column has in a file of the size that the metaservers know, as if the file had no
-    /// holes. None: nobody could be asked.
+    /// The length in bytes that this column has in a file of the size that the metaservers know, as if the
+    /// file had no holes. `None`: no metaserver could be asked.
     fn length(&self, object: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>>;
 }
 
@@ -97,12 +97,13 @@ pub enum Obeyed {
 pub(crate) struct Targets {
     key: HandleKey,
     all: Vec<Arc<Target>>,
-    /// Those that it had and that were not there when it was started: they are reported, and nothing is served from them.
+    /// Those that it had and that were not there when it was started: they are reported, and nothing is
+    /// served from them.
     absent: Vec<AbsentTarget>,
 }
 
 impl Targets {
-    /// What `handle` names.
+    /// The object that `handle` names.
     pub(crate) fn find(&self, handle: &[u8]) -> Result<Found, BadHandle> {
         let to_write = ObjectHandle::is_to_write(handle);
         let handle = match ObjectHandle::open(handle, &self.key) {
@@ -175,10 +176,10 @@ pub struct DataServer {
 }
 
 impl DataServer {
-    /// Opens the server and its targets; makes what is not there yet.
+    /// Opens the server and its targets; makes their files where they are missing.
     ///
     /// # Errors
-    /// [`TargetError`] says what to do.
+    /// [`TargetError`], with the remedy.
     pub fn open(
         config: DataServerConfig,
         lengths: Arc<dyn ObjectLengths>,
@@ -219,7 +220,7 @@ impl DataServer {
         Programs::new(vec![nfs, Arc::new(nfs::Authenticated(Arc::clone(&self.data)))])
     }
 
-    /// The networks that clients come from: to be told what metaservers tell, and to be written down.
+    /// Networks of clients, as metaservers report them: this server follows them and keeps them in a file.
     #[must_use]
     pub fn client_networks(&self) -> &Arc<ClientNetworks> {
         &self.client_networks
@@ -231,8 +232,9 @@ impl DataServer {
         self.targets.space()
     }
 
-    /// Ends the sessions of clients whose addresses have not been admitted for a lease. Until then such a client is answered,
-    /// so that what it waits for ends with an error: Linux repeats for ever what meets the end of its session.
+    /// Ends the sessions of clients whose addresses have not been admitted for a lease. Until then such a
+    /// client is answered, so that what it waits for ends with an error: Linux repeats for ever what meets
+    /// the end of its session.
     pub fn end_sessions_not_admitted(&self) {
         self.nfs.clients().end_not_admitted(|address| self.client_networks.admit(address));
     }
@@ -242,12 +244,13 @@ impl DataServer {
         self.targets.all.iter().for_each(|target| target.objects().set_trash_time(time));
     }
 
-    /// Removes for good what has been in the trash of its targets for long enough. Blocks.
+    /// Removes for good the objects that have been in the trash of its targets for long enough. Blocks.
     pub fn sweep_trash(&self) {
         self.targets.all.iter().for_each(|target| target.objects().sweep_trash());
     }
 
-    /// What a metaserver of this incarnation says with its answer to a registration: obeyed where no other one is. Blocks.
+    /// Handles the incarnation in a metaserver's answer to a registration: obeys it where no other one is
+    /// obeyed. Blocks.
     ///
     /// # Errors
     /// [`TargetError`].
@@ -265,8 +268,8 @@ impl DataServer {
         Ok(if news { Obeyed::FromNowOn } else { Obeyed::AsBefore })
     }
 
-    /// Obeys the incarnation that was told last and was not obeyed: for the operator who restored a backup. None: there was
-    /// none, or it belongs to other metadata than the objects that are here. Blocks.
+    /// Obeys the incarnation that was told last and was not obeyed: for the operator who restored a backup.
+    /// None: there was none, or it belongs to other metadata than the objects that are here. Blocks.
     ///
     /// # Errors
     /// [`TargetError`].
@@ -285,13 +288,13 @@ impl DataServer {
         Ok(Some(told))
     }
 
-    /// What clients did here themselves: for the [`nfs::Server`] too.
+    /// Counts of the clients' own calls: for the [`nfs::Server`] too.
     #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.nfs.counters()
     }
 
-    /// What metaservers did here, for clients without pNFS and for themselves.
+    /// Counts of the metaservers' calls, for clients without pNFS and for themselves.
     #[must_use]
     pub fn data_metrics(&self) -> &Arc<Metrics> {
         self.data.metrics()

@@ -14,7 +14,8 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::servers::{Cluster, PORT, metric, until};
 
-/// Where clients of this machine come from unless they say otherwise, and an address that nothing is exported to.
+/// Where clients of this machine come from unless they say otherwise, and an address that nothing is exported
+/// to.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
@@ -94,14 +95,16 @@ async fn a_change_of_exports_reaches_data_servers_and_outlives_their_restart() {
     assert!(!again.log().contains("registered"));
 }
 
-/// A stranger that knows the cluster's id and tries secrets fills no log: a line for the first wrong proof, and for each doubling.
+/// A stranger that knows the cluster's id and tries secrets fills no log: a line for the first wrong proof,
+/// and for each doubling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_proofs_are_logged_at_each_doubling_of_their_number() {
     let cluster = Cluster::start(1, 1);
     let status: serde_json::Value =
         serde_json::from_str(&cluster.ask(0, &["status", "--json"]).unwrap()).unwrap();
     let digits = status["cluster"].as_str().unwrap();
-    let id = std::array::from_fn(|n| u8::from_str_radix(&digits[2 * n..2 * n + 2], 16).unwrap());
+    let mut id = [0; 16];
+    hex::decode_to_slice(digits, &mut id).unwrap();
     let (mds, ds) = (cluster.metaservers[0].0, cluster.data_server_ips[0]);
     for (server, (program, version)) in
         [(mds, (cluster::PROGRAM, cluster::VERSION)), (ds, (wire::data::PROGRAM, wire::data::VERSION))]
