@@ -35,7 +35,7 @@ const QUESTIONS_MAX: usize = 1024;
 /// A small question is answered in this time, or its asker does without.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Whoever has not answered by then may be dead; data servers will say it themselves.
+/// A metaserver that has not answered by then may be dead; data servers report their room themselves.
 const SPACES_TIME_MAX: Duration = Duration::from_millis(300);
 /// An operator waits for the answer; a leader that lives gives it at once.
 const GROUP_TIME_MAX: Duration = Duration::from_secs(2);
@@ -43,17 +43,17 @@ const GROUP_TIME_MAX: Duration = Duration::from_secs(2);
 const COPY_TIME_MAX: Duration = Duration::from_secs(10);
 /// A truncation takes as long as a data server may, and one that is before it in turn.
 const TRUNCATION_TIME_MAX: Duration = Duration::from_secs(45);
-/// What was granted is not for longer than a second.
+/// An address lease is granted for a second at most.
 const ADDRESSES_TIME_MAX: Duration = Duration::from_millis(150);
 
 /// Something was given back: layouts, delegations, opens.
 const RETURNED: u8 = 1;
-/// A lock went, or who had it.
+/// A lock was released, or its holder ended.
 const UNLOCKED: u8 = 2;
 /// There is work on objects.
 const DEFERRED: u8 = 4;
 
-/// What must be followed one by one.
+/// An event that must be followed in its order.
 enum Event {
     DataServer(DataServer),
     Device(Vec<TargetId>, DeviceId),
@@ -70,14 +70,14 @@ enum Event {
     Map,
 }
 
-/// What one metaserver asks another.
+/// A question of one metaserver to another.
 #[derive(Serialize, Deserialize)]
 enum Question {
-    /// These clients were heard of since the last time: for the leader, who decides on leases.
+    /// Clients heard of since the last report. For the leader, which decides on client leases.
     Heard(Vec<ClientId>),
     /// Calls a client back, if it has a back channel there. The operation is in XDR.
     CallBack(ClientId, Vec<u8>),
-    /// This member lives, and holds these service addresses. For the leader, who answers which it may hold.
+    /// This member lives, and holds these service addresses. For the leader, which answers with those it may hold.
     Addresses(NodeId, Vec<IpAddr>),
     /// Takes a small file's data to the data servers. For the leader.
     ToColumns(InodeId),
@@ -87,11 +87,11 @@ enum Question {
     Group,
     /// These are connected to the service addresses that the asker holds.
     Clients(Clients),
-    /// Who was connected to this service address?
+    /// Which clients were connected to this service address?
     ClientsOf(IpAddr),
     /// This member holds no service addresses from now on. For the leader.
     HoldsNone(NodeId),
-    /// Service addresses are free: who has fewest may have them.
+    /// Service addresses are free: the metaserver with the fewest may have them.
     AddressesAreFree,
     /// How much room have the targets that live? Answered in XDR.
     Spaces,
@@ -111,7 +111,7 @@ pub struct Follower {
     questions: mpsc::Receiver<(Bytes, oneshot::Sender<Bytes>)>,
 }
 
-/// What was carried out and not looked at yet.
+/// Commands that were applied and not followed yet.
 #[derive(Default)]
 pub(crate) struct Seen {
     flags: AtomicU8,
@@ -121,7 +121,7 @@ pub(crate) struct Seen {
     ends: AtomicU64,
 }
 
-/// For those who must not miss that a session has ended, as [`Metaserver::follow`] may for a moment.
+/// Count of ended sessions, for callers that must not miss an end, as [`Metaserver::follow`] may for a moment.
 #[derive(Default)]
 pub(crate) struct Ends(OnceLock<Arc<Seen>>);
 
@@ -146,7 +146,7 @@ pub fn upcalls() -> (Arc<Upcalls>, Follower) {
 
 impl Seen {
     fn flag(&self, flag: u8) {
-        // Who looks next sees all of them at once.
+        // The next look sees all flags at once.
         if self.flags.fetch_or(flag, Ordering::AcqRel) & flag == 0 {
             self.some.notify_one();
         }
@@ -180,7 +180,7 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Acknowledged(*client));
                 self.seen.flag(UNLOCKED);
             }
-            // Not a truncation: who asked for it has the leader see to it, and the leader does later if that one died.
+            // Not a truncation: its metaserver has the leader do it, and the leader does it later if that metaserver died.
             Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(DEFERRED),
             Command::PutDataServer(server) => {
                 self.seen.event(Event::DataServer(server.clone()));
@@ -226,7 +226,7 @@ impl Observer for Upcalls {
 }
 
 impl Metaserver {
-    /// Follows what the replica tells, for ever.
+    /// Follows the replica's events, for ever.
     pub(crate) async fn follow(self: Arc<Self>, follower: Follower) {
         let Follower { seen, mut questions } = follower;
         loop {
@@ -282,7 +282,7 @@ impl Metaserver {
         }
     }
 
-    /// What is kept in memory, from the state machine, as when this server starts.
+    /// Reads all that is kept in memory from the state machine, as when this server starts.
     fn read_again(&self) -> Result<(), Status> {
         let view = self.view()?;
         for server in read::data_servers(&*view).map_err(store_failed)? {
@@ -304,7 +304,7 @@ impl Metaserver {
         self.forget_ended_sessions()
     }
 
-    /// A client that had nothing is gone when its lease runs out; another one keeps what it has, for now.
+    /// A client without state is gone when its lease runs out; a client with state keeps it, as a courtesy.
     fn follow_lapse(&self, client: ClientId) {
         let kept = self.view().and_then(|view| read::client(&*view, client).map_err(store_failed));
         match kept {
@@ -394,7 +394,7 @@ impl Metaserver {
     /// Has the leader take a small file's data to the data servers; the file as it is then.
     ///
     /// # Errors
-    /// What kept the leader from it; `Delay` when it was not asked.
+    /// The leader's error; `Delay` when the leader was not asked.
     pub(crate) async fn to_columns_elsewhere(&self, inode: InodeId) -> Result<Inode, Status> {
         let leader = self.replica.leader().ok_or(Status::Delay)?;
         let question = postcard::to_stdvec(&Question::ToColumns(inode)).map_err(|_| Status::ServerFault)?;
@@ -414,7 +414,7 @@ impl Metaserver {
         };
         match self.replica.ask_peer(leader, question.into(), TRUNCATION_TIME_MAX).await {
             Ok(answer) => postcard::from_bytes(&answer).unwrap_or(Truncation::Elsewhere),
-            // Whoever leads then looks at the record.
+            // The leader at that time looks at the record.
             Err(error) => {
                 tracing::debug!(%error, leader = %leader.name, "having the leader truncate a file");
                 Truncation::Elsewhere
@@ -434,7 +434,7 @@ impl Metaserver {
         postcard::from_bytes(&answer).ok()?
     }
 
-    /// What the leader knows of the group.
+    /// The leader's report of the group.
     pub(crate) async fn ask_leader_for_group(&self) -> Option<GroupReport> {
         let leader = self.replica.leader()?;
         let question = postcard::to_stdvec(&Question::Group).ok()?;
@@ -442,7 +442,7 @@ impl Metaserver {
         postcard::from_bytes(&answer).ok()?
     }
 
-    /// Tells another metaserver who is connected to the service addresses that this one holds.
+    /// Tells another metaserver which clients are connected to the service addresses that this one holds.
     pub(crate) async fn tell_of_clients(&self, member: &Member, clients: &Clients) {
         let Ok(question) = postcard::to_stdvec(&Question::Clients(clients.clone())) else { return };
         if let Err(error) = self.replica.ask_peer(member, question.into(), ANSWER_TIME_MAX).await {
@@ -450,7 +450,7 @@ impl Metaserver {
         }
     }
 
-    /// Who was connected to a service address before it came here, as far as anybody knows.
+    /// Clients that were connected to a service address before it came here, as far as any metaserver knows.
     pub(crate) async fn clients_of(&self, address: IpAddr) -> BTreeSet<SocketAddr> {
         let mut clients = self.addressing.clients.of(address);
         let Ok(question) = postcard::to_stdvec(&Question::ClientsOf(address)) else { return clients };

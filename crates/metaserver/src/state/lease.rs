@@ -1,16 +1,16 @@
-//! Leases (RFC 8881, section 8.3), and courtesy after them.
+//! Client leases (RFC 8881, section 8.3), and courtesy after their expiry.
 //!
 //! ```text
-//! heard of ──a lease of silence──▶ has something? ── no ──▶ forgotten
+//! heard of ──a lease of silence──▶ has state? ────── no ──▶ forgotten
 //!    ▲                                  │ yes
 //!    │                                  ▼
-//!    └──────heard of again────────── lapsed ──in somebody's way, too long, or one of too many──▶ expired
+//!    └──────heard of again────────── lapsed ──conflict, COURTESY_MAX, or LAPSED_MAX────────────▶ expired
 //! ```
 //!
-//! Renewals are noted in memory only, and reported to the metaserver that leads: it alone decides. So one that has just
-//! begun to lead waits one full lease before it finds anyone lapsed, and so does one that could agree with nobody for a while, or
-//! hung: no client could be heard meanwhile. That a client has lapsed is in the state machine: it decides what is in whose way,
-//! and expires the lapsed in the same step as the OPEN or LOCK that wants what they have. What is decided outside of it asks
+//! Renewals are noted in memory only, and reported to the leader, which alone decides on client leases. A new leader waits for
+//! one full lease before it finds a client lapsed. So does a leader that lost its quorum for a while, or hung: no client could
+//! be heard meanwhile. The state machine records that a client has lapsed. It decides on conflicts, and expires lapsed clients
+//! in the same step as the OPEN or LOCK that conflicts with their state. Decisions outside of the state machine use
 //! [`Metaserver::yields_to_conflict`].
 
 use std::collections::HashMap;
@@ -26,16 +26,17 @@ use wire::nfs4::Status;
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-/// How long a lapsed client keeps what nobody else wants: over a night or a broken switch, not over a holiday. Files that
-/// were removed while it had them open take room for so long.
+/// Courtesy time: a lapsed client keeps state without conflicts over a night or a broken switch, not over a holiday. Files
+/// that were removed while the client had them open take room for as long.
 const COURTESY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Lapsed clients at one time; beyond that who lapsed first goes. As many nodes as a big cluster loses with one switch.
+/// Maximum of lapsed clients; beyond it the client that lapsed first is expired. A big cluster loses as many nodes with
+/// one switch.
 const LAPSED_MAX: usize = 1024;
 
 /// So many times in a lease leases are looked at.
 const OFTEN: u32 = 8;
 
-/// What is known of a client's lease.
+/// State of one client's lease.
 #[derive(Debug, Clone, Copy)]
 struct Lease {
     /// When it was last heard of, on the monotonic clock.
@@ -68,7 +69,7 @@ impl Judged {
 #[derive(Default)]
 pub(crate) struct Leases {
     known: Mutex<HashMap<ClientId, Lease>>,
-    /// Lapsed clients that are in the way of somebody who was told to come again.
+    /// Lapsed clients in conflict with a request that was answered `Delay`.
     in_conflict: Mutex<Vec<ClientId>>,
     wanted: tokio::sync::Notify,
 }
@@ -100,7 +101,7 @@ impl Leases {
         }
     }
 
-    /// Who was heard of here since this was asked last.
+    /// Clients heard of here since the last call of this function.
     pub(crate) fn heard_since_last_report(&self) -> Vec<ClientId> {
         let mut known = self.known.locked();
         let heard = known
@@ -109,7 +110,7 @@ impl Leases {
         heard.collect()
     }
 
-    /// All leases begin again: no client could be heard by who leads.
+    /// Restarts all client leases: the leader could hear no client.
     fn begin_all(&self, now: Duration) {
         self.known.locked().values_mut().for_each(|lease| lease.heard = now);
     }
@@ -184,7 +185,7 @@ impl Metaserver {
         if !self.leases.note(client, self.clock.monotonic()) {
             return Ok(());
         }
-        // Before anything is done for it: from then on nobody takes away what it has.
+        // Before the request is served: from then on no conflict takes the client's state away.
         let renewed = self.propose(None, Command::RenewLease { client }).await;
         match renewed {
             Ok(_) => {
@@ -196,7 +197,8 @@ impl Metaserver {
         renewed.map(drop)
     }
 
-    /// Whether all of `clients` have lapsed. They are then to give way, and soon will have: who asks comes again.
+    /// Whether all of `clients` have lapsed. They are then marked for expiry, which follows soon: the request is to be
+    /// sent again.
     pub(crate) fn yields_to_conflict(
         &self,
         view: &dyn View,
@@ -297,7 +299,8 @@ impl Metaserver {
         }
     }
 
-    /// Whether who leads can agree with the others, without whom no client is heard. All leases begin again when that is anew.
+    /// Whether the leader has its quorum, without which no client is heard. All client leases restart when the leader has
+    /// its quorum again.
     async fn may_judge(&self, judged: &mut Judged) -> bool {
         let every = self.lease() / OFTEN;
         if !matches!(tokio::time::timeout(every, self.read_barrier()).await, Ok(Ok(()))) {

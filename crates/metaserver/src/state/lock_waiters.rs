@@ -1,8 +1,9 @@
-//! Who waits for a byte-range lock, and is told when it is free (CB_NOTIFY_LOCK; RFC 8881, sections 9.6 and 20.11).
+//! Lock waiters: clients that wait for a byte-range lock, notified when it is free (CB_NOTIFY_LOCK; RFC 8881, sections 9.6
+//! and 20.11).
 //!
-//! A waiting LOCK that is denied joins the queue of its file. When a lock goes, those in front whom nothing is in the way
-//! of any more are told: one writer, or all readers up to the next writer. Who was told has a turn: for a moment a later
-//! waiter is denied what would be in its way. Who does not come in its turn leaves the queue.
+//! A waiting LOCK that is denied joins the queue of its file. When a lock is released, the first waiters without a conflict
+//! are notified: one writer, or all readers up to the next writer. A notified waiter has a turn: for a moment a later waiter
+//! is denied conflicting locks. A waiter that does not use its turn leaves the queue.
 //!
 //! All of it is memory only. A server that starts again knows of no waiters, and they ask again by themselves, as they do
 //! when a call-back is lost: the queue makes waits short and fair, and nothing depends on it.
@@ -23,18 +24,18 @@
 //!                ◀──────────────── DENIED                   the client was told already, and asks at once: 0.1 s again
 //! ```
 //!
-//! So it asks six times in 3.1 s, and whoever it comes to has it in its queue. What must hold for that:
+//! So it asks six times in 3.1 s, and the metaserver that it asks has it in its queue. That depends on three rules:
 //!
-//! - **DENIED only to who was told already**, in the same LOCK. Everything else that is lost on the way (a call-back, a queue,
+//! - **DENIED only to a waiter that was told already**, in the same LOCK. Any other loss on the way (a call-back, a queue,
 //!   the metaserver that would have told) then costs one pause.
 //! - **No pause above 1.6 s.** DELAYs are counted, not timed: a client that is woken asks before its pause is over, and pauses
-//!   for twice as long the next time all the same. Who comes from another metaserver may have had any number of them there:
+//!   for twice as long the next time all the same. A client from another metaserver may have had any number of them there:
 //!   it begins anew at once, or, before it has bound a back channel here, as soon as it has.
 //! - **Every OPEN says that locks are notified** (`OPEN4_RESULT_MAY_NOTIFY_LOCK`), also while the client has no back channel:
 //!   Linux otherwise does not listen to CB_NOTIFY_LOCK for that open, says OK to it, and after DENIED sleeps for 1, 2, 4, ...
 //!   30 s (nfs4_retry_setlk_simple).
 //!
-//! What was weighed: a shorter lease (Linux renews after 5 s at the least), holding the LOCK back (no signal but a fatal one
+//! Alternatives considered: a shorter client lease (Linux renews after 5 s at the least), holding the LOCK back (no signal but a fatal one
 //! ends that wait).
 
 use std::collections::BTreeMap;
@@ -58,8 +59,8 @@ const WAITERS_MAX: usize = 8192;
 /// Waiters of one client, so that one cannot take all places.
 const WAITERS_OF_CLIENT_MAX: usize = 1024;
 
-/// How long a waiter who was told goes before later ones. A round trip is enough; a lease, which the RFC allows, would
-/// stop everybody for a client that died.
+/// Length of a turn: for so long a notified waiter goes before later ones. A round trip is enough; a client lease, which
+/// the RFC allows, would stop all waiters for a client that died.
 const TURN: Duration = Duration::from_secs(2);
 
 /// A waiter that has not asked for so long has given up; Linux asks every 30 s.
@@ -77,7 +78,7 @@ const OFTEN_ASKING_MAX: usize = 350;
 /// A client answers a call-back at once, or is busy: then its LOCK does not wait for it.
 const NOTICE_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// What a waiter is answered that is denied.
+/// Answer to a waiter whose LOCK is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// It is not waited for: there are too many.
@@ -168,7 +169,7 @@ impl LockWaiters {
         queue.filter(|waiter| waiter.is(client, owner)).for_each(|waiter| waiter.delays = 0);
     }
 
-    /// Those of a client who are to begin anew.
+    /// Waiters of a client that are to begin anew.
     fn who_may_pause_for_long(&self, client: ClientId) -> Vec<(InodeId, Waiter)> {
         let queues = self.0.locked();
         let all = queues.iter().flat_map(|(inode, queue)| queue.iter().map(|waiter| (*inode, waiter)));
@@ -245,7 +246,7 @@ impl LockWaiters {
 }
 
 impl Metaserver {
-    /// What keeps `waiter` from its lock; nothing, if its holder has lapsed, and is expired by whoever asks.
+    /// The lock that conflicts with `waiter`. None if its holder has lapsed: the next LOCK expires that client.
     pub(crate) fn conflict_with(
         &self,
         view: &dyn View,
@@ -260,7 +261,7 @@ impl Metaserver {
         Ok((!has_lapsed).then_some(held))
     }
 
-    /// A lock of `inode` may have gone: whoever can have it now is told.
+    /// Notifies the waiters of `inode` that can have their locks now: one may have been released.
     pub(crate) fn tell_lock_waiters(&self, inode: InodeId) {
         if !self.lock_waiters.are_any(inode) {
             return; // nearly always
@@ -269,7 +270,7 @@ impl Metaserver {
         let is_free = |waiter: &Waiter| matches!(self.conflict_with(&*view, inode, waiter), Ok(None));
         for waiter in self.lock_waiters.next(inode, self.clock.monotonic(), is_free) {
             let Some(op) = self.notice(&*view, inode, &waiter) else { return };
-            // Nobody waits for the answer: a waiter that is not reached asks by itself.
+            // The answer is not waited for: a waiter that is not reached asks by itself.
             tokio::spawn(self.call_back(waiter.client, op));
         }
     }
@@ -287,7 +288,7 @@ impl Metaserver {
     /// and not DENIED.
     pub(crate) async fn waits_on(&self, session: &Session, inode: InodeId, waiter: Waiter) -> bool {
         let answer = self.lock_waiters.wait(inode, waiter.clone(), session.has_come_within(COMES));
-        // The lock may have gone since it was denied, when there was nobody to tell.
+        // The lock may have been released since it was denied, when the queue was empty.
         self.tell_lock_waiters(inode);
         if self.replica.is_alone() {
             return session.back.is_down(); // nobody else to go to
@@ -358,7 +359,7 @@ mod tests {
         waiters.wait(FILE, waiter, false)
     }
 
-    /// Who is told at a time when no lock is held: owners.
+    /// Owners that are notified at this time, while no lock is held.
     fn told(waiters: &LockWaiters, at: u64) -> Vec<String> {
         let next = waiters.next(FILE, s(at), |_| true);
         next.into_iter().map(|waiter| String::from_utf8(waiter.owner).expect("a test's name")).collect()

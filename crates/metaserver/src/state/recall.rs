@@ -49,7 +49,8 @@ const FILES_AT_ONCE: usize = 32;
 const GRANT_IN_FLIGHT_MAX: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Whom a layout was granted lately, by any metaserver: within the last one to two [`GRANT_IN_FLIGHT_MAX`], in two halves that take turns.
+/// Clients that were granted a layout lately, by any metaserver: within the last one to two [`GRANT_IN_FLIGHT_MAX`], in
+/// two halves that take turns.
 #[derive(Default)]
 pub(crate) struct Granted(Mutex<Halves>);
 
@@ -96,7 +97,7 @@ impl Recalls {
     /// Notes a recall; whether the first one was longer ago than `lease`.
     fn is_late(&self, layout: StateId, now: Duration, lease: Duration) -> bool {
         let mut asked = self.0.locked();
-        // What nobody asks for any more is forgotten, so that the map stays small.
+        // Entries that are not asked for any more are forgotten, so that the map stays small.
         asked.retain(|_, first| now.saturating_sub(*first) < lease * 4);
         now.saturating_sub(*asked.entry(layout).or_insert(now)) > lease
     }
@@ -158,8 +159,8 @@ impl Metaserver {
         }
     }
 
-    /// Asks these clients to return their layouts. Those that say that they have none lose it. Returns whom to ask
-    /// again: those that may not know of it yet, and those that asked for time.
+    /// Recalls the layouts of these clients. A client that answers that it has none loses it. Returns the clients to ask
+    /// again: those that may not know of their layout yet, and those that asked for time.
     async fn ask_back(
         &self,
         inode: InodeId,
@@ -233,8 +234,8 @@ impl Metaserver {
         true
     }
 
-    /// Has every client return its layouts of files with a column on a target that is lost: it gets no others, and is told
-    /// by the metaservers what is lost.
+    /// Recalls all layouts of files with a column on a lost target. Clients get no others there, and are answered an error
+    /// for lost data by the metaservers.
     pub(crate) async fn recall_layouts_of_lost(self: Arc<Self>) {
         let is_lost = |server: &Metaserver, layout: &LayoutState| {
             server.has_lost_column(&server.inode(&*server.view()?, layout.inode)?)
@@ -297,8 +298,8 @@ impl Metaserver {
         FileHandle::open(&file.fh.0, &self.key).map(|file| InodeId(file.inode))
     }
 
-    /// What a client that is connected here answered, for the metaserver that recalls a layout: that it has none is not
-    /// passed on while a reply of ours with the layout may be on its way to it.
+    /// The answer of a client that is connected here, for the metaserver that recalls a layout. The answer "no such layout"
+    /// is not passed on while a reply of ours with the layout may be on its way to the client.
     pub(crate) fn or_later(&self, client: ClientId, recalled: Option<InodeId>, status: Status) -> Status {
         let is_recent = |inode| self.granted.is_recent(inode, client, self.clock.monotonic());
         if status != Status::Ok && recalled.is_some_and(is_recent) { Status::Delay } else { status }
