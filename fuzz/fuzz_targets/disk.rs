@@ -1,7 +1,8 @@
-//! What comes back from a damaged disk: log records and the state machine's store. The first word says what follows: 0,
-//! a log record as it stands; 1, its numbers and its payload, which get the frame that makes it sound; 2, a store with bytes
-//! of one value replaced: which pair, from which byte on (with the highest bit: to the end), then the new bytes; 3, the
-//! same with a checksum that holds, as nothing but a fault of ours could write it: that is only read.
+//! What comes back from a damaged disk: log records and the state machine's store. The first word says what
+//! follows: 0, a log record as it stands; 1, its numbers and its payload, which get the frame that makes it
+//! sound; 2, a store with bytes of one value replaced: which pair, from which byte on (with the highest bit:
+//! to the end), then the new bytes; 3, the same with a checksum that holds, as nothing but a fault of ours
+//! could write it: that is only read.
 //!
 //! Damage is an error or a finding, never a panic; and nothing allocates what is not there.
 

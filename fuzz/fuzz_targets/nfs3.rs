@@ -1,5 +1,5 @@
-//! ONC RPC, NFSv3 and MOUNT. The first word says what follows: 0, a stream of record fragments with a call in them; 1, a
-//! reply's header; a program's number, then a procedure's, then 0 for arguments or 1 for results.
+//! ONC RPC, NFSv3 and MOUNT. The first word says what follows: 0, a stream of record fragments with a call in
+//! them; 1, a reply's header; a program's number, then a procedure's, then 0 for arguments or 1 for results.
 
 #![no_main]
 

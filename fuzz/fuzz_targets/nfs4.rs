@@ -1,5 +1,5 @@
-//! NFSv4: a COMPOUND as the server reads it, its reply as a client reads it, call-backs both ways, and the bodies of
-//! layouts and devices. The first word says which.
+//! NFSv4: a COMPOUND as the server reads it, its reply as a client reads it, call-backs both ways, and the
+//! bodies of layouts and devices. The first word says which.
 
 #![no_main]
 
@@ -26,7 +26,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// As the server does: the header, then one operation after the other; each could be refused, and the refusal read.
+/// As the server does: the header, then one operation after the other; each could be refused, and the refusal
+/// read.
 fn compound(bytes: &Bytes) {
     stable_once_said(bytes, |d| CompoundCall::decode(d).map_err(|bad| bad.error));
     bounded(bytes.len(), || {

@@ -1,5 +1,5 @@
-//! Our own programs and file handles. The first word says what follows: 0, a handle; 1, the handshake; a program's number; then a
-//! procedure's number, then 0 for arguments or 1 for results.
+//! Our own programs and file handles. The first word says what follows: 0, a handle; 1, the handshake; a
+//! program's number; then a procedure's number, then 0 for arguments or 1 for results.
 
 #![no_main]
 

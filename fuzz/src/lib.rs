@@ -1,5 +1,5 @@
-//! What every target asserts of a decoder: it does not panic, it allocates no more than the record allows, and what it
-//! read can be said and read again.
+//! What every target asserts of a decoder: it does not panic, it allocates no more than the record allows,
+//! and what it read can be said and read again.
 
 use std::alloc::System;
 use std::fmt::Debug;
@@ -11,8 +11,9 @@ use wire::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, Message};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes that a decoder may allocate, in all, for each byte of the record: four bytes of the wire can be an operation
-/// without arguments, which is the largest of a union in memory, in a vector that doubles as it grows.
+/// Bytes that a decoder may allocate, in all, for each byte of the record: four bytes of the wire can be an
+/// operation without arguments, which is the largest of a union in memory, in a vector that doubles as it
+/// grows.
 const BYTES_FOR_EACH: usize = 256;
 /// And for the smallest record: one boxed set of attributes, one vector of 64 elements.
 const BYTES_ALWAYS: usize = 64 << 10;

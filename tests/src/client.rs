@@ -44,8 +44,8 @@ impl Client {
         &self.kernel
     }
 
-    /// Starts a bash script (`-eu -o pipefail`) as root. Several can run at once. It may write under /mnt and /tmp,
-    /// which are the client's own, in memory.
+    /// Starts a bash script (`-eu -o pipefail`) as root. Several can run at once. It may write under /mnt and
+    /// /tmp, which are the client's own, in memory.
     #[track_caller]
     pub fn spawn(&self, script: &str) -> Running {
         Running(must(self.client.spawn(script)))
@@ -82,8 +82,8 @@ impl Running {
     /// Waits for it to end.
     ///
     /// # Panics
-    /// If it does not within `timeout`, or if the client's kernel dies; with the kernel's log, and with what the
-    /// script was doing.
+    /// If it does not within `timeout`, or if the client's kernel dies; with the kernel's log, and with what
+    /// the script was doing.
     #[track_caller]
     pub fn wait(self, timeout: Duration) -> Output {
         Output(must(self.0.wait(timeout)))

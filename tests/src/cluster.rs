@@ -1,7 +1,7 @@
 //! Heorot's servers, as processes of this machine that listen on the lab's network.
 //!
-//! All that only the tests know of the command line, and the metrics' labels, is here, between marks; what the lab knows
-//! too is in [`lab::heorot`].
+//! All that only the tests know of the command line, and the metrics' labels, is here, between marks; what
+//! the lab knows too is in [`lab::heorot`].
 
 use std::fs;
 use std::iter::once;
@@ -39,7 +39,8 @@ pub struct Server {
     admin: SocketAddr,
 }
 
-// ---- What the tests know of the binary ------------------------------------------------------------------------------
+// ---- What the tests know of the binary
+// ------------------------------------------------------------------------------
 
 const ROLE_METASERVER: (&str, &str) = ("role", "metaserver");
 const ROLE_DATA_SERVER: (&str, &str) = ("role", "dataserver");
@@ -54,7 +55,8 @@ fn data_server_name(number: usize) -> String {
     format!("ds{number}")
 }
 
-/// Clients are root, and come from an address that is not this machine's: without the last flag, root is squashed.
+/// Clients are root, and come from an address that is not this machine's: without the last flag, root is
+/// squashed.
 fn up_arguments(data: &Path, data_servers: usize, listen: SocketAddr, admin: SocketAddr) -> Vec<String> {
     let text = format!(
         "up --data {} --data-servers {data_servers} --listen {listen} --admin {admin} --no-root-squash",
@@ -104,7 +106,8 @@ impl Cluster {
         cluster
     }
 
-    /// Mounts the root on the client's [`MOUNT_POINT`], with `vers=4.2`, `vers=4.1` or `vers=3` and what goes with it.
+    /// Mounts the root on the client's [`MOUNT_POINT`], with `vers=4.2`, `vers=4.1` or `vers=3` and what goes
+    /// with it.
     #[track_caller]
     pub fn mount(&self, client: &Client, version: &str) {
         self.mount_at(client, version, MOUNT_POINT);
@@ -128,7 +131,8 @@ impl Cluster {
         client.run(&self.mount_path_script(version, path, mount_point));
     }
 
-    /// Runs `heorot export` once for each of `commands`, and waits until the change is in force at the data servers, too.
+    /// Runs `heorot export` once for each of `commands`, and waits until the change is in force at the data
+    /// servers, too.
     #[track_caller]
     pub fn set_exports(&mut self, commands: &[&str]) {
         let said = |mds: &Server| {
@@ -157,7 +161,8 @@ impl Cluster {
         &mut self.servers[index]
     }
 
-    /// Starts those that are not running, and waits until all data servers have registered with the metaserver.
+    /// Starts those that are not running, and waits until all data servers have registered with the
+    /// metaserver.
     #[track_caller]
     pub fn start_all(&mut self) {
         // The metaserver makes the secret that the data servers need.

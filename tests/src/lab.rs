@@ -28,13 +28,14 @@ impl Lab {
         self.0.address()
     }
 
-    /// A place for the test's own files on this machine: data directories, logs. Clients can read it, not write it.
+    /// A place for the test's own files on this machine: data directories, logs. Clients can read it, not
+    /// write it.
     pub fn folder(&self) -> &Path {
         self.0.folder()
     }
 
-    /// Boots a client machine: a Linux kernel with the host name `name` and an address of its own. The environment
-    /// variable `HEOROT_KERNEL` chooses the kernel, so that each story can run with each.
+    /// Boots a client machine: a Linux kernel with the host name `name` and an address of its own. The
+    /// environment variable `HEOROT_KERNEL` chooses the kernel, so that each story can run with each.
     #[track_caller]
     pub fn client(&self, name: &str) -> Client {
         self.client_on(name, None)

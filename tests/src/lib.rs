@@ -8,9 +8,9 @@
 //!   heorot mds, heorot ds ...        processes of this machine
 //! ```
 //!
-//! A [`Lab`] is the network and a folder; [`Client`]s and the cluster live in it, and all of it goes when they are
-//! dropped, also by a panic. They are those of the crate `lab`, on links without a limit. These are tools for tests, so
-//! what fails here panics, with all that is known about why.
+//! A [`Lab`] is the network and a folder; [`Client`]s and the cluster live in it, and all of it goes when
+//! they are dropped, also by a panic. They are those of the crate `lab`, on links without a limit. These are
+//! tools for tests, so what fails here panics, with all that is known about why.
 
 mod client;
 mod cluster;

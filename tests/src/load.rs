@@ -15,7 +15,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Copies the programs under test into the lab's folder: a client does not see /tmp and /mnt of this machine.
+    /// Copies the programs under test into the lab's folder: a client does not see /tmp and /mnt of this
+    /// machine.
     #[track_caller]
     pub fn new(lab: &Lab) -> Load {
         for name in ["heorot", "heorot-bench"] {

@@ -130,8 +130,8 @@ impl Machine {
         }
     }
 
-    /// Waits until `heorot status` says `verdict` in its first line, and `reason` somewhere below it; then its exit status
-    /// and its JSON must say the same.
+    /// Waits until `heorot status` says `verdict` in its first line, and `reason` somewhere below it; then
+    /// its exit status and its JSON must say the same.
     #[track_caller]
     pub fn says(&self, verdict: &str, reason: &str) -> Verdict {
         let (asked, expected) =

@@ -1,4 +1,5 @@
-//! Several metaservers, each in a network namespace of its own, with service addresses that move between them.
+//! Several metaservers, each in a network namespace of its own, with service addresses that move between
+//! them.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +20,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// The last part of the first service address; no server or client of a lab has it.
 const SERVICE_FIRST: u8 = 240;
 
-/// A cluster with a group of metaservers. Dropping it kills them; if the test is failing, it prints their logs.
+/// A cluster with a group of metaservers. Dropping it kills them; if the test is failing, it prints their
+/// logs.
 pub struct Metaservers {
     /// Each metaserver's directory, with its admin socket, is below it.
     folder: PathBuf,

@@ -1,5 +1,6 @@
-//! What the servers counted, read from their Prometheus endpoints. The client's own counters would mislead: a client
-//! that cannot reach a data server falls back to the metaserver without a word, and with the right data.
+//! What the servers counted, read from their Prometheus endpoints. The client's own counters would mislead: a
+//! client that cannot reach a data server falls back to the metaserver without a word, and with the right
+//! data.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -9,8 +9,8 @@ const PORTS: Range<u16> = 20_500..32_000;
 /// Handed out together: as many as one test's servers need at most.
 const BLOCK: u16 = 8;
 
-/// `count` (8 at most) consecutive ports that nobody listens on, and that no other call in this process returns. Other test
-/// processes look for theirs at the same time: each begins somewhere else.
+/// `count` (8 at most) consecutive ports that nobody listens on, and that no other call in this process
+/// returns. Other test processes look for theirs at the same time: each begins somewhere else.
 ///
 /// # Panics
 /// If there are none.

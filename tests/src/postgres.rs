@@ -1,5 +1,5 @@
-//! Scripts for a PostgreSQL server whose data directory is on Heorot, and for a client of it on another machine.
-//! `scripts/setup-postgres.sh` installs both.
+//! Scripts for a PostgreSQL server whose data directory is on Heorot, and for a client of it on another
+//! machine. `scripts/setup-postgres.sh` installs both.
 
 use std::net::Ipv4Addr;
 
@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 const BIN: &str = "$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)";
 const AS_POSTGRES: &str = "setpriv --reuid=postgres --regid=postgres --clear-groups";
 
-/// Makes a data directory with checksums of pages, and small WAL segments so that many files are made and renamed.
+/// Makes a data directory with checksums of pages, and small WAL segments so that many files are made and
+/// renamed.
 #[must_use]
 pub fn init(dir: &str) -> String {
     format!(
@@ -25,8 +26,8 @@ echo 'host all all 10.77.0.0/16 trust' >>{dir}/pg_hba.conf"#
     )
 }
 
-/// Runs the server until it is killed. `postmaster.pid` of a machine that is dead is removed first, as an operator does
-/// after fencing: process numbers of two machines say nothing to each other.
+/// Runs the server until it is killed. `postmaster.pid` of a machine that is dead is removed first, as an
+/// operator does after fencing: process numbers of two machines say nothing to each other.
 #[must_use]
 pub fn serve(dir: &str) -> String {
     format!("rm -f {dir}/postmaster.pid; exec {AS_POSTGRES} {BIN}/postgres -D {dir} >/tmp/postgres.log 2>&1")
@@ -55,8 +56,8 @@ pub fn make_table() -> String {
     )
 }
 
-/// `writers` connections to the server at `address` insert rows from number `from` on, each in a transaction of its own,
-/// for ever. Each acknowledged row is a line `WRITER N` of /tmp/acknowledged.
+/// `writers` connections to the server at `address` insert rows from number `from` on, each in a transaction
+/// of its own, for ever. Each acknowledged row is a line `WRITER N` of /tmp/acknowledged.
 #[must_use]
 pub fn insert(address: Ipv4Addr, writers: u32, from: u32) -> String {
     super::scripts::python(&format!(
@@ -98,8 +99,8 @@ pub fn wait_acknowledged(count: u32) -> String {
     format!("until [ $(cat /tmp/acknowledged | wc -l) -ge {count} ]; do sleep 0.05; done")
 }
 
-/// Each row of /tmp/acknowledged is in the table of the server at `address`, and the index agrees with the table. Prints the
-/// number of rows.
+/// Each row of /tmp/acknowledged is in the table of the server at `address`, and the index agrees with the
+/// table. Prints the number of rows.
 #[must_use]
 pub fn check(address: Ipv4Addr) -> String {
     let psql = format!("psql -qAtX -F ' ' -v ON_ERROR_STOP=1 -h {address} -U postgres");

@@ -1,8 +1,9 @@
-//! What clients do in the tests: bash and perl (perl-base and coreutils are on every Debian), each a function of the
-//! folder to work in. They keep their notes and local copies in the client's own /tmp.
+//! What clients do in the tests: bash and perl (perl-base and coreutils are on every Debian), each a function
+//! of the folder to work in. They keep their notes and local copies in the client's own /tmp.
 
-/// Writes `FILES` C files in `FOLDERS` folders with a Makefile and what the program must print, into a tar file: the
-/// same bytes every time. Unpacks it, compares it with a copy in memory, compiles it, runs it, and removes it.
+/// Writes `FILES` C files in `FOLDERS` folders with a Makefile and what the program must print, into a tar
+/// file: the same bytes every time. Unpacks it, compares it with a copy in memory, compiles it, runs it, and
+/// removes it.
 #[must_use]
 pub fn source_tree(dir: &str) -> String {
     format!("D={dir}\n{MAKE_SOURCE_TREE}\n{USE_SOURCE_TREE}")
@@ -102,8 +103,8 @@ for pid in $pids; do wait $pid; done
     )
 }
 
-/// Everyday commands, run here and in memory: what they print must be the same. Also `df` and `du`, which print what
-/// is a file system's own, and so are checked for sense.
+/// Everyday commands, run here and in memory: what they print must be the same. Also `df` and `du`, which
+/// print what is a file system's own, and so are checked for sense.
 #[must_use]
 pub fn same_as_local(dir: &str) -> String {
     format!("D={dir}\n{SAME_AS_LOCAL}")
@@ -179,7 +180,8 @@ truncate -s 1T $D/eight; kib=$(du -k $D/eight | cut -f1); [ $kib -le 9216 ] || {
 rm -r $D
 "#;
 
-/// Increments the number in `file` `times` times, under a lock. Several clients together must lose no increment.
+/// Increments the number in `file` `times` times, under a lock. Several clients together must lose no
+/// increment.
 #[must_use]
 pub fn count_under_lock(file: &str, times: u32) -> String {
     format!(
@@ -189,8 +191,8 @@ done"#
     )
 }
 
-/// A perl that takes fcntl locks: `lock FILE read|write|none START LENGTH wait|try`, and then holds it for SECONDS.
-/// Prints `locked` or `refused`, with the time in seconds since 1970.
+/// A perl that takes fcntl locks: `lock FILE read|write|none START LENGTH wait|try`, and then holds it for
+/// SECONDS. Prints `locked` or `refused`, with the time in seconds since 1970.
 #[must_use]
 pub fn fcntl_lock(file: &str, kind: &str, start: u64, length: u64, wait: bool, hold_seconds: f64) -> String {
     format!(
@@ -209,7 +211,8 @@ select undef, undef, undef, $hold;
     )
 }
 
-/// Appends `count` records of so many times one letter to `file`, each under an exclusive lock of the whole file.
+/// Appends `count` records of so many times one letter to `file`, each under an exclusive lock of the whole
+/// file.
 #[must_use]
 pub fn append_records(file: &str, letter: char, record_bytes: usize, count: usize) -> String {
     format!(
@@ -225,7 +228,8 @@ for (1 .. {count}) {{
     )
 }
 
-/// Counts the records of [`append_records`] in `file`: a line `COUNT LETTER` for each letter, another one if a record is torn.
+/// Counts the records of [`append_records`] in `file`: a line `COUNT LETTER` for each letter, another one if
+/// a record is torn.
 #[must_use]
 pub fn count_records(file: &str, record_bytes: usize) -> String {
     format!("fold -w {record_bytes} {file} | tr -s a-z | sort | uniq -c | sed 's/^ *//'")
@@ -240,8 +244,8 @@ perl -e 'for my $i (0 .. {count} - 1) {{ open my $f, ">", sprintf "stays-%05d", 
     )
 }
 
-/// Adds and removes entries in `dir` until /tmp/stop exists; prints how many it made. Makes /tmp/churning when it removes
-/// the first.
+/// Adds and removes entries in `dir` until /tmp/stop exists; prints how many it made. Makes /tmp/churning
+/// when it removes the first.
 #[must_use]
 pub fn churn_entries(dir: &str) -> String {
     format!(
@@ -259,7 +263,8 @@ print "$i\n"'"#
     )
 }
 
-/// Lists `dir` `rounds` times while it changes: each listing must have every `stays-` entry once, and nothing twice.
+/// Lists `dir` `rounds` times while it changes: each listing must have every `stays-` entry once, and nothing
+/// twice.
 #[must_use]
 pub fn list_entries(dir: &str, count: u32, rounds: u32) -> String {
     format!(
@@ -274,8 +279,8 @@ done"#
     )
 }
 
-/// Process `n` of a create storm: makes files (create, write, fsync, close, rename), removes every fifth, and notes
-/// each in /tmp/acked.N once the file system has said that it is done; until /tmp/stop exists.
+/// Process `n` of a create storm: makes files (create, write, fsync, close, rename), removes every fifth, and
+/// notes each in /tmp/acked.N once the file system has said that it is done; until /tmp/stop exists.
 #[must_use]
 pub fn create_storm(dir: &str, n: u32, round: u32) -> String {
     format!(
@@ -319,8 +324,8 @@ cat /tmp/acked.* | wc -l"#
         .to_owned()
 }
 
-/// Process `n` of those that write a file over and over, in blocks of odd size, at random offsets by seed, fsync after
-/// every few, and note in /tmp/synced.N what was synced; until /tmp/stop exists.
+/// Process `n` of those that write a file over and over, in blocks of odd size, at random offsets by seed,
+/// fsync after every few, and note in /tmp/synced.N what was synced; until /tmp/stop exists.
 #[must_use]
 pub fn write_storm(dir: &str, n: u32, seed: u64) -> String {
     format!(
@@ -349,8 +354,8 @@ close $f or die "close w$n: $!"' {dir} {n} {seed}"#
     )
 }
 
-/// Reads from the servers what the [`write_storm`]s `writers` (`1 2`) wrote in `dir`: each block must be as it was
-/// written last.
+/// Reads from the servers what the [`write_storm`]s `writers` (`1 2`) wrote in `dir`: each block must be as
+/// it was written last.
 #[must_use]
 pub fn check_writes(dir: &str, writers: &str) -> String {
     format!(
@@ -376,8 +381,8 @@ done; cat /tmp/synced.* | wc -l"#
     )
 }
 
-/// `processes` of them make, look at, list or remove `count` empty files together in one directory, with nothing in
-/// the client's caches; prints the operations done and the seconds that they took.
+/// `processes` of them make, look at, list or remove `count` empty files together in one directory, with
+/// nothing in the client's caches; prints the operations done and the seconds that they took.
 ///
 /// `operation`: `make`, `stat`, `list` (each process lists all) or `remove`.
 #[must_use]
@@ -420,7 +425,8 @@ printf "%d %f\n", $count * ($operation eq "list" ? $processes : 1), time - $star
     )
 }
 
-/// Appends `count` records of `bytes` each, with fdatasync after each, and then keeps the file open, for ever.
+/// Appends `count` records of `bytes` each, with fdatasync after each, and then keeps the file open, for
+/// ever.
 pub fn append_with_fdatasync(file: &str, count: u32, bytes: u32) -> String {
     python(&format!(
         r#"
@@ -436,7 +442,8 @@ while True:
     ))
 }
 
-/// One process appends with fdatasync and says how far it is; another one looks how long the file is, in every way.
+/// One process appends with fdatasync and says how far it is; another one looks how long the file is, in
+/// every way.
 pub fn append_and_look(file: &str, count: u32) -> String {
     python(&format!(
         r#"

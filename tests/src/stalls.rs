@@ -1,13 +1,13 @@
-//! Work of clients that goes on until it is told to stop, of which every operation must succeed; what took long is noted
-//! with its time, so that it can be set beside what was done to the servers.
+//! Work of clients that goes on until it is told to stop, of which every operation must succeed; what took
+//! long is noted with its time, so that it can be set beside what was done to the servers.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::{Client, Running};
 
-/// The beginning of a perl: `timed NAME, SUB` dies if SUB says no, and notes what took longer than 0.1 s; `stopped` says
-/// whether to end; `done_round` counts.
+/// The beginning of a perl: `timed NAME, SUB` dies if SUB says no, and notes what took longer than 0.1 s;
+/// `stopped` says whether to end; `done_round` counts.
 const TIMED: &str = r#"
 use Fcntl qw(:DEFAULT :flock :seek); use Time::HiRes qw(time); use strict;
 our ($name, $rounds) = (shift @ARGV, 0);
@@ -108,7 +108,8 @@ pub fn clock(client: &Client) -> f64 {
 
 const LONG: Duration = Duration::from_secs(180);
 
-/// Makes, writes, renames, links and removes files and folders; in the end all files are there, with what was written.
+/// Makes, writes, renames, links and removes files and folders; in the end all files are there, with what was
+/// written.
 pub const EVERYTHING: &str = r#"
 my $dir = shift @ARGV;
 for ($dir, "$dir/work", "$dir/done") { mkdir $_ or die "mkdir $_: $!" }
@@ -176,7 +177,8 @@ until (stopped()) {
 print "$rounds\n";
 "#;
 
-/// Looks at a file that another client replaces: it is always there, whole, and never an older one than before.
+/// Looks at a file that another client replaces: it is always there, whole, and never an older one than
+/// before.
 pub const WATCHES: &str = r#"
 my ($path) = @ARGV; my $last = -1;
 until (stopped()) {
@@ -202,9 +204,9 @@ until (stopped()) {
 print "$rounds\n";
 "#;
 
-/// Writes a file of so many MiB again and again, a MiB at a time, each brought to the data servers at once and without a
-/// word to a metaserver (sync_file_range, number 277 of x86-64: no COMMIT, no LAYOUTCOMMIT); fsync after all of them, which
-/// needs one. Reads all of it back in the end.
+/// Writes a file of so many MiB again and again, a MiB at a time, each brought to the data servers at once
+/// and without a word to a metaserver (sync_file_range, number 277 of x86-64: no COMMIT, no LAYOUTCOMMIT);
+/// fsync after all of them, which needs one. Reads all of it back in the end.
 pub const DATA: &str = r#"
 use IO::Handle;
 my ($path, $mib) = @ARGV; my $size = 1 << 20;

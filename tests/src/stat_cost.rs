@@ -2,8 +2,8 @@
 
 use super::scripts::python;
 
-/// Writes a file of `bytes` through a layout and keeps it open. With `every_ms` it goes on and writes 4 KiB so often,
-/// each followed by fdatasync.
+/// Writes a file of `bytes` through a layout and keeps it open. With `every_ms` it goes on and writes 4 KiB
+/// so often, each followed by fdatasync.
 #[must_use]
 pub fn hold(file: &str, bytes: u64, every_ms: Option<u32>) -> String {
     let pause = every_ms.map_or("None".to_owned(), |ms| format!("{}", f64::from(ms) / 1000.0));

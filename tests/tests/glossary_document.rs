@@ -1,5 +1,5 @@
-//! docs/glossary.md answers "where is it?": each module and type that its tables name is in the tree, and no two concepts
-//! have one name. ARCHITECTURE.md and CONTRIBUTING.md lead to files and modules that there are.
+//! docs/glossary.md answers "where is it?": each module and type that its tables name is in the tree, and no
+//! two concepts have one name. ARCHITECTURE.md and CONTRIBUTING.md lead to files and modules that there are.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,6 @@
-//! Clients that mount at once, as after a power cut: each makes a client and a session at the metaserver, looks at the root, and
-//! makes a client and a session at the data server. `make mount-storm` shows the times with as many as are wanted.
+//! Clients that mount at once, as after a power cut: each makes a client and a session at the metaserver,
+//! looks at the root, and makes a client and a session at the data server. `make mount-storm` shows the times
+//! with as many as are wanted.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! docs/protocol.md tells the truth: it has a row for every operation that the wire knows, and every test that it names
-//! is there.
+//! docs/protocol.md tells the truth: it has a row for every operation that the wire knows, and every test
+//! that it names is there.
 
 use std::collections::BTreeSet;
 use std::fs;

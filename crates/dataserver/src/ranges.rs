@@ -109,7 +109,8 @@ impl Objects {
     /// took.
     ///
     /// # Errors
-    /// [`ObjectError`]. Nothing was reserved if the disk has not enough free; some may be if others took it meanwhile.
+    /// [`ObjectError`]. Nothing was reserved if the disk has not enough free; some may be if others took it
+    /// meanwhile.
     pub fn allocate(&self, name: ObjectName, offset: u64, len: u64) -> Result<Reserve, ObjectError> {
         let reserve = self.reserve(name, offset, len)?;
         if reserve.needed > reserve.free {

@@ -1,4 +1,5 @@
-//! Labs with real clients and real servers: their links are as slow as they are told to be, and nothing of them is left.
+//! Labs with real clients and real servers: their links are as slow as they are told to be, and nothing of
+//! them is left.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -117,8 +118,8 @@ impl Drop for Driver {
     }
 }
 
-/// Links, namespaces, queues, mounts, processes and files. What the kernel takes down after the last user of a thing is
-/// gone may take a moment.
+/// Links, namespaces, queues, mounts, processes and files. What the kernel takes down after the last user of
+/// a thing is gone may take a moment.
 #[track_caller]
 fn nothing_is_left(bridge: &str, folder: &Path) {
     let asked = Instant::now();

@@ -1,11 +1,12 @@
 //! When a metaserver asks the leader whether it has all that others have answered, before it reads.
 //!
-//! *Strict*: before every compound and call, so that every read sees every change that was answered before it.
+//! *Strict*: before every compound and call, so that every read sees every change that was answered before
+//! it.
 //!
-//! *Lazy*: where close-to-open asks for it. OPEN and LOCK, whatever makes a change, and in NFSv3 GETATTR and LOOKUP, which is
-//! how its clients open, see all that was answered before them; what the same client then reads at this metaserver is at
-//! least as new. Other reads may miss what another client did at another metaserver a moment ago. Two bounds keep that
-//! from being more:
+//! *Lazy*: where close-to-open asks for it. OPEN and LOCK, whatever makes a change, and in NFSv3 GETATTR and
+//! LOOKUP, which is how its clients open, see all that was answered before them; what the same client then
+//! reads at this metaserver is at least as new. Other reads may miss what another client did at another
+//! metaserver a moment ago. Two bounds keep that from being more:
 //!
 //! - a client's own changes are made here, or it has come over a new connection, whose first call asks;
 //! - the leader was asked within the last [`LAZY_MAX`], so that one that is cut off shows nothing older.
@@ -19,7 +20,8 @@ use wire::nfs4::{ArgOp, SessionId, Status};
 
 use crate::Metaserver;
 
-/// What a lazy read shows is this old at most: what Linux' own caches may be at their shortest (`acregmin` is 3 s).
+/// What a lazy read shows is this old at most: what Linux' own caches may be at their shortest (`acregmin` is
+/// 3 s).
 const LAZY_MAX: Duration = Duration::from_secs(1);
 
 /// In the place of a session, for NFSv3, which has none.
@@ -50,8 +52,8 @@ impl LastBarrier {
 }
 
 impl Metaserver {
-    /// Before a compound of `session` that came over `connection`. Whether all that was answered before it is seen: else
-    /// its operations see to that, with [`may_be_lazy`].
+    /// Before a compound of `session` that came over `connection`. Whether all that was answered before it is
+    /// seen: else its operations see to that, with [`may_be_lazy`].
     pub(crate) async fn barrier_before_compound(
         &self,
         connection: &Connection,

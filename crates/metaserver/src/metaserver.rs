@@ -257,8 +257,8 @@ impl Metaserver {
         Arc::clone(&self.reports)
     }
 
-    /// Returns when views have everything that any metaserver had acknowledged before this call; `Delay` when nobody leads
-    /// for so long that the client is better told to come again than kept.
+    /// Returns when views have everything that any metaserver had acknowledged before this call; `Delay` when
+    /// nobody leads for so long that the client is better told to come again than kept.
     pub(crate) async fn read_barrier(&self) -> Result<(), Status> {
         let began = self.clock.monotonic();
         let seen = tokio::time::timeout(LEADERLESS_MAX, self.replica.barrier()).await;
@@ -279,8 +279,8 @@ impl Metaserver {
         Time { seconds: wall.seconds, nanoseconds: wall.nanoseconds }
     }
 
-    /// Has a command carried out, once other clients' delegations that are in its way have come back. A refusal becomes
-    /// the protocol's error.
+    /// Has a command carried out, once other clients' delegations that are in its way have come back. A
+    /// refusal becomes the protocol's error.
     pub(crate) async fn propose(
         &self,
         request: Option<RequestId>,

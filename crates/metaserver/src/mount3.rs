@@ -83,8 +83,8 @@ impl MountProgram {
 }
 
 impl Metaserver {
-    /// The directory at the end of a path from the volume's root, and the innermost export on the way that admits the client.
-    /// Symbolic links are not followed: they mean something on the client only.
+    /// The directory at the end of a path from the volume's root, and the innermost export on the way that
+    /// admits the client. Symbolic links are not followed: they mean something on the client only.
     ///
     /// # Errors
     /// `Access` for a path that is in none of the client's exports, whether it is there or not.
@@ -127,7 +127,8 @@ impl Metaserver {
     }
 }
 
-/// What a client is told of a directory that it can mount, with the networks of its own rules: others are not its business.
+/// What a client is told of a directory that it can mount, with the networks of its own rules: others are not
+/// its business.
 fn listed(exports: &Exports, one: &Export, way: &Way) -> export::Export {
     let same = exports.iter().filter(|other| other.root == one.root && other.rules == one.rules);
     let networks: BTreeSet<Network> = same.map(|export| export.network).collect();

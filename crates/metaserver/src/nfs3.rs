@@ -91,8 +91,8 @@ impl Program for Nfs3Program {
             let Some(id) = id else {
                 return tokio::select! {
                     results = work => Ok(results),
-                    // The client asks again over another connection, perhaps another metaserver: what it wrote here would come
-                    // after what it writes then.
+                    // The client asks again over another connection, perhaps another metaserver: what it
+                    // wrote here would come after what it writes then.
                     () = call.connection.ended() => Err(Rejection::SystemError),
                 };
             };
@@ -174,8 +174,9 @@ impl Metaserver {
         Ok(first.is_some())
     }
 
-    /// One change by a call, which was checked. What it found in its way may be what this same call did before, perhaps at
-    /// a metaserver that died before it answered: then it is answered what it would have been then.
+    /// One change by a call, which was checked. What it found in its way may be what this same call did
+    /// before, perhaps at a metaserver that died before it answered: then it is answered what it would have
+    /// been then.
     pub(crate) async fn change3(
         &self,
         call: &namespace::CallId,

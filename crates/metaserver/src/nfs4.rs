@@ -40,9 +40,9 @@ pub struct Compound {
     steps: (u32, u16),
 }
 
-/// One of the changes that an operation makes. Session, slot, sequence, position of the operation and step are the request id of
-/// the change: an operation that is sent again, perhaps to another metaserver, finds the recorded reply of each step, whichever
-/// steps it leaves out this time.
+/// One of the changes that an operation makes. Session, slot, sequence, position of the operation and step
+/// are the request id of the change: an operation that is sent again, perhaps to another metaserver, finds
+/// the recorded reply of each step, whichever steps it leaves out this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The change that the operation is named after.
@@ -138,8 +138,8 @@ impl Compound {
         }
     }
 
-    /// The saved filehandle, which must be of the same export as the current one: each export has rules of its own, and
-    /// shows as a file system of its own.
+    /// The saved filehandle, which must be of the same export as the current one: each export has rules of
+    /// its own, and shows as a file system of its own.
     pub(crate) fn saved_in_same_export(&self) -> Result<Current, Status> {
         let saved = self.saved.ok_or(Status::NoFileHandle)?;
         if saved.via == self.current()?.via { Ok(saved) } else { Err(Status::XDev) }
@@ -258,16 +258,17 @@ impl Metaserver {
         self.propose(request, command).await
     }
 
-    /// Whether this step was answered `Delay` by the state machine, which knows that from then on: the next try is a step of its
-    /// own. A step that never came to the state machine would be done when the compound is sent again.
+    /// Whether this step was answered `Delay` by the state machine, which knows that from then on: the next
+    /// try is a step of its own. A step that never came to the state machine would be done when the compound
+    /// is sent again.
     pub(crate) fn was_put_off(&self, context: &Context, step: Step) -> Result<bool, Status> {
         let Some(request) = request(context.position, step) else { return Ok(true) };
         let recorded = read::recorded(&*self.view()?, &request).map_err(store_failed)?;
         Ok(recorded == Some(Reply::Refused(namespace::Error::Delay)))
     }
 
-    /// Checks that `stateid` allows `wanted` on `inode` (RFC 8881, section 8.2.4 and 9.1.2). Without an open, deny
-    /// modes and permission bits decide.
+    /// Checks that `stateid` allows `wanted` on `inode` (RFC 8881, section 8.2.4 and 9.1.2). Without an open,
+    /// deny modes and permission bits decide.
     pub(crate) fn check_io(
         &self,
         view: &dyn View,
@@ -306,7 +307,8 @@ impl Metaserver {
             State::Delegation(_) if wanted == Share::READ => return Ok(()),
             State::Delegation(_) => return Err(Status::OpenMode),
         };
-        // A file opened for writing only may be read: clients fill partly written pages (RFC 8881, section 9.1.2).
+        // A file opened for writing only may be read: clients fill partly written pages (RFC 8881, section
+        // 9.1.2).
         if open.access.contains(wanted) || wanted == Share::READ {
             return Ok(());
         }
@@ -480,7 +482,8 @@ impl Nfs4 for Metaserver {
             // The compound has dealt with SEQUENCE; a second one is out of place.
             ArgOp::Sequence(_) => ResOp::Sequence(Err(Status::SequencePos)),
             ArgOp::Illegal(_) => ResOp::Illegal,
-            // Known, and not carried out here: never OP_ILLEGAL, which clients that probe take for a broken server.
+            // Known, and not carried out here: never OP_ILLEGAL, which clients that probe take for a broken
+            // server.
             other => ResOp::refused(other.number(), Status::NotSupp),
         }
     }

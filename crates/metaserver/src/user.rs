@@ -98,7 +98,8 @@ impl User {
         if self.read_only { Err(Status::RoFs) } else { Ok(()) }
     }
 
-    /// [`User::may`] as a result. A file system that is read-only is so before anybody's rights are looked at.
+    /// [`User::may`] as a result. A file system that is read-only is so before anybody's rights are looked
+    /// at.
     pub(crate) fn check(&self, inode: &Inode, wanted: Permission) -> Result<(), Status> {
         if wanted.writes() {
             self.check_changes()?;
@@ -106,8 +107,9 @@ impl User {
         if self.may(inode, wanted) { Ok(()) } else { Err(Status::Access) }
     }
 
-    /// Reading through NFS: whoever may execute a file may also read it, since a client reads it to execute it; and
-    /// the owner may always, since a file opened and then made unreadable must stay readable to its opener.
+    /// Reading through NFS: whoever may execute a file may also read it, since a client reads it to execute
+    /// it; and the owner may always, since a file opened and then made unreadable must stay readable to its
+    /// opener.
     pub(crate) fn check_read(&self, inode: &Inode) -> Result<(), Status> {
         let readable = self.may(inode, Permission::READ) || self.may(inode, Permission::EXECUTE);
         if readable || self.owns(inode) { Ok(()) } else { Err(Status::Access) }

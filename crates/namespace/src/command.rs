@@ -1,7 +1,7 @@
 //! Everything that can change the metadata, with every choice already made.
 //!
-//! The leader looks at clocks, free space and randomness, and writes what it chose into the command; `apply` obeys.
-//! A command refused leaves no trace but its reply in the slot.
+//! The leader looks at clocks, free space and randomness, and writes what it chose into the command; `apply`
+//! obeys. A command refused leaves no trace but its reply in the slot.
 
 use std::net::IpAddr;
 
@@ -64,11 +64,13 @@ pub struct CompoundRequest {
     pub slot: u32,
     /// Sequence of the slot.
     pub sequence: u32,
-    /// Which change of the compound: the operation's position and the step within it, as its user numbers them.
+    /// Which change of the compound: the operation's position and the step within it, as its user numbers
+    /// them.
     pub index: u32,
 }
 
-/// Tells a call of NFSv3 from others: a client sends the same again after it lost its connection (RFC 1813, section 4.6).
+/// Tells a call of NFSv3 from others: a client sends the same again after it lost its connection (RFC 1813,
+/// section 4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct CallId {
     /// The client's address, one of IPv4 as in IPv6.
@@ -111,15 +113,16 @@ pub enum Command {
     Rename { from_dir: InodeId, from: Vec<u8>, to_dir: InodeId, to: Vec<u8> },
     /// Changes attributes. A new size leaves a deferred operation, see [`crate::DeferredOp`].
     SetAttributes { inode: InodeId, set: SetAttributes },
-    /// Data were written through a metaserver: the file reaches to `end` at least. Refused with `Delay` if the file was
-    /// truncated since it had `truncations` of them, which was before the data went out: the truncation may have taken them away again.
+    /// Data were written through a metaserver: the file reaches to `end` at least. Refused with `Delay` if
+    /// the file was truncated since it had `truncations` of them, which was before the data went out: the
+    /// truncation may have taken them away again.
     Wrote { inode: InodeId, end: u64, truncations: u32 },
-    /// Data of a small file, kept with its inode. Refused with `Delay` when they are no longer there, with `TooLarge`
-    /// beyond [`crate::INLINE_BYTES_MAX`].
+    /// Data of a small file, kept with its inode. Refused with `Delay` when they are no longer there, with
+    /// `TooLarge` beyond [`crate::INLINE_BYTES_MAX`].
     WriteInline { inode: InodeId, offset: u64, data: Bytes },
-    /// The data of a small file are about to go to the data servers: see [`crate::DataPlace`]. The reply says where
-    /// they are now. `made`: the objects of this layout exist and are on disk, so a file without data has nothing to
-    /// wait for.
+    /// The data of a small file are about to go to the data servers: see [`crate::DataPlace`]. The reply says
+    /// where they are now. `made`: the objects of this layout exist and are on disk, so a file without data
+    /// has nothing to wait for.
     Migrate { inode: InodeId, made: Option<FileLayout> },
     /// They are there, and on disk. `Delay` if the file has another place by now.
     Migrated { inode: InodeId, layout: FileLayout },
@@ -135,8 +138,9 @@ pub enum Command {
     // Clients and sessions.
     /// EXCHANGE_ID (RFC 8881, section 18.35.4: every case of its table).
     ExchangeId { owner: Vec<u8>, verifier: [u8; 8], principal: Principal, update: bool, address: IpAddr },
-    /// CREATE_SESSION; confirms the client. A repetition (same sequence) gets the same reply. Refused with `StaleClient`
-    /// from an address that never showed the client's verifier: see [`crate::ClientRecord::addresses`].
+    /// CREATE_SESSION; confirms the client. A repetition (same sequence) gets the same reply. Refused with
+    /// `StaleClient` from an address that never showed the client's verifier: see
+    /// [`crate::ClientRecord::addresses`].
     CreateSession {
         client: ClientId,
         sequence: u32,
@@ -150,11 +154,11 @@ pub enum Command {
     DestroyClient { client: ClientId },
     /// The client has reclaimed all it wants.
     ReclaimComplete { client: ClientId },
-    /// Courtesy has an end: the state of a client whose lease has run out goes. Refused with `ClientBusy` for one whose
-    /// lease runs, which it may have renewed just now.
+    /// Courtesy has an end: the state of a client whose lease has run out goes. Refused with `ClientBusy` for
+    /// one whose lease runs, which it may have renewed just now.
     ExpireClient { client: ClientId },
-    /// The leader found the client's lease run out. What it has open, locked or laid out stays until that is in
-    /// somebody's way; a client that has nothing is forgotten.
+    /// The leader found the client's lease run out. What it has open, locked or laid out stays until that is
+    /// in somebody's way; a client that has nothing is forgotten.
     LapseLease { client: ClientId },
     /// A client whose lease had run out was heard of again.
     RenewLease { client: ClientId },
@@ -182,9 +186,9 @@ pub enum Command {
     DelegationRevoke { client: ClientId, delegation: StateId },
 
     // Layouts.
-    /// LAYOUTGET: the whole file. `made` as with [`Command::Migrate`]; a file that has no objects gets no layout (`Delay`). One
-    /// to write makes the file unsettled, see [`crate::Unsettled`]; `version` is then that of its objects, as they were
-    /// before ([`Observation::version`]).
+    /// LAYOUTGET: the whole file. `made` as with [`Command::Migrate`]; a file that has no objects gets no
+    /// layout (`Delay`). One to write makes the file unsettled, see [`crate::Unsettled`]; `version` is then
+    /// that of its objects, as they were before ([`Observation::version`]).
     LayoutGet {
         client: ClientId,
         inode: InodeId,
@@ -207,8 +211,8 @@ pub enum Command {
         /// What the data servers know, if they were asked.
         observed: Option<Observation>,
     },
-    /// The leader is about to recall the layout: its sequence moves on, once until the next LAYOUTGET, because the
-    /// call-back must carry a newer one than the client has (RFC 8881, section 12.5.5.2.1).
+    /// The leader is about to recall the layout: its sequence moves on, once until the next LAYOUTGET,
+    /// because the call-back must carry a newer one than the client has (RFC 8881, section 12.5.5.2.1).
     LayoutRecall { client: ClientId, inode: InodeId },
     /// LAYOUTRETURN, or a layout that was not returned in time and is revoked.
     LayoutReturn { client: ClientId, scope: ReturnScope },
@@ -220,20 +224,20 @@ pub enum Command {
     DefineDevice { targets: Vec<TargetId> },
     /// The deferred operations with these ids have reached every object, see [`crate::DeferredOp`].
     DeferredDone { ids: Vec<u64> },
-    /// A metaserver's process begins: it gets a session of its own in place of the one that the process before it had. The
-    /// stamp's random bits tell one process of a member from the next.
+    /// A metaserver's process begins: it gets a session of its own in place of the one that the process
+    /// before it had. The stamp's random bits tell one process of a member from the next.
     ServerStarts { member: u64 },
 
-    /// The first of all: makes the root directory, and the group's first incarnation under this random id. Changes
-    /// nothing where there is a root directory.
+    /// The first of all: makes the root directory, and the group's first incarnation under this random id.
+    /// Changes nothing where there is a root directory.
     Format { incarnation: [u8; 16] },
 
     /// Of the cluster map.
     Map(MapChange),
 
-    /// Gives columns of a file other targets: `to` in the place of `from`. The caller has seen that nothing was written to
-    /// the columns that move, and that no layout is out. `Delay` if one is, if the file is being truncated, or if it has another
-    /// place than `from` by now.
+    /// Gives columns of a file other targets: `to` in the place of `from`. The caller has seen that nothing
+    /// was written to the columns that move, and that no layout is out. `Delay` if one is, if the file is
+    /// being truncated, or if it has another place than `from` by now.
     Relocate { inode: InodeId, from: FileLayout, to: FileLayout },
     /// Of the join tokens.
     JoinToken(TokenChange),
@@ -276,8 +280,8 @@ pub enum NewNode {
     BlockDevice(u32, u32),
 }
 
-/// Attributes of a new inode, all chosen. The group is the directory's when that has its set-gid bit, which the
-/// metaserver has already looked up.
+/// Attributes of a new inode, all chosen. The group is the directory's when that has its set-gid bit, which
+/// the metaserver has already looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAttributes {
     /// Permission bits.
@@ -340,8 +344,8 @@ pub struct SetAttributes {
     pub accessed: Option<Time>,
     /// Last change of data.
     pub modified: Option<Time>,
-    /// Whose layout of the file may stay when the size is set. While anyone else has one the answer is `Delay`: what he
-    /// writes through it could cross the truncation, be acknowledged, and be gone.
+    /// Whose layout of the file may stay when the size is set. While anyone else has one the answer is
+    /// `Delay`: what he writes through it could cross the truncation, be acknowledged, and be gone.
     pub layout_of: Option<ClientId>,
     /// Only if the change time is still this one (NFSv3's guard); else `NotSync`.
     pub guard: Option<Time>,
@@ -419,8 +423,8 @@ pub enum OpenTarget {
     Inode(InodeId),
     /// CLAIM_NULL without creation.
     Name { dir: InodeId, name: Vec<u8> },
-    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is truncated to nothing; `Delay` while another
-    /// client has a layout of it.
+    /// CLAIM_NULL with creation; `node` is a file. `truncate`: an existing file is truncated to nothing;
+    /// `Delay` while another client has a layout of it.
     Create { create: Create, truncate: bool },
 }
 
@@ -453,8 +457,8 @@ pub struct Observation {
     pub inode: InodeId,
     /// [`crate::Unsettled::grant`] before they were asked.
     pub grant: u64,
-    /// [`crate::Inode::truncations`] before they were asked, when no truncation was pending: one that came since may have taken away
-    /// what they told.
+    /// [`crate::Inode::truncations`] before they were asked, when no truncation was pending: one that came
+    /// since may have taken away what they told.
     pub truncations: u32,
     /// One past the last byte that is in an object.
     pub end: u64,
@@ -466,7 +470,8 @@ pub struct Observation {
     pub durable: bool,
 }
 
-/// A data server as it registered. Its targets keep the space that the leader last heard of in memory, not here.
+/// A data server as it registered. Its targets keep the space that the leader last heard of in memory, not
+/// here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataServer {
     /// Its id.

@@ -16,8 +16,8 @@ use crate::{CallFailure, Connection};
 
 /// A client that does not answer a call-back in this time has no back channel any more: it is to bind one.
 const CALLBACK_TIME_MAX: Duration = Duration::from_secs(5);
-/// A client that drains its session answers every CB_SEQUENCE with DELAY. Linux does while it binds a connection, which is
-/// when there is most to tell it.
+/// A client that drains its session answers every CB_SEQUENCE with DELAY. Linux does while it binds a
+/// connection, which is when there is most to tell it.
 const CALL_AGAIN: Duration = Duration::from_millis(50);
 
 /// Why a call-back did not reach the client, or what the client said against it.
@@ -36,10 +36,10 @@ pub enum CallbackError {
 
 /// The back channel of one session.
 ///
-/// Only the server that sent the last call on a slot knows the slot's sequence. One that adopts a session begins at the
-/// other end of the slots than the one that made it: there nobody has called yet, as a rule. A slot that the client refuses
-/// was used by somebody else; it is left alone, and the next one tried. When none is left the client has to make a new
-/// session, which costs it everything that is under way.
+/// Only the server that sent the last call on a slot knows the slot's sequence. One that adopts a session
+/// begins at the other end of the slots than the one that made it: there nobody has called yet, as a rule. A
+/// slot that the client refuses was used by somebody else; it is left alone, and the next one tried. When
+/// none is left the client has to make a new session, which costs it everything that is under way.
 pub struct Backchannel {
     session: SessionId,
     program: AtomicU32,
@@ -65,8 +65,8 @@ struct BackSlot {
     sequence: u32,
 }
 
-/// A slot that carries a call. It is free again when this is dropped, also with a call that is given up: the client may
-/// have had that, so the next call has the next sequence.
+/// A slot that carries a call. It is free again when this is dropped, also with a call that is given up: the
+/// client may have had that, so the next call has the next sequence.
 struct TakenSlot<'a> {
     back: &'a Backchannel,
     before: BackSlot,
@@ -86,7 +86,8 @@ impl TakenSlot<'_> {
         self.after = Some(self.before);
     }
 
-    /// A slot that is in somebody else's step is not used. Whether there is another one; if not, only the client can help.
+    /// A slot that is in somebody else's step is not used. Whether there is another one; if not, only the
+    /// client can help.
     fn leave_alone(mut self) -> bool {
         self.after = None;
         if let Some(permit) = self.permit.take() {
@@ -113,8 +114,8 @@ impl Drop for TakenSlot<'_> {
 }
 
 impl Backchannel {
-    /// The back channel of `session`: to the client's `program`, with `credential`, over the slots that it offered.
-    /// `adopted`: another server, or an earlier life of this one, may have called over it.
+    /// The back channel of `session`: to the client's `program`, with `credential`, over the slots that it
+    /// offered. `adopted`: another server, or an earlier life of this one, may have called over it.
     #[must_use]
     pub fn new(session: SessionId, program: u32, credential: Credential, slots: u32, adopted: bool) -> Self {
         let mut free: Vec<_> = (0..slots.clamp(1, 64)).map(|id| BackSlot { id, sequence: 0 }).collect();

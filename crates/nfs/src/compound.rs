@@ -81,8 +81,9 @@ pub trait Nfs4: Send + Sync + 'static {
         true
     }
 
-    /// A request of this session begins: renews the client's lease. Returns SEQUENCE's status flags, or what SEQUENCE is
-    /// answered when the session turns out to have ended. The connection is associated with the session after that.
+    /// A request of this session begins: renews the client's lease. Returns SEQUENCE's status flags, or what
+    /// SEQUENCE is answered when the session turns out to have ended. The connection is associated with the
+    /// session after that.
     fn sequenced(
         &self,
         session: &Session,
@@ -208,7 +209,8 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
     }
 }
 
-/// Operations that may come without a session, and are then alone in their compound (RFC 8881, section 2.10.2.1).
+/// Operations that may come without a session, and are then alone in their compound (RFC 8881, section
+/// 2.10.2.1).
 fn stands_alone(op: &ArgOp) -> bool {
     matches!(
         op,
@@ -312,7 +314,8 @@ async fn in_session<N: Nfs4>(
             Ok(ArgOp::DestroySession(op)) if op.sessionid == args.sessionid && left > 1 => {
                 ResOp::DestroySession(Err(Status::NotOnlyOp))
             }
-            // The connection that it comes over is what it is about: no slot may answer for it (section 18.34.3).
+            // The connection that it comes over is what it is about: no slot may answer for it (section
+            // 18.34.3).
             Ok(op @ ArgOp::BindConnToSession(_)) => op.refused(Status::NotOnlyOp),
             // Not done at all, rather than done and not told.
             Ok(op) if changing_result_bytes(&op) > context.room_bytes => op.refused(too_big),
@@ -356,7 +359,8 @@ fn delegation_returned(ops: &Decoder, minor_version: u32) -> Option<Stateid> {
     }
 }
 
-/// The longest result of success, of operations that change something and whose result has one length or nearly so.
+/// The longest result of success, of operations that change something and whose result has one length or
+/// nearly so.
 fn changing_result_bytes(op: &ArgOp) -> usize {
     const STATUS: usize = 8; // and the operation's number
     const STATEID: usize = 16;

@@ -1,5 +1,5 @@
-//! One connection, whichever side opened it: calls come in and are answered as they finish, in any order; calls go
-//! out and their replies are matched by xid.
+//! One connection, whichever side opened it: calls come in and are answered as they finish, in any order;
+//! calls go out and their replies are matched by xid.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -28,8 +28,8 @@ use crate::{Call, Limits, Metrics, Programs, ReplyRoom};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(u64);
 
-/// Sessions that one connection is remembered to have served: Linux has one for each. One that fell out is associated
-/// again by its next request.
+/// Sessions that one connection is remembered to have served: Linux has one for each. One that fell out is
+/// associated again by its next request.
 const SESSIONS_MAX: usize = 64;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -104,7 +104,8 @@ pub(crate) struct Surroundings {
 }
 
 impl Connection {
-    /// Takes over `stream` and reads it in a task of its own, until the other side closes it or breaks the rules.
+    /// Takes over `stream` and reads it in a task of its own, until the other side closes it or breaks the
+    /// rules.
     pub(crate) fn start(stream: TcpStream, around: Surroundings) -> std::io::Result<Arc<Self>> {
         // Without it a client that does not set it itself waits 35 ms for each answer.
         stream.set_nodelay(true)?;
@@ -159,8 +160,9 @@ impl Connection {
         self.local
     }
 
-    /// The connection is associated with a session's fore channel: by BIND_CONN_TO_SESSION, by CREATE_SESSION, or by a
-    /// request of the session, for want of state protection (RFC 8881, section 2.10.3.1).
+    /// The connection is associated with a session's fore channel: by BIND_CONN_TO_SESSION, by
+    /// CREATE_SESSION, or by a request of the session, for want of state protection (RFC 8881, section
+    /// 2.10.3.1).
     pub fn associate(&self, session: SessionId) {
         let mut sessions = self.sessions.locked();
         if sessions.last() == Some(&session) {
@@ -218,8 +220,9 @@ impl Connection {
         self.closed.notify_one();
     }
 
-    /// Ends the connection, and has the kernel forget it: our address is another machine's now, and no answer to what the
-    /// kernel would send to end it properly can come. If it comes back, nothing is left that a new connection could meet.
+    /// Ends the connection, and has the kernel forget it: our address is another machine's now, and no answer
+    /// to what the kernel would send to end it properly can come. If it comes back, nothing is left that a
+    /// new connection could meet.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         self.close();
@@ -346,7 +349,8 @@ impl Connection {
     async fn write(&self, message: Message) -> std::io::Result<()> {
         let mut segments = Segments { segments: frame(message), first: 0 };
         let mut writer = self.writer.lock().await;
-        // A record written in part leaves nothing that can be read after it: also when this future is dropped.
+        // A record written in part leaves nothing that can be read after it: also when this future is
+        // dropped.
         let unfinished = CloseOnDrop(Some(self));
         if !self.is_open() {
             return Err(std::io::ErrorKind::BrokenPipe.into());
@@ -368,7 +372,8 @@ impl Connection {
             if is_too_late(moved, limits.reply_time_max, limits.reply_time_max, || false)
                 || is_too_late(began, Duration::MAX, pressed, || self.replies.is_pressed())
             {
-                // What the kernel still has for a client that reads nothing goes too, not in a quarter of an hour.
+                // What the kernel still has for a client that reads nothing goes too, not in a quarter of an
+                // hour.
                 let _ = rustix::net::sockopt::set_socket_linger(writer.as_ref(), Some(Duration::ZERO));
                 return Err(std::io::ErrorKind::TimedOut.into());
             }

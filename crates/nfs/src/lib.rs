@@ -1,8 +1,8 @@
 //! Protocol machinery: everything about NFS that is not about files.
 //!
-//! In: a listening socket and the programs to serve on it. Out: each call, decoded as far as its program, with back
-//! pressure, sessions and replays already dealt with. The same connections carry calls the other way: call-backs to
-//! clients, and calls of our own servers to each other.
+//! In: a listening socket and the programs to serve on it. Out: each call, decoded as far as its program,
+//! with back pressure, sessions and replays already dealt with. The same connections carry calls the other
+//! way: call-backs to clients, and calls of our own servers to each other.
 //!
 //! ```text
 //! Server ─accept─▶ Connection ─record─▶ Program::call ──▶ (NFSv4) compound ─SEQUENCE─▶ Session slot ─▶ operations

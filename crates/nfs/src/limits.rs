@@ -1,5 +1,5 @@
-//! What one client, and all of them together, may keep in memory. A limit reached is back pressure: the connection is
-//! not read, or the data are not read from disk, until something is answered.
+//! What one client, and all of them together, may keep in memory. A limit reached is back pressure: the
+//! connection is not read, or the data are not read from disk, until something is answered.
 //!
 //! ```text
 //! record of up to 16 KiB ──▶ read ──▶ room for small calls ─────────────────▶ call ──▶ room for its reply ──▶ READ, …
@@ -8,22 +8,23 @@
 //!                               no  ──▶ the rest is read and dropped ──────▶ call, cut: it can only be refused
 //! ```
 //!
-//! **Half records hold nothing that others wait for.** A record takes room only when its first [`SMALL_BYTES`] are there:
-//! until then it is in the connection's own read-ahead. A longer record takes room only when the program that it calls
-//! trusts its caller ([`crate::Program::trusts`]): a session that exists, an address with an export, a proof. So a stranger
-//! has no more than its connections' read-ahead.
+//! **Half records hold nothing that others wait for.** A record takes room only when its first
+//! [`SMALL_BYTES`] are there: until then it is in the connection's own read-ahead. A longer record takes room
+//! only when the program that it calls trusts its caller ([`crate::Program::trusts`]): a session that exists,
+//! an address with an export, a proof. So a stranger has no more than its connections' read-ahead.
 //!
-//! **Shares.** Of each budget one address has a quarter at most (one network of 64 bits in IPv6), so that a client that
-//! sends beginnings, or that does not read, holds up itself. Servers of our own cluster, which have proved it, have budgets
-//! of their own: consensus and data go on whatever clients do.
+//! **Shares.** Of each budget one address has a quarter at most (one network of 64 bits in IPv6), so that a
+//! client that sends beginnings, or that does not read, holds up itself. Servers of our own cluster, which
+//! have proved it, have budgets of their own: consensus and data go on whatever clients do.
 //!
-//! **No deadlock.** Each budget is taken in this order, and of each the connection's share, then the address's, then the
-//! server's. Whoever holds some of the reply budget waits for nothing but its client; a compound that holds some and wants
-//! more gets it at once or not at all. One that is larger than the whole budget takes the whole.
+//! **No deadlock.** Each budget is taken in this order, and of each the connection's share, then the
+//! address's, then the server's. Whoever holds some of the reply budget waits for nothing but its client; a
+//! compound that holds some and wants more gets it at once or not at all. One that is larger than the whole
+//! budget takes the whole.
 //!
 //! **No starvation.** While somebody waits for a budget, records must come and replies must be taken within
-//! [`Limits::pressed_time_max`], or their connection ends. So what clients hold that do not read, or that send half a
-//! record, comes back soon, whatever their number.
+//! [`Limits::pressed_time_max`], or their connection ends. So what clients hold that do not read, or that
+//! send half a record, comes back soon, whatever their number.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -38,11 +39,11 @@ use tokio::time::Instant;
 
 use crate::Metrics;
 
-/// A record of this length is taken from any caller: every call but a large WRITE is shorter. It is in the connection's
-/// read-ahead, of which each connection has one.
+/// A record of this length is taken from any caller: every call but a large WRITE is shorter. It is in the
+/// connection's read-ahead, of which each connection has one.
 pub(crate) const SMALL_BYTES: usize = 16 * 1024;
-/// Of each budget an address has at most one part in so many: four addresses that hold all they can are a cluster's worth of
-/// hostile clients, and a quarter is enough for many clients behind one address.
+/// Of each budget an address has at most one part in so many: four addresses that hold all they can are a
+/// cluster's worth of hostile clients, and a quarter is enough for many clients behind one address.
 const ADDRESS_PARTS: usize = 4;
 /// Semaphores count in these, for they count in 32 bits.
 const PERMIT_BYTES: usize = 1024;
@@ -52,8 +53,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Bounds, with the reasons.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// The longest record: one megabyte of payload, and room for the compound around it. A longer one ends the
-    /// connection, for RPC has no answer that would not have to be read first.
+    /// The longest record: one megabyte of payload, and room for the compound around it. A longer one ends
+    /// the connection, for RPC has no answer that would not have to be read first.
     pub record_bytes_max: usize,
     /// Calls of one connection being worked on. A Linux client has at most 64 slots in a session.
     pub connection_calls_max: usize,
@@ -63,20 +64,23 @@ pub struct Limits {
     pub server_bytes_max: usize,
     /// The same of shorter calls: 65,536 of up to 1 KiB.
     pub small_bytes_max: usize,
-    /// Bytes of the calls of servers of our own cluster, of any length; the same for the payload of replies to them. They
-    /// have few connections, on which the other side bounds what is under way.
+    /// Bytes of the calls of servers of our own cluster, of any length; the same for the payload of replies
+    /// to them. They have few connections, on which the other side bounds what is under way.
     pub members_bytes_max: usize,
     /// Payload bytes of the replies to one connection: enough to keep its socket full while more are read.
     pub connection_reply_bytes_max: usize,
     /// Payload bytes of the replies to all clients' connections.
     pub server_reply_bytes_max: usize,
-    /// Connections at one time; a further one takes the place of one that is idle, or waits in the kernel's queue.
+    /// Connections at one time; a further one takes the place of one that is idle, or waits in the kernel's
+    /// queue.
     pub connections_max: usize,
-    /// A record that has begun must end within this time, so that half a record does not hold its share forever.
+    /// A record that has begun must end within this time, so that half a record does not hold its share
+    /// forever.
     pub record_time_max: Duration,
     /// A client that does not take its replies for this long is given up.
     pub reply_time_max: Duration,
-    /// The same for a whole record or reply while others wait for what it holds: 1 MiB in this time is 100 KiB/s.
+    /// The same for a whole record or reply while others wait for what it holds: 1 MiB in this time is 100
+    /// KiB/s.
     pub pressed_time_max: Duration,
 }
 
@@ -360,7 +364,8 @@ impl ReplyGate {
 #[error("no room for the payload of a reply")]
 pub struct NoRoom;
 
-/// Room for the payloads of one call's reply: taken before the data are read, held until the reply was written.
+/// Room for the payloads of one call's reply: taken before the data are read, held until the reply was
+/// written.
 #[derive(Debug, Clone)]
 pub struct ReplyRoom(Arc<Room>);
 
@@ -378,8 +383,8 @@ impl ReplyRoom {
         Self(Arc::new(Room { gate, held, bytes: AtomicUsize::new(0) }))
     }
 
-    /// Waits until there is room for `bytes` of payload. The second time in one call it does not wait: two calls that
-    /// hold what the other wants would wait for ever.
+    /// Waits until there is room for `bytes` of payload. The second time in one call it does not wait: two
+    /// calls that hold what the other wants would wait for ever.
     ///
     /// # Errors
     /// [`NoRoom`] the second time, or when the connection has ended.
@@ -415,8 +420,8 @@ impl Drop for Room {
     }
 }
 
-/// Waits for the other side: for `limit`, and for `pressed` only while `is_pressed`: somebody else waits for what is held.
-/// None: too long.
+/// Waits for the other side: for `limit`, and for `pressed` only while `is_pressed`: somebody else waits for
+/// what is held. None: too long.
 pub(crate) async fn in_time<T>(
     limit: Duration,
     pressed: Duration,

@@ -1,5 +1,5 @@
-//! Another server of our cluster: a connection that is made when it is needed, proved on both sides, and made again
-//! after it broke.
+//! Another server of our cluster: a connection that is made when it is needed, proved on both sides, and made
+//! again after it broke.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -25,15 +25,16 @@ const PROVE: u32 = Procedure::Prove as u32;
 /// A connection within a cluster is made at once or not at all.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// A server that lost its power or its link says nothing, and a call to it would be waited for until its own limit, or
-/// for ever. Its kernel is asked after so much silence, so often; and what is not acknowledged for so long (asking
-/// included) ends the connection. Longer than a network's own troubles, and no process has to run for an answer.
+/// A server that lost its power or its link says nothing, and a call to it would be waited for until its own
+/// limit, or for ever. Its kernel is asked after so much silence, so often; and what is not acknowledged for
+/// so long (asking included) ends the connection. Longer than a network's own troubles, and no process has to
+/// run for an answer.
 const ASK_AFTER: Duration = Duration::from_secs(3);
 const ASK_EVERY: Duration = Duration::from_secs(1);
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(6);
 
-/// Buffers for what peers answer: one pool for all peers of the process, whose bound is for all of them together. With one
-/// for each, a hundred data servers would keep 13 GiB.
+/// Buffers for what peers answer: one pool for all peers of the process, whose bound is for all of them
+/// together. With one for each, a hundred data servers would keep 13 GiB.
 static POOL: LazyLock<BufferPool> = LazyLock::new(BufferPool::default);
 
 /// What both ends of a private connection hold.
@@ -136,7 +137,8 @@ impl Peer {
             return Ok(Arc::clone(connection));
         }
         if let Some((_, failure)) = current.failed.as_ref().filter(|(at, _)| at.elapsed() < TRY_AGAIN_AFTER) {
-            // Those who waited for this try share its outcome: one dead server must not hold them up one by one.
+            // Those who waited for this try share its outcome: one dead server must not hold them up one by
+            // one.
             return Err(failure.clone());
         }
         let outcome = self.connect().await;

@@ -1,4 +1,5 @@
-//! Peer authentication, the server's side of [`wire::handshake`]: which connections are from servers of the cluster.
+//! Peer authentication, the server's side of [`wire::handshake`]: which connections are from servers of the
+//! cluster.
 //!
 //! ```text
 //! stranger ──HELLO──▶ greeted: both nonces ──PROVE, right──▶ proven
@@ -57,7 +58,8 @@ impl PeerAuth {
     /// PROVE: from its success on, [`PeerAuth::is_proven`].
     ///
     /// # Errors
-    /// [`Status::NotProven`] without a HELLO before, or when the proof is wrong. There is one try for each HELLO.
+    /// [`Status::NotProven`] without a HELLO before, or when the proof is wrong. There is one try for each
+    /// HELLO.
     pub fn prove(&self, connection: &Arc<Connection>, args: &prove::Args) -> prove::Res {
         let mut stages = self.stages.locked();
         let stage = stages.get_mut(&connection.id()).ok_or(Status::NotProven)?;

@@ -1,5 +1,5 @@
-//! Programs between servers of one cluster. Authentication comes before the program, so that none of its procedures can
-//! forget it.
+//! Programs between servers of one cluster. Authentication comes before the program, so that none of its
+//! procedures can forget it.
 //!
 //! ```text
 //! call ─▶ NULL, HELLO, PROVE: answered here

@@ -34,14 +34,14 @@ pub trait Program: Send + Sync + 'static {
     fn number(&self) -> u32;
     /// The versions it speaks.
     fn versions(&self) -> RangeInclusive<u32>;
-    /// Whether a call of more than 16 KiB is taken in whole: what it takes in memory is for callers that are known, by a
-    /// session, an export or a proof. `arguments` has what came of them so far. Any other call is given to
-    /// [`Program::call`] all the same, cut, so that it is refused as a short one would be.
+    /// Whether a call of more than 16 KiB is taken in whole: what it takes in memory is for callers that are
+    /// known, by a session, an export or a proof. `arguments` has what came of them so far. Any other call is
+    /// given to [`Program::call`] all the same, cut, so that it is refused as a short one would be.
     fn trusts(&self, header: &CallHeader, arguments: Decoder, connection: &Connection) -> bool;
     /// Carries out a call of one of these versions.
     fn call(self: Arc<Self>, call: Call) -> Answer;
-    /// Whether the server turned out not to be relied upon: what was to be answered is not, and the connection ends, so that
-    /// its client asks another server.
+    /// Whether the server turned out not to be relied upon: what was to be answered is not, and the
+    /// connection ends, so that its client asks another server.
     fn is_out_of_service(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
 //! Records off a stream (RFC 5531, section 11).
 //!
-//! Small records are cut from a read buffer: one system call brings many. A large record is read straight into a
-//! pooled buffer of its own, where its payload stays until the file has it; of a caller that is not trusted it is read and
-//! dropped but for its beginning. See `limits`.
+//! Small records are cut from a read buffer: one system call brings many. A large record is read straight
+//! into a pooled buffer of its own, where its payload stays until the file has it; of a caller that is not
+//! trusted it is read and dropped but for its beginning. See `limits`.
 
 use std::future::Future;
 
@@ -74,7 +74,8 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         Self { stream, ahead: BytesMut::new(), pool, limits, now: Fragments::default() }
     }
 
-    /// The next record; none at a clean end. `trusts` is asked of the beginning of a record of more than [`SMALL_BYTES`].
+    /// The next record; none at a clean end. `trusts` is asked of the beginning of a record of more than
+    /// [`SMALL_BYTES`].
     pub(crate) async fn next(
         &mut self,
         gate: &Gate,

@@ -1,12 +1,14 @@
-//! Replies to calls that may come again, for protocols without sessions (RFC 1813, section 4.6): a client that lost its
-//! connection sends its call again over a new one, and a REMOVE that is carried out twice says NOENT the second time.
+//! Replies to calls that may come again, for protocols without sessions (RFC 1813, section 4.6): a client
+//! that lost its connection sends its call again over a new one, and a REMOVE that is carried out twice says
+//! NOENT the second time.
 //!
-//! A call is told by its client's address and port, xid, procedure, credential and arguments. Clients that send a call again
-//! (Linux, as its servers have always asked of it) connect from the same port again, also to another server that has taken
-//! over the address. A call from another port is another's: of another mount, user or machine behind the same address, which
-//! counts its calls by itself, and must not be told what was done for somebody else.
-//! In memory only: for a call that comes while its first is worked on, and so that a reply is the same to the byte. What
-//! outlives the server is its program's to know, by the same [`CallId`].
+//! A call is told by its client's address and port, xid, procedure, credential and arguments. Clients that
+//! send a call again (Linux, as its servers have always asked of it) connect from the same port again, also
+//! to another server that has taken over the address. A call from another port is another's: of another
+//! mount, user or machine behind the same address, which counts its calls by itself, and must not be told
+//! what was done for somebody else. In memory only: for a call that comes while its first is worked on, and
+//! so that a reply is the same to the byte. What outlives the server is its program's to know, by the same
+//! [`CallId`].
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -21,8 +23,8 @@ use wire::xdr::{Encode, Encoder, Message};
 
 use crate::Call;
 
-/// Replies at one time, of some 200 bytes with a buffer of 512 under each: ten megabytes. What one busy server changes
-/// in a second, which is longer than a connection takes to come back on a network that works.
+/// Replies at one time, of some 200 bytes with a buffer of 512 under each: ten megabytes. What one busy
+/// server changes in a second, which is longer than a connection takes to come back on a network that works.
 const REPLIES_MAX: usize = 16_384;
 /// Nobody sends a call again after so long: Linux's `timeo` of 60 s, twice.
 const AGE_MAX: Duration = Duration::from_secs(120);
@@ -36,8 +38,8 @@ pub struct CallId {
     pub xid: u32,
     /// What is called.
     pub procedure: u32,
-    /// Of the credential and the arguments. Two calls of one client that share it by accident share the xid, too, within two
-    /// minutes.
+    /// Of the credential and the arguments. Two calls of one client that share it by accident share the xid,
+    /// too, within two minutes.
     pub checksum: u64,
 }
 
@@ -83,8 +85,8 @@ pub struct ReplyCache {
 }
 
 impl ReplyCache {
-    /// Carries out `work` once for this call: when the call comes again it gets the same reply, after waiting for it if
-    /// the first is still at it.
+    /// Carries out `work` once for this call: when the call comes again it gets the same reply, after waiting
+    /// for it if the first is still at it.
     pub async fn once(&self, call: CallId, work: impl Future<Output = (Message, Keep)>) -> Message {
         loop {
             let (first, mut reply) = self.enter(call, Instant::now());

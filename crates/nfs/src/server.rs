@@ -13,8 +13,9 @@ use crate::connection::Surroundings;
 use crate::limits::Budgets;
 use crate::{Connection, Limits, Metrics, Programs};
 
-/// Connections that the kernel keeps until they are accepted: clients of a whole cluster that come back at once. One for which there
-/// is no room is tried again by its client after 1 s, then 3 s and 7 s. The kernel takes no more than net.core.somaxconn, 4096.
+/// Connections that the kernel keeps until they are accepted: clients of a whole cluster that come back at
+/// once. One for which there is no room is tried again by its client after 1 s, then 3 s and 7 s. The kernel
+/// takes no more than net.core.somaxconn, 4096.
 const BACKLOG: u32 = 4096;
 /// After an accept failed for want of file descriptors there is nothing to do but wait for some to be closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -33,7 +34,8 @@ impl Connections {
         self.0.locked().iter().filter_map(Weak::upgrade).filter_map(open).collect()
     }
 
-    /// Ends those to an address that this machine has no longer, without a word, since there is nowhere to say it from.
+    /// Ends those to an address that this machine has no longer, without a word, since there is nowhere to
+    /// say it from.
     pub fn abandon(&self, address: IpAddr) {
         let all = self.0.locked();
         let open = all.iter().filter_map(Weak::upgrade);
@@ -61,7 +63,8 @@ impl Server {
         metrics: Arc<Metrics>,
     ) -> std::io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A port is free again as soon as its server has ended, also where connections of it are still being closed.
+        // A port is free again as soon as its server has ended, also where connections of it are still being
+        // closed.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         let listener = socket.listen(BACKLOG)?;
@@ -136,8 +139,8 @@ async fn accept(listener: TcpListener, around: Surroundings, all: Arc<Mutex<Vec<
     }
 }
 
-/// Notes a connection. Those that are gone are taken out when the list would grow: not at each, which would make as many
-/// connections at once cost their square.
+/// Notes a connection. Those that are gone are taken out when the list would grow: not at each, which would
+/// make as many connections at once cost their square.
 fn note(all: &Mutex<Vec<Weak<Connection>>>, connection: &Arc<Connection>) {
     let mut all = all.locked();
     if all.len() == all.capacity() {
@@ -146,8 +149,8 @@ fn note(all: &Mutex<Vec<Weak<Connection>>>, connection: &Arc<Connection>) {
     all.push(Arc::downgrade(connection));
 }
 
-/// Ends the connection that has been idle for longest, of those that are of strangers if there are any. Its client, if it is a good one, connects again when it has
-/// something to ask, and finds its session as it was.
+/// Ends the connection that has been idle for longest, of those that are of strangers if there are any. Its
+/// client, if it is a good one, connects again when it has something to ask, and finds its session as it was.
 fn close_the_idlest(all: &Mutex<Vec<Weak<Connection>>>) {
     let all = all.locked();
     let open = all.iter().filter_map(Weak::upgrade).filter(|connection| connection.is_open());
@@ -160,10 +163,10 @@ fn close_the_idlest(all: &Mutex<Vec<Weak<Connection>>>) {
     }
 }
 
-/// If this process is killed the kernel forgets the connection at once. Otherwise, with its address gone, the kernel keeps
-/// it for minutes to send its end (FIN-WAIT-1). When that address comes back here, what the client sends about its newer
-/// connection to another machine meets this old one, and is answered with nothing that would tell the client: it would wait
-/// until its call is too late, a minute and more.
+/// If this process is killed the kernel forgets the connection at once. Otherwise, with its address gone, the
+/// kernel keeps it for minutes to send its end (FIN-WAIT-1). When that address comes back here, what the
+/// client sends about its newer connection to another machine meets this old one, and is answered with
+/// nothing that would tell the client: it would wait until its call is too late, a minute and more.
 fn go_with_process(stream: &TcpStream) {
     if let Err(error) = rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)) {
         tracing::debug!(%error, "a connection may outlive this process");

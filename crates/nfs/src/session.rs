@@ -1,10 +1,10 @@
-//! Sessions as far as one server keeps them: the slots of the fore channel with the replies they hold (RFC 8881,
-//! section 2.10.6), and the back channel.
+//! Sessions as far as one server keeps them: the slots of the fore channel with the replies they hold (RFC
+//! 8881, section 2.10.6), and the back channel.
 //!
-//! What a session *is* (its client and its limits) is in the replicated state; this is what one server remembers of
-//! the requests that came to it. A server that meets a session which it never served adopts it: its slots are unknown,
-//! and take the sequence that the client presents. Whether a changing operation was done before is then known to the
-//! state machine.
+//! What a session *is* (its client and its limits) is in the replicated state; this is what one server
+//! remembers of the requests that came to it. A server that meets a session which it never served adopts it:
+//! its slots are unknown, and take the sequence that the client presents. Whether a changing operation was
+//! done before is then known to the state machine.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -32,20 +32,22 @@ pub struct SessionLimits {
     pub slots: u32,
 }
 
-/// Replies up to this size are kept even if the client did not ask: a repetition is then answered, not refused.
+/// Replies up to this size are kept even if the client did not ask: a repetition is then answered, not
+/// refused.
 const KEPT_BYTES: usize = 1024;
-/// Bytes of the replies that all sessions of this process keep, and those of one: 64 slots with what Linux asks to be kept,
-/// 7.5 KiB, and so many sessions in full use as 64 of them. A reply that has no room is not kept, and its slot is as one
-/// that was never seen here: a repetition is carried out, as at a server that adopts the session. What it changed before is
-/// known to the state machine, and what a data server is asked can be done twice.
+/// Bytes of the replies that all sessions of this process keep, and those of one: 64 slots with what Linux
+/// asks to be kept, 7.5 KiB, and so many sessions in full use as 64 of them. A reply that has no room is not
+/// kept, and its slot is as one that was never seen here: a repetition is carried out, as at a server that
+/// adopts the session. What it changed before is known to the state machine, and what a data server is asked
+/// can be done twice.
 const KEPT_BYTES_MAX: usize = 256 << 20;
 const KEPT_OF_SESSION_BYTES_MAX: usize = 1 << 20;
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// What a repetition has in common with its request: another request under the same sequence is a false retry (RFC 8881,
-/// section 2.10.6.1.3.1), which must not be answered with what another one was told, perhaps another user. Not every
-/// false retry is found: bytes are counted, not compared.
+/// What a repetition has in common with its request: another request under the same sequence is a false retry
+/// (RFC 8881, section 2.10.6.1.3.1), which must not be answered with what another one was told, perhaps
+/// another user. Not every false retry is found: bytes are counted, not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestFingerprint {
     /// The user of AUTH_SYS.
@@ -121,8 +123,8 @@ pub enum SlotAnswer {
 }
 
 impl Session {
-    /// A session that was just made (`adopted` false: the first sequence is 1), or one that another server, or an
-    /// earlier life of this one, has served.
+    /// A session that was just made (`adopted` false: the first sequence is 1), or one that another server,
+    /// or an earlier life of this one, has served.
     #[must_use]
     pub fn new(id: SessionId, client: u64, limits: SessionLimits, back: Backchannel, adopted: bool) -> Self {
         Self {
@@ -156,9 +158,10 @@ impl Session {
         &self.limits
     }
 
-    /// A request arrives on a slot. `alone`: no other server serves the session. Else a client may have connections to
-    /// several of them (session trunking), and what lies between the last sequence here and this one went to others. The
-    /// client had its answers, or would not have gone on, so that a request that is still busy here is waited for by nobody.
+    /// A request arrives on a slot. `alone`: no other server serves the session. Else a client may have
+    /// connections to several of them (session trunking), and what lies between the last sequence here and
+    /// this one went to others. The client had its answers, or would not have gone on, so that a request that
+    /// is still busy here is waited for by nobody.
     ///
     /// # Errors
     /// The status that SEQUENCE answers (RFC 8881, section 2.10.6.1.3 and 18.46.3).
@@ -195,8 +198,8 @@ impl Session {
         }
     }
 
-    /// The session comes over another connection, and another server may have served it meanwhile: what comes next on each
-    /// slot is taken as it comes, as for a session that was just adopted.
+    /// The session comes over another connection, and another server may have served it meanwhile: what comes
+    /// next on each slot is taken as it comes, as for a session that was just adopted.
     pub fn comes_from_elsewhere(&self) {
         *self.came.locked() = Some(Instant::now());
         self.is_new.store(false, Ordering::Relaxed);
@@ -214,7 +217,8 @@ impl Session {
         Some(place.get_or_init(begins))
     }
 
-    /// Whether the session may have been with another server, or with an earlier life of this one, so short a time ago.
+    /// Whether the session may have been with another server, or with an earlier life of this one, so short a
+    /// time ago.
     #[must_use]
     pub fn has_come_within(&self, time: Duration) -> bool {
         self.came.locked().is_some_and(|came| came.elapsed() < time)

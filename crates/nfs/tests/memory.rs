@@ -207,7 +207,8 @@ async fn a_slow_client_is_not_a_stuck_one() {
     }
 }
 
-/// The beginning of a call of a megabyte; more of it than anybody may send, so that it takes room if `trusted`.
+/// The beginning of a call of a megabyte; more of it than anybody may send, so that it takes room if
+/// `trusted`.
 fn half_call(trusted: bool) -> Vec<u8> {
     let announced = FragmentHeader { last: true, len: MIB as u32 }.to_bytes();
     let call = if trusted { call(1, READ, 100)[4..].to_vec() } else { vec![0; 40] };

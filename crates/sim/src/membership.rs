@@ -1,5 +1,5 @@
-//! MembershipScenario changes during other faults: in some scenarios operators remove, demote and promote members, in
-//! others machines lose their disks.
+//! MembershipScenario changes during other faults: in some scenarios operators remove, demote and promote
+//! members, in others machines lose their disks.
 
 use replica::{MemberChange, NodeId};
 
@@ -19,8 +19,8 @@ pub enum MembershipScenario {
 }
 
 impl MembershipScenario {
-    /// MembershipScenario changes of a seed. Seeds that found a defect before there were such changes keep their
-    /// scenarios.
+    /// MembershipScenario changes of a seed. Seeds that found a defect before there were such changes keep
+    /// their scenarios.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         match seed % 16 {

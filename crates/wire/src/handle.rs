@@ -1,5 +1,5 @@
-//! File handles are capabilities: what a handle names is sealed with a keyed tag, so that a guessed or altered handle
-//! is refused before anything is looked up.
+//! File handles are capabilities: what a handle names is sealed with a keyed tag, so that a guessed or
+//! altered handle is refused before anything is looked up.
 //!
 //! ```text
 //! at a metaserver   │kind 1│vol 4│inode 8│gen 4│               tag 16│   33 bytes  export of the volume; pseudo file system
@@ -8,11 +8,12 @@
 //!                   the kind says whether it is one to write with, too
 //! ```
 //!
-//! A metaserver's handle names the export that its client came through, so that a handle of one export gives no access
-//! through another.
+//! A metaserver's handle names the export that its client came through, so that a handle of one export gives
+//! no access through another.
 //!
-//! The tag is the first 16 bytes of BLAKE3, keyed with the cluster's handle key, over the bytes before it. Whoever
-//! holds the key can mint; metaservers mint both kinds, data servers only open theirs. All numbers are big-endian.
+//! The tag is the first 16 bytes of BLAKE3, keyed with the cluster's handle key, over the bytes before it.
+//! Whoever holds the key can mint; metaservers mint both kinds, data servers only open theirs. All numbers
+//! are big-endian.
 
 use bytes::Bytes;
 
@@ -184,8 +185,8 @@ pub struct Place {
 }
 
 impl ObjectHandle {
-    /// Where the file's byte at `file_offset` is in this object; nothing when another column has it. Stripe unit `n` of
-    /// a file is unit `n / columns` of column `n % columns`.
+    /// Where the file's byte at `file_offset` is in this object; nothing when another column has it. Stripe
+    /// unit `n` of a file is unit `n / columns` of column `n % columns`.
     #[must_use]
     pub fn place(&self, file_offset: u64) -> Option<Place> {
         let (unit, columns) = (u64::from(self.unit), u64::from(self.columns));

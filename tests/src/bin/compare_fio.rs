@@ -1,11 +1,12 @@
-//! `make compare-fio`: whether `heorot bench` measures what fio measures, on the same mount of the same client.
+//! `make compare-fio`: whether `heorot bench` measures what fio measures, on the same mount of the same
+//! client.
 //!
-//! `compare_fio PAIRS SIZE [MBIT]`: each pattern of `record-size` is carried out by fio and, right after it, by
-//! `heorot bench`, PAIRS times, on a link as fast as the machine can or of MBIT; what else the machine does falls on both.
-//! fio runs in the command that `heorot bench` calls before each phase; in every other pair it carries out the phase before
-//! that one, and so comes second. It gives the kernel no advice (`fadvise_hint=0`), as most programs do not: its own
-//! default doubles the readahead. Ends with status 1 if the medians of the ratios
-//! of any pattern are more than 5 % off.
+//! `compare_fio PAIRS SIZE [MBIT]`: each pattern of `record-size` is carried out by fio and, right after it,
+//! by `heorot bench`, PAIRS times, on a link as fast as the machine can or of MBIT; what else the machine
+//! does falls on both. fio runs in the command that `heorot bench` calls before each phase; in every other
+//! pair it carries out the phase before that one, and so comes second. It gives the kernel no advice
+//! (`fadvise_hint=0`), as most programs do not: its own default doubles the readahead. Ends with status 1 if
+//! the medians of the ratios of any pattern are more than 5 % off.
 //!
 //! ```text
 //! pair 1   --before ─▶ fio write   heorot write   --before ─▶ fio rewrite   heorot rewrite   ...

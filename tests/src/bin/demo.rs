@@ -1,7 +1,7 @@
 //! `make demo`: a real Linux kernel mounts Heorot, and a short report says where its bytes went.
 //!
-//! The same over vers=4.2, where the client goes to the data servers itself, and over vers=3, where the metaserver
-//! goes for it. Then everything is killed and started again, and the files are still there.
+//! The same over vers=4.2, where the client goes to the data servers itself, and over vers=3, where the
+//! metaserver goes for it. Then everything is killed and started again, and the files are still there.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -14,7 +14,8 @@ const DATA_SERVERS: usize = 4;
 const SLOW: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
-    // What goes wrong panics, with all that is known about why: shown without the words of a programmer's error.
+    // What goes wrong panics, with all that is known about why: shown without the words of a programmer's
+    // error.
     std::panic::set_hook(Box::new(|info| {
         let text = info.payload_as_str().unwrap_or("the demo failed");
         eprintln!("\nThe demo failed.\n{text}");

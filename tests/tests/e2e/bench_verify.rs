@@ -1,4 +1,5 @@
-//! `heorot bench` on a real client: wrong bytes below the file system are found, and cached reads are no results.
+//! `heorot bench` on a real client: wrong bytes below the file system are found, and cached reads are no
+//! results.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -1,7 +1,8 @@
-//! One directory with very many entries, through a real client: made, looked up, listed and removed by four processes.
+//! One directory with very many entries, through a real client: made, looked up, listed and removed by four
+//! processes.
 //!
-//! 20,000 entries by default; HEOROT_DIRECTORY_ENTRIES says how many (`make directory ENTRIES=1000000`). What it took
-//! is printed as a table.
+//! 20,000 entries by default; HEOROT_DIRECTORY_ENTRIES says how many (`make directory ENTRIES=1000000`). What
+//! it took is printed as a table.
 
 use std::time::Duration;
 

@@ -62,8 +62,8 @@ fn a_kernel_mounts_every_version_and_writes_straight_to_the_data_servers() {
     }
 }
 
-/// A kernel takes OP_ILLEGAL, in answer to what its minor version has, for a broken server; and asks again and again
-/// for what it is refused, unless the refusal says that it is for good.
+/// A kernel takes OP_ILLEGAL, in answer to what its minor version has, for a broken server; and asks again
+/// and again for what it is refused, unless the refusal says that it is for good.
 fn must_not_be_broken(before: &Metrics, after: &Metrics, client: &Client) {
     assert_eq!(count(before, after, DONE, "ILLEGAL"), 0, "an operation that the server does not know");
     let probes = count(before, after, REFUSED, "GET_DIR_DELEGATION");

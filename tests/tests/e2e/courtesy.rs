@@ -7,8 +7,9 @@ use tests::{Cluster, Lab, scripts};
 /// The default lease and somewhat more.
 const CUT_OFF_SECONDS: u32 = 45;
 
-/// A client counts its file up under a lock that it holds all the time, loses its network for longer than its lease, and
-/// goes on: nobody wanted the lock, so it is still there. Then it is cut off again, and somebody wants it.
+/// A client counts its file up under a lock that it holds all the time, loses its network for longer than its
+/// lease, and goes on: nobody wanted the lock, so it is still there. Then it is cut off again, and somebody
+/// wants it.
 #[test]
 fn a_client_that_was_cut_off_keeps_its_lock_until_somebody_wants_it() {
     let lab = Lab::open();
@@ -63,8 +64,8 @@ fn a_client_with_many_connections_unmounts_at_once() {
     }
 }
 
-/// A process that is killed in the middle of a call leaves its slot in doubt: Linux asks with another request under the same
-/// sequence, and must not get the answer of the first.
+/// A process that is killed in the middle of a call leaves its slot in doubt: Linux asks with another request
+/// under the same sequence, and must not get the answer of the first.
 #[test]
 fn slots_of_interrupted_calls_are_used_again() {
     let lab = Lab::open();

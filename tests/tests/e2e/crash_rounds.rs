@@ -1,9 +1,10 @@
-//! `kill -9` of a server in the middle of the work, and its start: two clients go on without a new mount, everything
-//! that was acknowledged as durable is there, and locks and open files are as they were, at once: there is no grace
-//! period.
+//! `kill -9` of a server in the middle of the work, and its start: two clients go on without a new mount,
+//! everything that was acknowledged as durable is there, and locks and open files are as they were, at once:
+//! there is no grace period.
 //!
-//! Each round has a seed, which chooses the victim and the times: 1 to 25 and, beside them on other servers, 26 to 50.
-//! `HEOROT_SEED=n` and `HEOROT_ROUNDS=n` say with which seed the first of the two begins, and how many rounds each does.
+//! Each round has a seed, which chooses the victim and the times: 1 to 25 and, beside them on other servers,
+//! 26 to 50. `HEOROT_SEED=n` and `HEOROT_ROUNDS=n` say with which seed the first of the two begins, and how
+//! many rounds each does.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,11 +18,12 @@ const DATA_SERVERS: usize = 4;
 /// The storms of each of the two clients: one makes and removes files, two write.
 const WRITERS: [&str; 2] = ["1 2", "3 4"];
 
-/// A client that waits for a server tries the connection again every few seconds, backing off; what takes longer than
-/// this after the server is back has fallen into one of its long time-outs (60 s and more), which must not happen.
+/// A client that waits for a server tries the connection again every few seconds, backing off; what takes
+/// longer than this after the server is back has fallen into one of its long time-outs (60 s and more), which
+/// must not happen.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(45);
-/// A client that waits for a lock asks again after 1, 2, 4, ... 30 s, unless it is called back, which a metaserver that
-/// was killed does not do. So nobody waits for them in each round.
+/// A client that waits for a lock asks again after 1, 2, 4, ... 30 s, unless it is called back, which a
+/// metaserver that was killed does not do. So nobody waits for them in each round.
 const LOCKED_WITHIN: Duration = Duration::from_secs(60);
 const CHECK_WITHIN: Duration = Duration::from_secs(120);
 /// Removal reaches the objects in the background.
@@ -84,8 +86,8 @@ fn rounds(first_seed: u64, go_on: impl Fn(u64) -> bool) {
     waiting.into_iter().for_each(|waiter| must_have_locked(waiter, &clients));
     assert!(!objects(lab.folder()).is_empty(), "no objects where they are looked for");
     clients[0].run_within(CHECK_WITHIN, "rm -rf /mnt/h/*; sync");
-    // Removals reach the objects by themselves. What is left after them has no file, and only the clean-up finds it:
-    // it must find nothing, or something leaked.
+    // Removals reach the objects by themselves. What is left after them has no file, and only the clean-up
+    // finds it: it must find nothing, or something leaked.
     until_no_op_is_deferred(&cluster);
     let said = cluster.admin(&["clean"]);
     assert!(said.starts_with("0 objects seen"), "objects without a file: {said}");
@@ -99,8 +101,8 @@ enum Victim {
     All,
 }
 
-/// One client holds locks and a removed file, the other waits for a lock; a server dies and comes back. Returns the one
-/// that waits, who has been given its lock.
+/// One client holds locks and a removed file, the other waits for a lock; a server dies and comes back.
+/// Returns the one that waits, who has been given its lock.
 fn one_round(
     cluster: &mut Cluster,
     [holds, waits]: [&Client; 2],

@@ -14,8 +14,9 @@ fn a_metaserver_that_is_parted_from_the_others_tells_nothing_old_and_comes_back_
     parts("echo old >/mnt/h/told");
 }
 
-/// The client has what it read in its cache, and a delegation, which is called back at the moment of the cut. What it answers
-/// does not arrive; so the writer waits for a lease, and the client's DELEGRETURN comes when the delegation is gone.
+/// The client has what it read in its cache, and a delegation, which is called back at the moment of the cut.
+/// What it answers does not arrive; so the writer waits for a lease, and the client's DELEGRETURN comes when
+/// the delegation is gone.
 #[test]
 #[ignore = "two minutes: make failover"]
 fn what_was_read_before_a_metaserver_was_parted_is_read_anew_after_it() {

@@ -1,5 +1,5 @@
-//! Read delegations with real clients: who only reads opens a file again without asking the server, until somebody
-//! changes it. OPENs and call-backs are counted at the server.
+//! Read delegations with real clients: who only reads opens a file again without asking the server, until
+//! somebody changes it. OPENs and call-backs are counted at the server.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ fn a_reader_opens_again_without_asking_until_somebody_writes() {
         let after = Counts::of(&cluster);
         assert_eq!((after.opens, after.recalls), (before.opens, before.recalls), "{version}: opened again");
 
-        // Whoever writes has it called back first; the reader sees what was written, and asks again from then on.
+        // Whoever writes has it called back first; the reader sees what was written, and asks again from then
+        // on.
         elm.run_within(SLOW, "echo second >/mnt/h/read");
         assert_eq!(ash.run("cat /mnt/h/read"), "second\n");
         let recalled = Counts::of(&cluster);
@@ -37,8 +38,8 @@ fn a_reader_opens_again_without_asking_until_somebody_writes() {
             "{version}: nobody delegates what is written"
         );
 
-        // A file that is open all the while: the open goes to the server, and then the delegation back. (What is read
-        // through it may be from before: a client looks whether its pages are good when it opens.)
+        // A file that is open all the while: the open goes to the server, and then the delegation back. (What
+        // is read through it may be from before: a client looks whether its pages are good when it opens.)
         ash.run("cat /mnt/h/open");
         let reader = ash.spawn(
             "exec 5</mnt/h/open; echo >/tmp/opened; until [ -e /tmp/changed ]; do sleep 0.05; done

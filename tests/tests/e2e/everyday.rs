@@ -1,5 +1,5 @@
-//! What people do with a file system, done by a real Linux client on each protocol version, and compared with what the
-//! same commands do in memory. The servers' own counters tell which way the data went.
+//! What people do with a file system, done by a real Linux client on each protocol version, and compared with
+//! what the same commands do in memory. The servers' own counters tell which way the data went.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Exports and a real client: `heorot export` makes one read-only, and writable again, and no client is dropped; a client
-//! of an exported directory works in it and does not leave it.
+//! Exports and a real client: `heorot export` makes one read-only, and writable again, and no client is
+//! dropped; a client of an exported directory works in it and does not leave it.
 
 use std::time::Duration;
 
@@ -70,8 +70,9 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
     }
 }
 
-/// A client that writes straight to the data servers when its network is taken out of the exports: its writes end with an error and
-/// do not hang, no data server takes another byte of it, and all is as before when its network is back.
+/// A client that writes straight to the data servers when its network is taken out of the exports: its writes
+/// end with an error and do not hang, no data server takes another byte of it, and all is as before when its
+/// network is back.
 #[test]
 fn a_client_that_is_not_exported_to_any_more_writes_to_no_data_server_and_hangs_at_none() {
     let lab = Lab::open();
@@ -91,7 +92,8 @@ fn a_client_that_is_not_exported_to_any_more_writes_to_no_data_server_and_hangs_
     assert_eq!(cluster.traffic().since(&before).straight().written, 0);
 
     cluster.set_exports(&["add / --network * --squash none", "remove / --network 127.0.0.1"]);
-    // Data servers hear of it with their next heartbeat; what the client writes before that goes through the metaserver.
+    // Data servers hear of it with their next heartbeat; what the client writes before that goes through the
+    // metaserver.
     let goes_straight = || {
         let before = cluster.traffic();
         ash.run(&format!("{write}; cmp -n 8388608 /mnt/h/big /dev/zero"));
@@ -111,7 +113,8 @@ fn refused(client: &Client, version: &str, command: &str) {
     assert!(refused && !said.contains("DONE"), "{command}: {said}");
 }
 
-/// Opens a file by a handle of the client's kernel, of which the server's is the most: prints why not, or what is in it.
+/// Opens a file by a handle of the client's kernel, of which the server's is the most: prints why not, or
+/// what is in it.
 const BY_HANDLE: &str = r#"perl -e '
     my ($name_to_handle_at, $open_by_handle_at, $at_fdcwd) = (303, 304, -100);
     my ($what, $mount, $arg) = @ARGV;

@@ -1,6 +1,7 @@
-//! Fail-over, measured: metaservers are killed under each kind of work, real Linux clients go on, and how long they had to
-//! wait is printed. What is asserted is that no operation failed, that nothing was lost or done twice, and that locks
-//! exclude. `HEOROT_KILLS` (20 in `make failover`) is how often for each kind of work.
+//! Fail-over, measured: metaservers are killed under each kind of work, real Linux clients go on, and how
+//! long they had to wait is printed. What is asserted is that no operation failed, that nothing was lost or
+//! done twice, and that locks exclude. `HEOROT_KILLS` (20 in `make failover`) is how often for each kind of
+//! work.
 
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use tests::{Client, Lab, Metaservers, scripts};
 
 /// For each kind of work.
 const KILLS: usize = 2;
-/// 5 s are wanted, and less than 2 s is what it takes. A machine with more to do than it can is no reason to fail; a client
-/// that waits for its own clock is: Linux sleeps for 15 s after a DELAY to SEQUENCE, and for 30 s after a lock was denied.
+/// 5 s are wanted, and less than 2 s is what it takes. A machine with more to do than it can is no reason to
+/// fail; a client that waits for its own clock is: Linux sleeps for 15 s after a DELAY to SEQUENCE, and for
+/// 30 s after a lock was denied.
 const STALL_MAX: Duration = Duration::from_secs(12);
 const WORTH_TELLING: Duration = Duration::from_secs(2);
 /// What begins later after a kill was not held up by it.
@@ -58,8 +60,8 @@ fn told(what: &str, kills: &Kills, stalls: &[Stall]) {
     }
 }
 
-/// Kills alternately the metaserver that holds the first service address, and the one that leads, and starts each again,
-/// when the first of `works` goes on.
+/// Kills alternately the metaserver that holds the first service address, and the one that leads, and starts
+/// each again, when the first of `works` goes on.
 fn kill_often(cluster: &mut Metaservers, client: &Client, works: &mut [Work]) -> Kills {
     let mut kills = Kills::default();
     for kill in 0..number("HEOROT_KILLS", KILLS) {

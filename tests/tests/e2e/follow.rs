@@ -1,5 +1,5 @@
-//! Where addresses cannot move: clients mount a metaserver's own address, and `docs/examples/heorot-follow` beside the mount
-//! has the kernel talk to another one when that one does not answer.
+//! Where addresses cannot move: clients mount a metaserver's own address, and `docs/examples/heorot-follow`
+//! beside the mount has the kernel talk to another one when that one does not answer.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A striped file that is read, written, truncated and mapped at random through a real client, beside a copy in memory:
-//! equal after each step. The program is `tests/src/bin/fsx`.
+//! A striped file that is read, written, truncated and mapped at random through a real client, beside a copy
+//! in memory: equal after each step. The program is `tests/src/bin/fsx`.
 //!
 //! `HEOROT_SEED=n` and `HEOROT_STEPS=n` choose other steps, and more of them.
 
@@ -61,9 +61,9 @@ fn both(cluster: &Cluster, clients: [&Client; 2], modes: [(&str, &str); 2]) {
     }
 }
 
-/// Parts of one file, `(first byte, bytes)`, 0 for all up to the end of the file, each with its byte-range lock. Both
-/// clients work in all of them. (A part up to the end and one before it would not do: a Linux client that is writing does
-/// not see a file become shorter.)
+/// Parts of one file, `(first byte, bytes)`, 0 for all up to the end of the file, each with its byte-range
+/// lock. Both clients work in all of them. (A part up to the end and one before it would not do: a Linux
+/// client that is writing does not see a file become shorter.)
 fn shared(cluster: &Cluster, clients: [&Client; 2], version: &str, parts: &[(u64, u64)]) {
     for client in clients {
         cluster.mount(client, version);

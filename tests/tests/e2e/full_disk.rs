@@ -1,4 +1,5 @@
-//! A disk that runs full under everything: clients are told so, what was acknowledged stays, and removing helps.
+//! A disk that runs full under everything: clients are told so, what was acknowledged stays, and removing
+//! helps.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! A client machine that loses its power: what it had synced is there, what it held is free after its lease, and the
-//! machine comes back under its name.
+//! A client machine that loses its power: what it had synced is there, what it held is free after its lease,
+//! and the machine comes back under its name.
 
 use std::time::Duration;
 

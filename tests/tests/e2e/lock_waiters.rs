@@ -1,11 +1,12 @@
-//! A client that waits for a lock is told when it is free, and need not ask over and over: call-backs and LOCKs are
-//! counted, not seconds.
+//! A client that waits for a lock is told when it is free, and need not ask over and over: call-backs and
+//! LOCKs are counted, not seconds.
 
 use std::time::{Duration, Instant};
 
 use tests::{Client, Cluster, Lab, Metrics};
 
-/// For a machine that has much else to do. Linux itself asks again after 30 s, which is not what ends a wait here.
+/// For a machine that has much else to do. Linux itself asks again after 30 s, which is not what ends a wait
+/// here.
 const SLOW: Duration = Duration::from_secs(120);
 
 /// Takes an exclusive lock of /mnt/h/f, makes /tmp/NAME.held, and lets it go when /tmp/NAME.go is there.

@@ -1,10 +1,12 @@
-//! A data server that does not come back: processes wait for it until it is removed, and are told EIO then. None hangs.
+//! A data server that does not come back: processes wait for it until it is removed, and are told EIO then.
+//! None hangs.
 
 use std::time::Duration;
 
 use tests::{Cluster, Lab};
 
-/// A connection that is refused is tried for a few seconds; a recall that finds nobody waits for a lease at the most.
+/// A connection that is refused is tried for a few seconds; a recall that finds nobody waits for a lease at
+/// the most.
 const TOLD_TIME_MAX: Duration = Duration::from_secs(90);
 
 #[test]
@@ -48,8 +50,8 @@ fn processes_that_wait_for_a_data_server_get_eio_when_it_is_removed() {
              head -c 3000000 /dev/zero >new; sync new; [ $(stat -c %s new) = 3000000 ]
              rm read cut written new small",
         );
-        // It is taken back, for the next round. Linux ends its session with a data server when it unmounts, and waits until
-        // something answers at that address.
+        // It is taken back, for the next round. Linux ends its session with a data server when it unmounts,
+        // and waits until something answers at that address.
         cluster.admin(&["node", "undrain", &name]);
         cluster.start_all();
         ash.run("umount /mnt/h; rm /tmp/open /tmp/gone");

@@ -1,5 +1,5 @@
-//! Three metaservers: when the one that a client is mounted from dies, the client stops for a moment and goes on, and
-//! nothing is lost, done twice, or refused.
+//! Three metaservers: when the one that a client is mounted from dies, the client stops for a moment and goes
+//! on, and nothing is lost, done twice, or refused.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use tests::{Client, Lab, Metaservers, Running};
 
 /// Each time the metaserver that the client is mounted from, so that its address has to move.
 const KILLS: usize = 4;
-/// What no operation may take. Less than any grace period; a second is usual, and three over a hang (docs/benchmarks.md), but
-/// a busy machine is no reason to fail.
+/// What no operation may take. Less than any grace period; a second is usual, and three over a hang
+/// (docs/benchmarks.md), but a busy machine is no reason to fail.
 const STALL_MAX: Duration = Duration::from_secs(30);
 /// Rounds that the client does between kills.
 const BETWEEN_KILLS: u32 = 40;
@@ -18,8 +18,8 @@ const LONG: Duration = Duration::from_secs(120);
 const ROUNDS: u32 = 300;
 const BETWEEN_KILLS_OF_AGREE: Duration = Duration::from_secs(4);
 
-/// Makes, writes, renames, reads and removes files until /tmp/stop is there. Everything must succeed, and find what was
-/// there before. Prints how many rounds it did, and the longest that anything took.
+/// Makes, writes, renames, reads and removes files until /tmp/stop is there. Everything must succeed, and
+/// find what was there before. Prints how many rounds it did, and the longest that anything took.
 const WORK: &str = r#"perl -e '
 use Fcntl; use Time::HiRes qw(time); use strict;
 my ($rounds, $longest, $what) = (0, 0, "");
@@ -146,8 +146,8 @@ for my $n (1 .. $rounds) {
 print "done\n";
 ' ELM ROUNDS"#;
 
-/// A file that was closed at one metaserver is as it was closed when it is opened at another; a name that can be made once
-/// is made once.
+/// A file that was closed at one metaserver is as it was closed when it is opened at another; a name that can
+/// be made once is made once.
 fn agree(cluster: &mut Metaservers, ash: &Client, elm: &Client, rounds: u32, with_kills: bool) {
     elm.run("rm -f /tmp/listens");
     let reader = elm.spawn(READER);
@@ -226,7 +226,8 @@ fn two_clients_of_two_metaservers_agree_and_outlive_them_all() {
     outlive_all(&mut cluster, &ash, &elm);
 }
 
-/// The address goes to another metaserver and comes back to the first, which remembers the client as it was before.
+/// The address goes to another metaserver and comes back to the first, which remembers the client as it was
+/// before.
 fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
     cluster.mount(client, 0, "vers=4.2");
     let mut work = begin(client);
@@ -240,7 +241,8 @@ fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
     work = does_more(client, work);
     cluster.thaw(first);
     cluster.wait_until("the first follows again", |cluster| !cluster.status(first).is_null());
-    // The third one is to have nothing, so that only the first can take the address when its holder is killed.
+    // The third one is to have nothing, so that only the first can take the address when its holder is
+    // killed.
     let holder = cluster.holder(service).expect("somebody");
     let third = 3 - first - holder;
     cluster.heorot(first, &["node", "drain", &format!("mds{third}")]);

@@ -41,7 +41,8 @@ fn clients_of_all_kernels_agree() {
         assert_eq!(seen, expected, "records as {} sees them", client.name());
     }
 
-    // Each in turn writes what all others then read, with a delegation or a layout that has to come back first.
+    // Each in turn writes what all others then read, with a delegation or a layout that has to come back
+    // first.
     for (turn, writer) in clients.iter().enumerate() {
         let bytes = [3_000_000, 10, 0, 1_500_001][turn % 4];
         let write = format!(

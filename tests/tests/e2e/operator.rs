@@ -1,4 +1,5 @@
-//! An operator's year: five machines, set up as README says and kept as docs/runbook.md says, with two clients.
+//! An operator's year: five machines, set up as README says and kept as docs/runbook.md says, with two
+//! clients.
 //!
 //! ```text
 //! ash, elm   metaserver and data server      pine    vers=4.2
@@ -6,9 +7,9 @@
 //! fir, yew   data server, a disk each
 //! ```
 //!
-//! Each command is typed as it stands in the document, on a machine with a root directory of its own. After each step
-//! `heorot status` says what is so (text, exit status and JSON), and every file has its bytes, or is one that the operator
-//! was told is lost: `make operator`.
+//! Each command is typed as it stands in the document, on a machine with a root directory of its own. After
+//! each step `heorot status` says what is so (text, exit status and JSON), and every file has its bytes, or
+//! is one that the operator was told is lost: `make operator`.
 
 mod book;
 mod disk;

@@ -87,9 +87,9 @@ fn versions() -> Vec<String> {
 
 /// What the suite says of each case, and all that it wrote.
 fn run(client: &Client) -> (BTreeMap<String, String>, String) {
-    // A second file system, for what must fail between two. The cases that mount read-only run once more, alone, and
-    // that run counts: `posix_fallocate::affected_only_create_flags` leaves files open for writing, and then no file
-    // system can be mounted read-only.
+    // A second file system, for what must fail between two. The cases that mount read-only run once more,
+    // alone, and that run counts: `posix_fallocate::affected_only_create_flags` leaves files open for
+    // writing, and then no file system can be mounted read-only.
     let script = format!(
         "mkdir -p /tmp/second {MOUNT_POINT}/suite; chmod 755 {MOUNT_POINT}/suite
          mountpoint -q /tmp/second || mount -t tmpfs tmpfs /tmp/second

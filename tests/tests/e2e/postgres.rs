@@ -1,5 +1,5 @@
-//! PostgreSQL with its data directory on Heorot: the machine that runs it dies, another one takes over, and each
-//! transaction that was acknowledged is there.
+//! PostgreSQL with its data directory on Heorot: the machine that runs it dies, another one takes over, and
+//! each transaction that was acknowledged is there.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! What programs do with ranges of files on a mount of NFSv4.2: fallocate(2), lseek(2) for holes, copy_file_range(2),
-//! and reflinks. The real client sends ALLOCATE, DEALLOCATE, SEEK, COPY and CLONE for them.
+//! What programs do with ranges of files on a mount of NFSv4.2: fallocate(2), lseek(2) for holes,
+//! copy_file_range(2), and reflinks. The real client sends ALLOCATE, DEALLOCATE, SEEK, COPY and CLONE for
+//! them.
 
 use std::time::Duration;
 

@@ -15,8 +15,9 @@ fn a_truncate_recalls_the_layout_of_another_client_which_then_goes_on() {
     for version in ["vers=4.2", "vers=4.1"] {
         cluster.mount(&ash, version);
         cluster.mount(&elm, version);
-        // (The lock makes ash forget its cached pages: without one a client may write out whole pages of what it knew.)
-        // ash writes 8 MiB, and keeps the file open, and with it the layout, until elm has cut the file.
+        // (The lock makes ash forget its cached pages: without one a client may write out whole pages of what
+        // it knew.) ash writes 8 MiB, and keeps the file open, and with it the layout, until elm has cut the
+        // file.
         let writer = ash.spawn(
             "perl -e '
                 use IO::Handle;

@@ -54,7 +54,8 @@ fn a_reflink_copy_shares_the_data_and_takes_no_room() {
     client.run("cd /mnt/h; cmp source clone; sha256sum <source >/tmp/source");
     // Writing to one leaves the other alone.
     client.run("cd /mnt/h; head -c 3000000 /dev/zero | dd of=clone bs=1000000 seek=7 conv=notrunc status=none; sha256sum <source | cmp - /tmp/source");
-    // A range of whole blocks, into a file that has data already: whole stripes further on are the same columns.
+    // A range of whole blocks, into a file that has data already: whole stripes further on are the same
+    // columns.
     client.run(
         r#"perl -e '
             open my $from, "<", "/mnt/h/source" or die; open my $to, "+<", "/mnt/h/clone" or die;

@@ -1,6 +1,6 @@
-//! A rolling restart: each metaserver of three is told to stop and is started again, the leader and those that hold service
-//! addresses among them, while real Linux clients work. No operation fails, and how long the longest one takes is printed.
-//! `HEOROT_RESTARTS` is how many metaservers are restarted.
+//! A rolling restart: each metaserver of three is told to stop and is started again, the leader and those
+//! that hold service addresses among them, while real Linux clients work. No operation fails, and how long
+//! the longest one takes is printed. `HEOROT_RESTARTS` is how many metaservers are restarted.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,9 @@ const METASERVERS: usize = 3;
 const SERVICES: usize = 3;
 /// Of pNFS data.
 const DATA_MIB: &str = "4";
-/// A machine with more to do than it can is no reason to fail; without a hand-over of leadership and addresses
-/// a client would wait for longer than this where its metaserver's process ends before the address has moved.
+/// A machine with more to do than it can is no reason to fail; without a hand-over of leadership and
+/// addresses a client would wait for longer than this where its metaserver's process ends before the address
+/// has moved.
 const STALL_MAX: Duration = Duration::from_secs(5);
 const WORTH_TELLING: Duration = Duration::from_millis(300);
 

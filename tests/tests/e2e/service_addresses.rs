@@ -9,7 +9,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A client that lost its address tries again every 15 s at the latest once the address is back.
 const BACK_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Makes, reads and removes a file again and again until /tmp/stop is there: prints how often, and notes each time in /tmp/beat.
+/// Makes, reads and removes a file again and again until /tmp/stop is there: prints how often, and notes each
+/// time in /tmp/beat.
 fn works(client: &Client) -> Running {
     client.spawn(
         "n=0; until [ -e /tmp/stop ]; do n=$((n + 1)); f=/mnt/h/$(hostname).$n; echo $n >$f && [ $(cat $f) = $n ] && rm $f || \

@@ -1,5 +1,5 @@
-//! What fdatasync acknowledged is there: after the client's death, for other clients, and for a second process of the same
-//! client. Each story runs with the kernel that `HEOROT_KERNEL` chooses.
+//! What fdatasync acknowledged is there: after the client's death, for other clients, and for a second
+//! process of the same client. Each story runs with the kernel that `HEOROT_KERNEL` chooses.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,8 @@ fn what_fdatasync_acknowledged_is_there_when_the_client_has_died() {
     oak.run("umount /mnt/h");
 }
 
-/// Two processes of one client append and look: neither ever sees a file that is shorter than what it has written.
+/// Two processes of one client append and look: neither ever sees a file that is shorter than what it has
+/// written.
 #[test]
 fn a_process_never_sees_less_than_was_acknowledged() {
     let lab = Lab::open();
@@ -72,7 +73,8 @@ fn sqlite_in_wal_mode_by_two_processes_loses_no_row() {
     ash.run("umount /mnt/h");
 }
 
-/// Prints what a GETATTR costs: of a settled file, of one whose holder is idle, and of one whose holder writes.
+/// Prints what a GETATTR costs: of a settled file, of one whose holder is idle, and of one whose holder
+/// writes.
 #[test]
 #[ignore = "a measurement: make stat-cost"]
 fn what_a_look_at_a_file_costs() {

@@ -24,8 +24,8 @@ fn locks_exclude_between_clients() {
     });
 }
 
-/// Linux may tell the metaserver of its writes (LAYOUTCOMMIT) when it locks the file the next time, not before it unlocks
-/// it: the next client to append asks for a size that only the data servers know.
+/// Linux may tell the metaserver of its writes (LAYOUTCOMMIT) when it locks the file the next time, not
+/// before it unlocks it: the next client to append asks for a size that only the data servers know.
 #[test]
 fn records_that_two_clients_append_under_a_lock_are_all_there() {
     // More than what is kept with the inode: records go to data servers.
@@ -141,7 +141,8 @@ fn what_one_client_closed_the_other_opens() {
         ash.run("mv /mnt/h/shared/name.new /mnt/h/shared/name");
         elm.run("touch /tmp/renamed");
         let output = reader.wait(SLOW);
-        // Over v3 a server cannot know of the open file: RFC 1813 has no OPEN, so an ESTALE is what it may say.
+        // Over v3 a server cannot know of the open file: RFC 1813 has no OPEN, so an ESTALE is what it may
+        // say.
         let v3 = elm.run("grep -c ' /mnt/h .*vers=3' /proc/mounts || true").trim() == "1";
         assert!(v3 || output.text == "old\nnew\n", "{output}");
         // One appends, the other truncates, one at a time.

@@ -1,8 +1,9 @@
-//! A rolling upgrade as docs/runbook.md has it: a cluster of three metaservers and two data servers is upgraded node by node
-//! while a real Linux client works. No operation fails, and nothing is lost.
+//! A rolling upgrade as docs/runbook.md has it: a cluster of three metaservers and two data servers is
+//! upgraded node by node while a real Linux client works. No operation fails, and nothing is lost.
 //!
-//! `HEOROT_OLD_BIN` is the program that the cluster begins with (`make upgrade OLD=COMMIT` builds it). Without it, it is this
-//! version's own: then the procedure is tested, and not that two versions understand each other.
+//! `HEOROT_OLD_BIN` is the program that the cluster begins with (`make upgrade OLD=COMMIT` builds it).
+//! Without it, it is this version's own: then the procedure is tested, and not that two versions understand
+//! each other.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Extended attributes through a real client: what `setfattr` sets on one machine, `getfattr` shows on another.
+//! Extended attributes through a real client: what `setfattr` sets on one machine, `getfattr` shows on
+//! another.
 
 use tests::{Cluster, Lab};
 

@@ -190,8 +190,8 @@ async fn a_file_made_without_permissions_is_written_and_read_by_its_maker() {
                 "opened anew"
             );
         }
-        // The set-gid directory gives its group on, and to directories the bit (which nfs-rs takes away again over v4:
-        // it sets the mode in a second step).
+        // The set-gid directory gives its group on, and to directories the bit (which nfs-rs takes away again
+        // over v4: it sets the mode in a second step).
         let file = scene.elm.getattr_path("open/file").await.expect("attributes");
         assert_eq!((file.uid, file.gid, file.file_mode & 0o7777), (USER, 70, 0));
         let dir = user.mkdir_path("open/dir", 0o755).await.expect("mkdir").attr.expect("attributes");

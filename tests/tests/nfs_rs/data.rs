@@ -85,7 +85,8 @@ async fn what_a_truncate_cut_off_reads_as_zeros_when_the_file_grows_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holes_read_as_zeros() {
-    // Of 8 units, 3 are never written: one column has no object, one begins with a hole, and one ends too early.
+    // Of 8 units, 3 are never written: one column has no object, one begins with a hole, and one ends too
+    // early.
     const UNIT: usize = 256 * KIB;
     const LAST: usize = 7 * UNIT + 12345;
     each(&ALL, async |scene| {
@@ -111,8 +112,8 @@ async fn holes_read_as_zeros() {
     .await;
 }
 
-/// Close-to-open: what was written and closed is seen by who opens it next, whatever both speak and whichever way the
-/// bytes went.
+/// Close-to-open: what was written and closed is seen by who opens it next, whatever both speak and whichever
+/// way the bytes went.
 #[tokio::test(flavor = "multi_thread")]
 async fn versions_see_each_others_writes() {
     let server = Server::start();
@@ -155,7 +156,8 @@ async fn two_clients_write_records_of_odd_length_into_one_file() {
         scene.server.stripe(&scene.folder, "64KiB", 4);
         put(&scene.ash, "records", b"").await;
         let expected: Vec<u8> = Dice(11).bytes(RECORD * RECORDS);
-        // Each writes every other record: neighbours, in one stripe unit and in one disk block, at the same time.
+        // Each writes every other record: neighbours, in one stripe unit and in one disk block, at the same
+        // time.
         let write_every_other = async |client, first| {
             let file = OpenFile::open(client, "records").await;
             for n in (first..RECORDS).step_by(2) {

@@ -19,8 +19,8 @@ const MAKERS: usize = 64;
 /// Makes some 150 pages of 10,000 entries, instead of one or two.
 const SMALL_PAGES: &str = "&readdir-buffer=8192";
 
-/// Entries that are there throughout are listed once, entries that come or go at most once: in big pages and small,
-/// with attributes and without, by all versions.
+/// Entries that are there throughout are listed once, entries that come or go at most once: in big pages and
+/// small, with attributes and without, by all versions.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_entries_are_each_listed_once_while_others_come_and_go() {
     let server = Server::start();
@@ -48,8 +48,8 @@ async fn ten_thousand_entries_are_each_listed_once_while_others_come_and_go() {
     churner.umount().await.expect("unmount");
 }
 
-/// The same, in lockstep: after each page, entries vanish and appear before, at and after the place where the listing
-/// stands.
+/// The same, in lockstep: after each page, entries vanish and appear before, at and after the place where the
+/// listing stands.
 #[tokio::test(flavor = "multi_thread")]
 async fn cookies_stay_good_when_the_entry_they_stand_for_is_removed() {
     const KEPT: usize = 600;

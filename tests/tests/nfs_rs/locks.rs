@@ -10,15 +10,15 @@ const READ: u32 = 1; // READ_LT
 const WRITE: u32 = 2; // WRITE_LT
 const TO_THE_END: u64 = u64::MAX;
 
-/// nfs-rs decodes whose lock is in the way, and what it covers, in v4.0 only: a story finds the edges of a lock by
-/// asking for the bytes beside them.
+/// nfs-rs decodes whose lock is in the way, and what it covers, in v4.0 only: a story finds the edges of a
+/// lock by asking for the bytes beside them.
 #[track_caller]
 fn assert_denied<T: std::fmt::Debug>(result: nfs_rs::Result<T>) {
     assert_eq!(refusal(result), "DENIED");
 }
 
-/// All locks of one owner on one file have one stateid, and each change makes the earlier ones old; nfs-rs keeps that of
-/// the LOCK. With 0 as its sequence it means the newest (RFC 8881, section 8.2.2).
+/// All locks of one owner on one file have one stateid, and each change makes the earlier ones old; nfs-rs
+/// keeps that of the LOCK. With 0 as its sequence it means the newest (RFC 8881, section 8.2.2).
 fn newest(stateid: &[u8]) -> Bytes {
     let mut newest = stateid.to_vec();
     newest[..4].fill(0);
@@ -106,7 +106,8 @@ async fn a_part_of_a_lock_can_be_given_up() {
     .await;
 }
 
-/// CLOSE frees the owner's locks (or refuses with LOCKS_HELD, which Heorot does not do), and so does a client that goes.
+/// CLOSE frees the owner's locks (or refuses with LOCKS_HELD, which Heorot does not do), and so does a client
+/// that goes.
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_end_with_the_open_and_with_the_client() {
     each(&V4, async |scene| {

@@ -1,5 +1,5 @@
-//! pNFS: which way the bytes go, counted at the servers. A client that cannot use its layout falls back to the
-//! metaserver with correct data, so the data alone prove nothing.
+//! pNFS: which way the bytes go, counted at the servers. A client that cannot use its layout falls back to
+//! the metaserver with correct data, so the data alone prove nothing.
 
 use std::sync::Arc;
 

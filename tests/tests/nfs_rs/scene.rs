@@ -49,8 +49,8 @@ impl Version {
     }
 }
 
-/// Tells the story once with each version, against one server. After each, both clients go, and the server must have
-/// forgotten them.
+/// Tells the story once with each version, against one server. After each, both clients go, and the server
+/// must have forgotten them.
 pub async fn each(versions: &[Version], story: impl AsyncFn(&Scene<'_>)) {
     let server = Server::start();
     for &version in versions {

@@ -104,7 +104,8 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The same; returns when layouts to write, which clients still have under the exports of before, have come back.
+    /// The same; returns when layouts to write, which clients still have under the exports of before, have
+    /// come back.
     #[track_caller]
     pub fn export_and_recall(&mut self, words: &str) {
         let before = self.log().matches(RECALLED).count();

@@ -144,8 +144,8 @@ impl Target for NfsServer {
         Ok(Some(Arc::new(Self::client(self.address.clone(), runtime, read_bytes)?)))
     }
 
-    /// [`Open::New`] of an empty file that is there already goes unnoticed: nfs-rs knows no GUARDED4, and a LOOKUP first
-    /// would be measured too.
+    /// [`Open::New`] of an empty file that is there already goes unnoticed: nfs-rs knows no GUARDED4, and a
+    /// LOOKUP first would be measured too.
     fn open(&self, path: &str, open: Open) -> io::Result<Box<dyn OpenFile>> {
         let (dir, name) = split(path);
         let mount = &self.client.mount;

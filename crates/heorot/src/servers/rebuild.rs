@@ -29,7 +29,8 @@ const REPLACED: &str = ".replaced";
 const OTHERS: &str = "others";
 /// Files that are set aside.
 const SET_ASIDE: [&str; 2] = ["log", "namespace.redb"];
-/// Goes with it: the voters of the group that the old member belonged to (`replica::transport::members_file`).
+/// Goes with it: the voters of the group that the old member belonged to
+/// (`replica::transport::members_file`).
 const VOTERS: &str = "members";
 /// Members that can agree without the third.
 const OTHERS_MIN: usize = 2;

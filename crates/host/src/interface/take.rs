@@ -57,8 +57,8 @@ pub async fn owner_elsewhere<Sleep: Future>(
 /// [`Interfaces::hold`] every third of `time` and [`announce_with_gaps`].
 ///
 /// # Errors
-/// [`Error::InUse`], and as each step. After a failed announcement the address is held until `time` is over: take it
-/// again, or release it.
+/// [`Error::InUse`], and as each step. After a failed announcement the address is held until `time` is over:
+/// take it again, or release it.
 pub async fn take<Sleep: Future>(
     interfaces: &dyn Interfaces,
     address: IpAddr,

@@ -1,4 +1,5 @@
-//! What an administrator changes for the whole cluster: settings, exports and service addresses, all in the cluster map.
+//! What an administrator changes for the whole cluster: settings, exports and service addresses, all in the
+//! cluster map.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -224,7 +225,8 @@ impl Metaserver {
         Ok((way.last().map_or(InodeId::ROOT, |(inode, ..)| *inode), path))
     }
 
-    /// The addresses that move between metaservers, with the name of each one's holder as far as the leader knows it.
+    /// The addresses that move between metaservers, with the name of each one's holder as far as the leader
+    /// knows it.
     ///
     /// # Errors
     /// [`AdminError::Failed`].

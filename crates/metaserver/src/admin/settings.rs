@@ -1,8 +1,9 @@
-//! What holds for the whole cluster: one table of settings. Their values are in the cluster map, as text, so every
-//! metaserver has the same ones and follows a change as it applies it.
+//! What holds for the whole cluster: one table of settings. Their values are in the cluster map, as text, so
+//! every metaserver has the same ones and follows a change as it applies it.
 //!
-//! A setting is added here, in one row: its documentation, its type, its default and its check. `heorot set` and `heorot get`
-//! show it then, and the code reads it as a field of [`Settings`]: `server.settings().lease`.
+//! A setting is added here, in one row: its documentation, its type, its default and its check. `heorot set`
+//! and `heorot get` show it then, and the code reads it as a field of [`Settings`]:
+//! `server.settings().lease`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,8 +45,8 @@ macro_rules! settings {
         }),+];
 
         impl Settings {
-            /// The settings of a cluster map. A value that cannot be read, which a newer version has set, is logged and
-            /// taken for the default.
+            /// The settings of a cluster map. A value that cannot be read, which a newer version has set, is
+            /// logged and taken for the default.
             #[must_use]
             pub fn of(values: &BTreeMap<String, String>) -> Self {
                 Self { $($key: value(values, stringify!($key), $default, $parse),)+ }
@@ -63,9 +64,11 @@ settings! {
     stripe_columns: u32 = "4", |text| number_between(text, 0, COLUMNS_MAX);
     /// Time between two searches for objects that no file owns.
     clean_interval: Duration = "1d", |text| time_between(text, 10, 365 * 86_400);
-    /// Time that removed objects are kept in the trash of their targets, 0s for not at all; room that is needed is taken from it.
+    /// Time that removed objects are kept in the trash of their targets, 0s for not at all; room that is
+    /// needed is taken from it.
     trash_time: Duration = "1d", |text| time_between(text, 0, 365 * 86_400);
-    /// Whether metaservers read under a lease of the leader; false where the clock of a paused virtual machine stands still.
+    /// Whether metaservers read under a lease of the leader; false where the clock of a paused virtual
+    /// machine stands still.
     read_leases: bool = "true", boolean;
     /// Domain of owners' names, as user@domain; empty: owners are numbers only.
     owner_domain: String = "", domain;

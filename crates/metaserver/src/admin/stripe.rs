@@ -1,4 +1,5 @@
-//! What an administrator asks of a metaserver: a backup, and how new files are striped. For the rest see `status` and `nodes`.
+//! What an administrator asks of a metaserver: a backup, and how new files are striped. For the rest see
+//! `status` and `nodes`.
 //!
 //! Plain values: how they look as text or JSON is for whoever shows them.
 
@@ -69,8 +70,8 @@ impl Metaserver {
         })
     }
 
-    /// Sets how new files in and below the directory `path` are striped; none: as in the directory above. Files that
-    /// exist keep their layout.
+    /// Sets how new files in and below the directory `path` are striped; none: as in the directory above.
+    /// Files that exist keep their layout.
     ///
     /// # Errors
     /// [`AdminError`].

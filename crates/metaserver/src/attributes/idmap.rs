@@ -1,7 +1,7 @@
 //! Users and groups in NFSv4's words: numbers, or names with a domain (RFC 8881, section 5.9).
 //!
-//! Numbers in digits are always understood; names when there is a domain. What is given out are numbers, unless names
-//! are asked for: then numbers only for those that have no name.
+//! Numbers in digits are always understood; names when there is a domain. What is given out are numbers,
+//! unless names are asked for: then numbers only for those that have no name.
 
 use std::collections::HashMap;
 
@@ -25,8 +25,8 @@ struct Names {
 }
 
 impl Names {
-    /// From lines as in passwd(5) and group(5): the name first, the number third. The first line of a name or a number
-    /// counts, as in the C library; lines of another form do not.
+    /// From lines as in passwd(5) and group(5): the name first, the number third. The first line of a name or
+    /// a number counts, as in the C library; lines of another form do not.
     fn new(text: &str, domain: &str, give_names: bool) -> Self {
         let mut names = Self::default();
         for line in text.lines() {
@@ -52,7 +52,8 @@ fn number(digits: &str) -> Option<u32> {
 }
 
 impl Idmap {
-    /// Names of `domain`, from the texts of a passwd(5) and a group(5). `give_names`: they are also given out.
+    /// Names of `domain`, from the texts of a passwd(5) and a group(5). `give_names`: they are also given
+    /// out.
     #[must_use]
     pub fn new(domain: &str, give_names: bool, passwd: &str, group: &str) -> Self {
         Self {

@@ -1,13 +1,14 @@
-//! Where else the file system is to be found: at every metaserver, alike in all (RFC 8881, sections 11.16 and 11.17).
+//! Where else the file system is to be found: at every metaserver, alike in all (RFC 8881, sections 11.16 and
+//! 11.17).
 //!
 //! ```text
 //! service addresses, if there are any ──▶ fs_locations: the first choice alone, since it has no ranks
 //! metaservers' own addresses ───────────▶ fs_locations_info: both, service addresses ranked before the others
 //! ```
 //!
-//! All metaservers are one server to a client, of one server owner (EXCHANGE_ID), and one session may have connections to
-//! several of them. Linux asks for fs_locations when it mounts with `trunkdiscovery`, and uses as many as `max_connect`
-//! lets it; it does not read fs_locations_info.
+//! All metaservers are one server to a client, of one server owner (EXCHANGE_ID), and one session may have
+//! connections to several of them. Linux asks for fs_locations when it mounts with `trunkdiscovery`, and uses
+//! as many as `max_connect` lets it; it does not read fs_locations_info.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Attributes of files: from an inode to NFSv4's and NFSv3's words and back, and the rules by which they change.
+//! Attributes of files: from an inode to NFSv4's and NFSv3's words and back, and the rules by which they
+//! change.
 
 pub(crate) mod idmap;
 pub(crate) mod locations;

@@ -58,8 +58,8 @@ impl Metaserver {
         }
     }
 
-    /// The attributes of an inode beside the results of another operation. None are told of a file whose data servers would
-    /// have to be asked: the client asks by GETATTR if it wants to know.
+    /// The attributes of an inode beside the results of another operation. None are told of a file whose data
+    /// servers would have to be asked: the client asks by GETATTR if it wants to know.
     pub(crate) fn told3(&self, inode: &Inode) -> PostOpAttr {
         let unsettled = self.is_unsettled(&*self.view().ok()?, inode).ok()?;
         (!unsettled).then(|| self.fattr3(inode))

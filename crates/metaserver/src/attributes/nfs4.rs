@@ -264,7 +264,8 @@ fn file_type(kind: &Kind) -> FileType {
 }
 
 impl Metaserver {
-    /// The attributes of `inode`, as a compound came to it; those that cost something only when they are among `wanted`.
+    /// The attributes of `inode`, as a compound came to it; those that cost something only when they are
+    /// among `wanted`.
     pub(crate) fn attributes(
         &self,
         context: &Context,
@@ -327,8 +328,8 @@ fn minor_fsid(via: Via) -> u64 {
     }
 }
 
-/// Up to which size a client should read and write through us (RFC 8881, section 5.12.4): below it, of a file whose data
-/// are with its inode. Nothing is said of another.
+/// Up to which size a client should read and write through us (RFC 8881, section 5.12.4): below it, of a file
+/// whose data are with its inode. Nothing is said of another.
 fn threshold(inode: &Inode) -> Vec<ThresholdItem> {
     match inode.data() {
         Some(DataPlace::Inline) => {
@@ -393,7 +394,8 @@ fn of_inode(inode: &Inode) -> Fattr {
 mod tests {
     use super::*;
 
-    /// RFC 8881, section 5.5; attributes are 12 acl, 25 hidden, 50 time_create, 58 dacl, 59 sacl, 80 sec_label.
+    /// RFC 8881, section 5.5; attributes are 12 acl, 25 hidden, 50 time_create, 58 dacl, 59 sacl, 80
+    /// sec_label.
     #[test]
     fn what_is_not_supported_is_told_from_what_cannot_be_set() {
         let idmap = Idmap::default();

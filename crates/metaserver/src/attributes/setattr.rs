@@ -1,5 +1,5 @@
-//! Who may set which attributes, and what else changes with them: the rules of POSIX as Linux has them, for NFSv3 and
-//! NFSv4 alike.
+//! Who may set which attributes, and what else changes with them: the rules of POSIX as Linux has them, for
+//! NFSv3 and NFSv4 alike.
 
 use namespace::{Inode, NewAttributes, SetAttributes, Time};
 use wire::nfs4::Status;
@@ -13,12 +13,12 @@ const GROUP_EXECUTE: u32 = 0o0010;
 
 /// Whether `user` may set `set`, and what is then really to be set: set-id bits go where POSIX says so.
 ///
-/// `times_to_now`: whether `accessed` and `modified` are there because the server's time was asked for, which takes
-/// only write permission; any other time takes the owner.
+/// `times_to_now`: whether `accessed` and `modified` are there because the server's time was asked for, which
+/// takes only write permission; any other time takes the owner.
 ///
 /// # Errors
-/// `RoFs` over a read-only export, `Perm` where only the owner or root may, `Access` where the mode bits refuse, `IsDir` or `Inval` for the size of
-/// what has none.
+/// `RoFs` over a read-only export, `Perm` where only the owner or root may, `Access` where the mode bits
+/// refuse, `IsDir` or `Inval` for the size of what has none.
 pub(crate) fn check(
     user: &User,
     inode: &Inode,
@@ -78,14 +78,15 @@ fn mode_to_set(user: &User, inode: &Inode, set: &SetAttributes) -> Option<u32> {
     ((chowned && has_set_id) || (truncation && mode != inode.mode)).then_some(mode)
 }
 
-/// Set-group-id without group execution is no privilege (it once meant mandatory locking), and stays to the group.
+/// Set-group-id without group execution is no privilege (it once meant mandatory locking), and stays to the
+/// group.
 fn without_set_id(user: &User, mode: u32, gid: u32) -> u32 {
     let keeps_gid = mode & GROUP_EXECUTE == 0 && (user.is_root() || user.in_group(gid));
     mode & !(if keeps_gid { SET_UID } else { SET_UID | SET_GID })
 }
 
-/// What a write by `user` changes of a file's attributes beyond size and times: a program that somebody else wrote to
-/// must not run with its owner's rights.
+/// What a write by `user` changes of a file's attributes beyond size and times: a program that somebody else
+/// wrote to must not run with its owner's rights.
 pub(crate) fn after_write(user: &User, inode: &Inode) -> Option<SetAttributes> {
     if user.is_root() {
         return None;
@@ -94,7 +95,8 @@ pub(crate) fn after_write(user: &User, inode: &Inode) -> Option<SetAttributes> {
     (mode != inode.mode).then(|| SetAttributes { mode: Some(mode), ..SetAttributes::default() })
 }
 
-/// The attributes of what `user` makes in `dir`: a set-gid directory gives on its group, and to directories the bit.
+/// The attributes of what `user` makes in `dir`: a set-gid directory gives on its group, and to directories
+/// the bit.
 pub(crate) fn new_attributes(
     user: &User,
     dir: &Inode,

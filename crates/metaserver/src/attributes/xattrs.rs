@@ -1,5 +1,5 @@
-//! What an extended attribute may be called, and who may see or change those of an object: the rules of Linux's `user.`
-//! namespace (RFC 8276, section 6), because that is where clients show them.
+//! What an extended attribute may be called, and who may see or change those of an object: the rules of
+//! Linux's `user.` namespace (RFC 8276, section 6), because that is where clients show them.
 
 use namespace::{Inode, Kind, XATTR_NAME_BYTES_MAX};
 use wire::nfs4::Status;
@@ -27,10 +27,12 @@ pub(crate) fn check_read(user: &User, inode: &Inode) -> Result<(), Status> {
     user.check(inode, Permission::READ)
 }
 
-/// Whether `user` may set and remove them: as its data; of a sticky directory, where everyone may write, only its owner.
+/// Whether `user` may set and remove them: as its data; of a sticky directory, where everyone may write, only
+/// its owner.
 ///
 /// # Errors
-/// `RoFs` over a read-only export; `Access`; `Perm` for others than the owner of a sticky directory; `WrongType` for what has none.
+/// `RoFs` over a read-only export; `Access`; `Perm` for others than the owner of a sticky directory;
+/// `WrongType` for what has none.
 pub(crate) fn check_write(user: &User, inode: &Inode) -> Result<(), Status> {
     user.check_changes()?;
     match inode.kind {

@@ -1,5 +1,5 @@
-//! What a cluster begins with: exports, settings and service addresses, which its first metaserver puts into the cluster map
-//! once. Later they are changed there.
+//! What a cluster begins with: exports, settings and service addresses, which its first metaserver puts into
+//! the cluster map once. Later they are changed there.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

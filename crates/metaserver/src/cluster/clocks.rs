@@ -1,5 +1,6 @@
-//! Clocks of the cluster's machines, compared while they run: the leader asks the other metaservers, data servers tell
-//! theirs with each REGISTER. A clock that differs by more than [`CLOCKS_DIFFER_MAX`] is a finding of `heorot status`.
+//! Clocks of the cluster's machines, compared while they run: the leader asks the other metaservers, data
+//! servers tell theirs with each REGISTER. A clock that differs by more than [`CLOCKS_DIFFER_MAX`] is a
+//! finding of `heorot status`.
 //!
 //! A clock is compared with most of the others, not with the leader's, whose own may be the wrong one.
 
@@ -30,8 +31,8 @@ struct Said {
 }
 
 impl Clocks {
-    /// Notes that a machine's clock showed `theirs_ms` when this one's showed `ours_ms`, both in milliseconds since 1970;
-    /// what the message took is in the difference.
+    /// Notes that a machine's clock showed `theirs_ms` when this one's showed `ours_ms`, both in milliseconds
+    /// since 1970; what the message took is in the difference.
     pub(crate) fn note(&self, key: NodeKey, theirs_ms: u64, ours_ms: u64, at: Duration) {
         let ahead = i128::from(theirs_ms) - i128::from(ours_ms);
         let ahead_ms = ahead.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -50,7 +51,8 @@ impl Clocks {
     }
 }
 
-/// The time that clocks are compared with: this machine's (0) if at least half of all agree with it, else the middle one.
+/// The time that clocks are compared with: this machine's (0) if at least half of all agree with it, else the
+/// middle one.
 fn reference(mut ahead: Vec<i64>) -> i64 {
     let agree = ahead.iter().filter(|ahead| !differs(**ahead)).count();
     if agree * 2 >= ahead.len() {

@@ -1,5 +1,5 @@
-//! The door of a cluster: a machine that holds a join token is told the cluster's secret, unless something is wrong that
-//! is better mended first.
+//! The door of a cluster: a machine that holds a join token is told the cluster's secret, unless something is
+//! wrong that is better mended first.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -19,9 +19,9 @@ use wire::join::{
 use wire::rpc::{CallHeader, Rejection};
 use wire::xdr::{Decoder, Encode, Encoder};
 
-/// Clocks that are kept by NTP differ by milliseconds. Nothing that is promised hangs on them (leases run by each
-/// machine's own monotonic clock), but a change has its time from the metaserver that was asked for it, and make(1) must
-/// not see which that was. Seconds apart, a clock is not kept at all.
+/// Clocks that are kept by NTP differ by milliseconds. Nothing that is promised hangs on them (leases run by
+/// each machine's own monotonic clock), but a change has its time from the metaserver that was asked for it,
+/// and make(1) must not see which that was. Seconds apart, a clock is not kept at all.
 pub const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5);
 /// Who may not come in can ask as often as it likes: no more of that goes into the log.
 const SAID_EVERY: Duration = Duration::from_secs(1);
@@ -278,8 +278,8 @@ impl Wanted {
         Ok(Self { name, consensus: address(&args.consensus)?, data: address(&args.data)? })
     }
 
-    /// Whether nobody has the name or an address. Two machines that join at the same moment both hear that they are free:
-    /// the group refuses the second one when it starts.
+    /// Whether nobody has the name or an address. Two machines that join at the same moment both hear that
+    /// they are free: the group refuses the second one when it starts.
     fn is_free(&self, members: &[Member], servers: &[DataServer]) -> Result<(), String> {
         let name = &self.name;
         if let Some(consensus) = self.consensus.map(|address| address.to_string()) {

@@ -1,7 +1,7 @@
 //! The other metaservers of the group: calls to them, and theirs to us.
 //!
-//! Consensus has an address of its own on each metaserver, apart from its clients': what they send at their worst does
-//! not hold up what the metaservers agree by.
+//! Consensus has an address of its own on each metaserver, apart from its clients': what they send at their
+//! worst does not hold up what the metaservers agree by.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -132,8 +132,8 @@ impl ConsensusProgram {
     }
 }
 
-/// Listens on `address`, on the thread of consensus, for the other metaservers and for machines that want to become one of
-/// the cluster's.
+/// Listens on `address`, on the thread of consensus, for the other metaservers and for machines that want to
+/// become one of the cluster's.
 ///
 /// # Errors
 /// When the address cannot be had.

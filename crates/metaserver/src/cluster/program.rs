@@ -76,8 +76,8 @@ impl Metaserver {
         };
         args.targets.retain(|space| space.condition != TargetCondition::Missing || !is_elsewhere(space));
         let server = data_server(&args)?;
-        // A copy of a target's directory, served beside the original, would split the target's files between the two.
-        // One that moved is taken as soon as its former server has been silent for a while.
+        // A copy of a target's directory, served beside the original, would split the target's files between
+        // the two. One that moved is taken as soon as its former server has been silent for a while.
         let elsewhere = reports.into_iter().find(|report| {
             let serves = report.alive && report.condition != TargetCondition::Missing;
             serves && report.server != server.id && server.targets.contains(&report.target)
@@ -121,8 +121,8 @@ impl Metaserver {
         // One that is missing says nothing of what it obeys.
         let mut present = args.targets.iter().filter(|space| space.condition != TargetCondition::Missing);
         if present.any(|target| target.incarnation != incarnation) {
-            // A new one is told, and registers again at once; clients can come as soon as that is taken in. Another one has to
-            // hear from its operator which it is to obey.
+            // A new one is told, and registers again at once; clients can come as soon as that is taken in.
+            // Another one has to hear from its operator which it is to obey.
             let other = args.targets.iter().any(|target| ![0, incarnation].contains(&target.incarnation));
             if other && self.data.refuse(server.id, Some(Status::OtherIncarnation)) {
                 tracing::error!(

@@ -6,13 +6,13 @@
 //!        └──────"these you may hold for a second"───────┘
 //! ```
 //!
-//! What was granted is put on an interface with that lifetime ([`host::interface`]): the kernel takes it away from who is
-//! not granted it again, because he hangs, or is cut off, and at once from who is dead. Then the leader grants it to
-//! another: at once if the dead one's kernel refuses a connection, else when its time is over. The next holder tells the
-//! clients ([`clients`]).
+//! What was granted is put on an interface with that lifetime ([`host::interface`]): the kernel takes it away
+//! from who is not granted it again, because he hangs, or is cut off, and at once from who is dead. Then the
+//! leader grants it to another: at once if the dead one's kernel refuses a connection, else when its time is
+//! over. The next holder tells the clients ([`clients`]).
 //!
-//! One that stops gives its addresses back and says so. When something is free the leader has all ask at once: nobody
-//! waits for a beat.
+//! One that stops gives its addresses back and says so. When something is free the leader has all ask at
+//! once: nobody waits for a beat.
 
 mod assignment;
 pub(crate) mod clients;
@@ -73,7 +73,8 @@ pub(crate) struct Addressing {
 struct Holding {
     service: ServiceAddresses,
     interfaces: OnceLock<Arc<dyn Interfaces>>,
-    /// Every service address that there was since this process began: one that is removed has to be released, too.
+    /// Every service address that there was since this process began: one that is removed has to be released,
+    /// too.
     known: Mutex<BTreeSet<IpAddr>>,
     connections: Connections,
 }
@@ -94,7 +95,8 @@ struct Holder {
 }
 
 impl Metaserver {
-    /// Holds what the leader grants, until [`Metaserver::release_addresses`]; `server` is what [`Metaserver::serve`] returned.
+    /// Holds what the leader grants, until [`Metaserver::release_addresses`]; `server` is what
+    /// [`Metaserver::serve`] returned.
     pub fn hold_addresses(self: &Arc<Self>, service: ServiceAddresses, server: &Server) {
         self.addressing.clients.read(&service.clients_file);
         let (interfaces, known) = (OnceLock::new(), Mutex::default());
@@ -109,8 +111,8 @@ impl Metaserver {
         *self.addressing.holder.locked() = Some(tokio::spawn(holds));
     }
 
-    /// Gives all addresses to others, before this metaserver stops. If it leads it should do so until then: its book is
-    /// whole, and the next leader's is not before all have been heard.
+    /// Gives all addresses to others, before this metaserver stops. If it leads it should do so until then:
+    /// its book is whole, and the next leader's is not before all have been heard.
     pub async fn release_addresses(self: &Arc<Self>) {
         let Some(holding) = self.addressing.holding.get() else { return };
         if let Some(holder) = self.holds_no_more() {
@@ -138,7 +140,8 @@ impl Metaserver {
         Some(holder)
     }
 
-    /// Returns when the book of this metaserver, which leads, has all addresses with others; or when it leads no more.
+    /// Returns when the book of this metaserver, which leads, has all addresses with others; or when it leads
+    /// no more.
     async fn taken_by_others(&self, id: NodeId) {
         loop {
             let changed = self.addressing.book_changed.notified();
@@ -223,8 +226,9 @@ impl Metaserver {
         self.ask_leader_for_addresses(member, held).await
     }
 
-    /// Whether a call that came at `arrived` and had to wait may be carried out: its client has not gone to another metaserver
-    /// meanwhile, where it has asked again. What it asked here would come after what it has done there.
+    /// Whether a call that came at `arrived` and had to wait may be carried out: its client has not gone to
+    /// another metaserver meanwhile, where it has asked again. What it asked here would come after what it
+    /// has done there.
     pub(crate) fn may_answer(&self, connection: &Connection, arrived: Duration) -> bool {
         if self.clock.monotonic().saturating_sub(arrived) < MOVES_AFTER {
             return true;

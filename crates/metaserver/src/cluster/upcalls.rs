@@ -1,8 +1,8 @@
-//! What the replica tells this metaserver: commands that any metaserver of the group has had carried out, and questions
-//! of the others.
+//! What the replica tells this metaserver: commands that any metaserver of the group has had carried out, and
+//! questions of the others.
 //!
-//! The state machine knows everything that lasts. What this server keeps in memory beside it (who waits for what, which
-//! data servers there are, whose lease has run out) follows here.
+//! The state machine knows everything that lasts. What this server keeps in memory beside it (who waits for
+//! what, which data servers there are, whose lease has run out) follows here.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -77,7 +77,8 @@ enum Question {
     Heard(Vec<ClientId>),
     /// Calls a client back, if it has a back channel there. The operation is in XDR.
     CallBack(ClientId, Vec<u8>),
-    /// This member lives, and holds these service addresses. For the leader, which answers with those it may hold.
+    /// This member lives, and holds these service addresses. For the leader, which answers with those it may
+    /// hold.
     Addresses(NodeId, Vec<IpAddr>),
     /// Takes a small file's data to the data servers. For the leader.
     ToColumns(InodeId),
@@ -121,12 +122,14 @@ pub(crate) struct Seen {
     ends: AtomicU64,
 }
 
-/// Count of ended sessions, for callers that must not miss an end, as [`Metaserver::follow`] may for a moment.
+/// Count of ended sessions, for callers that must not miss an end, as [`Metaserver::follow`] may for a
+/// moment.
 #[derive(Default)]
 pub(crate) struct Ends(OnceLock<Arc<Seen>>);
 
 impl Ends {
-    /// Another number whenever sessions may have ended since. Without a follower nothing ends but by this metaserver.
+    /// Another number whenever sessions may have ended since. Without a follower nothing ends but by this
+    /// metaserver.
     pub(crate) fn count(&self) -> u64 {
         self.0.get().map_or(0, |seen| seen.ends.load(Ordering::Acquire))
     }
@@ -180,7 +183,8 @@ impl Observer for Upcalls {
                 self.seen.event(Event::Acknowledged(*client));
                 self.seen.flag(UNLOCKED);
             }
-            // Not a truncation: its metaserver has the leader do it, and the leader does it later if that metaserver died.
+            // Not a truncation: its metaserver has the leader do it, and the leader does it later if that
+            // metaserver died.
             Command::Remove { .. } | Command::Rename { .. } => self.seen.flag(DEFERRED),
             Command::PutDataServer(server) => {
                 self.seen.event(Event::DataServer(server.clone()));
@@ -482,7 +486,8 @@ impl Metaserver {
         futures_util::future::join_all(others.iter().map(tell)).await;
     }
 
-    /// Asks the others which data servers live: these say so only once in a second, and new files would wait for it.
+    /// Asks the others which data servers live: these say so only once in a second, and new files would wait
+    /// for it.
     pub(crate) async fn learn_living_targets(&self) {
         let Ok(question) = postcard::to_stdvec(&Question::Spaces) else { return };
         let question = Bytes::from(question);

@@ -1,5 +1,5 @@
-//! Copying from file to file on the data servers. Here it is only planned which bytes of which column go where; each
-//! data server copies what it has itself, and fetches the rest from the others.
+//! Copying from file to file on the data servers. Here it is only planned which bytes of which column go
+//! where; each data server copies what it has itself, and fetches the rest from the others.
 //!
 //! ```text
 //! source, unit 2      aa bb aa bb …        column a, column b
@@ -43,7 +43,8 @@ pub(crate) struct At<'a> {
 /// Which pieces go from a column of the source to a column of the target.
 type Plan = BTreeMap<(u32, u32), Vec<Piece>>;
 
-/// The pieces of `len` bytes from `from` on in a file of layout `source`, to `to` on in one of layout `target`.
+/// The pieces of `len` bytes from `from` on in a file of layout `source`, to `to` on in one of layout
+/// `target`.
 fn plan((source, from): (&FileLayout, u64), (target, to): (&FileLayout, u64), len: u64) -> Plan {
     let mut plan = Plan::new();
     let mut reads = source.extents(from, len);
@@ -71,11 +72,12 @@ fn plan((source, from): (&FileLayout, u64), (target, to): (&FileLayout, u64), le
 }
 
 impl Metaserver {
-    /// Copies up to `len` bytes between two files, or two ranges of one that do not overlap. Returns how many, from the
-    /// first on without a gap.
+    /// Copies up to `len` bytes between two files, or two ranges of one that do not overlap. Returns how
+    /// many, from the first on without a gap.
     ///
     /// # Errors
-    /// When the first window fails, or when any does of a [`How::Clone`]; some of the bytes may have been copied.
+    /// When the first window fails, or when any does of a [`How::Clone`]; some of the bytes may have been
+    /// copied.
     pub(crate) async fn copy_data(
         &self,
         source: At<'_>,
@@ -170,7 +172,8 @@ mod tests {
 
     /// Carries a plan out on files of bytes, and compares.
     fn check(source: FileLayout, from: u64, target: FileLayout, to: u64, len: u64) -> usize {
-        // Which file offset of the source each byte of the target has come from, by the units' steps at the borders.
+        // Which file offset of the source each byte of the target has come from, by the units' steps at the
+        // borders.
         let mut seen = 0;
         let mut pieces = 0;
         for ((a, b), moves) in plan((&source, from), (&target, to), len) {

@@ -21,10 +21,11 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A target not heard of for this long gets no new files.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// A target that answered NOSPC has no room until then, whatever its report said: the report is as old as a heartbeat.
+/// A target that answered NOSPC has no room until then, whatever its report said: the report is as old as a
+/// heartbeat.
 const NO_ROOM_FOR: Duration = Duration::from_secs(5);
-/// A target that answered with an error of its disk gets no new files for this long after the last one. Its data server
-/// reports what lasts; what does not (a sector that was written anew) is tried again.
+/// A target that answered with an error of its disk gets no new files for this long after the last one. Its
+/// data server reports what lasts; what does not (a sector that was written anew) is tried again.
 const FAILING_FOR: Duration = Duration::from_secs(60);
 
 /// More are not remembered as refused.
@@ -105,9 +106,11 @@ pub(crate) struct DataServers {
     targets: RwLock<BTreeMap<TargetId, Target>>,
     /// Data servers that take no new files.
     closed: RwLock<BTreeSet<DataServerId>>,
-    /// Targets that nothing waits for: declared lost, or of data servers that were removed. Calls that wait follow it.
+    /// Targets that nothing waits for: declared lost, or of data servers that were removed. Calls that wait
+    /// follow it.
     lost: watch::Sender<Arc<BTreeSet<TargetId>>>,
-    /// The directories of lost targets, as their servers told them before, so that people can go on to name them so.
+    /// The directories of lost targets, as their servers told them before, so that people can go on to name
+    /// them so.
     lost_paths: Mutex<BTreeMap<TargetId, String>>,
     /// Those that may not register, and why, as was said in the log.
     refused: Mutex<BTreeMap<DataServerId, cluster::Status>>,
@@ -130,8 +133,8 @@ impl DataServers {
         }
     }
 
-    /// Follows the cluster map: these take no new files from now on, and all others do; targets that are lost, or that no
-    /// data server has any more, are forgotten.
+    /// Follows the cluster map: these take no new files from now on, and all others do; targets that are
+    /// lost, or that no data server has any more, are forgotten.
     pub(crate) fn follow(&self, map: &ClusterMap, closed: BTreeSet<DataServerId>) {
         *self.closed.write().unwrap_or_else(PoisonError::into_inner) = closed;
         let removed = map.data_servers.iter().filter(|server| map.is_removed(server.id));
@@ -164,7 +167,8 @@ impl DataServers {
         self.lost_targets().contains(&target)
     }
 
-    /// The directory of a target that was declared lost, if its server told it since this metaserver was started.
+    /// The directory of a target that was declared lost, if its server told it since this metaserver was
+    /// started.
     pub(crate) fn lost_path(&self, target: TargetId) -> Option<String> {
         self.lost_paths.locked().get(&target).cloned()
     }
@@ -184,7 +188,8 @@ impl DataServers {
         }
     }
 
-    /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a second.
+    /// Notes why a data server is refused, or that it is not. Returns whether that is news: it asks twice a
+    /// second.
     pub(crate) fn refuse(&self, server: DataServerId, why: Option<cluster::Status>) -> bool {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.len() >= REFUSED_MAX {
@@ -204,8 +209,8 @@ impl DataServers {
         Some(self.clock.monotonic().saturating_sub(heard?))
     }
 
-    /// Takes in a data server from the state machine, or as it registered with `spaces`. Returns whether one of its targets
-    /// had not been heard of for a while.
+    /// Takes in a data server from the state machine, or as it registered with `spaces`. Returns whether one
+    /// of its targets had not been heard of for a while.
     pub(crate) fn put(&self, server: &DataServer, spaces: Option<&[TargetSpace]>) -> bool {
         let Some(address) = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok()) else {
             return false;
@@ -241,7 +246,8 @@ impl DataServers {
         is_back && spaces.is_some()
     }
 
-    /// Another metaserver took in a data server. What is known of its targets stays, where they are reached as before.
+    /// Another metaserver took in a data server. What is known of its targets stays, where they are reached
+    /// as before.
     pub(crate) fn learn(&self, server: &DataServer) {
         let address = server.addresses.first().and_then(|a| a.parse::<SocketAddr>().ok());
         let lost = self.lost_targets();
@@ -324,7 +330,8 @@ impl DataServers {
     /// How the server that has `target` is reached.
     ///
     /// # Errors
-    /// `Io` for a target that is lost, which nothing waits for; `Delay` for one that no data server has told of.
+    /// `Io` for a target that is lost, which nothing waits for; `Delay` for one that no data server has told
+    /// of.
     pub(crate) fn reach(&self, target: TargetId) -> Result<Reach, Status> {
         let targets = self.targets.reading();
         match targets.get(&target) {
@@ -336,8 +343,8 @@ impl DataServers {
         }
     }
 
-    /// Whether an object of one of these targets can share its data with an object of the other: both on one file
-    /// system that can, and of one server, which has to do it. None: a server has not said anything yet.
+    /// Whether an object of one of these targets can share its data with an object of the other: both on one
+    /// file system that can, and of one server, which has to do it. None: a server has not said anything yet.
     pub(crate) fn share(&self, one: TargetId, other: TargetId) -> Option<bool> {
         let targets = self.targets.reading();
         let (one, other) = (targets.get(&one)?, targets.get(&other)?);
@@ -361,8 +368,8 @@ impl DataServers {
         targets.iter().filter_map(usable).collect()
     }
 
-    /// Whether data that are not on `target` yet should go elsewhere: it is lost, fails, or is full. One that is only away is
-    /// waited for.
+    /// Whether data that are not on `target` yet should go elsewhere: it is lost, fails, or is full. One that
+    /// is only away is waited for.
     pub(crate) fn is_unfit(&self, target: TargetId) -> bool {
         let targets = self.targets.reading();
         match targets.get(&target) {
@@ -417,8 +424,8 @@ impl DataServers {
     }
 }
 
-/// Whether new files are placed on a target in this condition. A full one may have room again with the next report, and
-/// its free bytes say how much: placement weighs them.
+/// Whether new files are placed on a target in this condition. A full one may have room again with the next
+/// report, and its free bytes say how much: placement weighs them.
 fn takes_files(condition: TargetCondition) -> bool {
     match condition {
         TargetCondition::Ok | TargetCondition::Full => true,

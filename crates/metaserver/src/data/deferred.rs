@@ -1,8 +1,10 @@
-//! Deferred object operations: truncate and remove. A command leaves a record (the intent), the work is done here, and
-//! [`Command::DeferredDone`] takes the record away (the outcome). Whoever runs after a crash finds the records and goes on.
+//! Deferred object operations: truncate and remove. A command leaves a record (the intent), the work is done
+//! here, and [`Command::DeferredDone`] takes the record away (the outcome). Whoever runs after a crash finds
+//! the records and goes on.
 //!
-//! A removal that is done twice does no harm. A truncation does: the second one may come after new writes, and takes them. So only
-//! the metaserver that leads truncates, one truncation of a file at a time, and looks at the record again before each:
+//! A removal that is done twice does no harm. A truncation does: the second one may come after new writes,
+//! and takes them. So only the metaserver that leads truncates, one truncation of a file at a time, and looks
+//! at the record again before each:
 //!
 //! ```text
 //! asked    SetAttributes ─▶ record ─▶ Question::Truncate ─┐                          ┌─▶ read_barrier ─▶ answer
@@ -49,8 +51,8 @@ pub(crate) enum Truncation {
 }
 
 impl Metaserver {
-    /// Has the truncation done that a client waits for, by whoever leads. An error leaves the record: it is done later, and until
-    /// then the file's data are answered `Delay`.
+    /// Has the truncation done that a client waits for, by whoever leads. An error leaves the record: it is
+    /// done later, and until then the file's data are answered `Delay`.
     pub(crate) async fn finish_deferred(&self, id: Option<u64>) -> Result<(), Status> {
         let Some(id) = id else { return Ok(()) };
         let deadline = tokio::time::Instant::now() + LEADER_TIME_MAX;
@@ -203,7 +205,8 @@ impl Metaserver {
         Ok(any)
     }
 
-    /// Removals of many files in one call to each target, for which they are open. `after`: the record before the first.
+    /// Removals of many files in one call to each target, for which they are open. `after`: the record before
+    /// the first.
     async fn remove_batch(&self, batch: &[DeferredOp], after: u64) -> Result<bool, Status> {
         let lost = self.data.lost_targets();
         let (mut calls, mut open) = (JoinSet::new(), BTreeMap::<TargetId, Vec<Bytes>>::new());
@@ -243,7 +246,8 @@ impl Metaserver {
         Ok(any)
     }
 
-    /// Whether there is nothing left to do for this truncation: it is done, or waits for a target that is lost.
+    /// Whether there is nothing left to do for this truncation: it is done, or waits for a target that is
+    /// lost.
     async fn try_truncation(&self, id: u64) -> Result<bool, Status> {
         let Some(deferred) = self.deferred(id)? else { return Ok(true) };
         if self.waits_for_lost(&deferred)? {
@@ -255,8 +259,8 @@ impl Metaserver {
         Ok(self.truncate_in_turn(&deferred).await.unwrap_or(false))
     }
 
-    /// Whether work can never be done: a truncation of a file with a column on a target that is lost. The record stays, so that the
-    /// truncation is done if the target is found after all.
+    /// Whether work can never be done: a truncation of a file with a column on a target that is lost. The
+    /// record stays, so that the truncation is done if the target is found after all.
     pub(crate) fn waits_for_lost(&self, deferred: &DeferredOp) -> Result<bool, Status> {
         let lost = self.data.lost_targets();
         if lost.is_empty() || deferred.kind == DeferredKind::Remove {

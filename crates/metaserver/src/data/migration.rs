@@ -1,15 +1,16 @@
-//! Small files, whose data are with their inode ([`DataPlace::Inline`]): read from the store, and taken to the data
-//! servers when they grow or somebody wants a layout.
+//! Small files, whose data are with their inode ([`DataPlace::Inline`]): read from the store, and taken to
+//! the data servers when they grow or somebody wants a layout.
 //!
 //! ```text
 //! Migrate (the intent) ─► objects made, data to every column, synced ─► Migrated (the outcome): the store forgets them
 //! ```
 //!
-//! The objects of all columns are made here or in LAYOUTGET, before the file counts as striped, and nowhere else: so an
-//! object that is missing later is known to be lost, and no late write makes one of a removed file.
+//! The objects of all columns are made here or in LAYOUTGET, before the file counts as striped, and nowhere
+//! else: so an object that is missing later is known to be lost, and no late write makes one of a removed
+//! file.
 //!
-//! Between the two commands nobody changes the data, so whoever finds a file `Migrating`, after a crash or because a data
-//! server was away, begins the copy again from the start.
+//! Between the two commands nobody changes the data, so whoever finds a file `Migrating`, after a crash or
+//! because a data server was away, begins the copy again from the start.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,8 +24,9 @@ use wire::nfs4::Status;
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-/// Who copies or truncates which file; of all metaservers only the one that leads does. Two at a time would be wrong, not only
-/// wasteful: the slower one could put old data over what a client wrote after the faster one was done, or cut it off.
+/// Who copies or truncates which file; of all metaservers only the one that leads does. Two at a time would
+/// be wrong, not only wasteful: the slower one could put old data over what a client wrote after the faster
+/// one was done, or cut it off.
 #[derive(Default)]
 pub(crate) struct Turns(Mutex<BTreeMap<InodeId, Arc<tokio::sync::Mutex<()>>>>);
 
@@ -48,8 +50,8 @@ pub(crate) fn fits(inode: &Inode, end: u64) -> bool {
     inode.data() == Some(DataPlace::Inline) && end <= INLINE_BYTES_MAX
 }
 
-/// Makes a regular file's data objects on the data servers, if they are not: for whoever needs to reach them there. The
-/// file as it is then; its columns are [`Inode::columns`].
+/// Makes a regular file's data objects on the data servers, if they are not: for whoever needs to reach them
+/// there. The file as it is then; its columns are [`Inode::columns`].
 ///
 /// # Errors
 /// `Delay` while a data server is away, `NoSpc` when one is full; `Inval` for what is no regular file.
@@ -73,8 +75,9 @@ pub(crate) async fn migrate_to_objects(server: &Metaserver, inode: InodeId) -> R
     Ok(file)
 }
 
-/// Makes the objects of a file that has none, empty and durable, where they are not there yet: at other targets, if those
-/// that it has are unfit. Returns the layout that they belong to: what the state machine is told to be there.
+/// Makes the objects of a file that has none, empty and durable, where they are not there yet: at other
+/// targets, if those that it has are unfit. Returns the layout that they belong to: what the state machine is
+/// told to be there.
 ///
 /// # Errors
 /// As [`migrate_to_objects`].
@@ -125,7 +128,8 @@ pub(crate) enum Small {
     Gone(Inode),
 }
 
-/// Where the next data or hole of a small file are, at or after `offset`: what was written is one run of data.
+/// Where the next data or hole of a small file are, at or after `offset`: what was written is one run of
+/// data.
 pub(crate) fn seek_small(inode: &Inode, offset: u64, what: What) -> Option<u64> {
     match what {
         What::Data => (offset < inode.written).then_some(offset),

@@ -1,7 +1,7 @@
 //! Objects that no file owns: found by listing every target, and removed.
 //!
-//! Commands leave none, for a removal's record stays until every object is gone. What can leave one is a write that was
-//! under way while its file was removed, or a target that comes back from a copy.
+//! Commands leave none, for a removal's record stays until every object is gone. What can leave one is a
+//! write that was under way while its file was removed, or a target that comes back from a copy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often it looks whether the interval between two cleanings was set to another.
 const SETTINGS_EVERY: Duration = Duration::from_secs(10);
 
-/// Time from a restore to the first cleaning. The group does not know what was made after the backup, and takes its objects for
-/// those of no file: an operator gets the time to see what is missing.
+/// Time from a restore to the first cleaning. The group does not know what was made after the backup, and
+/// takes its objects for those of no file: an operator gets the time to see what is missing.
 const AFTER_RESTORE: Duration = Duration::from_secs(60 * 60);
 
 /// What a cleaning found.
@@ -54,7 +54,8 @@ pub(crate) struct ByOwner {
 }
 
 impl Metaserver {
-    /// Cleans, for ever: once soon after the start, since what a crash left is from before it, then at intervals.
+    /// Cleans, for ever: once soon after the start, since what a crash left is from before it, then at
+    /// intervals.
     pub(crate) async fn clean_regularly(self: Arc<Self>) {
         let waits = FIRST_WAIT_MAX.as_millis() / FIRST_LOOK.as_millis();
         for _ in 0..waits {
@@ -93,13 +94,15 @@ impl Metaserver {
         }
     }
 
-    /// How long no object is to be removed for want of a file, since the group was restored from a backup so lately.
+    /// How long no object is to be removed for want of a file, since the group was restored from a backup so
+    /// lately.
     #[must_use]
     pub fn held_back_by_restore(&self) -> Option<Duration> {
         let view = self.view().ok()?;
         let incarnation = read::incarnation(&*view).ok()?.filter(|incarnation| incarnation.epoch > 1)?;
         let since = self.now().seconds.saturating_sub(incarnation.began.seconds);
-        // A clock that was ahead at the restore holds it back longer: `heorot clean --after-restore` does not wait.
+        // A clock that was ahead at the restore holds it back longer: `heorot clean --after-restore` does not
+        // wait.
         let left = i64::try_from(AFTER_RESTORE.as_secs()).unwrap_or(i64::MAX).saturating_sub(since);
         u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_secs)
     }
@@ -141,7 +144,8 @@ impl Metaserver {
         }
     }
 
-    /// A page of a target's objects. What any metaserver did before them is in each view that is opened afterwards.
+    /// A page of a target's objects. What any metaserver did before them is in each view that is opened
+    /// afterwards.
     ///
     /// # Errors
     /// `Delay` when the target does not obey this incarnation of the group, or cannot be asked.
@@ -150,7 +154,8 @@ impl Metaserver {
         target: TargetId,
         after: Option<data::ObjectName>,
     ) -> Result<data::list::ResOk, Status> {
-        // One that never registered with this incarnation may belong to another group of metaservers, which lives.
+        // One that never registered with this incarnation may belong to another group of metaservers, which
+        // lives.
         if !self.data.obeys(target, incarnation(&*self.view()?)?.0) {
             return Err(Status::Delay);
         }
@@ -162,10 +167,10 @@ impl Metaserver {
 
     /// Splits a list of a target's objects into those that files own and those that no file does.
     ///
-    /// The name space is looked at *after* the list was made. An object is made only after its file, whose Create is
-    /// then in every later view; and inode numbers are never used again. So an object that was listed, and whose inode
-    /// a later view does not have, belongs to a file that is gone for ever. Looked at in the other order, a file made
-    /// in between would lose its data.
+    /// The name space is looked at *after* the list was made. An object is made only after its file, whose
+    /// Create is then in every later view; and inode numbers are never used again. So an object that was
+    /// listed, and whose inode a later view does not have, belongs to a file that is gone for ever. Looked at
+    /// in the other order, a file made in between would lose its data.
     pub(crate) fn by_owner(&self, target: TargetId, listed: &[ObjectEntry]) -> Result<ByOwner, Status> {
         let view = self.view()?;
         let mut split = ByOwner::default();
@@ -205,7 +210,8 @@ impl Metaserver {
     }
 }
 
-/// Whether `inode` has this object; `is_here`: whether its layout puts the column on the target that was listed.
+/// Whether `inode` has this object; `is_here`: whether its layout puts the column on the target that was
+/// listed.
 fn is_owned(
     inode: Option<&Inode>,
     entry: &ObjectEntry,

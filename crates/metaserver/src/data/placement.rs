@@ -1,13 +1,15 @@
 //! Where the data of a new file go: evenly, by room and health.
 //!
-//! Each column has a target of its own. All targets that take files gain credit in proportion to their room; the W with the
-//! most credit keep the file, and pay. With equal disks that is plain rotation; an emptier disk gets more columns. Which of
-//! them has the first column is decided in the same way among the W, since small files have no other.
+//! Each column has a target of its own. All targets that take files gain credit in proportion to their room;
+//! the W with the most credit keep the file, and pay. With equal disks that is plain rotation; an emptier
+//! disk gets more columns. Which of them has the first column is decided in the same way among the W, since
+//! small files have no other.
 //!
-//! **Devices stay few.** Clients learn each device id once, so a device is an ascending list of targets that many files share,
-//! and a file says at which target it begins. A device is made only while fewer than [`devices_wanted`] of the width can be
-//! used; with as many, the one with the most credit is taken. Targets that come and go make new devices only until enough
-//! are known that do without them, and never more than [`DEVICES_MAX`].
+//! **Devices stay few.** Clients learn each device id once, so a device is an ascending list of targets that
+//! many files share, and a file says at which target it begins. A device is made only while fewer than
+//! [`devices_wanted`] of the width can be used; with as many, the one with the most credit is taken. Targets
+//! that come and go make new devices only until enough are known that do without them, and never more than
+//! [`DEVICES_MAX`].
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,8 +36,8 @@ pub use namespace::COLUMNS_MAX;
 /// Devices of a metadata group: a client that knows all of them has some hundred bytes for each.
 const DEVICES_MAX: usize = 4096;
 
-/// Devices of one width over `targets` targets: as many as there are windows of neighbours, so that every pair of
-/// targets gets its share of files.
+/// Devices of one width over `targets` targets: as many as there are windows of neighbours, so that every
+/// pair of targets gets its share of files.
 fn devices_wanted(targets: usize) -> usize {
     targets.max(8)
 }
@@ -90,8 +92,9 @@ impl Placement {
         Some(Choice { targets, first })
     }
 
-    /// Other targets for columns of a file with this layout over `targets`: for those that `moves` tells of. A target that has
-    /// a column of the file already gets a second one only when there is no other. None when there is no target at all.
+    /// Other targets for columns of a file with this layout over `targets`: for those that `moves` tells of.
+    /// A target that has a column of the file already gets a second one only when there is no other. None
+    /// when there is no target at all.
     pub(crate) fn choose_again(
         &self,
         usable: &[Usable],
@@ -166,8 +169,8 @@ impl State {
         }
     }
 
-    /// Those that keep the file pay in equal parts what all have earned. Credit has a bound: a target that was out of turn
-    /// for long does not get all files afterwards.
+    /// Those that keep the file pay in equal parts what all have earned. Credit has a bound: a target that
+    /// was out of turn for long does not get all files afterwards.
     fn pay(&mut self, usable: &[Usable], targets: &[TargetId]) {
         let all = total(usable);
         for target in targets {

@@ -41,7 +41,8 @@ pub(crate) struct FileData {
 
 /// The write verifier of this server: changes when it or any data server may have lost unstable writes.
 ///
-/// One for all files, since a WRITE that reached one data server must be comparable with a COMMIT that reaches all.
+/// One for all files, since a WRITE that reached one data server must be comparable with a COMMIT that
+/// reaches all.
 pub(crate) struct WriteVerifier {
     start: u64,
     state: Mutex<VerifierState>,
@@ -83,7 +84,8 @@ fn data_failed(status: data::Status) -> Status {
         data::Status::NotSupported => Status::NotSupp,
         // The data server has logged which object or target it is, and reports the target's condition.
         data::Status::Io | data::Status::ObjectLost | data::Status::TargetLost => Status::Io,
-        // Until the operator of the data server confirms the restore: the register answer says so in both logs.
+        // Until the operator of the data server confirms the restore: the register answer says so in both
+        // logs.
         data::Status::OtherIncarnation => Status::Delay,
         other => {
             tracing::error!(status = ?other, "data server refused");
@@ -100,7 +102,8 @@ pub(crate) fn incarnation(view: &dyn View) -> Result<(u64, u64), Status> {
 }
 
 impl Metaserver {
-    /// Where the objects of `inode` are. `Delay` while its data are not in objects: see [`crate::data::migration::migrate_to_objects`].
+    /// Where the objects of `inode` are. `Delay` while its data are not in objects: see
+    /// [`crate::data::migration::migrate_to_objects`].
     pub(crate) fn file_data(&self, inode: &Inode) -> Result<FileData, Status> {
         inode.layout().ok_or(Status::Inval)?;
         let columns = inode.columns().ok_or(Status::Delay)?;
@@ -121,7 +124,8 @@ impl Metaserver {
         Ok(FileData { file, layout, targets: device.targets, incarnation })
     }
 
-    /// The sealed handles of a file's columns, in the order of columns, with their targets: to do anything with.
+    /// The sealed handles of a file's columns, in the order of columns, with their targets: to do anything
+    /// with.
     pub(crate) fn object_handles(&self, data: &FileData) -> Vec<(TargetId, Bytes)> {
         self.object_handles_for(data, IoMode::ReadWrite)
     }
@@ -181,7 +185,8 @@ impl Metaserver {
             };
             let result: Result<R, data::Status> = answer.map_err(|error| {
                 reach.failed(procedure.name(), &error);
-                // Nobody has the data but this server: the client waits for it to come back, until it is declared lost.
+                // Nobody has the data but this server: the client waits for it to come back, until it is
+                // declared lost.
                 if data.is_lost(target) { Status::Io } else { Status::Delay }
             })?;
             reach.answered();
@@ -288,8 +293,8 @@ impl Metaserver {
         Ok(())
     }
 
-    /// [`Metaserver::write_data`], to other targets where those of the file are full, fail or are lost, and hold nothing of
-    /// it. The file as it is then.
+    /// [`Metaserver::write_data`], to other targets where those of the file are full, fail or are lost, and
+    /// hold nothing of it. The file as it is then.
     pub(crate) async fn write_or_relocate(
         &self,
         mut inode: Inode,
@@ -331,8 +336,8 @@ impl Metaserver {
         Ok(())
     }
 
-    /// Makes the objects of the columns that `is_meant` tells of, empty and durable, where they are not there yet: one call to
-    /// each target.
+    /// Makes the objects of the columns that `is_meant` tells of, empty and durable, where they are not there
+    /// yet: one call to each target.
     pub(crate) async fn make_columns(
         &self,
         data: &FileData,

@@ -1,5 +1,5 @@
-//! Ranges of a file, worked on where its data are: finding data and holes, reserving room, making holes. Each column
-//! has one run of a range, so each data server is asked once.
+//! Ranges of a file, worked on where its data are: finding data and holes, reserving room, making holes. Each
+//! column has one run of a range, so each data server is asked once.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,8 @@ impl Metaserver {
         }
         let layout = self.file_data(inode)?.layout;
         let found = self.seek_columns(inode, offset, what).await?;
-        // The offsets of a column are in the order of the file's, so the first of all is the first of the columns' own.
+        // The offsets of a column are in the order of the file's, so the first of all is the first of the
+        // columns' own.
         Ok(found.into_iter().filter_map(|(column, at)| Some(layout.file_offset(column, at?))).min())
     }
 
@@ -88,8 +89,8 @@ impl Metaserver {
     /// Reserves room for a range on all data servers, durably.
     ///
     /// # Errors
-    /// `NoSpc` if one of them has not enough: all are asked before any reserves. If others take the room in between,
-    /// some of the range may be reserved all the same, which a repetition then finds.
+    /// `NoSpc` if one of them has not enough: all are asked before any reserves. If others take the room in
+    /// between, some of the range may be reserved all the same, which a repetition then finds.
     pub(crate) async fn allocate_data(&self, inode: &Inode, offset: u64, len: u64) -> Result<(), Status> {
         let mut rooms = Rooms::default();
         for (_, asked) in self.allocate_columns(inode, offset, len, true).await? {
@@ -146,8 +147,8 @@ impl Metaserver {
         Ok(())
     }
 
-    /// As [`Metaserver::read_data`], with holes told apart: runs that follow each other, at most [`RUNS_MAX`], which may
-    /// be fewer bytes than wanted; and whether they reach the end of the file.
+    /// As [`Metaserver::read_data`], with holes told apart: runs that follow each other, at most
+    /// [`RUNS_MAX`], which may be fewer bytes than wanted; and whether they reach the end of the file.
     pub(crate) async fn read_runs(
         &self,
         inode: &Inode,
@@ -184,8 +185,8 @@ impl Metaserver {
     }
 }
 
-/// One list of runs from those of the pieces, each with its length: neighbours of a kind become one, and where an object
-/// ended, a hole goes on to the end of the piece. Also how many bytes they are.
+/// One list of runs from those of the pieces, each with its length: neighbours of a kind become one, and
+/// where an object ended, a hole goes on to the end of the piece. Also how many bytes they are.
 fn join(pieces: Vec<(u64, Vec<Run>)>) -> Result<(Vec<Run>, u64), Status> {
     let mut runs: Vec<Run> = Vec::new();
     let mut bytes = 0;

@@ -1,12 +1,13 @@
-//! Columns that hold nothing, and whose targets cannot take data, get other targets: a new file does not fail because one of
-//! its targets has filled up or fails meanwhile.
+//! Columns that hold nothing, and whose targets cannot take data, get other targets: a new file does not fail
+//! because one of its targets has filled up or fails meanwhile.
 //!
 //! ```text
 //! WRITE ─▶ target 3: NOSPC ─▶ layouts recalled ─▶ column empty? ─▶ MAKE at target 5 ─▶ Relocate ─▶ WRITE
 //! ```
 //!
-//! What goes on at the old targets meanwhile does not count: no layout is out when the state machine changes the place, and a
-//! write through a metaserver that began before is refused its `Wrote`, and done again by its client.
+//! What goes on at the old targets meanwhile does not count: no layout is out when the state machine changes
+//! the place, and a write through a metaserver that began before is refused its `Wrote`, and done again by
+//! its client.
 
 use namespace::{Command, DataPlace, FileLayout, Inode, Reply, TargetId};
 use wire::data::seek::{self, What};
@@ -18,8 +19,8 @@ use crate::data::proxy::FileData;
 use crate::state::recall::Holders;
 
 impl Metaserver {
-    /// Gives columns of a file other targets where those that they have are unfit and hold nothing of it. The file with its
-    /// new place; none: nothing can move.
+    /// Gives columns of a file other targets where those that they have are unfit and hold nothing of it. The
+    /// file with its new place; none: nothing can move.
     ///
     /// # Errors
     /// `Delay` while a client has not returned a layout, or when another command came in between.
@@ -108,8 +109,8 @@ impl Metaserver {
         Ok(Some(to))
     }
 
-    /// Whether an object has no data, as its data server says. One that cannot say so may have some that its clients were
-    /// told to be on disk.
+    /// Whether an object has no data, as its data server says. One that cannot say so may have some that its
+    /// clients were told to be on disk.
     async fn is_empty(&self, inode: &Inode, data: &FileData, column: u32) -> bool {
         let Some((target, handle)) = self.object_handles(data).into_iter().nth(column as usize) else {
             return false;
@@ -122,7 +123,8 @@ impl Metaserver {
         end.is_ok_and(|end| end.found == Some(0))
     }
 
-    /// Whether a column is on a target that is lost, and holds nothing of what the file has: then nothing of it is lost.
+    /// Whether a column is on a target that is lost, and holds nothing of what the file has: then nothing of
+    /// it is lost.
     pub(crate) fn is_lost_and_empty(
         &self,
         inode: &Inode,
@@ -142,7 +144,8 @@ impl Metaserver {
         Ok(self.file_data(inode)?.targets.iter().any(|target| lost.contains(target)))
     }
 
-    /// Sees to it that no column of a file is on a target that is lost: before its size is set, or a layout granted.
+    /// Sees to it that no column of a file is on a target that is lost: before its size is set, or a layout
+    /// granted.
     ///
     /// # Errors
     /// `Io` when one is that holds data.
@@ -150,7 +153,8 @@ impl Metaserver {
         if !self.has_lost_column(inode)? {
             return Ok(());
         }
-        // A truncation that waits for the target is not done: nothing can move, and waiting for it would have no end.
+        // A truncation that waits for the target is not done: nothing can move, and waiting for it would have
+        // no end.
         if namespace::read::pending_truncation(&*self.view()?, inode.id)
             .map_err(crate::errors::store_failed)?
         {

@@ -1,4 +1,5 @@
-//! What clients report of their dealings with data servers (LAYOUTERROR, LAYOUTSTATS), and what is done about it.
+//! What clients report of their dealings with data servers (LAYOUTERROR, LAYOUTSTATS), and what is done about
+//! it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,8 +59,8 @@ impl Reports {
 }
 
 impl Metaserver {
-    /// Asks the data servers of these targets how they are, in the background. One that does not answer counts as
-    /// silent at once, and not only when its reports stay away, until it reports again.
+    /// Asks the data servers of these targets how they are, in the background. One that does not answer
+    /// counts as silent at once, and not only when its reports stay away, until it reports again.
     pub(crate) fn look_at(&self, targets: &[TargetId]) {
         for target in targets.iter().copied().filter(|target| self.reports.begin(*target)) {
             let (reports, data) = (Arc::clone(&self.reports), Arc::clone(&self.data));

@@ -1,6 +1,6 @@
-//! Sizes, times and change attributes that are true now: of a file that a client writes through a layout, or wrote and
-//! left, the data servers know them ([`namespace::Unsettled`]). Whoever tells attributes of a file, or depends on its
-//! size, asks here first.
+//! Sizes, times and change attributes that are true now: of a file that a client writes through a layout, or
+//! wrote and left, the data servers know them ([`namespace::Unsettled`]). Whoever tells attributes of a file,
+//! or depends on its size, asks here first.
 //!
 //! ```text
 //! asker     true_inode ─▶ marked? ─no──────────────────────────────────────────────▶ inode
@@ -8,8 +8,8 @@
 //! leader    each file without a layout to write: STAT with sync ─▶ Observe ─▶ the mark goes
 //! ```
 //!
-//! What was told is in the log before it is told, so it does not go back after a fail-over. All columns are asked side by
-//! side. Askers of one file share a round that began after they came.
+//! What was told is in the log before it is told, so it does not go back after a fail-over. All columns are
+//! asked side by side. Askers of one file share a round that began after they came.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +28,8 @@ use crate::Metaserver;
 use crate::data::proxy::FileData;
 use crate::errors::store_failed;
 
-/// An operation waits this long for a data server that does not answer; then its client is told to come again, so that no
-/// slot is held.
+/// An operation waits this long for a data server that does not answer; then its client is told to come
+/// again, so that no slot is held.
 const HOLD_MAX: Duration = Duration::from_secs(2);
 /// One call of STAT: no disk is read for it most often.
 const STAT_TIME_MAX: Duration = Duration::from_secs(1);
@@ -37,7 +37,8 @@ const STAT_TIME_MAX: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// The same with sync, which brings everything to disk that a client left unsynced.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(20);
-/// How often the leader looks for files to settle: a client asks the data servers at most for this long after a close.
+/// How often the leader looks for files to settle: a client asks the data servers at most for this long after
+/// a close.
 const SETTLE_EVERY: Duration = Duration::from_millis(250);
 /// Files in one round of calls and one command: with 64 columns each, 16,384 handles of some 60 bytes.
 const FILES_AT_ONCE: usize = 256;
@@ -78,7 +79,8 @@ pub(crate) fn depend_on_data(attributes: &Bitmap) -> bool {
     !attributes.intersection(&OF_DATA).is_empty()
 }
 
-/// The columns that one target has, as (file, column) among those that are asked for, and the handles of their objects.
+/// The columns that one target has, as (file, column) among those that are asked for, and the handles of
+/// their objects.
 type Columns = (Vec<(usize, usize)>, Vec<Bytes>);
 
 /// A file whose data servers are asked.
@@ -117,8 +119,8 @@ fn time(ns: u64) -> Time {
     Time { seconds: (ns / NS) as i64, nanoseconds: (ns % NS) as u32 }
 }
 
-/// A hash of lengths and times. Each step maps one word to one (splitmix64), so that two states that differ in one word never
-/// have the same.
+/// A hash of lengths and times. Each step maps one word to one (splitmix64), so that two states that differ
+/// in one word never have the same.
 fn version(objects: impl Iterator<Item = ObjectStat>) -> u64 {
     let mix = |hash: u64, word: u64| {
         let mixed = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -130,8 +132,8 @@ fn version(objects: impl Iterator<Item = ObjectStat>) -> u64 {
 }
 
 impl Metaserver {
-    /// `inode` with the size, times and change attribute that it has now: what data servers acknowledged before the call
-    /// counts.
+    /// `inode` with the size, times and change attribute that it has now: what data servers acknowledged
+    /// before the call counts.
     ///
     /// # Errors
     /// `Delay` when a data server of the file has not answered for [`HOLD_MAX`].
@@ -145,7 +147,8 @@ impl Metaserver {
         if now.generation == inode.generation { Ok(now) } else { Err(Status::Stale) }
     }
 
-    /// The same for an operation that depends on the size only from `end` on: bytes below the size that is known are there.
+    /// The same for an operation that depends on the size only from `end` on: bytes below the size that is
+    /// known are there.
     pub(crate) async fn true_inode_beyond(&self, inode: Inode, end: u64) -> Result<Inode, Status> {
         if end <= inode.size { Ok(inode) } else { self.true_inode(inode).await }
     }
@@ -181,9 +184,9 @@ impl Metaserver {
         outcome
     }
 
-    /// Has what the data servers know become part of these files, as far as they are unsettled. Those are returned of
-    /// which a data server did not answer. `durable`: the data are made durable first, so that a file that nobody can write
-    /// through a layout is settled by it.
+    /// Has what the data servers know become part of these files, as far as they are unsettled. Those are
+    /// returned of which a data server did not answer. `durable`: the data are made durable first, so that a
+    /// file that nobody can write through a layout is settled by it.
     pub(crate) async fn observe(&self, files: &[InodeId], durable: bool) -> Result<Vec<InodeId>, Status> {
         let mut failed = Vec::new();
         for some in files.chunks(FILES_AT_ONCE) {
@@ -210,8 +213,8 @@ impl Metaserver {
         known.into_iter().next().map(|(_, observation)| observation)
     }
 
-    /// Asks the data servers of all unsettled files among `files`, each of them once. Files of which one did not answer
-    /// come second.
+    /// Asks the data servers of all unsettled files among `files`, each of them once. Files of which one did
+    /// not answer come second.
     async fn ask(
         &self,
         files: &[InodeId],
@@ -235,7 +238,8 @@ impl Metaserver {
             let Some(mark) = read::unsettled(&*view, *id).map_err(store_failed)? else { continue };
             let Some(inode) = read::inode(&*view, *id).map_err(store_failed)? else { continue };
             let Some(layout) = inode.columns() else { continue };
-            // The objects are longer than the file until they are truncated: the size is the one that was set.
+            // The objects are longer than the file until they are truncated: the size is the one that was
+            // set.
             if read::pending_truncation(&*view, *id).map_err(store_failed)? {
                 continue;
             }
@@ -288,7 +292,8 @@ impl Metaserver {
 
     /// What a grant of a layout to write says of the objects before it: [`Observation::version`].
     pub(crate) async fn version_before_grant(&self, inode: &Inode) -> Result<u64, Status> {
-        // Its objects were made just now. Unknown: the first look finds another version, and takes that for a write.
+        // Its objects were made just now. Unknown: the first look finds another version, and takes that for a
+        // write.
         let Some(layout) = inode.columns() else { return Ok(self.entropy.u64()) };
         let mark = read::unsettled(&*self.view()?, inode.id).map_err(store_failed)?;
         if let Some(mark) = mark {
@@ -301,8 +306,8 @@ impl Metaserver {
         Ok(if silent.is_empty() { asked[0].observation(false).version } else { self.entropy.u64() })
     }
 
-    /// Settles files that were written through layouts, for ever: what a client left when it closed a file, died, or lost
-    /// its layout, and what a metaserver that led before has not come to.
+    /// Settles files that were written through layouts, for ever: what a client left when it closed a file,
+    /// died, or lost its layout, and what a metaserver that led before has not come to.
     pub(crate) async fn settle_files(self: Arc<Self>) {
         loop {
             if self.replica.leads()

@@ -1,7 +1,8 @@
 //! Which calls are served at all: those through an export that admits the address that they come from.
 //!
-//! A handle names the export that its client came through ([`Via`]). The export is looked up at each call, so that a change of
-//! exports holds for mounted clients, and a handle that was learnt from a client of another export is refused.
+//! A handle names the export that its client came through ([`Via`]). The export is looked up at each call, so
+//! that a change of exports holds for mounted clients, and a handle that was learnt from a client of another
+//! export is refused.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -21,8 +22,8 @@ use crate::user::User;
 
 /// Ports that only a client's root can call from end before this one.
 const RESERVED_PORTS_END: u16 = 1024;
-/// Directories between an export and a directory in it: the components of the longest path that a program can name, 4096
-/// bytes. What is deeper is not served through the export of a directory.
+/// Directories between an export and a directory in it: the components of the longest path that a program can
+/// name, 4096 bytes. What is deeper is not served through the export of a directory.
 pub(crate) const DEPTH_MAX: usize = 2048;
 
 /// How often the leader looks for changes of exports that an earlier leader did not finish.
@@ -76,9 +77,9 @@ impl CurrentExports {
 }
 
 impl Metaserver {
-    /// Asks layouts to write back whenever exports have changed: data servers know no directories, so a client that may no
-    /// longer write must not keep one. The leader does it, once for all metaservers. The state machine knows of the change until
-    /// that is done, so that the next leader goes on.
+    /// Asks layouts to write back whenever exports have changed: data servers know no directories, so a
+    /// client that may no longer write must not keep one. The leader does it, once for all metaservers. The
+    /// state machine knows of the change until that is done, so that the next leader goes on.
     pub(crate) async fn recall_when_exports_change(self: Arc<Self>) {
         loop {
             // The first answer of a leader that was just elected may be late.
@@ -104,8 +105,9 @@ impl Metaserver {
     /// The rules of the export of a directory for calls from this connection.
     ///
     /// # Errors
-    /// `Access` for an address that nothing is exported to, and for an unprivileged source port where privileged ones
-    /// are asked for. `Stale` for an address that other directories are exported to: a handle that it learnt elsewhere.
+    /// `Access` for an address that nothing is exported to, and for an unprivileged source port where
+    /// privileged ones are asked for. `Stale` for an address that other directories are exported to: a handle
+    /// that it learnt elsewhere.
     pub(crate) fn rules(&self, connection: &Connection, export: InodeId) -> Result<Rules, Status> {
         let exports = self.exports.get();
         match exports.find(export, connection.peer().ip()) {
@@ -151,8 +153,8 @@ impl Metaserver {
         Ok(User::new(credential, &self.rules(connection, export)?, export))
     }
 
-    /// Whether an operation of NFSv4 is served: by the export of the current filehandle; by any, of an operation without one
-    /// or in the pseudo file system.
+    /// Whether an operation of NFSv4 is served: by the export of the current filehandle; by any, of an
+    /// operation without one or in the pseudo file system.
     ///
     /// # Errors
     /// As [`Metaserver::rules`].
@@ -176,8 +178,8 @@ impl Metaserver {
         }
     }
 
-    /// Whether a directory is in the export that it was named through. It is not when it was moved out of it: nothing is
-    /// looked up or made there any more through that export.
+    /// Whether a directory is in the export that it was named through. It is not when it was moved out of it:
+    /// nothing is looked up or made there any more through that export.
     ///
     /// # Errors
     /// `Stale` if not.
@@ -214,10 +216,11 @@ fn admits_any(exports: &Exports, connection: &Connection) -> bool {
     admitted(exports, connection).next().is_some()
 }
 
-/// What shows and changes no file for one who has a session: names of handles, and what gives state back. A client that an
-/// export was taken from can still leave in order. To begin (EXCHANGE_ID, CREATE_SESSION) a client needs an export: else
-/// any stranger could fill the tables of clients, and end the client whose name it says. RFC 8881 has no such error for
-/// these (section 15.2); Linux says "access denied" to NFS4ERR_ACCESS, as to any other server's refusal.
+/// What shows and changes no file for one who has a session: names of handles, and what gives state back. A
+/// client that an export was taken from can still leave in order. To begin (EXCHANGE_ID, CREATE_SESSION) a
+/// client needs an export: else any stranger could fill the tables of clients, and end the client whose name
+/// it says. RFC 8881 has no such error for these (section 15.2); Linux says "access denied" to
+/// NFS4ERR_ACCESS, as to any other server's refusal.
 pub(crate) fn is_for_everybody(op: &ArgOp) -> bool {
     matches!(
         op,

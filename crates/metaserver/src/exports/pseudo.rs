@@ -11,9 +11,10 @@
 //!     └── b
 //! ```
 //!
-//! It is read-only, shows no other names, and is computed from the exports and the directories' parents at each operation,
-//! so that it follows both. A client that the whole volume is exported to never sees it. A pseudo directory has the inode number
-//! of the directory that it stands for, and an fsid of its own, so that a client mounts each export below it by itself.
+//! It is read-only, shows no other names, and is computed from the exports and the directories' parents at
+//! each operation, so that it follows both. A client that the whole volume is exported to never sees it. A
+//! pseudo directory has the inode number of the directory that it stands for, and an fsid of its own, so that
+//! a client mounts each export below it by itself.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -37,7 +38,8 @@ const NAMES_MAX: usize = 16_384;
 /// Permission bits of a pseudo directory.
 const MODE: u32 = 0o555;
 
-/// The last known name of each directory on the way to an export. A name is compared with the store before it is used.
+/// The last known name of each directory on the way to an export. A name is compared with the store before it
+/// is used.
 #[derive(Default)]
 pub(crate) struct DirectoryNames(Mutex<HashMap<InodeId, Vec<u8>>>);
 
@@ -155,7 +157,8 @@ impl Metaserver {
         Ok(Some(way))
     }
 
-    /// The name of a directory: the one that it had when it was exported or asked for last, if it still has it.
+    /// The name of a directory: the one that it had when it was exported or asked for last, if it still has
+    /// it.
     fn name_of_directory(
         &self,
         view: &dyn View,

@@ -18,7 +18,8 @@ use wire::nfs4::Status;
 
 use crate::Metaserver;
 
-/// Pairs of address and reason with lines of their own: about 100 KiB. All others share one line for each reason.
+/// Pairs of address and reason with lines of their own: about 100 KiB. All others share one line for each
+/// reason.
 const KNOWN_MAX: usize = 1024;
 /// A client that is refused all the time has a line as often as this.
 const LINE_EVERY: Duration = Duration::from_secs(3600);
@@ -101,7 +102,8 @@ struct Memory {
 }
 
 impl Refusals {
-    /// Puts the counters into `registry`; each is there from the start, at 0, so that the first refusal is seen as an increase.
+    /// Puts the counters into `registry`; each is there from the start, at 0, so that the first refusal is
+    /// seen as an increase.
     pub fn register(&self, registry: &mut Registry) {
         for reason in [Reason::Address, Reason::Port, Reason::Path, Reason::Handle] {
             drop(self.counts.get_or_create(&vec![("reason", reason.word())]));

@@ -1,15 +1,15 @@
 //! Exports: which directory is served to which network, and what may be done there.
 //!
-//! An export is a row of the cluster map's settings: the directory's inode and a network are the key, so that a directory has
-//! as many exports as networks, each with rules of its own. An export names a directory and not a path: it stays with the
-//! directory when that is renamed, and ends with it.
+//! An export is a row of the cluster map's settings: the directory's inode and a network are the key, so that
+//! a directory has as many exports as networks, each with rules of its own. An export names a directory and
+//! not a path: it stays with the directory when that is renamed, and ends with it.
 //!
 //! ```text
 //! export 1 10.0.0.0/8  ->  rw,squash=root,anonymous=65534:65534,secure,strict /
 //! ```
 //!
-//! The narrowest network of a directory that holds an address decides, whatever the order of the rows, so that an exception
-//! needs no place before its rule. An address in no network is served nothing.
+//! The narrowest network of a directory that holds an address decides, whatever the order of the rows, so
+//! that an exception needs no place before its rule. An address in no network is served nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -66,8 +66,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Everything for everybody but the root of a client, whose calls must come from a reserved port: where nothing
-    /// else is said.
+    /// Everything for everybody but the root of a client, whose calls must come from a reserved port: where
+    /// nothing else is said.
     pub const SAFE: Rules = Rules {
         access: Access::ReadWrite,
         squash: Squash::Root,
@@ -178,8 +178,8 @@ impl Export {
     }
 }
 
-/// A row that is put into the settings together with a change of exports. It stays until the leader, or the next one, has
-/// called back the layouts to write.
+/// A row that is put into the settings together with a change of exports. It stays until the leader, or the
+/// next one, has called back the layouts to write.
 pub(crate) fn changed_row(random: u64) -> (String, String) {
     (format!("{CHANGED_KEY} {random:016x}"), "recall".into())
 }
@@ -212,7 +212,8 @@ impl Exports {
         all
     }
 
-    /// The exports among the settings of a cluster map. A row that cannot be read is logged and serves nobody.
+    /// The exports among the settings of a cluster map. A row that cannot be read is logged and serves
+    /// nobody.
     #[must_use]
     pub fn of(settings: &BTreeMap<String, String>) -> Self {
         let row = |(key, value): (&String, &String)| {

@@ -18,8 +18,8 @@ pub(crate) async fn control(server: &Metaserver, context: &mut Context, args: Ar
     Ok(())
 }
 
-/// The first that we can of what the client accepts: it refuses any other (section 18.36.3). Linux asks for AUTH_SYS,
-/// nfs-rs for AUTH_NONE.
+/// The first that we can of what the client accepts: it refuses any other (section 18.36.3). Linux asks for
+/// AUTH_SYS, nfs-rs for AUTH_NONE.
 ///
 /// # Errors
 /// `NoEnt` when there is only RPCSEC_GSS: its handles must be the server's own, which has none.

@@ -1,8 +1,9 @@
 //! CLONE (RFC 7862, section 15.13): the objects of the target share the data of the source's (reflink).
 //!
-//! Only where that can be: each column of the target on the same file system, of the same data server, as what it is to
-//! hold, and a file system that can share. A target that has nothing yet gets its columns there. Elsewhere NFS4ERR_NOTSUPP: who asks for a clone wants it at once and for no
-//! room, and `cp --reflink=auto` then tries COPY.
+//! Only where that can be: each column of the target on the same file system, of the same data server, as
+//! what it is to hold, and a file system that can share. A target that has nothing yet gets its columns
+//! there. Elsewhere NFS4ERR_NOTSUPP: who asks for a clone wants it at once and for no room, and `cp
+//! --reflink=auto` then tries COPY.
 
 use wire::nfs4::Status;
 use wire::nfs4::clone::Args;

@@ -1,8 +1,8 @@
 //! COPY (RFC 7862, section 15.2) within the cluster: the data servers copy among themselves.
 //!
-//! It is always synchronous, so there is never a copy that OFFLOAD_STATUS or OFFLOAD_CANCEL could ask for. What a reply
-//! counts are the first bytes of the range, without a gap: to a client that is as if they were copied in order. They are
-//! durable after a COMMIT with the same verifier, as unstable writes are.
+//! It is always synchronous, so there is never a copy that OFFLOAD_STATUS or OFFLOAD_CANCEL could ask for.
+//! What a reply counts are the first bytes of the range, without a gap: to a client that is as if they were
+//! copied in order. They are durable after a COMMIT with the same verifier, as unstable writes are.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     // Taken before the first byte goes: see WRITE.
     let writeverf = server.write_verifier.get();
     if !args.source_server.is_empty() {
-        // From another server. Not NOTSUPP, after which Linux tries no COPY at all any more; this sends a client to
-        // reading and writing (section 11.1.2.3).
+        // From another server. Not NOTSUPP, after which Linux tries no COPY at all any more; this sends a
+        // client to reading and writing (section 11.1.2.3).
         return Err(Status::OffloadDenied);
     }
     let source = readable_source(server, context, args.src_stateid)?;
@@ -52,8 +52,8 @@ pub(crate) async fn copy(server: &Metaserver, context: &mut Context, args: Args)
     Ok(done(copied, committed))
 }
 
-/// A small file is read here and written to where the target's data are: most often in one command, and durable. Whether
-/// it was one.
+/// A small file is read here and written to where the target's data are: most often in one command, and
+/// durable. Whether it was one.
 pub(super) async fn copy_small(
     server: &Metaserver,
     context: &mut Context,
@@ -82,9 +82,9 @@ pub(super) enum Unlike {
     Changes,
 }
 
-/// The target with its data on the data servers. If it has nothing yet, not even objects, its columns come to the same
-/// targets as the source's, where these take new files (a copy is how data leave a server that drains): what it gets then
-/// needs no network, or is shared.
+/// The target with its data on the data servers. If it has nothing yet, not even objects, its columns come to
+/// the same targets as the source's, where these take new files (a copy is how data leave a server that
+/// drains): what it gets then needs no network, or is shared.
 pub(super) async fn in_columns_like(
     server: &Metaserver,
     source: &Inode,

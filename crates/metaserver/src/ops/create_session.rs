@@ -57,7 +57,8 @@ pub(crate) async fn create_session(
     Ok(ResOk {
         sessionid: SessionId(id.0),
         sequence,
-        // Replies are not kept on disk whole, only those of changes: the session is not persistent in the RFC's sense.
+        // Replies are not kept on disk whole, only those of changes: the session is not persistent in the
+        // RFC's sense.
         flags: if bind { CONN_BACK_CHAN } else { 0 },
         fore_chan_attrs: attrs(&channels.fore),
         back_chan_attrs: attrs(&channels.back),

@@ -1,5 +1,5 @@
-//! DEALLOCATE (RFC 7862, section 15.4): a range becomes a hole in the objects, durably, and the data servers have its
-//! room again. The size stays, also where the range goes beyond it.
+//! DEALLOCATE (RFC 7862, section 15.4): a range becomes a hole in the objects, durably, and the data servers
+//! have its room again. The size stays, also where the range goes beyond it.
 
 use wire::nfs4::Status;
 use wire::nfs4::deallocate::Args;
@@ -17,8 +17,8 @@ pub(crate) async fn deallocate(server: &Metaserver, context: &mut Context, args:
     end_of(args.offset, args.length)?;
     let inode = migration::in_columns(server, inode).await?;
     without_set_id(server, context, &inode).await?;
-    // No layout is recalled: to other clients this is a write of zeros. What they write there at the same time may come
-    // before or after it, as with any two writes.
+    // No layout is recalled: to other clients this is a write of zeros. What they write there at the same
+    // time may come before or after it, as with any two writes.
     server.punch_data(&inode, args.offset, args.length).await?;
     wrote(server, context, &inode, 0).await
 }

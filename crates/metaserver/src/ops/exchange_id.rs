@@ -20,8 +20,8 @@ pub(super) fn principal(credential: &Credential) -> Principal {
 }
 
 pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {
-    // 4.1 does not define SUPP_FENCE_OPS. In 4.2 a client should ask for it, and nfs-rs does (RFC 7862, section
-    // 14.1.3): that pynfs EID4 has it refused there, too, is wrong.
+    // 4.1 does not define SUPP_FENCE_OPS. In 4.2 a client should ask for it, and nfs-rs does (RFC 7862,
+    // section 14.1.3): that pynfs EID4 has it refused there, too, is wrong.
     let known = match context.minor_version {
         1 => FLAGS_FROM_CLIENT & !SUPP_FENCE_OPS,
         _ => FLAGS_FROM_CLIENT,
@@ -50,7 +50,8 @@ pub(crate) async fn exchange_id(server: &Metaserver, context: &Context, args: Ar
     let Reply::Client { id, sequence, confirmed } = outcome? else {
         return Err(Status::ServerFault);
     };
-    // The lease of one that is not confirmed begins when the leader first looks: strangers leave nothing in memory here.
+    // The lease of one that is not confirmed begins when the leader first looks: strangers leave nothing in
+    // memory here.
     if confirmed {
         server.renew(id).await?;
     }

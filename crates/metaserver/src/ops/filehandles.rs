@@ -1,4 +1,5 @@
-//! PUTFH, PUTROOTFH, PUTPUBFH, GETFH, SAVEFH, RESTOREFH (RFC 8881, sections 18.8, 18.19 to 18.21, 18.27, 18.28).
+//! PUTFH, PUTROOTFH, PUTPUBFH, GETFH, SAVEFH, RESTOREFH (RFC 8881, sections 18.8, 18.19 to 18.21, 18.27,
+//! 18.28).
 
 use namespace::InodeId;
 use wire::nfs4::{FileHandle, Status, getfh, putfh};
@@ -14,8 +15,8 @@ pub(crate) fn putfh(server: &Metaserver, context: &mut Context, args: &putfh::Ar
     Ok(())
 }
 
-/// The root of the volume for a client that it is exported to; for the clients of directories the root of the pseudo file
-/// system (RFC 8881, section 7.3).
+/// The root of the volume for a client that it is exported to; for the clients of directories the root of the
+/// pseudo file system (RFC 8881, section 7.3).
 pub(crate) fn putrootfh(server: &Metaserver, context: &mut Context) -> Result<(), Status> {
     let view = server.view()?;
     let root = server.inode(&*view, InodeId::ROOT)?;

@@ -33,12 +33,13 @@ pub(crate) async fn getattr(server: &Metaserver, context: &Context, args: Args) 
     Ok(AttrReply { requested: args.attr_request, attrs })
 }
 
-/// Whether the client still holds the delegation that it is about to return; asked once the attributes were read.
+/// Whether the client still holds the delegation that it is about to return; asked once the attributes were
+/// read.
 ///
-/// Linux takes what GETATTR says before DELEGRETURN for its own doing, since nobody else may change a delegated file, and
-/// goes on with the data that it has cached: also if DELEGRETURN is then told that the delegation is gone, and others have
-/// changed the file (nfs4_delegreturn_release in fs/nfs/nfs4proc.c). Told ACCESS, it returns the delegation once more without
-/// asking for attributes.
+/// Linux takes what GETATTR says before DELEGRETURN for its own doing, since nobody else may change a
+/// delegated file, and goes on with the data that it has cached: also if DELEGRETURN is then told that the
+/// delegation is gone, and others have changed the file (nfs4_delegreturn_release in fs/nfs/nfs4proc.c). Told
+/// ACCESS, it returns the delegation once more without asking for attributes.
 fn holds(server: &Metaserver, context: &Context, returned: Stateid) -> Result<bool, Status> {
     let Ok(returned) = context.state.resolve(returned).and_then(|returned| stateid(&returned)) else {
         return Ok(true); // DELEGRETURN refuses what it says

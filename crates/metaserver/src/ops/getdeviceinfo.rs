@@ -22,8 +22,9 @@ const NOTIFY_DELETE: u32 = 2;
 /// id on the wire  │ our number 8 │ hash of the addresses 8 │
 /// ```
 ///
-/// Clients keep what they learn of a device until the id goes away. So a data server that comes back under another
-/// address gets its devices new ids: the next layout names them, and nobody goes to the old address again.
+/// Clients keep what they learn of a device until the id goes away. So a data server that comes back under
+/// another address gets its devices new ids: the next layout names them, and nobody goes to the old address
+/// again.
 pub(super) struct WireDevice {
     pub id: nfs4::DeviceId,
     body: Bytes,
@@ -36,8 +37,9 @@ impl WireDevice {
         let servers = read::data_servers(view).map_err(store_failed)?;
         let mut list: Vec<Vec<NetAddr>> = Vec::new();
         for target in device.targets {
-            // An entry for each target, also where a data server has several: a layout's handles go by these entries,
-            // and the handle says which target is meant. Clients share the connections of equal addresses.
+            // An entry for each target, also where a data server has several: a layout's handles go by these
+            // entries, and the handle says which target is meant. Clients share the connections of equal
+            // addresses.
             let server = servers.iter().find(|s| s.targets.contains(&target)).ok_or(Status::NoEnt)?;
             list.push(server.addresses.iter().filter_map(|a| net_addr(a)).collect());
         }
@@ -77,9 +79,9 @@ pub(crate) fn getdeviceinfo(server: &Metaserver, args: Args) -> Result<ResOk, Er
     if args.maxcount != 0 && args.maxcount < mincount {
         return Err(Error::TooSmall { mincount });
     }
-    // What an id stands for never changes, and one that no layout names any more does no harm in a client's cache: there
-    // is never anything to notify. Linux keeps a device for the next layout only if it is promised both; without them
-    // it makes a new session with a data server for every file.
+    // What an id stands for never changes, and one that no layout names any more does no harm in a client's
+    // cache: there is never anything to notify. Linux keeps a device for the next layout only if it is
+    // promised both; without them it makes a new session with a data server for every file.
     let notification = args.notify_types.intersection(&Bitmap::of(&[NOTIFY_CHANGE, NOTIFY_DELETE]));
     let device_addr = DeviceAddr { layout_type: LayoutType::FILES, body: device.body };
     Ok(ResOk { device_addr, notification })

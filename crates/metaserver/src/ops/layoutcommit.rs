@@ -1,4 +1,5 @@
-//! LAYOUTCOMMIT (RFC 8881, section 18.42): data that went straight to the data servers become part of the file.
+//! LAYOUTCOMMIT (RFC 8881, section 18.42): data that went straight to the data servers become part of the
+//! file.
 
 use namespace::{Command, Reply};
 use wire::nfs4::layoutcommit::{Args, ResOk};
@@ -25,7 +26,8 @@ pub(crate) async fn layoutcommit(
     let given = stateid(&context.state.resolve(args.stateid)?)?;
     let last_write = args.last_write_offset;
     let modified = args.time_modify.map(time_from).transpose()?;
-    // What other writes of this client are there already counts with it: fewer changes of the file, for the client as well.
+    // What other writes of this client are there already counts with it: fewer changes of the file, for the
+    // client as well.
     let observed = server.observation(inode).await;
     let is_observed = observed.is_some();
     let command = Command::LayoutCommit { client, inode, stateid: given, last_write, modified, observed };

@@ -1,5 +1,6 @@
-//! LAYOUTERROR (RFC 7862, section 15.6): a client could not reach data servers, or one refused it. It goes to the log,
-//! and the metaserver looks at those data servers itself: one that does not answer gets no new files until it does.
+//! LAYOUTERROR (RFC 7862, section 15.6): a client could not reach data servers, or one refused it. It goes to
+//! the log, and the metaserver looks at those data servers itself: one that does not answer gets no new files
+//! until it does.
 
 use namespace::{Inode, State, read};
 use store::View;

@@ -1,8 +1,9 @@
 //! LAYOUTGET (RFC 8881, section 18.43): the whole file, striped over its device.
 //!
-//! Clients name bytes to data servers by their offset in the file (sparse packing, section 13.4.4), and the handle says
-//! where in the object these are. With offsets in the object (dense), Linux takes the end that a data server tells for
-//! one in the file, and an O_DIRECT read across the end of a striped file returns bytes that nobody wrote.
+//! Clients name bytes to data servers by their offset in the file (sparse packing, section 13.4.4), and the
+//! handle says where in the object these are. With offsets in the object (dense), Linux takes the end that a
+//! data server tells for one in the file, and an O_DIRECT read across the end of a striped file returns bytes
+//! that nobody wrote.
 
 use namespace::{
     ClientId, Command, DataPlace, FileLayout, INLINE_BYTES_MAX, InodeId, IoMode, Reply, Share, State, read,
@@ -46,9 +47,10 @@ pub(crate) async fn layoutget(
     let inode = context.state.current()?.inode;
     let export = context.state.export()?;
     let given = stateid(&context.state.resolve(args.stateid)?)?;
-    // The mode says what the client intends (section 12.2.9). Who may write gets a layout to write through: it needs no
-    // second one for its first WRITE, and nfs-rs, which writes through the layout that it has read with, can commit.
-    // A set-id file is written through here only, so that the bits go before the first byte.
+    // The mode says what the client intends (section 12.2.9). Who may write gets a layout to write through:
+    // it needs no second one for its first WRITE, and nfs-rs, which writes through the layout that it has
+    // read with, can commit. A set-id file is written through here only, so that the bits go before the first
+    // byte.
     let has_set_id = server.inode(&*server.view()?, inode)?.mode & SET_ID_BITS != 0;
     let mode = match server.check_writable(context) {
         Ok(()) if has_set_id && mode == IoMode::ReadWrite => return Err(Status::LayoutUnavailable.into()),
@@ -89,7 +91,8 @@ pub(crate) async fn layoutget(
     };
     let body = body(server, inode, generation, layout, mode)?;
     if is_too_long(&body, args.maxcount) {
-        // The file got more columns since the check (CLONE places a file without data): the layout goes again.
+        // The file got more columns since the check (CLONE places a file without data): the layout goes
+        // again.
         server.revoke(client, stateid.id).await?;
         return Err(Status::TooSmall.into());
     }
@@ -103,12 +106,14 @@ pub(crate) async fn layoutget(
     Ok(ResOk { return_on_close: true, stateid, layouts: vec![layout] })
 }
 
-/// A small file has no objects that a layout could name. Returns the layout whose objects were made here, if any.
+/// A small file has no objects that a layout could name. Returns the layout whose objects were made here, if
+/// any.
 ///
-/// Linux asks for a layout in the compound of each OPEN, before it knows what for, with the stateid of that OPEN as the
-/// current one: it is told to come again, which it takes as nothing to remember, and comes when the file is past the
-/// threshold that it was told with the attributes (RFC 8881, section 5.12.4). Whoever asks by itself has reason to, and
-/// gets objects; but not only to read what is smaller than the threshold, which would never be small again.
+/// Linux asks for a layout in the compound of each OPEN, before it knows what for, with the stateid of that
+/// OPEN as the current one: it is told to come again, which it takes as nothing to remember, and comes when
+/// the file is past the threshold that it was told with the attributes (RFC 8881, section 5.12.4). Whoever
+/// asks by itself has reason to, and gets objects; but not only to read what is smaller than the threshold,
+/// which would never be small again.
 async fn make_objects_for_layouts(
     server: &Metaserver,
     context: &Context,
@@ -120,7 +125,8 @@ async fn make_objects_for_layouts(
         return Err(Status::LayoutTryLater.into());
     }
     if inode.columns().is_some() {
-        // Through here the client is told at once that data are lost; a data server that is gone it would wait for.
+        // Through here the client is told at once that data are lost; a data server that is gone it would
+        // wait for.
         return match server.leave_lost_targets(&inode).await {
             Ok(()) => Ok(None),
             Err(Status::Io) => Err(Status::LayoutUnavailable.into()),
@@ -134,7 +140,8 @@ async fn make_objects_for_layouts(
         return Err(Status::LayoutUnavailable.into());
     }
     if inode.data() == Some(DataPlace::Inline) && inode.written == 0 {
-        // A data server that is away, full or failing: the client goes through here, where that is answered properly.
+        // A data server that is away, full or failing: the client goes through here, where that is answered
+        // properly.
         let made = migration::make_objects(server, &inode).await;
         return made.map(Some).map_err(|_| Status::LayoutTryLater.into());
     }
@@ -155,7 +162,8 @@ fn may_write(view: &dyn View, inode: InodeId, client: ClientId) -> Result<bool, 
     Ok(false)
 }
 
-/// A client has one layout of a file, which is called back by one handle: through a second export it reads and writes here.
+/// A client has one layout of a file, which is called back by one handle: through a second export it reads
+/// and writes here.
 fn has_layout_of_another_export(
     view: &dyn View,
     inode: InodeId,
@@ -184,8 +192,8 @@ fn body(
     let data = server.file_data_of(inode, generation, layout)?;
     let by_column = server.object_handles_for(&data, mode);
     let device = WireDevice::find(&*server.view()?, layout.device)?;
-    // The list goes by the device's data servers, of which each target is one: the client adds first_stripe_index before
-    // it looks the handle up.
+    // The list goes by the device's data servers, of which each target is one: the client adds
+    // first_stripe_index before it looks the handle up.
     let mut by_target = vec![None; by_column.len()];
     for (column, (_, handle)) in by_column.into_iter().enumerate() {
         by_target[layout.target_index(column as u32)] = Some(handle.into());

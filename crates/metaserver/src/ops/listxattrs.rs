@@ -1,5 +1,5 @@
-//! LISTXATTRS (RFC 8276, section 8.4.3). The cookie is that of the last name returned: names that come and go between
-//! two pages move no other.
+//! LISTXATTRS (RFC 8276, section 8.4.3). The cookie is that of the last name returned: names that come and go
+//! between two pages move no other.
 
 use namespace::read;
 use wire::nfs4::Status;

@@ -1,5 +1,5 @@
-//! LOCK (RFC 8881, section 18.10). A lock that is in the way is answered DENIED; a client that waits is told when it may
-//! ask again (see `lock_waiters`).
+//! LOCK (RFC 8881, section 18.10). A lock that is in the way is answered DENIED; a client that waits is told
+//! when it may ask again (see `lock_waiters`).
 
 use namespace::{ByteRange, Command, Conflict, LockKind, LockOwner, Reply, State};
 use wire::nfs4::lock::{Args, Denied, Error, LENGTH_TO_EOF, Locker, ResOk};

@@ -1,5 +1,5 @@
-//! OPEN (RFC 8881, section 18.16): claims NULL and FH, and those of opens that a delegation allowed; creation in every
-//! mode. A read delegation comes with it where it is worth one.
+//! OPEN (RFC 8881, section 18.16): claims NULL and FH, and those of opens that a delegation allowed; creation
+//! in every mode. A read delegation comes with it where it is worth one.
 
 use namespace::{
     ClientId, Command, Create, Exists, Inode, InodeId, Kind, NewNode, Open, OpenTarget, Reply, Share, State,
@@ -100,7 +100,8 @@ pub(crate) async fn open(server: &Metaserver, context: &mut Context, args: Args)
     let Reply::Opened { stateid, inode, created, dir, deferred, delegation } = reply else {
         return Err(Status::ServerFault);
     };
-    // The file is open, and empty, whatever becomes of its objects: who reads or writes them waits until they are truncated.
+    // The file is open, and empty, whatever becomes of its objects: who reads or writes them waits until they
+    // are truncated.
     if let Err(status) = server.finish_deferred(deferred).await {
         tracing::debug!(?status, "a file that was opened is truncated later");
     }
@@ -128,7 +129,8 @@ fn check_reclaimed(server: &Metaserver, client: ClientId) -> Result<(), Status> 
     if client.reclaim_complete { Ok(()) } else { Err(Status::Grace) }
 }
 
-/// Whether a read delegation is of use: the client reads, wants one or leaves it to us, and can be called back.
+/// Whether a read delegation is of use: the client reads, wants one or leaves it to us, and can be called
+/// back.
 fn wants_delegation(context: &Context, args: &Args) -> bool {
     let reads = args.access() == SHARE_ACCESS_READ;
     let wants = matches!(args.want(), WANT_NO_PREFERENCE | WANT_READ_DELEG | WANT_ANY_DELEG);
@@ -169,7 +171,8 @@ impl How {
         let with = |exists, attrs: &Fattr| {
             let mut attrset = settable_of(attrs);
             if attrs.size != Some(0) {
-                // What is made is empty; the client sets any other size itself, when it sees that this was not.
+                // What is made is empty; the client sets any other size itself, when it sees that this was
+                // not.
                 attrset.clear(attr::SIZE);
             }
             let truncate = exists == Exists::Take && attrs.size == Some(0);
@@ -232,7 +235,8 @@ impl Opener<'_> {
             Kind::Symlink(_) => return Err(Status::Symlink),
             _ => return Err(Status::WrongType),
         }
-        // A client opens for reading what it executes; whether its user may read is checked there with ACCESS.
+        // A client opens for reading what it executes; whether its user may read is checked there with
+        // ACCESS.
         let readable = self.user.may(inode, Permission::READ) || self.user.may(inode, Permission::EXECUTE);
         if self.access.contains(Share::READ) && !readable {
             return Err(Status::Access);
@@ -267,7 +271,8 @@ impl Opener<'_> {
         Ok(self.command(OpenTarget::Name { dir, name }, Some(found)))
     }
 
-    /// The node for a new file. An existing one needs no place, so that it can be opened while no data server is there.
+    /// The node for a new file. An existing one needs no place, so that it can be opened while no data server
+    /// is there.
     async fn placed(&self, dir: InodeId, name: &[u8]) -> Result<Option<NewNode>, Status> {
         let exists = {
             let view = self.server.view()?;
@@ -276,7 +281,8 @@ impl Opener<'_> {
         if exists { Ok(None) } else { self.server.place(dir).await.map(Some) }
     }
 
-    /// Creates, or takes what is there; what is to be truncated is truncated when nobody else has a layout of it.
+    /// Creates, or takes what is there; what is to be truncated is truncated when nobody else has a layout of
+    /// it.
     async fn create_or_truncate(
         self,
         context: &mut Context,

@@ -9,7 +9,8 @@ use crate::Metaserver;
 use crate::data::ranges::RUNS_MAX;
 use crate::nfs4::Context;
 
-/// What status, end-of-file flag and number of pieces take of a reply, and what each piece takes beside its data.
+/// What status, end-of-file flag and number of pieces take of a reply, and what each piece takes beside its
+/// data.
 const OVERHEAD_BYTES: usize = 64 + RUNS_MAX * 24;
 
 pub(crate) async fn read_plus(server: &Metaserver, context: &Context, args: Args) -> Result<ResOk, Status> {

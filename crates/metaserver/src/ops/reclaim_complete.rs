@@ -1,4 +1,5 @@
-//! RECLAIM_COMPLETE (RFC 8881, section 18.51). There is nothing to reclaim, ever; clients say so all the same.
+//! RECLAIM_COMPLETE (RFC 8881, section 18.51). There is nothing to reclaim, ever; clients say so all the
+//! same.
 
 use namespace::Command;
 use wire::nfs4::Status;

@@ -1,4 +1,5 @@
-//! SEEK (RFC 7862, section 15.11): the data servers look for data and holes in what they have; the first one is it.
+//! SEEK (RFC 7862, section 15.11): the data servers look for data and holes in what they have; the first one
+//! is it.
 
 use namespace::Share;
 use wire::data::seek::What;

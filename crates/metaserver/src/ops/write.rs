@@ -68,7 +68,8 @@ pub(super) async fn write_bytes(
     Ok(committed(stable))
 }
 
-/// A small file: one command holds the data, and they are durable with it. `Delay` when it is not, or not any more.
+/// A small file: one command holds the data, and they are durable with it. `Delay` when it is not, or not any
+/// more.
 async fn with_inode(
     server: &Metaserver,
     context: &mut Context,
@@ -86,8 +87,8 @@ async fn with_inode(
     Ok(())
 }
 
-/// The file's data were changed on the data servers, up to `end`: its size and times follow. The set-id bits went before,
-/// see [`without_set_id`].
+/// The file's data were changed on the data servers, up to `end`: its size and times follow. The set-id bits
+/// went before, see [`without_set_id`].
 pub(super) async fn wrote(
     server: &Metaserver,
     context: &mut Context,
@@ -98,8 +99,8 @@ pub(super) async fn wrote(
     server.change(context, |_| Ok(Command::Wrote { inode: id, end, truncations })).await.map(drop)
 }
 
-/// Clears the set-id bits that a write by this caller takes away. Called before the first byte is changed: a crash in
-/// between must not leave a program with another user's data and its owner's rights.
+/// Clears the set-id bits that a write by this caller takes away. Called before the first byte is changed: a
+/// crash in between must not leave a program with another user's data and its owner's rights.
 pub(super) async fn without_set_id(
     server: &Metaserver,
     context: &mut Context,

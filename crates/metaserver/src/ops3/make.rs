@@ -10,8 +10,8 @@ use crate::Metaserver;
 use crate::exports::admission::Via;
 use crate::user::{Permission, User};
 
-/// Looks up where something is to be made. What is there already is the caller's to refuse, before permissions are:
-/// `mkdir -p` relies on it.
+/// Looks up where something is to be made. What is there already is the caller's to refuse, before
+/// permissions are: `mkdir -p` relies on it.
 pub(crate) fn find(server: &Metaserver, user: &User, at: &DirOpArgs, wcc: &mut Wcc) -> Result<Entry, Status> {
     entry::find(server, user, at, wcc).map_err(|status| match status {
         Status::BadName => Status::Exist, // "." and ".."

@@ -1,7 +1,7 @@
 //! NFSv3's procedures, one file for each: check, command, reply.
 //!
-//! An error is an NFSv4 status until it leaves: see `errors`. The names of version 3 follow here, and the attributes
-//! that it returns with failures, too, in `wcc`.
+//! An error is an NFSv4 status until it leaves: see `errors`. The names of version 3 follow here, and the
+//! attributes that it returns with failures, too, in `wcc`.
 
 pub(crate) mod access;
 pub(crate) mod commit;
@@ -71,8 +71,8 @@ fn directory_in_export(
     Ok(dir)
 }
 
-/// Whether the data of `inode` can be used: only a file's; not while objects of it are still being truncated, and not what an
-/// open of NFSv4 denies to all others.
+/// Whether the data of `inode` can be used: only a file's; not while objects of it are still being truncated,
+/// and not what an open of NFSv4 denies to all others.
 fn check_data(server: &Metaserver, view: &dyn View, inode: &Inode, wanted: Share) -> Result<(), Status> {
     server.check_share(view, inode.id, wanted).map_err(|status| match status {
         Status::Locked => Status::ShareDenied,

@@ -69,7 +69,8 @@ pub(super) fn parent_in_export(dir: &Inode, export: InodeId) -> Result<InodeId, 
     Ok(if dir.id == export { export } else { parent })
 }
 
-/// Visits `.`, `..` and the entries whose cookie is above `after`, until `visit` breaks; whether it never did.
+/// Visits `.`, `..` and the entries whose cookie is above `after`, until `visit` breaks; whether it never
+/// did.
 pub(super) fn list(
     view: &dyn View,
     dir: &Inode,

@@ -37,7 +37,8 @@ fn entries(
     let mut dir_left = args.dircount as usize;
     let mut listed = Vec::new();
     let eof = list(&*view, &dir, user.export, args.cookie, |id, name, cookie| {
-        // All attributes and all handles are of one size: the directory's own stand in until the scan is over.
+        // All attributes and all handles are of one size: the directory's own stand in until the scan is
+        // over.
         let (name_attributes, name_handle) = (dir_attributes, Some(dir_handle.clone().into()));
         let entry = Entry { fileid: id.0, name: name.into(), cookie, name_attributes, name_handle };
         let Some(rest) = left.checked_sub(entry.encoded_bytes()) else { return ControlFlow::Break(()) };

@@ -1,4 +1,5 @@
-//! The reply to a procedure that is refused before anything is looked up: a status, and nothing about the objects.
+//! The reply to a procedure that is refused before anything is looked up: a status, and nothing about the
+//! objects.
 
 use wire::nfs3::{self, Failure, Procedure};
 use wire::nfs4::Status;

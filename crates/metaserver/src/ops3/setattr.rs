@@ -60,8 +60,9 @@ fn check(
     Ok(Some(set).filter(|set| SetAttributes { guard: None, ..*set } != SetAttributes::default()))
 }
 
-/// Has checked attributes set, by the command `index` of the call; a size with everything that it takes: nobody may go on
-/// writing through a layout of what is truncated, and nobody is answered before the objects are.
+/// Has checked attributes set, by the command `index` of the call; a size with everything that it takes:
+/// nobody may go on writing through a layout of what is truncated, and nobody is answered before the objects
+/// are.
 pub(super) async fn set_attributes(
     server: &Metaserver,
     call: &CallId,

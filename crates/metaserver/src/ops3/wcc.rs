@@ -1,8 +1,8 @@
 //! Weak cache consistency data: an object's attributes before and after an operation (RFC 1813, section 2.6).
 //!
-//! A client whose cache agrees with "before" keeps it, for nobody but the operation came in between. "Before" is read in
-//! a view, and the change is made later, so it is only told when the change attribute shows that nothing was in between:
-//! told wrongly, it would hide another client's change for ever.
+//! A client whose cache agrees with "before" keeps it, for nobody but the operation came in between. "Before"
+//! is read in a view, and the change is made later, so it is only told when the change attribute shows that
+//! nothing was in between: told wrongly, it would hide another client's change for ever.
 
 use namespace::{Change, Inode, InodeId, read};
 use wire::nfs3::{WccAttr, WccData};

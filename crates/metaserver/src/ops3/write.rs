@@ -14,8 +14,9 @@ use crate::user::User;
 
 /// Writes to a file, through this server.
 pub(crate) async fn write(server: &Metaserver, user: &User, args: Args) -> Res {
-    // From before the data are sent: were it read after them, a data server that lost them in between and was found
-    // out by another write would have changed it already, and COMMIT would seem to vouch for lost bytes.
+    // From before the data are sent: were it read after them, a data server that lost them in between and was
+    // found out by another write would have changed it already, and COMMIT would seem to vouch for lost
+    // bytes.
     let verf = server.write_verifier.get();
     let mut wcc = Wcc::default();
     match wrote(server, user, args, &mut wcc).await {

@@ -10,8 +10,8 @@ use wire::nfs4::callback::{CbArgOp, CbOpNum};
 use crate::Metaserver;
 
 impl Metaserver {
-    /// Calls `client` back, over a connection to this metaserver or to another; returns what it said. The call does not
-    /// borrow the server, so that nobody need wait for it.
+    /// Calls `client` back, over a connection to this metaserver or to another; returns what it said. The
+    /// call does not borrow the server, so that nobody need wait for it.
     pub(crate) fn call_back(
         &self,
         client: ClientId,

@@ -1,8 +1,8 @@
 //! Read delegations (RFC 8881, section 10.4): which files are worth one, and how they come back.
 //!
-//! The state machine grants them with an OPEN and refuses what they forbid; here they are called back, and what they were
-//! in the way of is proposed again, see [`Metaserver::propose`]. What is remembered here is memory only: a server that
-//! starts again gives a client one more lease to return what it has.
+//! The state machine grants them with an OPEN and refuses what they forbid; here they are called back, and
+//! what they were in the way of is proposed again, see [`Metaserver::propose`]. What is remembered here is
+//! memory only: a server that starts again gives a client one more lease to return what it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -18,14 +18,16 @@ use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::nfs4::wire_stateid;
 
-/// An operation waits this long for delegations; then its client is told to come again, so that no slot is held.
+/// An operation waits this long for delegations; then its client is told to come again, so that no slot is
+/// held.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// A call-back that was not followed by a return is made again: the reply that brought the delegation may have been on
-/// its way still, or the back channel broken.
+/// A call-back that was not followed by a return is made again: the reply that brought the delegation may
+/// have been on its way still, or the back channel broken.
 const CALL_AGAIN: Duration = Duration::from_secs(1);
 
-/// For so long nobody gets a delegation of a file after one was called back: whoever writes a file writes it again.
+/// For so long nobody gets a delegation of a file after one was called back: whoever writes a file writes it
+/// again.
 const CONTENDED: Duration = Duration::from_secs(30);
 
 /// Files remembered as contended: a megabyte. Forgetting one costs a call-back.

@@ -1,6 +1,6 @@
-//! Layouts to write that their holders do not use while other clients look at the file: each look costs a question to the
-//! data servers ([`crate::data::unsettled`]), so they are called back, and the file is settled. A holder that writes again asks
-//! for a new layout, one round trip.
+//! Layouts to write that their holders do not use while other clients look at the file: each look costs a
+//! question to the data servers ([`crate::data::unsettled`]), so they are called back, and the file is
+//! settled. A holder that writes again asks for a new layout, one round trip.
 //!
 //! ```text
 //! look ─▶ the data servers know nothing new ─▶ LOOKS_UNTIL_RECALL in a row ─▶ CB_LAYOUTRECALL ─▶ settled: no question
@@ -19,8 +19,9 @@ use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::state::recall::Holders;
 
-/// Looks at a file without news before its layouts are called back: a recall and a new layout cost three messages and two
-/// commands, about 16 questions; twice that, so that a holder that writes now and then loses at most a third.
+/// Looks at a file without news before its layouts are called back: a recall and a new layout cost three
+/// messages and two commands, about 16 questions; twice that, so that a holder that writes now and then loses
+/// at most a third.
 const LOOKS_UNTIL_RECALL: u32 = 32;
 /// Files whose looks are counted: 40 bytes each. With more, counting begins anew.
 const FILES_MAX: usize = 4096;
@@ -89,8 +90,8 @@ impl Metaserver {
         self.recall_layouts(id, inode.generation, Holders::Writers).await
     }
 
-    /// Whether the lease of a client with a layout to write has run out: a recall would end the client, which keeps its
-    /// opens and locks by courtesy until another client wants them.
+    /// Whether the lease of a client with a layout to write has run out: a recall would end the client, which
+    /// keeps its opens and locks by courtesy until another client wants them.
     fn is_writer_lapsed(&self, inode: InodeId) -> Result<bool, Status> {
         let view = self.view()?;
         for (client, _, mode) in read::layouts(&*view, inode).map_err(store_failed)? {

@@ -7,11 +7,11 @@
 //!    └──────heard of again────────── lapsed ──conflict, COURTESY_MAX, or LAPSED_MAX────────────▶ expired
 //! ```
 //!
-//! Renewals are noted in memory only, and reported to the leader, which alone decides on client leases. A new leader waits for
-//! one full lease before it finds a client lapsed. So does a leader that lost its quorum for a while, or hung: no client could
-//! be heard meanwhile. The state machine records that a client has lapsed. It decides on conflicts, and expires lapsed clients
-//! in the same step as the OPEN or LOCK that conflicts with their state. Decisions outside of the state machine use
-//! [`Metaserver::yields_to_conflict`].
+//! Renewals are noted in memory only, and reported to the leader, which alone decides on client leases. A new
+//! leader waits for one full lease before it finds a client lapsed. So does a leader that lost its quorum for
+//! a while, or hung: no client could be heard meanwhile. The state machine records that a client has lapsed.
+//! It decides on conflicts, and expires lapsed clients in the same step as the OPEN or LOCK that conflicts
+//! with their state. Decisions outside of the state machine use [`Metaserver::yields_to_conflict`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,11 +26,11 @@ use wire::nfs4::Status;
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-/// Courtesy time: a lapsed client keeps state without conflicts over a night or a broken switch, not over a holiday. Files
-/// that were removed while the client had them open take room for as long.
+/// Courtesy time: a lapsed client keeps state without conflicts over a night or a broken switch, not over a
+/// holiday. Files that were removed while the client had them open take room for as long.
 const COURTESY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Maximum of lapsed clients; beyond it the client that lapsed first is expired. A big cluster loses as many nodes with
-/// one switch.
+/// Maximum of lapsed clients; beyond it the client that lapsed first is expired. A big cluster loses as many
+/// nodes with one switch.
 const LAPSED_MAX: usize = 1024;
 
 /// So many times in a lease leases are looked at.
@@ -58,7 +58,8 @@ impl Lease {
 struct Judged(Option<(u64, Instant)>);
 
 impl Judged {
-    /// Notes that it can now, in `term`. Whether it could for the time before, too: looked at least every `gap_max`.
+    /// Notes that it can now, in `term`. Whether it could for the time before, too: looked at least every
+    /// `gap_max`.
     fn goes_on(&mut self, term: u64, now: Instant, gap_max: Duration) -> bool {
         let before = self.0.replace((term, now));
         before.is_some_and(|(of, at)| of == term && now.saturating_duration_since(at) <= gap_max)
@@ -197,8 +198,8 @@ impl Metaserver {
         renewed.map(drop)
     }
 
-    /// Whether all of `clients` have lapsed. They are then marked for expiry, which follows soon: the request is to be
-    /// sent again.
+    /// Whether all of `clients` have lapsed. They are then marked for expiry, which follows soon: the request
+    /// is to be sent again.
     pub(crate) fn yields_to_conflict(
         &self,
         view: &dyn View,
@@ -299,8 +300,8 @@ impl Metaserver {
         }
     }
 
-    /// Whether the leader has its quorum, without which no client is heard. All client leases restart when the leader has
-    /// its quorum again.
+    /// Whether the leader has its quorum, without which no client is heard. All client leases restart when
+    /// the leader has its quorum again.
     async fn may_judge(&self, judged: &mut Judged) -> bool {
         let every = self.lease() / OFTEN;
         if !matches!(tokio::time::timeout(every, self.read_barrier()).await, Ok(Ok(()))) {

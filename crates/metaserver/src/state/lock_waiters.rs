@@ -1,18 +1,21 @@
-//! Lock waiters: clients that wait for a byte-range lock, notified when it is free (CB_NOTIFY_LOCK; RFC 8881, sections 9.6
-//! and 20.11).
+//! Lock waiters: clients that wait for a byte-range lock, notified when it is free (CB_NOTIFY_LOCK; RFC 8881,
+//! sections 9.6 and 20.11).
 //!
-//! A waiting LOCK that is denied joins the queue of its file. When a lock is released, the first waiters without a conflict
-//! are notified: one writer, or all readers up to the next writer. A notified waiter has a turn: for a moment a later waiter
-//! is denied conflicting locks. A waiter that does not use its turn leaves the queue.
+//! A waiting LOCK that is denied joins the queue of its file. When a lock is released, the first waiters
+//! without a conflict are notified: one writer, or all readers up to the next writer. A notified waiter has a
+//! turn: for a moment a later waiter is denied conflicting locks. A waiter that does not use its turn leaves
+//! the queue.
 //!
-//! All of it is memory only. A server that starts again knows of no waiters, and they ask again by themselves, as they do
-//! when a call-back is lost: the queue makes waits short and fair, and nothing depends on it.
+//! All of it is memory only. A server that starts again knows of no waiters, and they ask again by
+//! themselves, as they do when a call-back is lost: the queue makes waits short and fair, and nothing depends
+//! on it.
 //!
-//! **When this metaserver is killed** its waiters must find out, and go to another one. A Linux client that was answered
-//! DENIED counts on being told, and has nothing to ask for 30 s; a connection that breaks meanwhile is not made again before
-//! there is something to send. So in a group of several a waiter is answered DELAY, after which it asks again by itself:
-//! after 0.1 s, 0.2 s, 0.4 s, and so on to 15 s (nfs4_delay in fs/nfs/nfs4proc.c). It sleeps so that a call-back wakes it
-//! as before, since it is in the kernel's list of waiters all the time (nfs4_retry_setlk).
+//! **When this metaserver is killed** its waiters must find out, and go to another one. A Linux client that
+//! was answered DENIED counts on being told, and has nothing to ask for 30 s; a connection that breaks
+//! meanwhile is not made again before there is something to send. So in a group of several a waiter is
+//! answered DELAY, after which it asks again by itself: after 0.1 s, 0.2 s, 0.4 s, and so on to 15 s
+//! (nfs4_delay in fs/nfs/nfs4proc.c). It sleeps so that a call-back wakes it as before, since it is in the
+//! kernel's list of waiters all the time (nfs4_retry_setlk).
 //!
 //! ```text
 //! client                          metaserver
@@ -24,19 +27,21 @@
 //!                ◀──────────────── DENIED                   the client was told already, and asks at once: 0.1 s again
 //! ```
 //!
-//! So it asks six times in 3.1 s, and the metaserver that it asks has it in its queue. That depends on three rules:
+//! So it asks six times in 3.1 s, and the metaserver that it asks has it in its queue. That depends on three
+//! rules:
 //!
-//! - **DENIED only to a waiter that was told already**, in the same LOCK. Any other loss on the way (a call-back, a queue,
-//!   the metaserver that would have told) then costs one pause.
-//! - **No pause above 1.6 s.** DELAYs are counted, not timed: a client that is woken asks before its pause is over, and pauses
-//!   for twice as long the next time all the same. A client from another metaserver may have had any number of them there:
-//!   it begins anew at once, or, before it has bound a back channel here, as soon as it has.
-//! - **Every OPEN says that locks are notified** (`OPEN4_RESULT_MAY_NOTIFY_LOCK`), also while the client has no back channel:
-//!   Linux otherwise does not listen to CB_NOTIFY_LOCK for that open, says OK to it, and after DENIED sleeps for 1, 2, 4, ...
-//!   30 s (nfs4_retry_setlk_simple).
+//! - **DENIED only to a waiter that was told already**, in the same LOCK. Any other loss on the way (a
+//!   call-back, a queue, the metaserver that would have told) then costs one pause.
+//! - **No pause above 1.6 s.** DELAYs are counted, not timed: a client that is woken asks before its pause is
+//!   over, and pauses for twice as long the next time all the same. A client from another metaserver may have
+//!   had any number of them there: it begins anew at once, or, before it has bound a back channel here, as
+//!   soon as it has.
+//! - **Every OPEN says that locks are notified** (`OPEN4_RESULT_MAY_NOTIFY_LOCK`), also while the client has
+//!   no back channel: Linux otherwise does not listen to CB_NOTIFY_LOCK for that open, says OK to it, and
+//!   after DENIED sleeps for 1, 2, 4, ... 30 s (nfs4_retry_setlk_simple).
 //!
-//! Alternatives considered: a shorter client lease (Linux renews after 5 s at the least), holding the LOCK back (no signal but a fatal one
-//! ends that wait).
+//! Alternatives considered: a shorter client lease (Linux renews after 5 s at the least), holding the LOCK
+//! back (no signal but a fatal one ends that wait).
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -53,14 +58,15 @@ use crate::Metaserver;
 use crate::errors::store_failed;
 use crate::exports::admission::Via;
 
-/// Waiters of all files together. More are not told and ask again by themselves; so many are about a megabyte.
+/// Waiters of all files together. More are not told and ask again by themselves; so many are about a
+/// megabyte.
 const WAITERS_MAX: usize = 8192;
 
 /// Waiters of one client, so that one cannot take all places.
 const WAITERS_OF_CLIENT_MAX: usize = 1024;
 
-/// Length of a turn: for so long a notified waiter goes before later ones. A round trip is enough; a client lease, which
-/// the RFC allows, would stop all waiters for a client that died.
+/// Length of a turn: for so long a notified waiter goes before later ones. A round trip is enough; a client
+/// lease, which the RFC allows, would stop all waiters for a client that died.
 const TURN: Duration = Duration::from_secs(2);
 
 /// A waiter that has not asked for so long has given up; Linux asks every 30 s.
@@ -69,7 +75,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// After so many DELAYs a client pauses for 1.6 s, and is to begin again: see above.
 const DELAYS_MAX: u32 = 5;
 
-/// A client that came so long ago from another metaserver has asked here since: Linux pauses for 15 s at the most.
+/// A client that came so long ago from another metaserver has asked here since: Linux pauses for 15 s at the
+/// most.
 const COMES: Duration = Duration::from_secs(20);
 
 /// With more waiters than this (700 LOCKs a second), pauses grow.
@@ -138,8 +145,8 @@ impl Waiter {
 pub(crate) struct LockWaiters(Mutex<BTreeMap<InodeId, Vec<Waiter>>>);
 
 impl LockWaiters {
-    /// Joins the queue, or stays where it is in it. Not when there are too many. `comes`: it may have been answered DELAY
-    /// elsewhere.
+    /// Joins the queue, or stays where it is in it. Not when there are too many. `comes`: it may have been
+    /// answered DELAY elsewhere.
     fn wait(&self, inode: InodeId, waiter: Waiter, comes: bool) -> Answer {
         let mut queues = self.0.locked();
         let (mut all, mut own) = (0, 0);
@@ -246,7 +253,8 @@ impl LockWaiters {
 }
 
 impl Metaserver {
-    /// The lock that conflicts with `waiter`. None if its holder has lapsed: the next LOCK expires that client.
+    /// The lock that conflicts with `waiter`. None if its holder has lapsed: the next LOCK expires that
+    /// client.
     pub(crate) fn conflict_with(
         &self,
         view: &dyn View,
@@ -284,8 +292,8 @@ impl Metaserver {
         Some(CbArgOp::NotifyLock(NotifyLockArgs { fh, lock_owner }))
     }
 
-    /// A LOCK of `session` that waits was denied: `waiter` waits from now on, or waits on. Whether it is to be answered DELAY
-    /// and not DENIED.
+    /// A LOCK of `session` that waits was denied: `waiter` waits from now on, or waits on. Whether it is to
+    /// be answered DELAY and not DENIED.
     pub(crate) async fn waits_on(&self, session: &Session, inode: InodeId, waiter: Waiter) -> bool {
         let answer = self.lock_waiters.wait(inode, waiter.clone(), session.has_come_within(COMES));
         // The lock may have been released since it was denied, when the queue was empty.
@@ -315,8 +323,8 @@ impl Metaserver {
         is_told
     }
 
-    /// The client can be called back here from now on: those of its waiters that came from elsewhere are woken, and are told
-    /// to begin anew when they ask.
+    /// The client can be called back here from now on: those of its waiters that came from elsewhere are
+    /// woken, and are told to begin anew when they ask.
     pub(crate) fn wake_lock_waiters(&self, client: ClientId) {
         let who = self.lock_waiters.who_may_pause_for_long(client);
         if who.is_empty() {

@@ -1,7 +1,8 @@
 //! State of clients, beside the state machine: sessions, client leases, recalls, delegations, lock waiters.
 //!
-//! The state machine has all that lasts. Here is what a metaserver keeps in memory to serve it, and what it does on its own:
-//! layouts and delegations are recalled, silent clients expire, waiters are told of a free lock.
+//! The state machine has all that lasts. Here is what a metaserver keeps in memory to serve it, and what it
+//! does on its own: layouts and delegations are recalled, silent clients expire, waiters are told of a free
+//! lock.
 
 pub(crate) mod callback;
 pub(crate) mod delegations;

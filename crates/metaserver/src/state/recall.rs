@@ -1,4 +1,5 @@
-//! Recalling layouts before something happens that their holders must not write through (RFC 8881, section 12.5.5).
+//! Recalling layouts before something happens that their holders must not write through (RFC 8881, section
+//! 12.5.5).
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,8 @@ use crate::errors::store_failed;
 use crate::exports::admission::Via;
 use crate::nfs4::wire_stateid;
 
-/// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot is held.
+/// An operation waits this long for recalled layouts; then its client is told to come again, so that no slot
+/// is held.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Whose layouts of a file are called back.
@@ -44,13 +46,13 @@ impl Holders {
 /// Files whose layouts are asked back at the same time, when those of all files are.
 const FILES_AT_ONCE: usize = 32;
 
-/// A client that says that it has no such layout may not have read the reply of its LAYOUTGET yet. Only when none was
-/// granted for this long is it believed, and until then asked again.
+/// A client that says that it has no such layout may not have read the reply of its LAYOUTGET yet. Only when
+/// none was granted for this long is it believed, and until then asked again.
 const GRANT_IN_FLIGHT_MAX: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Clients that were granted a layout lately, by any metaserver: within the last one to two [`GRANT_IN_FLIGHT_MAX`], in
-/// two halves that take turns.
+/// Clients that were granted a layout lately, by any metaserver: within the last one to two
+/// [`GRANT_IN_FLIGHT_MAX`], in two halves that take turns.
 #[derive(Default)]
 pub(crate) struct Granted(Mutex<Halves>);
 
@@ -88,8 +90,8 @@ impl Halves {
     }
 }
 
-/// When layouts were first asked back that are still out. A client that answers everything but never returns one would
-/// hold the others up for ever: after a lease it loses the layout.
+/// When layouts were first asked back that are still out. A client that answers everything but never returns
+/// one would hold the others up for ever: after a lease it loses the layout.
 #[derive(Default)]
 pub(crate) struct Recalls(Mutex<BTreeMap<StateId, Duration>>);
 
@@ -103,16 +105,17 @@ impl Recalls {
     }
 }
 
-/// How often a change of a size is tried. The state machine refuses it while a layout is out, and one can be granted
-/// between the recall and the change.
+/// How often a change of a size is tried. The state machine refuses it while a layout is out, and one can be
+/// granted between the recall and the change.
 pub(crate) const TRUNCATION_TRIES_MAX: u8 = 3;
 
 impl Metaserver {
-    /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no layout out but
-    /// those of other clients than `whose`.
+    /// Brings about what the state machine asks for before a file's size is set: the data at rest, and no
+    /// layout out but those of other clients than `whose`.
     ///
     /// # Errors
-    /// `Delay` as with [`Metaserver::recall_layouts`], or while a data server that is to get the data is away.
+    /// `Delay` as with [`Metaserver::recall_layouts`], or while a data server that is to get the data is
+    /// away.
     pub(crate) async fn before_truncation(&self, inode: &Inode, whose: Holders) -> Result<(), Status> {
         if inode.data() == Some(DataPlace::Migrating) {
             migration::migrate_to_objects(self, inode.id).await?;
@@ -159,8 +162,8 @@ impl Metaserver {
         }
     }
 
-    /// Recalls the layouts of these clients. A client that answers that it has none loses it. Returns the clients to ask
-    /// again: those that may not know of their layout yet, and those that asked for time.
+    /// Recalls the layouts of these clients. A client that answers that it has none loses it. Returns the
+    /// clients to ask again: those that may not know of their layout yet, and those that asked for time.
     async fn ask_back(
         &self,
         inode: InodeId,
@@ -213,8 +216,8 @@ impl Metaserver {
                     tracing::debug!(client = client.0, status = ?other, "holds no such layout");
                     self.revoke(client, layout).await?;
                 }
-                // It will learn from its next SEQUENCE that its back channel is down, bind it and be asked again; or
-                // its lease runs out and its layouts with it.
+                // It will learn from its next SEQUENCE that its back channel is down, bind it and be asked
+                // again; or its lease runs out and its layouts with it.
                 Err(error) => tracing::info!(client = client.0, %error, "layout recall did not arrive"),
             }
         }
@@ -234,8 +237,8 @@ impl Metaserver {
         true
     }
 
-    /// Recalls all layouts of files with a column on a lost target. Clients get no others there, and are answered an error
-    /// for lost data by the metaservers.
+    /// Recalls all layouts of files with a column on a lost target. Clients get no others there, and are
+    /// answered an error for lost data by the metaservers.
     pub(crate) async fn recall_layouts_of_lost(self: Arc<Self>) {
         let is_lost = |server: &Metaserver, layout: &LayoutState| {
             server.has_lost_column(&server.inode(&*server.view()?, layout.inode)?)
@@ -298,8 +301,9 @@ impl Metaserver {
         FileHandle::open(&file.fh.0, &self.key).map(|file| InodeId(file.inode))
     }
 
-    /// The answer of a client that is connected here, for the metaserver that recalls a layout. The answer "no such layout"
-    /// is not passed on while a reply of ours with the layout may be on its way to the client.
+    /// The answer of a client that is connected here, for the metaserver that recalls a layout. The answer
+    /// "no such layout" is not passed on while a reply of ours with the layout may be on its way to the
+    /// client.
     pub(crate) fn or_later(&self, client: ClientId, recalled: Option<InodeId>, status: Status) -> Status {
         let is_recent = |inode| self.granted.is_recent(inode, client, self.clock.monotonic());
         if status != Status::Ok && recalled.is_some_and(is_recent) { Status::Delay } else { status }

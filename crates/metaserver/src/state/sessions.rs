@@ -12,7 +12,8 @@ use wire::rpc::{AuthSys, Credential};
 use crate::Metaserver;
 use crate::errors::store_failed;
 
-/// Sessions by id, and those of each client. Each SEQUENCE looks here: nothing goes through all of them under the lock.
+/// Sessions by id, and those of each client. Each SEQUENCE looks here: nothing goes through all of them under
+/// the lock.
 #[derive(Default)]
 pub(crate) struct Sessions {
     known: RwLock<Known>,
@@ -125,8 +126,9 @@ impl Metaserver {
         Some(self.sessions.add(id, session(id, record.client, &record.channels, true)))
     }
 
-    /// Whether a session is still there, once all that was answered before is seen. A request may have waited here while its
-    /// client was expired: if it were carried out, the client would go on with what it has cached, and take it for new.
+    /// Whether a session is still there, once all that was answered before is seen. A request may have waited
+    /// here while its client was expired: if it were carried out, the client would go on with what it has
+    /// cached, and take it for new.
     ///
     /// # Errors
     /// `BadSession`: the client learns that it has nothing any more, delegations included.
@@ -159,7 +161,8 @@ impl Metaserver {
         Ok(())
     }
 
-    /// Forgets the lapsed clients that the state machine ended for another's OPEN or LOCK, of which nobody is told.
+    /// Forgets the lapsed clients that the state machine ended for another's OPEN or LOCK, of which nobody is
+    /// told.
     pub(crate) fn forget_ended_clients(&self) -> Result<(), Status> {
         let lapsed = self.leases.lapsed_clients();
         let view = self.view()?;

@@ -1,4 +1,5 @@
-//! Strict and lazy: what a client of one metaserver sees of what was done at another, whose word has not arrived yet.
+//! Strict and lazy: what a client of one metaserver sees of what was done at another, whose word has not
+//! arrived yet.
 
 use std::future::Future;
 use std::time::Duration;
@@ -121,8 +122,8 @@ async fn strict_reads_see_all_that_was_answered() {
     assert_eq!(waits(&three, async move { client.status(lookup("d")).await }).await, Status::Ok);
 }
 
-/// Its metaserver does not hear the others until then. If anything of it were carried out, the client would take what it has
-/// cached under delegations that are gone for new.
+/// Its metaserver does not hear the others until then. If anything of it were carried out, the client would
+/// take what it has cached under delegations that are gone for new.
 ///
 /// ```text
 /// ash, at a metaserver that hears nobody, opens /f, deny write     (a lease passes)

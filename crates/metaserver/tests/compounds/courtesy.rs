@@ -75,7 +75,8 @@ async fn a_lock_that_a_silent_client_holds_is_given_to_the_next() {
     assert_eq!(world.client(ash.id), None);
 }
 
-/// LOCKT and I/O without an open change nothing themselves: they are told to come again, and the lapsed client goes.
+/// LOCKT and I/O without an open change nothing themselves: they are told to come again, and the lapsed
+/// client goes.
 #[tokio::test]
 async fn a_silent_client_in_conflict_with_a_question_goes_soon() {
     let world = World::start().await;

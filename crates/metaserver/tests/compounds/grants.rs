@@ -1,4 +1,5 @@
-//! A layout that one metaserver has just granted and another one recalls: the client may not have read the reply yet.
+//! A layout that one metaserver has just granted and another one recalls: the client may not have read the
+//! reply yet.
 
 use std::sync::Arc;
 

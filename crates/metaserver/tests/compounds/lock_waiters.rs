@@ -1,4 +1,5 @@
-//! LOCKs that wait, in a group of metaservers of which each may be killed: their clients must have reason to ask again.
+//! LOCKs that wait, in a group of metaservers of which each may be killed: their clients must have reason to
+//! ask again.
 
 use std::cell::{Cell, RefCell};
 
@@ -100,8 +101,8 @@ async fn a_client_that_waits_asks_often_and_is_told() {
     elm.ok(lock).await;
 }
 
-/// The metaserver that a client comes to does not know what was called back before: the client refuses a slot that
-/// somebody else used, and the next one is tried.
+/// The metaserver that a client comes to does not know what was called back before: the client refuses a slot
+/// that somebody else used, and the next one is tried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_came_from_another_metaserver_is_told_over_a_slot_that_is_in_step() {
     let three = Three::start(Rules::OPEN).await;

@@ -1,5 +1,6 @@
-//! Compounds made by hand, over a real socket to a metaserver in this process whose clock stands still until a story
-//! moves it: what RFC 8881 says of clients, sessions, leases and states, where no real client would go.
+//! Compounds made by hand, over a real socket to a metaserver in this process whose clock stands still until
+//! a story moves it: what RFC 8881 says of clients, sessions, leases and states, where no real client would
+//! go.
 
 mod attributes;
 mod consistency;

@@ -205,7 +205,8 @@ async fn advice_is_taken_and_none_of_it_promised() {
     assert_eq!(ash.status(vec![ArgOp::PutRootFh, advise(0, 0)]).await, Status::IsDir);
 }
 
-/// Every copy is synchronous: there is never one to ask for, to stop, or to announce. In 4.1 there is no such operation.
+/// Every copy is synchronous: there is never one to ask for, to stop, or to announce. In 4.1 there is no such
+/// operation.
 #[tokio::test]
 async fn what_goes_with_copies_that_we_do_not_make_is_not_supported() {
     let world = World::start().await;

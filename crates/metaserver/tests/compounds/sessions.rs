@@ -218,7 +218,8 @@ async fn a_client_is_not_destroyed_while_it_has_a_session() {
     assert_eq!(ash.raw.compound(vec![client]).await.status, Status::ClientidBusy);
 }
 
-/// What the client asked for in CREATE_SESSION, and later in BACKCHANNEL_CTL, holds at a server that it never told.
+/// What the client asked for in CREATE_SESSION, and later in BACKCHANNEL_CTL, holds at a server that it never
+/// told.
 #[tokio::test]
 async fn an_adopted_session_is_called_back_as_its_client_asked() {
     let mut world = World::start().await;
@@ -257,8 +258,8 @@ async fn an_adopted_session_is_called_back_as_its_client_asked() {
     assert_eq!(recalled(&world, &mut ash).await, (CALLBACK_PROGRAM + 1, credential("cedar", 78)));
 }
 
-/// Somebody truncates the file that ash has a layout of: the program and credential of the call that ash gets. It keeps the
-/// layout, so that it is asked again.
+/// Somebody truncates the file that ash has a layout of: the program and credential of the call that ash
+/// gets. It keeps the layout, so that it is asked again.
 async fn recalled(world: &World, ash: &mut Client) -> (u32, Credential) {
     ash.ok(vec![]).await; // reads what an earlier recall may have left in the connection
     let mut raw = Raw::connect(world).await;

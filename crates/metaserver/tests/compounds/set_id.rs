@@ -1,4 +1,5 @@
-//! Set-id bits go before the first byte of a write that takes them away, and a layout that is refused was not granted.
+//! Set-id bits go before the first byte of a write that takes them away, and a layout that is refused was not
+//! granted.
 
 use bytes::Bytes;
 use namespace::{InodeId, read};

@@ -28,8 +28,8 @@ fn closing(open_stateid: Stateid) -> ArgOp {
     ArgOp::Close(close::Args { seqid: 0, open_stateid })
 }
 
-/// RFC 8881, sections 8.4.2 and 18.51: no state is ever lost, so there is nothing to reclaim, and nothing new before the
-/// client has said so.
+/// RFC 8881, sections 8.4.2 and 18.51: no state is ever lost, so there is nothing to reclaim, and nothing new
+/// before the client has said so.
 #[tokio::test]
 async fn nothing_new_before_reclaim_complete_and_nothing_old_ever() {
     let world = World::start().await;
@@ -302,7 +302,8 @@ async fn a_stateid_is_good_for_its_own_file_only() {
     ash.ok(vec![putfh(&file), closing(open)]).await;
 }
 
-/// What RFC 8881, section 16.2.3, has for operations that are another version's, and for those that are nobody's.
+/// What RFC 8881, section 16.2.3, has for operations that are another version's, and for those that are
+/// nobody's.
 #[tokio::test]
 async fn operations_that_there_are_not_are_told_from_those_that_we_have_not() {
     let world = World::start().await;

@@ -1,5 +1,5 @@
-//! What a client wrote through a layout counts from the moment in which a data server acknowledged it, whether the client
-//! tells a metaserver or not.
+//! What a client wrote through a layout counts from the moment in which a data server acknowledged it,
+//! whether the client tells a metaserver or not.
 
 use bytes::Bytes;
 use namespace::{InodeId, read};
@@ -98,7 +98,8 @@ async fn a_client_that_dies_has_written_what_it_has_written() {
     assert_eq!(world.data.asked().0, asked, "a settled file needs no question");
 }
 
-/// A metaserver that dies between the end of the layout and the last question finds the file when it starts again.
+/// A metaserver that dies between the end of the layout and the last question finds the file when it starts
+/// again.
 #[tokio::test]
 async fn a_file_that_was_left_is_settled_after_a_restart() {
     let mut world = World::start().await;
@@ -139,7 +140,8 @@ async fn every_operation_that_depends_on_a_size_knows_it() {
     assert_eq!(kept_size(&world, &file), 2000, "asked for {listed:?}");
 
     world.data.wrote(id(&file), 3000, 3 * S);
-    // The fake data server does not look for holes: that it is asked shows that the offset is within the file.
+    // The fake data server does not look for holes: that it is asked shows that the offset is within the
+    // file.
     let seek = ArgOp::Seek(seek::Args { stateid: open, offset: 2999, what: seek::DATA });
     assert_eq!(ash.status(vec![putfh(&file), seek]).await, Status::Delay);
     assert_eq!(kept_size(&world, &file), 3000);
@@ -175,7 +177,8 @@ async fn a_time_that_was_set_after_a_write_stays() {
     assert_ne!(told(&mut ash, &file).await.time_modify, Some(past), "a later write counts");
 }
 
-/// A data server that does not answer holds its files' attributes up for a moment, not for ever, and no others'.
+/// A data server that does not answer holds its files' attributes up for a moment, not for ever, and no
+/// others'.
 #[tokio::test]
 async fn a_client_is_told_to_come_again_while_a_data_server_is_silent() {
     let world = World::start().await;

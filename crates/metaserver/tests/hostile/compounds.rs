@@ -1,5 +1,6 @@
-//! Random compounds: valid encodings of every operation, with arguments that are partly what earlier replies gave and
-//! partly nonsense. Every reply can be read, every status is one that the protocol allows there, and the store is sound.
+//! Random compounds: valid encodings of every operation, with arguments that are partly what earlier replies
+//! gave and partly nonsense. Every reply can be read, every status is one that the protocol allows there, and
+//! the store is sound.
 
 use std::collections::BTreeMap;
 
@@ -275,7 +276,8 @@ impl Chooser<'_> {
         create::Args { objtype, objname: self.name(), createattrs: self.attributes() }
     }
 
-    /// An operation that sets or uses the current filehandle to some purpose: else all compounds would end early.
+    /// An operation that sets or uses the current filehandle to some purpose: else all compounds would end
+    /// early.
     fn beginning(&mut self) -> ArgOp {
         match self.dice.below(4) {
             0 => ArgOp::PutRootFh,
@@ -404,7 +406,8 @@ async fn run(seed: u64) {
     let (mut dice, mut seen) = (Dice(seed), Seen::default());
     let mut reached = BTreeMap::new();
     for n in 0..COMPOUNDS {
-        // Layouts are the first client's alone: what is recalled of a client that does not listen takes seconds.
+        // Layouts are the first client's alone: what is recalled of a client that does not listen takes
+        // seconds.
         let who = usize::from(dice.one_in(6));
         let mut chooser = Chooser { dice: &mut dice, seen: &seen };
         let mut ops = vec![chooser.beginning()];

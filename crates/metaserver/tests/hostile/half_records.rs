@@ -1,5 +1,6 @@
-//! Half records of strangers: 560 connections to a port, each with the beginning of a call of a megabyte. Nobody else waits
-//! for them. Seen by what is still there: a server that took room for them would have to end some before it went on.
+//! Half records of strangers: 560 connections to a port, each with the beginning of a call of a megabyte.
+//! Nobody else waits for them. Seen by what is still there: a server that took room for them would have to
+//! end some before it went on.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! File handles that are unknown, stale, altered, cut short or another cluster's: at the metaserver in both versions,
-//! and at a data server.
+//! File handles that are unknown, stale, altered, cut short or another cluster's: at the metaserver in both
+//! versions, and at a data server.
 
 use bytes::Bytes;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};

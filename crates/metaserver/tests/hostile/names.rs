@@ -1,7 +1,7 @@
 //! Names that no directory can have, for every operation that takes one, in both protocols.
 //!
-//! Bytes that are not UTF-8 are a name like any other, on purpose: Linux clients pass what programs give them, in
-//! whatever encoding, and RFC 8881, section 14.4, lets a server take names as bytes.
+//! Bytes that are not UTF-8 are a name like any other, on purpose: Linux clients pass what programs give
+//! them, in whatever encoding, and RFC 8881, section 14.4, lets a server take names as bytes.
 
 use bytes::Bytes;
 use wire::nfs3::{self, Call, DirOpArgs, FileHandle, Reply, SetAttr};

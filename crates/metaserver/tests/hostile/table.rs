@@ -1,5 +1,5 @@
-//! Which statuses each operation may end with: RFC 8881, section 15.2; RFC 7862, section 11.2; RFC 8276, section 8.4.
-//! Where the text of an operation names one that the tables forgot, the line says so.
+//! Which statuses each operation may end with: RFC 8881, section 15.2; RFC 7862, section 11.2; RFC 8276,
+//! section 8.4. Where the text of an operation names one that the tables forgot, the line says so.
 
 use wire::nfs4::OpNum;
 use wire::nfs4::Status::{self, *};

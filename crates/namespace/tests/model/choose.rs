@@ -1,5 +1,6 @@
-//! Chooses commands. A command is chosen by a row of numbers, each picking one of what there is: so a row means
-//! something in every world, rows can be left out, and smaller numbers are simpler commands. That is what shrinks well.
+//! Chooses commands. A command is chosen by a row of numbers, each picking one of what there is: so a row
+//! means something in every world, rows can be left out, and smaller numbers are simpler commands. That is
+//! what shrinks well.
 
 use std::net::IpAddr;
 

@@ -1,8 +1,10 @@
-//! The state machine against a model of it: random commands on both, and after each the same reply and the same world.
+//! The state machine against a model of it: random commands on both, and after each the same reply and the
+//! same world.
 //!
-//! The model (`plain/`) is plain structs in maps, written for clarity: it counts links by looking for names, keeps locks
-//! byte by byte, and looks at every open to find a conflict. The commands (`choose.rs`) come from few names, clients and
-//! offsets, so that they meet. A failing sequence is shrunk to the shortest that still fails (`rows.rs`).
+//! The model (`plain/`) is plain structs in maps, written for clarity: it counts links by looking for names,
+//! keeps locks byte by byte, and looks at every open to find a conflict. The commands (`choose.rs`) come from
+//! few names, clients and offsets, so that they meet. A failing sequence is shrunk to the shortest that still
+//! fails (`rows.rs`).
 //!
 //! `HEOROT_MODEL_OPERATIONS` says how many commands in all, `HEOROT_MODEL_SEED` which.
 

@@ -1,5 +1,5 @@
-//! Rows of numbers that commands are chosen by, and how a failing sequence of them is made as short and as simple as it
-//! can be: rows left out, first many at once, then one by one; then numbers made 0.
+//! Rows of numbers that commands are chosen by, and how a failing sequence of them is made as short and as
+//! simple as it can be: rows left out, first many at once, then one by one; then numbers made 0.
 
 /// What one command is chosen by.
 pub type Picks = [u16; 20];

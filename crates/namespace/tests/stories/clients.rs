@@ -157,8 +157,8 @@ fn expire_client_frees_everything() {
     w.expire(a).unwrap();
     assert_eq!(w.expire(a), Err(Error::StaleClient));
     assert_eq!(w.deferred(), [(orphan, DeferredKind::Remove)]);
-    // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one deferred operation more. What their address has
-    // is counted in one record, for b.
+    // Of a: client, owner, session, its index. Of /g: name, cookie, inode; and one deferred operation more.
+    // What their address has is counted in one record, for b.
     assert_eq!(w.dump().len(), empty - 4 - 3 + 1 + 2, "no trace of it is left");
     let open = w.open(b, "/f", WRITE).unwrap();
     w.lock_new(b, open, "l", LockKind::Write, 0..u64::MAX).unwrap();
@@ -280,8 +280,8 @@ fn a_client_that_restarts_at_another_address_waits_for_its_old_lease() {
     w.open(again, "/f", BOTH).unwrap();
 }
 
-/// Several service addresses, and a client with several of its own: it is known by its verifier at each, and may come from
-/// any of them when it restarts.
+/// Several service addresses, and a client with several of its own: it is known by its verifier at each, and
+/// may come from any of them when it restarts.
 #[test]
 fn a_client_that_shows_its_verifier_from_another_address_has_that_one_too() {
     let mut w = World::new();
@@ -388,7 +388,8 @@ fn one_living_client_in_conflict_saves_the_lapsed_one_too() {
     w.open(c, "/f", WRITE).unwrap();
 }
 
-/// The file has no name any more, and only the lapsed client had it open: it stays for who opens it by its handle.
+/// The file has no name any more, and only the lapsed client had it open: it stays for who opens it by its
+/// handle.
 #[test]
 fn a_removed_file_passes_from_a_lapsed_client_to_the_next() {
     let mut w = World::new();

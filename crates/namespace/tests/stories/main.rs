@@ -1,4 +1,5 @@
-//! Tables of `apply`: one story a test, told in the words of the domain. After each command the whole store is checked.
+//! Tables of `apply`: one story a test, told in the words of the domain. After each command the whole store
+//! is checked.
 
 mod attributes;
 mod broken;

@@ -1,4 +1,5 @@
-//! Exactly once, where no client's session stands behind a command: calls of NFSv3, and metaservers themselves.
+//! Exactly once, where no client's session stands behind a command: calls of NFSv3, and metaservers
+//! themselves.
 
 use namespace::*;
 

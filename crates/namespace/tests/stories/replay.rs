@@ -88,7 +88,8 @@ fn a_slot_is_forgotten_with_its_session() {
     w.apply(Command::DestroyClient { client: a }).unwrap();
 }
 
-/// The replies of a compound with many changes do not make each further change dearer, and go with the next sequence.
+/// The replies of a compound with many changes do not make each further change dearer, and go with the next
+/// sequence.
 #[test]
 fn each_change_of_a_long_compound_adds_one_record_and_the_next_compound_removes_them() {
     let mut w = World::new();

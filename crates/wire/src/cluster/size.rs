@@ -1,5 +1,5 @@
-//! SIZE: how long an object is in its file as the metaservers know it. A data server asks when a read meets the end of
-//! an object: behind it may be a hole, or the end of the file.
+//! SIZE: how long an object is in its file as the metaservers know it. A data server asks when a read meets
+//! the end of an object: behind it may be a hole, or the end of the file.
 
 use bytes::Bytes;
 

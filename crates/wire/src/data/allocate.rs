@@ -1,4 +1,5 @@
-//! ALLOCATE: reserves room for a range of an object, durably. What was not written there before reads as zeros.
+//! ALLOCATE: reserves room for a range of an object, durably. What was not written there before reads as
+//! zeros.
 
 use bytes::Bytes;
 
@@ -25,7 +26,8 @@ xdr_struct! {
         pub needed: u64,
         /// Bytes that it had free before.
         pub free: u64,
-        /// Which file system of which machine: see [`TargetSpace::file_system`](super::TargetSpace::file_system).
+        /// Which file system of which machine: see
+        /// [`TargetSpace::file_system`](super::TargetSpace::file_system).
         pub file_system: u64,
         /// Changes when a data server may have lost unstable writes.
         pub verifier: WriteVerifier,

@@ -1,5 +1,5 @@
-//! COPY: copies ranges of one object into another, which the called server has. What the first does not have (holes,
-//! and all beyond its end) is a hole in the other afterwards.
+//! COPY: copies ranges of one object into another, which the called server has. What the first does not have
+//! (holes, and all beyond its end) is a hole in the other afterwards.
 
 use bytes::Bytes;
 
@@ -22,7 +22,8 @@ xdr_struct! {
     pub struct Args {
         /// The object that is read.
         pub source: Bytes,
-        /// The address of the data server that has it, such as `10.0.0.5:2050`: asked when it is not the called one.
+        /// The address of the data server that has it, such as `10.0.0.5:2050`: asked when it is not the
+        /// called one.
         pub address: Bytes,
         /// The object that is written; created when it is not there yet.
         pub handle: Bytes,

@@ -1,6 +1,7 @@
 //! MAKE: makes objects, empty and durable. One that is there stays as it is, so that a call can be repeated.
 //!
-//! No other procedure makes an object, but for TRUNCATE to length 0: an object that READ or WRITE does not find is lost.
+//! No other procedure makes an object, but for TRUNCATE to length 0: an object that READ or WRITE does not
+//! find is lost.
 
 use bytes::Bytes;
 

@@ -30,7 +30,8 @@ pub use status::{TargetCondition, TargetSpace};
 
 pub use crate::handshake::Status;
 
-/// The RPC program number: "HEA" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
+/// The RPC program number: "HEA" in ASCII, in the range that sites define for themselves (RFC 5531, section
+/// 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
 /// The version of the program that these modules speak.
 pub const VERSION: u32 = 4;

@@ -19,8 +19,8 @@ xdr_struct! {
     pub struct ObjectStat {
         /// Its length in bytes.
         pub len: u64,
-        /// When it was last written, in nanoseconds since 1970 by the data server's clock. A write after this answer
-        /// makes it another one, however soon it comes.
+        /// When it was last written, in nanoseconds since 1970 by the data server's clock. A write after this
+        /// answer makes it another one, however soon it comes.
         pub modified_ns: u64,
     }
 

@@ -16,8 +16,8 @@ xdr_enum! {
         ReadOnly = 2,
         /// A sync or the file system failed: nothing is served before the data server is started again.
         Failed = 3,
-        /// The directory is not the target that was there at the start (its disk was unmounted, or its marker is
-        /// gone): nothing is served before the data server is started again.
+        /// The directory is not the target that was there at the start (its disk was unmounted, or its marker
+        /// is gone): nothing is served before the data server is started again.
         Missing = 4,
     }
 }
@@ -25,7 +25,8 @@ xdr_enum! {
 xdr_struct! {
     /// One storage target.
     pub struct TargetSpace {
-        /// Which file system of which machine (a hash): targets on one file system share its room, which counts once.
+        /// Which file system of which machine (a hash): targets on one file system share its room, which
+        /// counts once.
         pub file_system: u64,
         /// Its id.
         pub target: u64,
@@ -41,7 +42,8 @@ xdr_struct! {
         pub condition: TargetCondition,
         /// Whether objects can share their data (reflink).
         pub reflinks: bool,
-        /// Whose objects it has: [`register::ResOk::name_space`](crate::cluster::register::ResOk::name_space); 0: nobody's yet.
+        /// Whose objects it has:
+        /// [`register::ResOk::name_space`](crate::cluster::register::ResOk::name_space); 0: nobody's yet.
         pub name_space: u64,
         /// The incarnation of metaservers that it obeys:
         /// [`register::ResOk::incarnation`](crate::cluster::register::ResOk::incarnation); 0: none yet.

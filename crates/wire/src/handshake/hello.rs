@@ -1,16 +1,17 @@
-//! HELLO: the first half of the handshake of our own programs. Each end shows that it holds the cluster's secret, and
-//! neither sends it.
+//! HELLO: the first half of the handshake of our own programs. Each end shows that it holds the cluster's
+//! secret, and neither sends it.
 //!
 //! ```text
 //! server proof = BLAKE3(key, "heorot hello server v1" │ client nonce 32 │ server nonce 32)
 //! client proof = BLAKE3(key, "heorot hello client v1" │ client nonce 32 │ server nonce 32)
 //! ```
 //!
-//! Both nonces are in both proofs, so a recorded handshake proves nothing later. The prefixes differ, so a server's
-//! proof sent back is not a client's; and neither can be the tag of a file handle, which begins with 1 or 2.
+//! Both nonces are in both proofs, so a recorded handshake proves nothing later. The prefixes differ, so a
+//! server's proof sent back is not a client's; and neither can be the tag of a file handle, which begins with
+//! 1 or 2.
 //!
-//! What it does not do: protect the bytes that follow. Who can alter packets between two servers can pass the handshake
-//! on and then speak in the caller's name; against that, run the programs over TLS.
+//! What it does not do: protect the bytes that follow. Who can alter packets between two servers can pass the
+//! handshake on and then speak in the caller's name; against that, run the programs over TLS.
 
 use super::Status;
 use crate::xdr_struct;
@@ -71,7 +72,8 @@ fn proof(key: &[u8; 32], prefix: &[u8; 22], client_nonce: &Nonce, server_nonce: 
     *hasher.finalize().as_bytes()
 }
 
-/// Whether a received proof is the expected one. In constant time, so that nobody learns a proof byte by byte.
+/// Whether a received proof is the expected one. In constant time, so that nobody learns a proof byte by
+/// byte.
 #[must_use]
 pub fn proof_matches(expected: &Proof, received: &Proof) -> bool {
     blake3::Hash::from_bytes(*expected) == blake3::Hash::from_bytes(*received)

@@ -9,8 +9,8 @@
 //!   any other procedure          ─────▶  until then answered NotProven
 //! ```
 //!
-//! The procedures 0 to 2 of [`crate::cluster`], [`crate::data`] and [`crate::consensus`]; those of the programs themselves begin
-//! at 3. The results of all of them but NULL begin with a [`Status`].
+//! The procedures 0 to 2 of [`crate::cluster`], [`crate::data`] and [`crate::consensus`]; those of the
+//! programs themselves begin at 3. The results of all of them but NULL begin with a [`Status`].
 
 pub mod hello;
 pub mod null;

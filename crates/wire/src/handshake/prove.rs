@@ -1,4 +1,5 @@
-//! PROVE: the second half of the handshake, see [`super::hello`]. From its success on, the connection is one of ours.
+//! PROVE: the second half of the handshake, see [`super::hello`]. From its success on, the connection is one
+//! of ours.
 
 use super::{Proof, Status};
 use crate::xdr_struct;

@@ -34,7 +34,8 @@ xdr_enum! {
         OtherNameSpace = 12,
         /// The target does not have the object, which was made there: it is lost.
         ObjectLost = 13,
-        /// The target is not the one that was there when its server started (its disk was unmounted), or failed.
+        /// The target is not the one that was there when its server started (its disk was unmounted), or
+        /// failed.
         TargetLost = 14,
         /// The handle was minted by another incarnation of the metaservers than the target obeys.
         OtherIncarnation = 15,
@@ -48,7 +49,8 @@ impl<T: Encode> Encode for Result<T, Status> {
                 Status::Ok.encode(e);
                 body.encode(e);
             }
-            // A failure that says Ok is a fault of ours. Sent as it is, the caller would read results that are not there.
+            // A failure that says Ok is a fault of ours. Sent as it is, the caller would read results that
+            // are not there.
             Err(Status::Ok) => Status::Invalid.encode(e),
             Err(status) => status.encode(e),
         }

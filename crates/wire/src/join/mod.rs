@@ -8,8 +8,9 @@
 //!                                    ◀─────  the cluster's secret, sealed; where the metaservers are
 //! ```
 //!
-//! The cluster notes that the token was used, and nothing else: a machine that has the secret becomes a member or a data server by
-//! acting as one. A machine whose ENTER was not answered asks again, with the same ticket.
+//! The cluster notes that the token was used, and nothing else: a machine that has the secret becomes a
+//! member or a data server by acting as one. A machine whose ENTER was not answered asks again, with the same
+//! ticket.
 
 pub mod enter;
 pub mod hello;
@@ -28,12 +29,13 @@ pub use crate::handshake::{Nonce, Proof, client_proof, null, proof_matches, serv
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_struct;
 
-/// The RPC program number: "HEJ" in ASCII, in the range that sites define for themselves (RFC 5531, section 8.4.2).
+/// The RPC program number: "HEJ" in ASCII, in the range that sites define for themselves (RFC 5531, section
+/// 8.4.2).
 pub const PROGRAM: u32 = 0x2048_454A;
 /// The version of the program that these modules speak.
 pub const VERSION: u32 = 2;
-/// What the servers of one cluster say to each other, all of it: raised with every change that an older one would not
-/// understand.
+/// What the servers of one cluster say to each other, all of it: raised with every change that an older one
+/// would not understand.
 pub const PROTOCOL: u32 = 3;
 /// A name, a version or an address is shorter. Anybody may send them, and they go into a log.
 pub const WORD_BYTES_MAX: usize = 255;

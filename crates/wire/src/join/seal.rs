@@ -7,8 +7,8 @@
 //! tag    = BLAKE3(key, "heorot join tag v1\0\0\0\0" │ client nonce 32 │ server nonce 32 │ sealed 32)
 //! ```
 //!
-//! Nonces are new for each connection, so a pad is used once. Who listens and does not hold the token learns nothing;
-//! who holds it could ask for the secret, too.
+//! Nonces are new for each connection, so a pad is used once. Who listens and does not hold the token learns
+//! nothing; who holds it could ask for the secret, too.
 
 use super::{Nonce, proof_matches};
 

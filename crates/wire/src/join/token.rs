@@ -6,8 +6,8 @@
 //! check   = BLAKE3(all before it), the first 3 bytes: finds what was mistyped
 //! ```
 //!
-//! The cluster keeps ids and ends, and which machine used which token; each metaserver can tell a token's key from these. A
-//! machine that was let in holds the cluster's secret, and keeps it.
+//! The cluster keeps ids and ends, and which machine used which token; each metaserver can tell a token's key
+//! from these. A machine that was let in holds the cluster's secret, and keeps it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,8 @@ const PREFIX: &str = "heorot2-";
 const KEY_PREFIX: &[u8; 22] = b"heorot join key v2\0\0\0\0";
 const PROOF_CONTEXT: &str = "heorot 2026 join proofs";
 const BYTES: usize = 5 + 8 + 16 + 16 + 3;
-/// The id of a token that a member makes for itself: it proves to another one that both hold the secret, and lets nobody in.
+/// The id of a token that a member makes for itself: it proves to another one that both hold the secret, and
+/// lets nobody in.
 pub const OWN_ID: u64 = 0;
 /// Of 40 bits.
 const EXPIRES_MAX: u64 = (1 << 40) - 1;
@@ -64,7 +65,8 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// The token of a cluster with this id, which holds until `expires`. `tokens`: the cluster's key for tokens.
+    /// The token of a cluster with this id, which holds until `expires`. `tokens`: the cluster's key for
+    /// tokens.
     #[must_use]
     pub fn new(cluster: [u8; 16], tokens: &[u8; 32], id: u64, expires: u64) -> Self {
         let expires = expires.min(EXPIRES_MAX);

@@ -1,7 +1,8 @@
 //! NFS version 3 (RFC 1813): one file for each procedure, with its `Args`, `ResOk`, `ResFail` and `Res`.
 //!
-//! Text and names are bytes, bounded by the record that they came in: a server answers a name that is too long with
-//! [`Status::NameTooLong`], not with a decode error. Only a file handle has a bound in the protocol.
+//! Text and names are bytes, bounded by the record that they came in: a server answers a name that is too
+//! long with [`Status::NameTooLong`], not with a decode error. Only a file handle has a bound in the
+//! protocol.
 
 pub mod access;
 pub mod commit;

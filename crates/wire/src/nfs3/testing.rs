@@ -57,8 +57,8 @@ pub(crate) fn mutated<T: Encode + PartialEq + Debug>(
     }
 }
 
-/// Writes `messages` where the fuzzer finds its seeds: one file each, behind the words that tell the target what it is.
-/// The folder of the target is named by `HEOROT_FUZZ_SEEDS`; see fuzz/README.md.
+/// Writes `messages` where the fuzzer finds its seeds: one file each, behind the words that tell the target
+/// what it is. The folder of the target is named by `HEOROT_FUZZ_SEEDS`; see fuzz/README.md.
 pub(crate) fn seeds(target: &str, messages: impl IntoIterator<Item = (Vec<u32>, Bytes)>) {
     let dir = std::env::var("HEOROT_FUZZ_SEEDS").expect("HEOROT_FUZZ_SEEDS names a folder");
     let dir = std::path::Path::new(&dir).join(target);

@@ -118,8 +118,8 @@ xdr_struct! {
         pub ctime: Time,
     }
 
-    /// wcc_data: attributes before and after an operation, for weak cache consistency. If the client's cache agrees
-    /// with `before`, then nobody else changed the object, and the cache stays valid.
+    /// wcc_data: attributes before and after an operation, for weak cache consistency. If the client's cache
+    /// agrees with `before`, then nobody else changed the object, and the cache stays valid.
     #[derive(Copy, Default)]
     pub struct WccData {
         /// Before the operation; only if read in one step with it.
@@ -204,8 +204,8 @@ xdr_union! {
     }
 }
 
-/// A linked list of the XDR language (RFC 4506, section 4.19): before each element a 1, at the end a 0. Bounded by the
-/// record, of which each element takes at least four bytes.
+/// A linked list of the XDR language (RFC 4506, section 4.19): before each element a 1, at the end a 0.
+/// Bounded by the record, of which each element takes at least four bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List<T>(pub Vec<T>);
 

@@ -11,7 +11,8 @@ xdr_struct! {
         pub file: FileHandle,
         /// First byte.
         pub offset: u64,
-        /// Bytes to write. Not compared with `data` here: a server answers a difference with [`super::Status::Inval`].
+        /// Bytes to write. Not compared with `data` here: a server answers a difference with
+        /// [`super::Status::Inval`].
         pub count: u32,
         /// How durable to make them.
         pub stable: StableHow,

@@ -1,4 +1,5 @@
-//! ACCESS (RFC 8881, section 18.1; RFC 8276, section 8.3 for extended attributes): which kinds of access the caller has.
+//! ACCESS (RFC 8881, section 18.1; RFC 8276, section 8.3 for extended attributes): which kinds of access the
+//! caller has.
 
 use super::Status;
 use crate::xdr_struct;

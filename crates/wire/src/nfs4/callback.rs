@@ -1,5 +1,6 @@
-//! Call-backs (RFC 8881, sections 19 and 20; RFC 7862, section 16): a server calls its client over the session's back
-//! channel. Here the server encodes calls and decodes replies; the reverse is for tests and for our own clients.
+//! Call-backs (RFC 8881, sections 19 and 20; RFC 7862, section 16): a server calls its client over the
+//! session's back channel. Here the server encodes calls and decodes replies; the reverse is for tests and
+//! for our own clients.
 
 use bytes::Bytes;
 
@@ -57,7 +58,8 @@ xdr_struct! {
         pub layout_type: LayoutType,
         /// Those to read, those to write, or both.
         pub iomode: LayoutIoMode,
-        /// Whether the data will be elsewhere, so that the client should write by the metaserver what it still has.
+        /// Whether the data will be elsewhere, so that the client should write by the metaserver what it
+        /// still has.
         pub changed: bool,
         /// What is recalled.
         pub recall: LayoutRecall,

@@ -21,7 +21,8 @@ xdr_struct! {
     }
 }
 
-/// One result as a message of its own, payloads by reference, so that a server knows its size before it goes on.
+/// One result as a message of its own, payloads by reference, so that a server knows its size before it goes
+/// on.
 #[must_use]
 pub fn encode_op(result: &ResOp) -> Message {
     let mut e = Encoder::new();

@@ -1,11 +1,12 @@
-//! fattr4: attributes, asked for by number and sent as a bitmap and the values in order (RFC 8881, section 5).
+//! fattr4: attributes, asked for by number and sent as a bitmap and the values in order (RFC 8881, section
+//! 5).
 //!
 //! ```text
 //! │ bitmap: size 4, mode 33 │ length 12 │ size 8 bytes │ mode 4 bytes │
 //! ```
 //!
-//! Values have no length of their own, so a number that is not known ends the decoding: nobody can tell where the
-//! next value begins. [`Fattr::unknown`] then says what the peer asked for, so that a server can answer
+//! Values have no length of their own, so a number that is not known ends the decoding: nobody can tell where
+//! the next value begins. [`Fattr::unknown`] then says what the peer asked for, so that a server can answer
 //! NFS4ERR_ATTRNOTSUPP.
 
 use bytes::Bytes;
@@ -28,7 +29,8 @@ macro_rules! attributes {
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Fattr {
             $($(#[$meta])* pub $field: Option<$ty>,)+
-            /// Attributes that the peer sent and we do not know. Decoding of values stopped at the first of them.
+            /// Attributes that the peer sent and we do not know. Decoding of values stopped at the first of
+            /// them.
             pub unknown: Bitmap,
         }
 
@@ -268,7 +270,8 @@ impl Fattr {
         e.counted(|e| self.encode_values(&wanted, e));
     }
 
-    /// Whether each attribute of `which` has the same value here and in `other`, or none in both: VERIFY, NVERIFY.
+    /// Whether each attribute of `which` has the same value here and in `other`, or none in both: VERIFY,
+    /// NVERIFY.
     #[must_use]
     pub fn same(&self, other: &Self, which: &Bitmap) -> bool {
         let said = |attrs: &Self| {

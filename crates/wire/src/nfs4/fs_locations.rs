@@ -16,8 +16,8 @@ xdr_struct! {
 
     /// fs_location4: servers that have it under the same path.
     pub struct FsLocation {
-        /// Each a host name, an address, or an address with its port in universal form (RFC 5665), which Linux
-        /// understands since 5.17.
+        /// Each a host name, an address, or an address with its port in universal form (RFC 5665), which
+        /// Linux understands since 5.17.
         pub servers: Vec<Bytes>,
         /// Its path at each of them.
         pub rootpath: Vec<Component>,

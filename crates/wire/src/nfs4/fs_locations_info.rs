@@ -1,5 +1,5 @@
-//! fs_locations_info: where else a file system is to be found, and what of a client's state goes with it (RFC 8881,
-//! section 11.17).
+//! fs_locations_info: where else a file system is to be found, and what of a client's state goes with it (RFC
+//! 8881, section 11.17).
 //!
 //! ```text
 //! fls_info │ general flags │ transport flags │ 6 classes │ read rank │ write rank │ read order │ write order │

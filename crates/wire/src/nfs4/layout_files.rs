@@ -1,7 +1,8 @@
 //! The bodies of the files layout type (RFC 8881, section 13).
 //!
-//! A device is a list of data servers, each with several addresses, and a list of stripe indices that point into it. A
-//! layout says where in the stripe indices a file begins, how large its stripe unit is, and its handle on each server.
+//! A device is a list of data servers, each with several addresses, and a list of stripe indices that point
+//! into it. A layout says where in the stripe indices a file begins, how large its stripe unit is, and its
+//! handle on each server.
 
 use bytes::Bytes;
 

@@ -5,10 +5,11 @@
 //! COMPOUND reply  status, tag    │ ResOp │ ResOp │ …      each op a message of its own, joined by reference
 //! ```
 //!
-//! A server reads the header, then one [`ArgOp`] at a time: arguments behind an operation that fails are never looked
-//! at, as RFC 8881, section 15.1 wants. Every type goes both ways, because tests and the back channel need the other
-//! side. Names, link texts and layout bodies are bytes bounded by the record alone; whether they are UTF-8, too long
-//! or empty is the server's question. What has a bound in the protocol (handles, owners, tags) is refused beyond it.
+//! A server reads the header, then one [`ArgOp`] at a time: arguments behind an operation that fails are
+//! never looked at, as RFC 8881, section 15.1 wants. Every type goes both ways, because tests and the back
+//! channel need the other side. Names, link texts and layout bodies are bytes bounded by the record alone;
+//! whether they are UTF-8, too long or empty is the server's question. What has a bound in the protocol
+//! (handles, owners, tags) is refused beyond it.
 
 pub mod access;
 pub mod allocate;

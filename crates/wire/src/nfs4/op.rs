@@ -1,5 +1,5 @@
-//! The table of operations: numbers (RFC 8881, section 18; RFC 7862, section 15; RFC 8276, section 8.4), arguments
-//! and results.
+//! The table of operations: numbers (RFC 8881, section 18; RFC 7862, section 15; RFC 8276, section 8.4),
+//! arguments and results.
 
 use thiserror::Error;
 
@@ -57,8 +57,8 @@ macro_rules! operations {
         pub enum ArgOp {
             $(#[doc = concat!("See [`", stringify!($module), "`](super::", stringify!($module), ").")]
             $variant $(($args))?,)+
-            /// An operation that is known, but whose arguments are not read: answered NFS4ERR_NOTSUPP. The decoder
-            /// stands inside its arguments; nothing after it can be read.
+            /// An operation that is known, but whose arguments are not read: answered NFS4ERR_NOTSUPP. The
+            /// decoder stands inside its arguments; nothing after it can be read.
             Unsupported(u32),
             /// A number that this minor version does not have: answered OP_ILLEGAL and NFS4ERR_OP_ILLEGAL.
             Illegal(u32),
@@ -265,8 +265,8 @@ impl ArgOp {
         }
     }
 
-    /// The result of this operation when it failed with nothing but a status. An illegal operation always ends with
-    /// NFS4ERR_OP_ILLEGAL.
+    /// The result of this operation when it failed with nothing but a status. An illegal operation always
+    /// ends with NFS4ERR_OP_ILLEGAL.
     #[must_use]
     pub fn refused(&self, status: Status) -> ResOp {
         match self {

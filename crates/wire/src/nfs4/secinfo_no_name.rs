@@ -1,4 +1,5 @@
-//! SECINFO_NO_NAME (RFC 8881, section 18.45): which security flavors the current object, or its parent, wants.
+//! SECINFO_NO_NAME (RFC 8881, section 18.45): which security flavors the current object, or its parent,
+//! wants.
 
 use crate::{xdr_enum, xdr_struct};
 

@@ -1,7 +1,8 @@
-//! What every RPC program has: a list of procedures, each with arguments and results. Used by all of ours but NFS 4.
+//! What every RPC program has: a list of procedures, each with arguments and results. Used by all of ours but
+//! NFS 4.
 
-/// Declares `Procedure`, `Call` and `Reply` of a program from one table. Each line names a procedure's number, its
-/// variant, the module that holds its `Args` and `Res`, and its name in the RFC.
+/// Declares `Procedure`, `Call` and `Reply` of a program from one table. Each line names a procedure's
+/// number, its variant, the module that holds its `Args` and `Res`, and its name in the RFC.
 macro_rules! program {
     ($($(#[$meta:meta])* $number:literal $variant:ident $module:ident $name:literal;)+) => {
         $crate::xdr_enum! {
@@ -85,7 +86,8 @@ macro_rules! program {
 }
 pub(crate) use program;
 
-/// Writes `Result<T, Status>` as the union of a status and, when that is 0, a body. So `$status` has no value 0.
+/// Writes `Result<T, Status>` as the union of a status and, when that is 0, a body. So `$status` has no value
+/// 0.
 macro_rules! status_union {
     ($status:ty) => {
         impl<T: $crate::xdr::Encode> $crate::xdr::Encode for Result<T, $status> {

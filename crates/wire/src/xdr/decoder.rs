@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use thiserror::Error;
 
-/// Why a record is not what it claims to be. Answered with GARBAGE_ARGS or NFS4ERR_BADXDR, never with a panic.
+/// Why a record is not what it claims to be. Answered with GARBAGE_ARGS or NFS4ERR_BADXDR, never with a
+/// panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The record ends inside a value.
@@ -109,8 +110,8 @@ impl Decoder {
         Ok(padded)
     }
 
-    /// A variable-length array of at most `max` elements. Room is reserved only for what the record can hold, for
-    /// every element takes at least four bytes.
+    /// A variable-length array of at most `max` elements. Room is reserved only for what the record can hold,
+    /// for every element takes at least four bytes.
     ///
     /// # Errors
     /// [`DecodeError`] of the length or of an element.

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// The data of a READ or WRITE. Decoded, it is one slice of the record that it came in; a READ that a metaserver
-/// gathers from several data servers keeps one piece for each.
+/// The data of a READ or WRITE. Decoded, it is one slice of the record that it came in; a READ that a
+/// metaserver gathers from several data servers keeps one piece for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Payload {
     segments: Vec<Bytes>,

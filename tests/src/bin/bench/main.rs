@@ -1,8 +1,8 @@
 //! `make bench`: Heorot beside nfs-ganesha, driven by the same real Linux client, in turns, on the same disk.
 //!
-//! `bench PAIRS [ROW...]`. Each row is measured on one and at once on the other, and who is first changes from pair to
-//! pair, so that what else the machine does falls on both. Rows that another row prepares for (`rename` needs files)
-//! come after it, and when that one was not asked for it is run and not counted.
+//! `bench PAIRS [ROW...]`. Each row is measured on one and at once on the other, and who is first changes
+//! from pair to pair, so that what else the machine does falls on both. Rows that another row prepares for
+//! (`rename` needs files) come after it, and when that one was not asked for it is run and not counted.
 //!
 //! With BENCH_PERF=FOLDER, `perf record` watches the server through each row, into FOLDER/ROW.SERVER.data.
 

@@ -31,7 +31,8 @@ const fn names(
     Measure { name, what: What::Names { operation, processes, count, rounds }, prepared_by }
 }
 
-/// Counts are for about a second or more of each at the rates of a plain disk, and for many ticks of CPU time.
+/// Counts are for about a second or more of each at the rates of a plain disk, and for many ticks of CPU
+/// time.
 pub const PLAN: [Measure; 16] = [
     Measure { name: "write", what: What::Write, prepared_by: &[] },
     Measure { name: "read", what: What::Read, prepared_by: &["write"] },

@@ -97,7 +97,8 @@ impl Tested {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Takes (or gives back) a write lock on `length` bytes, 0 for all from `offset` on; `false` if another has it.
+    /// Takes (or gives back) a write lock on `length` bytes, 0 for all from `offset` on; `false` if another
+    /// has it.
     pub fn lock(&self, offset: u64, length: u64, locked: bool) -> io::Result<bool> {
         let kind = if locked { nix::libc::F_WRLCK } else { nix::libc::F_UNLCK };
         let range = nix::libc::flock {

@@ -1,14 +1,15 @@
-//! Reads, writes, truncates and maps a file at random, by seed, and compares it with a copy in memory after each step.
-//! An idea of Apple's `fsx`. Runs inside a client machine.
+//! Reads, writes, truncates and maps a file at random, by seed, and compares it with a copy in memory after
+//! each step. An idea of Apple's `fsx`. Runs inside a client machine.
 //!
 //! ```text
 //! fsx FILE SEED STEPS [direct] [allocate]            alone
 //! fsx FILE SEED STEPS shared BASE BYTES [allocate]   with others, on other machines or this one
 //! ```
 //!
-//! Shared: step `n` of a seed is the same whoever does it. The part of the file from BASE on (BYTES of it, or 0: to the
-//! end) begins with the number of steps that were done to it. Who holds the part's byte-range lock learns from it what
-//! others did, does the same to its copy, compares, does some steps, and writes the new number.
+//! Shared: step `n` of a seed is the same whoever does it. The part of the file from BASE on (BYTES of it, or
+//! 0: to the end) begins with the number of steps that were done to it. Who holds the part's byte-range lock
+//! learns from it what others did, does the same to its copy, compares, does some steps, and writes the new
+//! number.
 
 mod file;
 mod step;

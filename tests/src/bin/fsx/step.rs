@@ -19,8 +19,8 @@ pub struct Rules {
     pub base: u64,
     /// and if this is set, it keeps its size: others work behind it.
     pub fixed_bytes: Option<u64>,
-    /// With O_DIRECT: no maps, since which of two ways wrote last is undefined, and no O_APPEND, which the Linux NFS
-    /// client refuses together with it.
+    /// With O_DIRECT: no maps, since which of two ways wrote last is undefined, and no O_APPEND, which the
+    /// Linux NFS client refuses together with it.
     pub direct: bool,
     /// `fallocate`, also to punch holes (NFSv4.2).
     pub allocate: bool,

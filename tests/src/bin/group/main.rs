@@ -1,8 +1,8 @@
 //! `make group`: what several metaservers cost and bring, beside one, on one machine.
 //!
-//! `group [changes] [misses] [reads]`, all of them without arguments. Metaservers are processes on 127.0.0.1, each with a
-//! directory of its own on the disk that holds /var/tmp, and clients are nfs-rs by NFSv3: nothing is cached and each
-//! call is one round trip. What is compared is measured in turns, within one run.
+//! `group [changes] [misses] [reads]`, all of them without arguments. Metaservers are processes on 127.0.0.1,
+//! each with a directory of its own on the disk that holds /var/tmp, and clients are nfs-rs by NFSv3: nothing
+//! is cached and each call is one round trip. What is compared is measured in turns, within one run.
 
 mod changes;
 mod misses;

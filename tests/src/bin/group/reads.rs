@@ -1,4 +1,5 @@
-//! What a read costs the metaserver that serves it, and what it costs the leader: how far reads grow with metaservers.
+//! What a read costs the metaserver that serves it, and what it costs the leader: how far reads grow with
+//! metaservers.
 
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -33,8 +34,8 @@ pub fn run() {
     let at_leader =
         format!("{:.2} µs, {:.1} % of its own", other.leader * 1e6, other.leader / other.server * 100.0);
     row(&format!("another of {SERVERS}"), &other, &at_leader);
-    // Each metaserver on a machine of its own, and all of them busy: the others give what they have to reads, the leader
-    // what is left to it.
+    // Each metaserver on a machine of its own, and all of them busy: the others give what they have to reads,
+    // the leader what is left to it.
     let others = (SERVERS - 1) as f64 / other.server;
     let left = 1.0 - others * other.leader;
     let reads = others + left / leader.server;

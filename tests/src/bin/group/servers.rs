@@ -1,4 +1,5 @@
-//! Groups of metaservers on 127.0.0.1, each with a data server: files are given a place on it when they are made.
+//! Groups of metaservers on 127.0.0.1, each with a data server: files are given a place on it when they are
+//! made.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

@@ -15,7 +15,8 @@ pub struct Book {
 }
 
 impl Book {
-    /// Opens the document `file` of this repository: what its code blocks have, and, if it is said so, what its text has, too.
+    /// Opens the document `file` of this repository: what its code blocks have, and, if it is said so, what
+    /// its text has, too.
     pub fn open(file: &str, with_text: bool, words: Vec<(String, String)>) -> Book {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

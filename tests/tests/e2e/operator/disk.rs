@@ -30,7 +30,8 @@ impl Disk {
         path
     }
 
-    /// The kernel finds an error of its file system. What was done before is on the disk: a removed file does not come back.
+    /// The kernel finds an error of its file system. What was done before is on the disk: a removed file does
+    /// not come back.
     pub fn fail(&self) {
         run(Command::new("sync").arg("-f").arg(&self.at));
         let source =
@@ -40,8 +41,8 @@ impl Disk {
         std::fs::write(&trigger, "a disk that fails").unwrap_or_else(|e| panic!("{trigger}: {e}"));
     }
 
-    /// Its machine's processes are stopped: unmounted, mended, mounted again. A copy is mended: the mount namespaces of other
-    /// machines keep the old file system in the kernel, with its error.
+    /// Its machine's processes are stopped: unmounted, mended, mounted again. A copy is mended: the mount
+    /// namespaces of other machines keep the old file system in the kernel, with its error.
     pub fn mend(&mut self) {
         self.unmount();
         let mended = self.image.with_extension("mended");

@@ -1,4 +1,5 @@
-//! What two clients keep, and look at after each step: every file has the bytes that were written, or is lost and said to be.
+//! What two clients keep, and look at after each step: every file has the bytes that were written, or is lost
+//! and said to be.
 
 use std::net::IpAddr;
 use std::time::Duration;

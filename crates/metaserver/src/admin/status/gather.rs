@@ -1,6 +1,7 @@
 //! The status is gathered from the cluster map, the members of the group, and the heartbeats of data servers.
 //!
-//! It takes no read barrier and no lock of the state machine, so it is answered also when no metaserver leads.
+//! It takes no read barrier and no lock of the state machine, so it is answered also when no metaserver
+//! leads.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

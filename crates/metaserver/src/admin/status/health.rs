@@ -1,7 +1,7 @@
 //! The verdict on a cluster: healthy, degraded or failed, with a finding for each reason.
 //!
-//! A finding is *failed* when clients wait or get errors because of it now, or when nothing is known of the group;
-//! it is *degraded* when everything works, but with less redundancy, room or certainty than it should.
+//! A finding is *failed* when clients wait or get errors because of it now, or when nothing is known of the
+//! group; it is *degraded* when everything works, but with less redundancy, room or certainty than it should.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,8 @@ use crate::cluster::clocks::differs;
 
 use super::{DataServer, Liveness, Metaserver, Status, Target};
 
-/// A member that lacks more entries of the log than this is behind: at the rate of a busy cluster, some seconds.
+/// A member that lacks more entries of the log than this is behind: at the rate of a busy cluster, some
+/// seconds.
 const LAG_MAX: u64 = 20_000;
 /// A target with less than this share of its room free will be full soon, in percent.
 const FREE_PERCENT_MIN: u64 = 5;

@@ -1,11 +1,12 @@
-//! The status of the cluster, as one metaserver knows it: `heorot status`, the metrics page, and the STATUS procedure by
-//! which data servers ask for it.
+//! The status of the cluster, as one metaserver knows it: `heorot status`, the metrics page, and the STATUS
+//! procedure by which data servers ask for it.
 //!
 //! ```text
 //! cluster map, members, heartbeats ──▶ gather ──▶ Status ──▶ health::assess ──▶ verdict, findings
 //! ```
 //!
-//! The types are the JSON of the admin interface. Ids are hexadecimal texts, since JSON's numbers end at 2^53.
+//! The types are the JSON of the admin interface. Ids are hexadecimal texts, since JSON's numbers end at
+//! 2^53.
 
 mod gather;
 mod health;
@@ -159,7 +160,8 @@ pub struct DataServer {
 pub struct Target {
     /// Its id.
     pub id: String,
-    /// Its directory on the data server; empty: its server was not heard of since this metaserver was started.
+    /// Its directory on the data server; empty: its server was not heard of since this metaserver was
+    /// started.
     pub path: String,
     /// Bytes of the file system that it is on.
     pub total_bytes: u64,

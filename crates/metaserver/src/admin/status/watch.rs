@@ -1,5 +1,5 @@
-//! The leader's watch on all servers: one log line when a server goes silent or its clock goes wrong, and one when it is
-//! heard of again or the clock is right.
+//! The leader's watch on all servers: one log line when a server goes silent or its clock goes wrong, and one
+//! when it is heard of again or the clock is right.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

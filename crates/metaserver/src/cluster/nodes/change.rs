@@ -45,7 +45,8 @@ pub enum NodeChange {
 }
 
 impl Metaserver {
-    /// Has the servers of that name, or the one with that id, do something; says what was done and what was not.
+    /// Has the servers of that name, or the one with that id, do something; says what was done and what was
+    /// not.
     ///
     /// # Errors
     /// [`AdminError::Invalid`] when it cannot be, with the reason.
@@ -81,7 +82,8 @@ impl Metaserver {
         if chosen.iter().any(|node| node.state != NodeState::Removed) {
             chosen.retain(|node| node.state != NodeState::Removed || id_text(node.key) == name);
         }
-        // A machine's two servers may have one name. A data server with objects is not removed: then neither is the other.
+        // A machine's two servers may have one name. A data server with objects is not removed: then neither
+        // is the other.
         chosen.sort_by_key(|node| matches!(node.key, NodeKey::Metaserver(_)));
         if chosen.is_empty() {
             return Err(AdminError::Invalid(format!(
@@ -274,8 +276,8 @@ impl Metaserver {
         })
     }
 
-    /// Whether a file has data on this data server, as the metadata say: what it told with its last heartbeat may be older than
-    /// they are.
+    /// Whether a file has data on this data server, as the metadata say: what it told with its last heartbeat
+    /// may be older than they are.
     async fn has_files(self: &Arc<Self>, key: NodeKey) -> Result<bool, AdminError> {
         let (server, id) = (Arc::clone(self), id_text(key));
         let looked = tokio::task::spawn_blocking(move || {
@@ -292,7 +294,8 @@ impl Metaserver {
         looked.await.map_err(|e| AdminError::Failed(e.to_string()))?
     }
 
-    /// A server that is not removed is to do what it did before. Returns why it is not, and if it is left draining, too.
+    /// A server that is not removed is to do what it did before. Returns why it is not, and if it is left
+    /// draining, too.
     async fn set_back(&self, node: &NodeReport, why: AdminError) -> AdminError {
         if node.state == NodeState::Draining || self.set_state(node.key, node.state).await.is_ok() {
             return why;

@@ -1,4 +1,5 @@
-//! What a data server must not have any more before it is removed: objects of files. Those that hold nothing go elsewhere.
+//! What a data server must not have any more before it is removed: objects of files. Those that hold nothing
+//! go elsewhere.
 //!
 //! ```text
 //! drained ─▶ LIST ─▶ an object of no file: REMOVE
@@ -19,7 +20,8 @@ use crate::Metaserver;
 use crate::data::orphans::ByOwner;
 use crate::errors::store_failed;
 
-/// Time for objects to leave one data server in one command. What was done stays done: the next goes on from there.
+/// Time for objects to leave one data server in one command. What was done stays done: the next goes on from
+/// there.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Why a data server is not removed.
@@ -72,7 +74,8 @@ impl fmt::Display for Remaining {
 }
 
 impl Metaserver {
-    /// Moves the empty columns of files from a data server that drains, and removes their objects there and those of no file.
+    /// Moves the empty columns of files from a data server that drains, and removes their objects there and
+    /// those of no file.
     ///
     /// # Errors
     /// What is left on it.

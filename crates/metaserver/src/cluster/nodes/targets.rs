@@ -116,8 +116,8 @@ impl Metaserver {
         })
     }
 
-    /// A page of the files that have data on the target, or on the targets of the data server, of this name or id. `after`: where the
-    /// page before said that this one begins.
+    /// A page of the files that have data on the target, or on the targets of the data server, of this name
+    /// or id. `after`: where the page before said that this one begins.
     ///
     /// # Errors
     /// [`AdminError::Invalid`] when there is neither.

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! An address that is free here may still be on the machine that had it: its kernel may be late (by
-//! [`host::interface::EXPIRY_LATE_MAX`]), or have no device that goes with the process. Whoever is granted one asks its
-//! neighbours first, and again with each beat until nobody answers. A machine that is cut off from those who ask does not
-//! answer, and may be heard by some clients for as long as its kernel is late: they learn nothing wrong there, since a
-//! metaserver that hears no majority answers no reads and makes no changes.
+//! [`host::interface::EXPIRY_LATE_MAX`]), or have no device that goes with the process. Whoever is granted
+//! one asks its neighbours first, and again with each beat until nobody answers. A machine that is cut off
+//! from those who ask does not answer, and may be heard by some clients for as long as its kernel is late:
+//! they learn nothing wrong there, since a metaserver that hears no majority answers no reads and makes no
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,8 +19,8 @@ use std::time::Duration;
 
 use replica::NodeId;
 
-/// For how long an address is granted; the kernel of whom it was granted to takes it away then. Short: clients of a
-/// metaserver that hangs wait for it.
+/// For how long an address is granted; the kernel of whom it was granted to takes it away then. Short:
+/// clients of a metaserver that hangs wait for it.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 /// How often each metaserver asks the leader for its addresses.
 pub(crate) const BEAT: Duration = Duration::from_millis(150);
@@ -53,15 +54,16 @@ impl Entry {
 pub(crate) struct Assignment {
     entries: BTreeMap<IpAddr, Entry>,
     heard: BTreeMap<NodeId, Duration>,
-    /// Members of whom nothing is known since this leader began: each may hold what the one before granted it.
+    /// Members of whom nothing is known since this leader began: each may hold what the one before granted
+    /// it.
     unknown: BTreeSet<NodeId>,
     /// Something became free that was not: somebody may have it who need not wait for his next beat.
     freed: bool,
 }
 
 impl Assignment {
-    /// Of a leader that has just begun: what the one before granted is unknown until all members were heard or are dead,
-    /// and over after a lease.
+    /// Of a leader that has just begun: what the one before granted is unknown until all members were heard
+    /// or are dead, and over after a lease.
     pub(crate) fn new(
         addresses: &[IpAddr],
         members: impl IntoIterator<Item = NodeId>,
@@ -71,7 +73,8 @@ impl Assignment {
         Self { entries, heard: BTreeMap::new(), unknown: members.into_iter().collect(), freed: false }
     }
 
-    /// These are the addresses from now on. One that is new may be one that was removed a moment ago, and is still held.
+    /// These are the addresses from now on. One that is new may be one that was removed a moment ago, and is
+    /// still held.
     pub(crate) fn follow(&mut self, addresses: &[IpAddr], now: Duration) {
         self.entries.retain(|address, _| addresses.contains(address));
         for address in addresses {
@@ -117,7 +120,8 @@ impl Assignment {
         granted
     }
 
-    /// `member`, which still holds `held`, is to hold none, and is not counted: what it has handed back is free.
+    /// `member`, which still holds `held`, is to hold none, and is not counted: what it has handed back is
+    /// free.
     pub(crate) fn withhold(&mut self, member: NodeId, held: &[IpAddr], now: Duration) {
         self.heard.remove(&member);
         for (address, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.owner == Some(member)) {
@@ -170,7 +174,8 @@ impl Assignment {
         self.entries.iter().map(|(address, entry)| (*address, owner(entry))).collect()
     }
 
-    /// `member` has said what it holds, or holds nothing. After the last of them, what nobody claimed is free.
+    /// `member` has said what it holds, or holds nothing. After the last of them, what nobody claimed is
+    /// free.
     fn know(&mut self, member: NodeId, now: Duration) {
         if self.unknown.remove(&member) && self.unknown.is_empty() {
             for entry in self.entries.values_mut().filter(|entry| entry.owner.is_none()) {
@@ -188,7 +193,8 @@ impl Assignment {
         self.heard.keys().all(|other| self.count(member) <= self.count(*other))
     }
 
-    /// If somebody has so much less than `member` that one address more would not make him richer, one is asked back.
+    /// If somebody has so much less than `member` that one address more would not make him richer, one is
+    /// asked back.
     fn level(&mut self, member: NodeId) {
         let poorest = self.heard.keys().map(|other| self.count(*other)).min().unwrap_or(0);
         let underway = self.entries.values().any(|entry| entry.withheld);
@@ -211,8 +217,8 @@ mod tests {
         (0..count).map(|n| IpAddr::from([10, 77, 0, n])).collect()
     }
 
-    /// Members that beat in turn, hold what they were granted until its lease is over, as the kernel does, and take an
-    /// address only if no other answers for it.
+    /// Members that beat in turn, hold what they were granted until its lease is over, as the kernel does,
+    /// and take an address only if no other answers for it.
     struct Cluster {
         book: Assignment,
         now: Duration,
@@ -330,7 +336,8 @@ mod tests {
         cluster.book.follow(&addresses(2), cluster.now);
         cluster.pass(LONG);
         assert_eq!(cluster.counts().iter().sum::<usize>(), 2, "what was removed is granted to nobody");
-        // Removed and added again while its holder may still have it: never on two machines, which `pass` looks at.
+        // Removed and added again while its holder may still have it: never on two machines, which `pass`
+        // looks at.
         cluster.hung = vec![1];
         cluster.book.follow(&[], cluster.now);
         cluster.book.follow(&addresses(3), cluster.now);

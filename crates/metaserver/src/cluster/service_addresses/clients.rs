@@ -1,4 +1,5 @@
-//! Whose connections an address has, known to all metaservers: so that the next holder can tell these clients.
+//! Whose connections an address has, known to all metaservers: so that the next holder can tell these
+//! clients.
 //!
 //! ```text
 //! holder ──"these are connected to 10.0.0.100"──▶ all others          whenever that has changed
@@ -6,8 +7,8 @@
 //! next holder ──ACK──▶ each client                                    see host::interface, `tickle`
 //! ```
 //!
-//! A client that waits for an answer says nothing, for a minute, and would not find out by itself that the one that it
-//! waits for is gone. The list is also in a file: all metaservers may have been killed.
+//! A client that waits for an answer says nothing, for a minute, and would not find out by itself that the
+//! one that it waits for is gone. The list is also in a file: all metaservers may have been killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -19,8 +20,8 @@ use host::interface::Interfaces;
 use host::{Entropy, Locked, SystemFiles};
 use replica::NodeId;
 
-/// When to tell a client, each after the one before: a segment may be lost, the client's network may not know yet where the
-/// address is, and Linux answers a connection's strange segments only once in half a second.
+/// When to tell a client, each after the one before: a segment may be lost, the client's network may not know
+/// yet where the address is, and Linux answers a connection's strange segments only once in half a second.
 const TICKLE_GAPS: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(600), Duration::from_secs(2)];
 /// What was told is told again after this: who was told may have been started anew.
@@ -48,7 +49,8 @@ impl Known {
         self.0.locked().clone()
     }
 
-    /// What an earlier life of this metaserver knew. A damaged line is left out: it costs one client a minute.
+    /// What an earlier life of this metaserver knew. A damaged line is left out: it costs one client a
+    /// minute.
     pub(crate) fn read(&self, file: &Path) {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let mut clients = Clients::new();

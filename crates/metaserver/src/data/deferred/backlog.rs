@@ -1,5 +1,5 @@
-//! How far each target is with the work on objects: only what is open for a target is sent to it, and one that does not
-//! answer is asked again after a pause that grows.
+//! How far each target is with the work on objects: only what is open for a target is sent to it, and one
+//! that does not answer is asked again after a pause that grows.
 //!
 //! ```text
 //! records       1  2  3  4  5  6  7  8
@@ -7,8 +7,8 @@
 //! target 9      ──────▶│ behind, until 12:00:07
 //! ```
 //!
-//! Records have ascending ids, so one number says what a target has done. It is kept in memory by the metaserver that leads:
-//! the next one begins at 0, for a removal that is done twice does no harm.
+//! Records have ascending ids, so one number says what a target has done. It is kept in memory by the
+//! metaserver that leads: the next one begins at 0, for a removal that is done twice does no harm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,8 @@ use tokio::time::Instant;
 
 /// The first pause after a failure; each further failure doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
-/// A data server that comes back registers, which ends its pause; so this is for what fails without being away.
+/// A data server that comes back registers, which ends its pause; so this is for what fails without being
+/// away.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Truncations that are remembered as open; with more, all records are gone through again.
 const TRUNCATIONS_MAX: usize = 10_000;

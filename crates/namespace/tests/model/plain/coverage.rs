@@ -58,8 +58,8 @@ const COMMANDS: [&str; 42] = [
     "Observe",
 ];
 
-/// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and `NoXattrRoom`, which
-/// takes 256 KiB.
+/// All but `TooManyLinks`, which takes 65,000 of them, `TooManyStates`, which takes a million, and
+/// `NoXattrRoom`, which takes 256 KiB.
 const REFUSALS: [&str; 33] = [
     "NoEntry",
     "Exists",

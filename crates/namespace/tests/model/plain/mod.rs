@@ -1,6 +1,7 @@
 //! The model: what the state machine should do, in the plainest words.
 //!
-//! It shares with the machine the types of its interface and nothing else. Nothing is stored that can be counted.
+//! It shares with the machine the types of its interface and nothing else. Nothing is stored that can be
+//! counted.
 
 mod clients;
 mod cluster;
