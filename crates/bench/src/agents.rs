@@ -1,25 +1,25 @@
-//! Many machines as one team: a coordinator, and an agent on each machine.
+//! Agents: a coordinator and one agent on each of many machines execute a run together.
 //!
 //! ```text
 //! coordinator                          agent, one for each machine
-//!   listens                       ◀──  connects; both say their version
-//!                                 ◀──  Hello: its machine, what it measures
+//!   listens                       ◀──  connects; both send their version
+//!                                 ◀──  Hello: its machine, and its target
 //!   Clock?  (several times)       ◀─▶  its clocks
 //!                    for each phase
-//!   Prepare: its part             ──▶  files opened, memory had
+//!   Prepare: tasks of the agent   ──▶  opens files, allocates memory
 //!                                 ◀──  Ready
 //!   Clock?  (several times)       ◀─▶  its clocks
-//!   Start: an instant of its own  ──▶  all go at the same moment, not when the message comes
-//!     clock, converted by us
+//!   Start: a time of the agent's  ──▶  all start at the same time, not at the arrival of the message
+//!     clock, converted here
 //!                                 ◀──  Progress, a few times a second
 //!   Highest                       ◀─▶  Reached: at the stonewall, if the phase has one
-//!                                 ◀──  Done: what its workers did, or what went wrong
+//!                                 ◀──  Done: results of its workers, or an error
 //!   Home                          ──▶  ends
 //! ```
 //!
-//! An agent does what a coordinator says, below the directory that it was started with, and nowhere else
-//! (`check`). A coordinator takes whoever comes with the right version. Neither knows who the other is: run
-//! this on networks whose machines trust each other.
+//! An agent executes requests of the coordinator only below the directory that it was started with (`check`).
+//! A coordinator accepts every agent with the right version. There is no authentication: run this on networks
+//! whose machines trust each other.
 
 mod agent;
 mod check;
@@ -36,10 +36,10 @@ pub use agent::join;
 pub use coordinator::Coordinator;
 pub use gather::gather;
 
-/// Where a coordinator listens, unless told otherwise.
+/// Default port of a coordinator.
 const PORT_DEFAULT: u16 = 20480;
 
-/// A name or an address, with the port if none is given.
+/// Host name or address, with the default port if it has none.
 #[must_use]
 pub fn with_port(text: &str) -> String {
     match text.parse::<IpAddr>() {

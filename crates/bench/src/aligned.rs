@@ -1,33 +1,33 @@
-//! A buffer for `O_DIRECT`, which wants memory that begins at a multiple of the disk's block.
+//! Aligned buffer for `O_DIRECT`, which needs memory aligned to the disk's block.
 
-/// The largest block that disks have: 4 KiB; also a page.
+/// Largest block of a disk: 4 KiB, also a page.
 const ALIGNMENT: usize = 4096;
 
-/// Bytes that begin at a multiple of 4096.
+/// Bytes aligned to 4096.
 pub struct AlignedBuffer {
-    /// Longer than what is used, and never grown: it would move.
+    /// Longer than the used part, and never grown, which could move it.
     memory: Vec<u8>,
     start: usize,
     length: usize,
 }
 
 impl AlignedBuffer {
-    /// `length` bytes.
+    /// Buffer of `length` bytes.
     #[must_use]
     pub fn new(length: usize) -> Self {
-        // Touched now, so that no page fault is in what is timed.
+        // Touch all pages now, so that no page fault is in the measured time.
         let memory = vec![0xa5; length + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         Self { memory, start, length }
     }
 
-    /// All of it.
+    /// All bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.length]
     }
 
-    /// All of it.
+    /// All bytes, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.length]
     }

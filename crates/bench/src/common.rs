@@ -1,4 +1,4 @@
-//! Options that all runs have.
+//! Common options of all runs.
 
 use std::path::PathBuf;
 
@@ -72,10 +72,10 @@ pub struct Common {
 }
 
 impl Common {
-    /// The machines, if they were told.
+    /// Hardware, if options describe it.
     ///
     /// # Errors
-    /// If only a part of what is needed was told, or something that makes no sense.
+    /// When the description is incomplete or inconsistent.
     pub fn hardware(&self) -> Result<Option<Hardware>, Trouble> {
         if self.hardware.settings().is_empty() {
             return Ok(None);

@@ -1,15 +1,15 @@
-//! The workers of one machine in one phase: a thread for each, got ready, started together, waited for.
+//! Crew: the workers of one machine in one phase, a thread for each; prepared, started together, awaited.
 //!
 //! ```text
 //! Crew::prepare   each thread: files opened ── ready ──┐
 //! start(at)                                            └─▶ all go at `at` ─▶ work ─▶ done
-//! wait(a little), progress(), stop()     ... until wait says that all have ended
-//! go_on_to(n)                            ... when wait says that all are at the stonewall
+//! wait(a little), progress(), stop()     ... until wait returns that all have ended
+//! go_on_to(n)                            ... when wait returns that all are at the stonewall
 //! end()                                  ◀── AgentDone
 //! ```
 //!
-//! One process with threads stands for a machine with processes: to a file system they look the same, each
-//! with an open file of its own.
+//! Threads of one process stand for processes of a machine: a file system sees no difference, since each has
+//! an open file of its own.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -26,7 +26,7 @@ use crate::work::{self, Progress, Stage, Turn};
 const FORGETTING: &str = "drop what this machine has cached of names and small files, which only root may (--warm \
                           measures with it)";
 
-/// Workers that are ready, or at work.
+/// Workers that are ready or running.
 pub struct Crew {
     tally: Arc<Tally>,
     threads: Vec<JoinHandle<Result<Done, Trouble>>>,
@@ -35,10 +35,10 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// A thread for each task of agent `agent`; returns when all are ready.
+    /// Starts a thread for each task of agent `agent`; returns when all are ready.
     ///
     /// # Errors
-    /// Trouble of the first worker that did not get ready.
+    /// Error of the first worker that failed to prepare.
     pub fn prepare(phase: &Phase, agent: usize, target: &Arc<dyn Target>) -> Result<Self, Trouble> {
         let tasks = phase.tasks.get(agent).cloned().unwrap_or_default();
         if phase.cache == Cache::Dropped && tasks.iter().any(Task::looks_at_names) {
@@ -69,12 +69,12 @@ impl Crew {
         Err(crew.dismiss())
     }
 
-    /// All go, at that moment.
+    /// Starts all workers at this time.
     pub fn start(&self, at: Instant) {
         self.tally.start(at);
     }
 
-    /// How far all are; waits until that has changed, but no longer than `at_most`.
+    /// Stage of the workers; waits for a change of the stage, at most `at_most`.
     #[must_use]
     pub fn wait(&self, at_most: Duration) -> Stage {
         self.tally.stage(self.threads.len(), at_most)
@@ -86,20 +86,20 @@ impl Crew {
         self.tally.progress()
     }
 
-    /// How many each worker is to do, when all are at the stonewall.
+    /// Sets the common goal of the workers at the stonewall.
     pub fn go_on_to(&self, goal: u64) {
         self.tally.set_goal(goal);
     }
 
-    /// All are to end after what they are doing now.
+    /// Stops all workers after their present operation.
     pub fn stop(&self) {
         self.tally.stop();
     }
 
-    /// Waits until all have ended.
+    /// Waits for the end of all workers.
     ///
     /// # Errors
-    /// The first trouble that one of them had; the others were then stopped.
+    /// First error of a worker; the other workers were then stopped.
     pub fn end(self) -> Result<AgentDone, Trouble> {
         let workers = self.threads.into_iter().map(joined).collect::<Result<Vec<Done>, Trouble>>()?;
         let fetched = self.fetched_before.zip(self.target.fetched_bytes());
@@ -107,7 +107,7 @@ impl Crew {
         Ok(AgentDone { workers, fetched_bytes })
     }
 
-    /// Sends all home before they started; returns the trouble of the first that had one.
+    /// Ends all workers before their start; returns the first error.
     pub fn dismiss(self) -> Trouble {
         self.tally.dismiss();
         let outcomes = self.threads.into_iter().map(joined).collect::<Vec<_>>();
@@ -116,11 +116,11 @@ impl Crew {
     }
 }
 
-/// One worker's life.
+/// Thread of one worker.
 fn work(task: &Task, phase: &Phase, target: &Arc<dyn Target>, tally: &Tally) -> Result<Done, Trouble> {
-    // Also when it panics: others wait for it.
+    // Drop guard, also for a panic: others wait for this worker.
     let _ended = Ended(tally);
-    // Kept until the turn has ended: saying goodbye to a server is not timed.
+    // Dropped after the turn: the disconnect from a server is not timed.
     let own = target.for_worker().map_err(|e| Trouble(e.to_string()));
     let prepared = own.as_ref().map_err(Clone::clone);
     let prepared = prepared.and_then(|own| work::prepare(task, phase, own.as_ref().unwrap_or(target)));
@@ -146,7 +146,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// A worker that panicked has said why on standard error.
+/// Joins a worker; the message of a panic is on standard error.
 fn joined(thread: JoinHandle<Result<Done, Trouble>>) -> Result<Done, Trouble> {
     thread.join().unwrap_or_else(|_| Err(Trouble("a worker panicked".into())))
 }

@@ -1,17 +1,17 @@
-//! Content of files: bytes that nothing can compress, made from a seed and their offset, so that anybody can
-//! make any part of them again, and say which byte is wrong.
+//! Content of files: incompressible bytes from a seed and their offset, so that a reader can compute any part
+//! again and report the first wrong byte.
 //!
 //! Word `i` of a file is one multiplication of a counter (the output function of wyrand, which passes the
-//! usual tests of randomness): about one cycle a byte's eighth, several GB/s on one core, which no file
-//! system waits for.
+//! usual tests of randomness): about one cycle for eight bytes, several GB/s on one core, faster than any
+//! file system.
 
 const STEP: u64 = 0xa076_1d64_78bd_642f;
 const MIX: u64 = 0xe703_7ed1_a0b4_28db;
 const WORD: usize = size_of::<u64>();
-/// Compared at a time: it stays in the first-level cache.
+/// Length of a comparison, which fits the first-level cache.
 const PIECE: usize = 4096;
 
-/// The bytes of file `seed` from `offset` on.
+/// Fills `into` with the bytes of file `seed` from `offset`.
 pub fn fill(seed: u64, offset: u64, into: &mut [u8]) {
     let skip = (offset % WORD as u64) as usize;
     let mut index = offset / WORD as u64;
@@ -29,7 +29,7 @@ pub fn fill(seed: u64, offset: u64, into: &mut [u8]) {
     tail.copy_from_slice(&word(seed, index)[..tail.len()]);
 }
 
-/// The first byte of `found`, read at `offset`, that is not that of file `seed`.
+/// First byte of `found`, read at `offset`, that differs from file `seed`.
 #[must_use]
 pub fn first_wrong(seed: u64, offset: u64, found: &[u8]) -> Option<Wrong> {
     let mut expected = [0; PIECE];
@@ -46,8 +46,7 @@ pub fn first_wrong(seed: u64, offset: u64, found: &[u8]) -> Option<Wrong> {
     None
 }
 
-/// A seed of its own for each thing in a run that needs one: `what` is a path, or a path and which writing of
-/// it.
+/// Derives a seed for each file of a run: `what` is a path, or a path and the number of its rewrite.
 #[must_use]
 pub fn seed(run: u64, what: &str) -> u64 {
     what.bytes().fold(u64::from_le_bytes(word(run, 0)), |seed, byte| {
@@ -55,14 +54,14 @@ pub fn seed(run: u64, what: &str) -> u64 {
     })
 }
 
-/// A byte that is not what was written.
+/// Byte that differs from the written one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// The byte that was read.
+    /// Byte read.
     pub found: u8,
-    /// The byte that was written.
+    /// Byte written.
     pub expected: u8,
 }
 
@@ -102,8 +101,8 @@ mod tests {
         assert_eq!(first_wrong(8, 5, &data).map(|wrong| wrong.offset), Some(5), "another seed");
     }
 
-    /// Each byte value comes as often as any other, also in each of the eight places of a word: no ratio is
-    /// left for a compressor.
+    /// All byte values are equally frequent, also at each of the eight positions in a word: the data are
+    /// incompressible.
     #[test]
     fn the_bytes_are_spread_evenly() {
         let mut data = vec![0; 8 << 20];
@@ -113,7 +112,7 @@ mod tests {
             data.iter().skip(place).step_by(WORD).for_each(|byte| counts[usize::from(*byte)] += 1);
             let expected = (data.len() / WORD / 256) as i64;
             let squares: i64 = counts.iter().map(|count| (count - expected).pow(2)).sum();
-            // Chi squared with 255 degrees of freedom is above 360 once in 50,000 times.
+            // Chi squared with 255 degrees of freedom exceeds 360 once in 50,000 times.
             assert!(squares / expected < 360, "place {place}: {}", squares / expected);
         }
     }

@@ -1,8 +1,8 @@
-//! Histogram of the times that single operations took, which machines send to each other and add up.
+//! Latency histogram, which machines send to each other and merge.
 //!
-//! Thirty-two buckets for each doubling of nanoseconds, so a value is known within 3 %, whatever its size.
-//! Not hdrhistogram: its buckets are others, so results would differ from those of earlier builds, and a
-//! histogram from the network is checked here in three lines ([`Latencies::are_sound`]).
+//! Thirty-two buckets for each power of two of nanoseconds: the error is at most 3 % for any value. Not
+//! hdrhistogram: its buckets differ, so results would differ from those of earlier builds, and here the check
+//! of a received histogram is short ([`Latencies::are_sound`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use serde::{Deserialize, Serialize};
 
 const FRACTION_BITS: u32 = 5;
 
-/// Of any number of operations.
+/// Latency histogram.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
-    /// By bucket: how many.
+    /// Count of each bucket.
     counts: BTreeMap<u16, u64>,
 }
 
 impl Latencies {
-    /// One operation more.
+    /// Adds one operation.
     pub fn add(&mut self, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         *self.counts.entry(bucket(nanoseconds)).or_default() += 1;
     }
 
-    /// Those of another worker, too.
+    /// Merges the histogram of another worker.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in &other.counts {
             *self.counts.entry(*bucket).or_default() += count;
         }
     }
 
-    /// Whether they can be of this machine's or another's making: what was sent may have been anybody's.
+    /// Whether a received histogram is valid.
     #[must_use]
     pub fn are_sound(&self) -> bool {
         const COUNT_MAX: u64 = 1 << 48;
@@ -40,7 +40,7 @@ impl Latencies {
         self.counts.iter().all(|(bucket, count)| *bucket <= last && *count <= COUNT_MAX)
     }
 
-    /// Least, median, 99th percentile and greatest, in microseconds; of none, zeros.
+    /// Minimum, median, 99th percentile and maximum, in microseconds; zeros for no operations.
     #[must_use]
     pub fn summary_us(&self) -> [f64; 4] {
         let count: u64 = self.counts.values().sum();
@@ -57,7 +57,7 @@ impl Latencies {
     }
 }
 
-/// Below 2^5 each value has its own; above, the five bits that follow the first.
+/// Bucket of a value: each value below 2^5 has its own; above, the five bits after the first one select it.
 fn bucket(value: u64) -> u16 {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(FRACTION_BITS + 1);
     // At most 58 << 5 | 63.

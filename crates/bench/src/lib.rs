@@ -1,10 +1,10 @@
-//! Measures any file system: a load made by one process or by many machines at once, and files of results.
+//! Benchmark of any file system: load from one process or from many machines, and files of results.
 //!
-//! In: a run (`run/`, one file for each) and what it is to be done to (`target/`). A run is a list of phases;
-//! a team (`team`) carries each out with all its workers, started together (`crew`, `work/`), on this machine
-//! or on many (`agents/`). Out: one JSON file (`result`), in which each figure stands beside what the
-//! hardware allows (`model`), and of several such files one page (`page`, with `plot`). It never learns whose
-//! servers are behind a directory; who starts them and looks at their CPU is in `tests`.
+//! In: a run (`run/`, one file each) and its target (`target/`). A run is a list of phases; a team (`team`)
+//! executes each with all its workers, started together (`crew`, `work/`), on this machine or on many
+//! (`agents/`). Out: one JSON file (`result`), with each result next to the bound of the hardware (`model`),
+//! and one page of several such files (`page`, with `plot`). This crate does not depend on the servers;
+//! `tests` starts them and measures their CPU.
 
 pub mod agents;
 mod aligned;

@@ -1,11 +1,11 @@
-//! Facts of a machine in the file of results.
+//! Description of a machine for the file of results.
 
 use rustix::system::{sysinfo, uname};
 
 use crate::result::Machine;
 use crate::target::Target;
 
-/// This one.
+/// Describes this machine.
 #[must_use]
 pub fn this(target: &dyn Target) -> Machine {
     let (names, info) = (uname(), sysinfo());

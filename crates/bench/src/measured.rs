@@ -1,4 +1,4 @@
-//! From what workers did to a measurement.
+//! Computes a measurement from the results of workers.
 
 use host::size;
 
@@ -8,11 +8,11 @@ use crate::result::{Cache, Measurement};
 use crate::task::{Direction, NameOperation, Task, TreeOperation};
 use crate::trouble::Trouble;
 
-/// Of what was read, what may have come from the page cache: pages that readahead had brought just before the
-/// counters were looked at, or that a worker's neighbour read first.
+/// Share of read data that may come from the page cache: pages that readahead fetched just before the
+/// counters were read, or that another worker read first.
 const CACHED_PERCENT_MAX: u64 = 2;
 
-/// Sum of the work of all workers.
+/// Sums the results of all workers.
 #[must_use]
 pub fn measurement(phase: &Phase, agents: &[AgentDone], partial: bool) -> Measurement {
     let workers = || agents.iter().flat_map(|agent| &agent.workers);
@@ -36,11 +36,10 @@ pub fn measurement(phase: &Phase, agents: &[AgentDone], partial: bool) -> Measur
     }
 }
 
-/// A read that came from the page cache of the machine that read says nothing about the file system: it is no
-/// result.
+/// Refuses a read that came from the reader's page cache: it does not measure the file system.
 ///
 /// # Errors
-/// If it did, or if nobody can tell.
+/// When data came from the page cache, or when the counters are unknown.
 pub fn refuse_cached(phase: &Phase, agents: &[AgentDone]) -> Result<(), Trouble> {
     if matches!(phase.cache, Cache::Direct | Cache::Warm | Cache::None) {
         return Ok(());

@@ -1,5 +1,4 @@
-//! The file of results, made before anything is measured: nobody wants to hear after hours that it cannot be
-//! written.
+//! File of results, created before the run, so that a long run does not end with a failed write.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,21 +7,21 @@ use std::path::{Path, PathBuf};
 use crate::result::Results;
 use crate::trouble::Trouble;
 
-/// Where results go, if anywhere.
+/// Output file, if any.
 pub struct Output(Option<ResultsFile>);
 
 struct ResultsFile {
     path: PathBuf,
     file: File,
-    /// It was not there before: when there are no results, it goes again.
+    /// Whether this run created the file: without results, drop removes it.
     is_new: bool,
 }
 
 impl Output {
-    /// Makes the file, or opens the one that is there, which keeps what it has until there are results.
+    /// Creates the file, or opens the existing one, which keeps its content until there are results.
     ///
     /// # Errors
-    /// If that fails.
+    /// When that fails.
     pub fn open(path: Option<&Path>) -> Result<Self, Trouble> {
         let open = |path: &Path| {
             let is_new = !path.exists();
@@ -33,14 +32,14 @@ impl Output {
         path.map(open).transpose().map(Self)
     }
 
-    /// Writes the results into it.
+    /// Writes the results.
     ///
     /// # Errors
-    /// If that fails.
+    /// When that fails.
     pub fn write(&mut self, results: &Results) -> Result<(), Trouble> {
         let Some(ResultsFile { path, file, is_new }) = &mut self.0 else { return Ok(()) };
         let text = serde_json::to_string_pretty(results).map_err(|e| failed(path, &e.into()))?;
-        // A terminal or a pipe cannot be cut, nor need it be.
+        // A terminal or a pipe cannot be truncated.
         if path.is_file() {
             file.set_len(0).map_err(|e| failed(path, &e))?;
         }

@@ -1,5 +1,5 @@
-//! A run is a list of phases: all workers do their tasks at the same time, and the next phase begins when the
-//! last is done.
+//! Phases of a run: all workers execute their tasks at the same time, and the next phase begins after the
+//! last one ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,30 +11,30 @@ use crate::result::{Cache, Unit};
 use crate::task::Task;
 use crate::work::Progress;
 
-/// Work that all workers do at the same time.
+/// Phase: tasks of all workers at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
     /// Name of the measured operation, such as `write` or `mdtest-hard-stat`.
     pub name: String,
     /// Parameters of this point, for tables: `record_bytes`, `clients`, `processes`, ...
     pub at: BTreeMap<String, u64>,
-    /// By agent (a machine, or the one process), and there by worker.
+    /// Tasks by agent (a machine, or the one process), and by worker.
     pub tasks: Vec<Vec<Task>>,
-    /// Unit of its rate.
+    /// Unit of the rate.
     pub unit: Unit,
     /// Treatment of caches.
     pub cache: Cache,
-    /// Whether what is read is compared with what was written.
+    /// Whether read data are compared with the written data.
     pub verify: bool,
-    /// Limit that ends it early; without one, workers finish their tasks.
+    /// Limit that ends the phase early; none: workers finish their tasks.
     pub limit: Option<Limit>,
-    /// Whether it is a result, or only prepares one.
+    /// Whether the phase is a result, or only a preparation.
     pub counts: bool,
 }
 
 impl Phase {
-    /// What all workers together do if nothing ends it early; 0 bytes, if it is about names. For those who
-    /// watch.
+    /// Planned work of all workers without an early end; 0 bytes for operations on names. For progress
+    /// displays.
     #[must_use]
     pub fn planned(&self) -> Progress {
         let planned = self.tasks.iter().flatten().map(Task::planned);
@@ -45,25 +45,24 @@ impl Phase {
     }
 }
 
-/// A time after which a phase ends before its tasks do.
+/// Time limit of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// From the common start.
+    /// Time since the common start.
     pub after: Duration,
-    /// The action after that.
+    /// Action at the time limit.
     pub then: Then,
 }
 
-/// Action after the time of a [`Limit`].
+/// Action at the time limit of a [`Limit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
-    /// Workers stop where they are.
+    /// Workers stop at once.
     Stop,
-    /// The stonewall of IOR and mdtest, with wear-out: each worker says how many of its records or names are
-    /// done, waits until all have said it, and goes on to the greatest of these numbers; so all do the same,
-    /// and none was idle within the time. The whole phase is measured. A worker that is done before the time
-    /// says it then.
+    /// Stonewall of IOR and mdtest, with wear-out: each worker reports its number of records or names, waits
+    /// for the reports of all, and continues to the maximum; so all do the same work, and none was idle
+    /// before the limit. The whole phase is measured. A worker that finishes before the limit reports then.
     ///
     /// ```text
     /// worker 0  ├────────────── 90 ┤ 90
@@ -73,10 +72,10 @@ pub enum Then {
     WearOut,
 }
 
-/// A worker's report of one phase.
+/// Results of a worker in one phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// From the common start to the end of its task, fsync included, on its own clock.
+    /// Seconds from the common start to the end of its task, including fsync, on its own clock.
     pub seconds: f64,
     /// Bytes moved.
     pub bytes: u64,
@@ -84,19 +83,19 @@ pub struct Done {
     pub operations: u64,
     /// Names that a walk found.
     pub found: u64,
-    /// Bytes that were compared with what was written.
+    /// Bytes that were compared with the written data.
     pub verified_bytes: u64,
     /// Time of each record or operation.
     pub latencies: Latencies,
-    /// Whether it was stopped, or ran out of time, before its task was done.
+    /// Whether the worker stopped before the end of its task, by a stop or a time limit.
     pub stopped: bool,
 }
 
-/// An agent's report of one phase.
+/// Results of an agent in one phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentDone {
-    /// By worker, as [`Phase::tasks`].
+    /// Results by worker, as [`Phase::tasks`].
     pub workers: Vec<Done>,
-    /// How many bytes came from below the page cache during the phase, where the target can tell.
+    /// Bytes that came from below the page cache during the phase, if the target counts them.
     pub fetched_bytes: Option<u64>,
 }

@@ -1,42 +1,43 @@
-//! Two systems, measured in turns: for each row the spread of both and of their ratio, as a table to paste.
+//! Comparison of two systems, measured in turns: for each row the spread of both and of their ratio, as a
+//! Markdown table.
 
 use std::fmt::Write;
 
 pub use crate::result::Unit;
 
-/// One row measured once on one system.
+/// Measurement of one row on one system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// Operations, or bytes, in a second of wall-clock time.
+    /// Operations or bytes a second of wall-clock time.
     pub rate: f64,
     /// Seconds of the servers' user and system time for one operation, or for one byte.
     pub cpu: f64,
 }
 
-/// All samples of one row. Pairs stand at the same index, measured one right after the other.
+/// All samples of one row. Both samples of a pair were measured directly one after the other.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// In what it is counted.
+    /// Unit of the rate.
     pub unit: Unit,
-    /// Ours and the other's.
+    /// Samples of Heorot and of the other system.
     pub pairs: Vec<(Sample, Sample)>,
 }
 
-/// Least, middle and greatest of some values.
+/// Minimum, median and maximum of some values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Middle; of an even number of values the mean of the two in the middle.
+    /// Median; of an even number of values the mean of the two in the middle.
     pub median: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// The spread of `values`; of none, zeros.
+    /// Spread of `values`; zeros without values.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().collect();
@@ -50,7 +51,7 @@ impl Spread {
         Self { min, median, max }
     }
 
-    /// With so many digits after the point, and at least one below 10.
+    /// Text with `digits` after the point, and at least one below 10.
     fn show(&self, digits: usize) -> String {
         let Self { min, median, max } = self;
         let digits = if *median < 10.0 { digits.max(1) } else { digits };
@@ -58,9 +59,9 @@ impl Spread {
     }
 }
 
-/// A Markdown table: CPU is in microseconds for an operation and in seconds for a GiB; the middle of each,
-/// and in brackets the least and the greatest. Ratios are ours to the other's, pair by pair: a rate's should
-/// be above 1, CPU's below.
+/// Markdown table: CPU is in microseconds for an operation and in seconds for a GiB; the median of each, and
+/// in brackets minimum and maximum. Ratios are Heorot to the other system, pair by pair: a rate's should be
+/// above 1, CPU's below.
 #[must_use]
 pub fn table(ours: &str, other: &str, rows: &[Row]) -> String {
     let mut out = format!(

@@ -1,13 +1,13 @@
-//! One JSON file of results: what was measured, on which machine, with which settings.
+//! JSON file of results: measurements, machines, settings.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the file's shape: raised when a field changes its meaning or goes, not when one is added.
+/// Schema version of the file: raised when a field changes its meaning or is removed, not when one is added.
 pub const SCHEMA: u32 = 1;
 
-/// One file.
+/// File of results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// [`SCHEMA`].
@@ -16,74 +16,74 @@ pub struct Results {
     pub version: String,
     /// Name of the measured system: `--name`, or the mount's type and source.
     pub system: String,
-    /// When it began, RFC 3339, UTC.
+    /// Start time, RFC 3339, UTC.
     pub started: String,
-    /// `record-size`, `mdtest`, ...
+    /// Name of the run: `record-size`, `mdtest`, ...
     pub run: String,
-    /// Its settings, as given or as chosen.
+    /// Settings, given or default.
     pub settings: BTreeMap<String, String>,
-    /// One for each machine that worked.
+    /// Machines of the agents.
     pub machines: Vec<Machine>,
-    /// Whether it was ended early, by Ctrl-C or an error.
+    /// Whether Ctrl-C or an error ended the run early.
     pub partial: bool,
-    /// Cause of an early end, in a line, such as `Ctrl-C`, or which agent died.
+    /// Cause of an early end in one line, such as `Ctrl-C`, or the lost agent.
     #[serde(default)]
     pub ended_by: Option<String>,
-    /// In the order in which they were measured.
+    /// Measurements in their order in time.
     pub measurements: Vec<Measurement>,
-    /// Of runs that have one, such as io500: name and value.
+    /// Scores of runs such as io500: name and value.
     pub scores: BTreeMap<String, f64>,
 }
 
-/// A machine that worked.
+/// Machine of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its name.
+    /// Host name.
     pub host: String,
     /// Kernel, such as `Linux 6.1.176`.
     pub kernel: String,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u32,
-    /// Its memory.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// What is under test as it sees it: path, type, source and options of the mount, or the address.
+    /// Target as the machine sees it: path, type, source and options of the mount, or the address.
     pub target: String,
-    /// Of an agent: its clock against the coordinator's.
+    /// Clock of an agent, compared with the coordinator's.
     #[serde(default)]
     pub clock: Option<Clock>,
 }
 
-/// An agent's clock, seen from the coordinator.
+/// Clock of an agent, compared with the coordinator's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
-    /// What its time of day was ahead of the coordinator's when it joined; negative: behind.
+    /// Lead of its wall clock when it joined, in microseconds; negative: behind.
     pub ahead_us: f64,
-    /// The common start of each phase is an instant of the coordinator's monotonic clock, converted to the
-    /// agent's by a comparison just before it. No conversion was further off than this.
+    /// Maximal error of the common start, in microseconds. The start of each phase is a time of the
+    /// coordinator's monotonic clock, converted to the agent's by a comparison just before.
     pub error_us: f64,
 }
 
-/// Treatment of caches; named on each result.
+/// Treatment of caches, part of each result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cache {
     /// Writes: the time includes an fsync of each file at its end.
     FsyncAtEnd,
-    /// Past the page cache (`O_DIRECT`); writes with an fsync at the end, too.
+    /// Direct I/O (`O_DIRECT`); writes end with an fsync, too.
     Direct,
-    /// Reads: the client's caches were dropped before.
+    /// Reads after the client's caches were dropped.
     Dropped,
-    /// Reads: the data are of another client, or larger than memory.
+    /// Reads of data of another client, or of more data than memory.
     NotHere,
-    /// Reads from the client's page cache were asked for.
+    /// Reads from the client's page cache, on request.
     Warm,
-    /// Operations on names, whose caches nothing was done about.
+    /// Operations on names without a treatment of caches.
     AsIs,
-    /// Reads by a client that has no cache.
+    /// Reads by a client without a cache.
     None,
 }
 
-/// In what a rate is counted.
+/// Unit of a rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -94,45 +94,44 @@ pub enum Unit {
     Operations,
 }
 
-/// One point: a phase at one setting.
+/// Measurement: a phase at one point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The phase.
+    /// Name of the phase.
     pub name: String,
     /// Parameters of the point: `record_bytes`, `clients`, `servers`, `processes`, ...
     pub at: BTreeMap<String, u64>,
-    /// Unit of its rate.
+    /// Unit of the rate.
     #[serde(default)]
     pub unit: Unit,
     /// Treatment of caches.
     pub cache: Cache,
-    /// From the common start to the end of the last worker.
+    /// Seconds from the common start to the end of the last worker.
     pub seconds: f64,
-    /// Bytes moved by all.
+    /// Bytes moved by all workers.
     pub bytes: u64,
-    /// Records, or operations on names, of all.
+    /// Records, or operations on names, of all workers.
     pub operations: u64,
     /// Names that walks found.
     #[serde(default)]
     pub found: u64,
     /// Seconds of each worker.
     pub workers: Vec<f64>,
-    /// Time of single operations, in microseconds: least, median, 99th percentile, greatest.
+    /// Latency of single operations, in microseconds: minimum, median, 99th percentile, maximum.
     pub latency_us: [f64; 4],
-    /// Bytes that were compared with what was written.
+    /// Bytes that were compared with the written data.
     pub verified_bytes: u64,
-    /// Bytes a second, or operations a second, that the hardware allows, and which part of it binds.
+    /// Bound of the rate by the hardware, with the binding resource.
     pub bound: Option<Bound>,
-    /// Whether it was ended early.
+    /// Whether the phase ended early.
     pub partial: bool,
 }
 
 /// Bound of the hardware, by the analytical model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// In bytes a second.
+    /// Bytes a second.
     pub rate: f64,
-    /// Which term of the model binds: `client-cpu`, `client-links`, `server-links`, `disks`, `uplink`,
-    /// `switch`.
+    /// Binding term of the model: `client-cpu`, `client-links`, `server-links`, `disks`, `uplink`, `switch`.
     pub binds: String,
 }

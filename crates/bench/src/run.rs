@@ -1,7 +1,6 @@
-//! The runs: each one file, which holds its options with their defaults, and makes its phases from them.
+//! Runs, one in each file, with its options, their defaults, and its phases.
 //!
-//! A run knows nothing of threads or machines: it says what each worker does. [`crate::session`] has that
-//! carried out.
+//! A run has tasks for workers and does not depend on threads or machines. [`crate::session`] executes it.
 
 mod check;
 mod cluster;
@@ -43,14 +42,13 @@ use crate::trouble::Trouble;
 
 /// Plan of a run, made from its options.
 pub trait Plan: Settings {
-    /// Its phases, in order.
+    /// Phases, in order.
     ///
     /// # Errors
-    /// Options that make no sense: a line that says which ones would.
+    /// Inconsistent options: one line with valid ones.
     fn phases(&self, place: &Place) -> Result<Vec<Phase>, Trouble>;
 
-    /// What comes next, when all phases until now are done and what comes next depends on them; nothing: it
-    /// is over.
+    /// Next phases, if they depend on the results of the previous ones; empty: the run is over.
     ///
     /// # Errors
     /// As [`Plan::phases`].
@@ -58,7 +56,7 @@ pub trait Plan: Settings {
         Ok(vec![])
     }
 
-    /// Figures made of all measurements, for runs that have such.
+    /// Scores of all measurements, for runs that have scores.
     fn scores(&self, _measurements: &[Measurement]) -> BTreeMap<String, f64> {
         BTreeMap::new()
     }
@@ -104,7 +102,7 @@ pub struct Of<R: Args> {
 }
 
 impl Run {
-    /// Its name, where it works unless agents say where, and what it does.
+    /// Name, target (unless agents have it), common options, and plan of the run.
     #[must_use]
     pub fn parts(&self) -> (&'static str, Option<&str>, &Common, &dyn Plan) {
         match self {
@@ -128,9 +126,9 @@ impl<R: Args + Plan> Of<R> {
     }
 }
 
-/// Options as text, by name, for the file of results. Whatever has `Serialize` has it.
+/// Options as text, by name, for the file of results. Implemented for all `Serialize` types.
 pub trait Settings {
-    /// Of each option.
+    /// Text of each option.
     fn settings(&self) -> BTreeMap<String, String>;
 }
 

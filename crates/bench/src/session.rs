@@ -1,5 +1,5 @@
-//! One run from beginning to end: its folder made, its phases carried out by a team, the results gathered,
-//! the folder removed.
+//! Session: one run from beginning to end. It makes the folder, executes the phases with a team, collects the
+//! results, and removes the folder.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -19,22 +19,22 @@ use crate::{measured, task::Task};
 
 /// Observer of a run, which may end it.
 pub trait Watcher {
-    /// A phase begins.
+    /// Reports the begin of a phase.
     fn begins(&mut self, phase: &Phase);
-    /// It goes on, a few times a second; `Break` ends the run, and what was done until then is its result.
+    /// Reports progress, a few times a second; `Break` ends the run with the partial result.
     fn goes_on(&mut self, progress: Progress) -> ControlFlow<()>;
-    /// It has ended; nothing was measured if it was only preparation.
+    /// Reports the end of a phase; without a measurement for a preparation.
     fn ended(&mut self, measurement: Option<&Measurement>);
 }
 
 /// Cause of an early end.
 const INTERRUPTED: &str = "Ctrl-C";
 
-/// Carries a run out. Results come back also when it ended early, marked so, beside the trouble if there was
-/// one.
+/// Executes a run. Returns the results also after an early end, marked as partial, with the error if there
+/// was one.
 ///
 /// # Errors
-/// Trouble before its beginning.
+/// Error before the run begins.
 pub fn conduct(
     name: &str,
     plan: &dyn Plan,
@@ -86,7 +86,7 @@ pub fn conduct(
     Ok((results, trouble.or(cleared.err())))
 }
 
-/// All phases, and what follows from them.
+/// Executes all phases, and those that follow from their results.
 fn all(
     plan: &dyn Plan,
     mut phases: Vec<Phase>,
@@ -125,7 +125,7 @@ fn all(
     Ok(())
 }
 
-/// The user's own command.
+/// Runs the user's command of `--before`.
 fn before(command: &str, phase: &str) -> Result<(), Trouble> {
     let mut shell = Command::new("sh");
     let status = shell.args(["-c", command]).env("HEOROT_BENCH_PHASE", phase).status();

@@ -1,4 +1,4 @@
-//! How much room a run needs, known before it begins.
+//! Disk space that a run needs, computed before it begins.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::task::{Direction, NameOperation, Task, TreeOperation};
 use crate::trouble::Trouble;
 use crate::work::tree;
 
-/// Refuses a run that cannot end well.
+/// Refuses a run without enough space.
 ///
 /// # Errors
-/// If there is not enough room.
+/// When there is not enough space.
 pub fn check(phases: &[Phase], free_bytes: Option<u64>) -> Result<(), Trouble> {
     let needed = needed_bytes(phases);
     match free_bytes {
@@ -26,11 +26,11 @@ pub fn check(phases: &[Phase], free_bytes: Option<u64>) -> Result<(), Trouble> {
     }
 }
 
-/// The most that its files take at any one time.
+/// Maximal space of the run's files at any time.
 fn needed_bytes(phases: &[Phase]) -> u64 {
     let mut files: BTreeMap<String, u64> = BTreeMap::new();
     let mut most = 0;
-    // How much a phase writes that ends by the clock, nobody knows.
+    // The amount of a phase with a time limit is unknown.
     let known = phases.iter().filter(|phase| phase.limit.is_none());
     for task in known.flat_map(|phase| phase.tasks.iter().flatten()) {
         match task {

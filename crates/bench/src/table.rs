@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::result::{Cache, Measurement, Unit};
 
-/// One line.
+/// Line of one measurement.
 #[must_use]
 pub fn line(measurement: &Measurement) -> String {
     let at: Vec<String> = measurement.at.iter().map(|(name, value)| format!("{name} {value}")).collect();
@@ -24,7 +24,7 @@ pub fn line(measurement: &Measurement) -> String {
     )
 }
 
-/// MB are 10^6 bytes.
+/// Text of the rate; MB are 10^6 bytes.
 fn rate(measurement: &Measurement) -> String {
     match measurement.unit {
         Unit::Bytes => format!("{:.2} MB/s", measurement.bytes as f64 / measurement.seconds / 1e6),
@@ -32,7 +32,7 @@ fn rate(measurement: &Measurement) -> String {
     }
 }
 
-/// Of what the hardware allows, where that was told.
+/// Text of the percentage of the bound; empty without hardware.
 fn of_bound(measurement: &Measurement) -> String {
     let Some(bound) = measurement.bound.as_ref().filter(|_| measurement.unit == Unit::Bytes) else {
         return String::new();
@@ -41,7 +41,7 @@ fn of_bound(measurement: &Measurement) -> String {
     format!("  {percent:>5.1} % of {:.2} MB/s ({})", bound.rate / 1e6, bound.binds.replace('-', " "))
 }
 
-/// Of runs that have scores, a line for each.
+/// Scores of a run, a line for each.
 #[must_use]
 pub fn scores(scores: &BTreeMap<String, f64>) -> String {
     scores.iter().map(|(name, value)| format!("{name:<20} {value:>12.4}\n")).collect()
@@ -51,7 +51,7 @@ fn time(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1000.0) }
 }
 
-/// Treatment of caches, in a few words.
+/// Treatment of caches in a few words.
 #[must_use]
 pub fn treatment(cache: Cache) -> &'static str {
     match cache {

@@ -1,5 +1,4 @@
-//! The file system under test, as workers see it: a mounted directory, or an NFS server spoken to without a
-//! mount.
+//! Target: the file system under test for workers, a mounted directory or an NFS server without a mount.
 
 mod mount;
 mod mounted;
@@ -16,11 +15,11 @@ use std::sync::Arc;
 
 use crate::trouble::Trouble;
 
-/// What a person names: an `nfs://` address, or a directory. Of directories, one that is on no mount only if
+/// Opens a named target: an `nfs://` address, or a directory. A directory on the root file system only if
 /// `root_allowed`.
 ///
 /// # Errors
-/// A line that says what to do.
+/// One line with a remedy.
 pub fn open(name: &str, root_allowed: bool) -> Result<Arc<dyn Target>, Trouble> {
     if NfsAddress::is_meant_by(name) {
         return Ok(Arc::new(NfsServer::connect(name.parse().map_err(Trouble)?)?));
@@ -28,46 +27,45 @@ pub fn open(name: &str, root_allowed: bool) -> Result<Arc<dyn Target>, Trouble> 
     Ok(Arc::new(Mounted::open(Path::new(name), root_allowed)?))
 }
 
-/// A file system under test. Paths are below its root and never begin with a slash. All calls wait until they
-/// are done; workers call from threads of their own.
+/// File system under test. Paths are below its root and never begin with a slash. All calls block; workers
+/// call from threads of their own.
 pub trait Target: Send + Sync {
     /// Description for the file of results: path, type, source and options of the mount, or the address.
     fn describe(&self) -> String;
-    /// Bytes that this user can still write, if it can be told.
+    /// Free bytes for this user, if known.
     fn free_bytes(&self) -> Option<u64>;
-    /// Bytes that this process (or its machine, where only that is counted) read from below the page cache
-    /// since some moment in the past; of no use but to be subtracted. `None` where nobody counts: there a
-    /// read that is not `O_DIRECT` cannot be told from one of the page cache.
+    /// Counter of bytes that this process (or its machine) read from below the page cache; only differences
+    /// are meaningful. `None` without a counter: then a read without `O_DIRECT` cannot be distinguished from
+    /// a page cache hit.
     fn fetched_bytes(&self) -> Option<u64>;
-    /// Whether anything on this machine keeps what was read or written, such as a page cache.
+    /// Whether this machine caches data, for example in a page cache.
     fn has_caches(&self) -> bool {
         true
     }
-    /// Drops what this machine has cached of names, attributes and data, if it has any; all of it, since
-    /// Linux cannot drop that of one file system.
+    /// Drops all cached names, attributes and data of this machine, since Linux cannot drop those of one file
+    /// system.
     ///
     /// # Errors
-    /// If it may not.
+    /// When this is not permitted.
     fn forget_names(&self) -> io::Result<()>;
-    /// What one more worker uses in its place: nothing says that it may use this one too, as it may a mounted
-    /// directory.
+    /// Target for one more worker, if it must not share this one; a mounted directory can be shared.
     ///
     /// # Errors
-    /// What kept it from being there, such as a connection that was refused.
+    /// Error of opening it, such as a refused connection.
     fn for_worker(&self) -> io::Result<Option<Arc<dyn Target>>> {
         Ok(None)
     }
     /// Opens a file.
     ///
     /// # Errors
-    /// The file system's, as with every method here.
+    /// Error of the file system, as of every method here.
     fn open(&self, path: &str, open: Open) -> io::Result<Box<dyn OpenFile>>;
-    /// Asks for the attributes of a name.
+    /// Reads the attributes of a name.
     ///
     /// # Errors
     /// As [`Target::open`].
     fn stat(&self, path: &str) -> io::Result<Attributes>;
-    /// Gives a name another name.
+    /// Renames a name.
     ///
     /// # Errors
     /// As [`Target::open`].
@@ -87,7 +85,7 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// As [`Target::open`].
     fn rmdir(&self, path: &str) -> io::Result<()>;
-    /// Lists a directory, without `.` and `..`; `each` gets a name, and whether it is a directory.
+    /// Lists a directory, without `.` and `..`; `each` gets the name, and whether it is a directory.
     ///
     /// # Errors
     /// As [`Target::open`].
@@ -97,55 +95,54 @@ pub trait Target: Send + Sync {
 /// Attributes of a name that a run needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// When it last changed (ctime), in seconds since 1970.
+    /// Time of the last change (ctime), in seconds since 1970.
     pub changed: i64,
 }
 
-/// An open file. Dropping it closes it without saying how that went; workers that write call
-/// [`OpenFile::close`].
+/// Open file. Drop closes it and ignores errors; workers that write call [`OpenFile::close`].
 pub trait OpenFile: Send {
-    /// Reads until `into` is full or the file ends; returns how many bytes.
+    /// Reads until `into` is full or the file ends; returns the number of bytes.
     ///
     /// # Errors
-    /// The file system's.
+    /// Error of the file system.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
     /// Writes all of `data`.
     ///
     /// # Errors
-    /// The file system's.
+    /// Error of the file system.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
-    /// Brings what was written to stable storage.
+    /// Syncs the file to stable storage.
     ///
     /// # Errors
-    /// The file system's.
+    /// Error of the file system.
     fn sync(&self) -> io::Result<()>;
-    /// Drops what this machine's page cache holds of it, if it holds anything.
+    /// Drops the file from this machine's page cache.
     ///
     /// # Errors
-    /// The file system's.
+    /// Error of the file system.
     fn forget(&self) -> io::Result<()>;
-    /// Closes it.
+    /// Closes the file.
     ///
     /// # Errors
-    /// What the file system says, a write that it could not carry out included.
+    /// Error of the file system, also of an earlier write.
     fn close(self: Box<Self>) -> io::Result<()>;
 }
 
-/// How a file is opened.
+/// Mode of opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// To read; with `direct` past the client's page cache (`O_DIRECT`).
+    /// For reads; with `direct` past the client's page cache (`O_DIRECT`).
     Read {
         /// `O_DIRECT`.
         direct: bool,
     },
-    /// To write; made if it is not there, kept as long as it is if it is.
+    /// For writes; created if missing, not truncated.
     Write {
         /// `O_DIRECT`.
         direct: bool,
     },
-    /// To write, and it must not be there.
+    /// For writes; the file must not exist.
     New,
 }

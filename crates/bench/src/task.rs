@@ -1,4 +1,4 @@
-//! Task of one worker in one phase: plain data, so that it can be sent to another machine.
+//! Task of one worker in one phase: plain data that can be sent to another machine.
 //!
 //! Paths are below the root of the file system under test and never begin with a slash.
 
@@ -10,24 +10,24 @@ use crate::work::Progress;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
-    /// Nothing: others work in this phase.
+    /// No operation: only other workers have tasks in this phase.
     Rest,
-    /// Makes a directory, if it is not there.
+    /// Makes a directory, if it does not exist.
     Make(String),
-    /// Removes a directory and all that is in it.
+    /// Removes a directory tree.
     Clear(String),
     /// Moves the data of one file.
     Transfer(Transfer),
-    /// Does one thing to many names.
+    /// Executes one operation on many names.
     Names(Names),
-    /// Lists directories and what is below them.
+    /// Walks directory trees.
     Walk(Walk),
-    /// Does one thing to a whole source tree.
+    /// Executes one operation on a whole source tree.
     Tree(Tree),
 }
 
 impl Task {
-    /// Whether it wants to know something of names, or of small files, that a client may have in its caches.
+    /// Whether the task reads names, or small files, that a client may have in its caches.
     #[must_use]
     pub fn looks_at_names(&self) -> bool {
         use NameOperation::{List, Read, Stat};
@@ -39,8 +39,7 @@ impl Task {
         }
     }
 
-    /// Planned bytes and operations, as far as they are known before: a listing, and a walk, see what they
-    /// find.
+    /// Planned bytes and operations, as far as known before; the amount of a listing or a walk is unknown.
     #[must_use]
     pub fn planned(&self) -> Progress {
         match self {
@@ -55,28 +54,28 @@ impl Task {
     }
 }
 
-/// Records of one file, read or written.
+/// Transfer of records of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// Which way.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Which records.
+    /// Records to transfer.
     pub records: Records,
-    /// In which order.
+    /// Order of the records.
     pub order: Order,
-    /// What the file's bytes are, made from this; readers that verify make them again.
+    /// Seed of the file's content; readers that verify compute the content again.
     pub seed: u64,
 }
 
-/// Which way data go.
+/// Direction of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Into a file, made if it is not there and otherwise overwritten in place.
+    /// To a file, created if missing, otherwise overwritten in place.
     Write,
-    /// Out of a file, which must be there.
+    /// From an existing file.
     Read,
 }
 
@@ -87,41 +86,41 @@ pub enum Direction {
 ///   │ record_bytes │ …              count of them
 /// ```
 ///
-/// With a stride of `record_bytes` they are one run of bytes. With one of N records, and workers that start
-/// one record after the other, N workers interleave.
+/// With a stride of `record_bytes` they are contiguous. With a stride of N records, and starts one record
+/// apart, N workers interleave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Records {
-    /// Offset of the first.
+    /// Offset of the first record.
     pub start: u64,
-    /// Length of each, at least 1.
+    /// Length of each record, at least 1.
     pub record_bytes: u64,
-    /// From the start of one to the start of the next.
+    /// Distance between the starts of two records.
     pub stride: u64,
-    /// How many.
+    /// Number of records.
     pub count: u64,
 }
 
 impl Records {
-    /// One run of bytes; the last record is as long as the others, so `bytes` is rounded up to whole records.
+    /// Contiguous records; all have the same length, so `bytes` is rounded up to whole records.
     #[must_use]
     pub fn run(start: u64, bytes: u64, record_bytes: u64) -> Self {
         Self { start, record_bytes, stride: record_bytes, count: bytes.div_ceil(record_bytes) }
     }
 
-    /// Where record `i` starts.
+    /// Offset of record `i`.
     #[must_use]
     pub fn offset(&self, i: u64) -> u64 {
         self.start + i * self.stride
     }
 
-    /// All of them together.
+    /// Length of all records together.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.count * self.record_bytes
     }
 }
 
-/// In which order records are taken.
+/// Order of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -131,28 +130,27 @@ pub enum Order {
     Shuffled,
 }
 
-/// One operation, done to `count` names, which are spread over directories: name `i` is in `dirs[i %
-/// dirs.len()]`.
+/// One operation on `count` names in several directories: name `i` is in `dirs[i % dirs.len()]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
     /// The operation.
     pub operation: NameOperation,
-    /// The directories, which must be there.
+    /// Existing directories.
     pub dirs: Vec<String>,
-    /// Prefix of the names; a number follows.
+    /// Prefix of the names, before a number.
     pub prefix: String,
-    /// The first number.
+    /// First number.
     pub first: u64,
-    /// How many.
+    /// Number of names.
     pub count: u64,
-    /// Bytes of each file, for those operations that write or read it.
+    /// Length of each file in bytes, for operations that write or read it.
     pub file_bytes: u64,
-    /// Seed of these bytes.
+    /// Seed of the content.
     pub seed: u64,
 }
 
 impl Names {
-    /// The path of name `i`, counted from 0.
+    /// Path of name `i`, counted from 0.
     ///
     /// # Panics
     /// If there are no `dirs`.
@@ -172,13 +170,13 @@ impl Names {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NameOperation {
-    /// Make a file, write its bytes if it has any, close.
+    /// Create a file, write its content if any, close.
     Create,
-    /// Ask for its attributes.
+    /// Read its attributes.
     Stat,
     /// Open, read all, close.
     Read,
-    /// Give it another name in its directory: the same with an `r` before it.
+    /// Rename it in its directory: prefix `r`.
     Rename,
     /// Remove it.
     Unlink,
@@ -190,36 +188,36 @@ pub enum NameOperation {
     List,
 }
 
-/// Each name that is not a directory's is one operation.
+/// Walk of directories; each name except those of directories is one operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
-    /// Where it begins.
+    /// Start directories.
     pub dirs: Vec<String>,
-    /// Names that have this in them are asked for their attributes; without a text, all are.
+    /// Text in the names to stat; empty: stat all.
     pub name_has: String,
-    /// Which of those that were asked count as found; without, all do.
+    /// Condition for stat'ed names to count as found; none: all do.
     pub found: Option<Found>,
 }
 
 /// Condition for a name to count as found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Changed as late as this file, or later.
+    /// File whose ctime is the lower limit.
     pub since: String,
 }
 
-/// A tree of directories and files such as one of sources, the same for the same seed: see `work/tree.rs`.
+/// Tree of directories and files like a source tree, determined by the seed: see `work/tree.rs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
     /// The operation.
     pub operation: TreeOperation,
-    /// The directory that it is in, which must be there.
+    /// Existing parent directory.
     pub dir: String,
-    /// How many files it has.
+    /// Number of files.
     pub files: u64,
-    /// What it looks like, and what is in its files.
+    /// Seed of the tree's shape and content.
     pub seed: u64,
 }
 
@@ -227,7 +225,7 @@ pub struct Tree {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeOperation {
-    /// Make its directories and files, one after the other, as `tar` does.
+    /// Make its directories and files one after the other, as `tar` does.
     Unpack,
     /// Read all files.
     Read,

@@ -1,4 +1,4 @@
-//! Those who carry phases out: the workers of this machine, or of many.
+//! Team that executes phases: the workers of this machine, or of many.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,42 +12,42 @@ use crate::target::Target;
 use crate::trouble::Trouble;
 use crate::work::{Progress, Stage};
 
-/// How often those who watch are told.
+/// Interval of progress reports.
 pub const WATCH_EACH: Duration = Duration::from_millis(100);
 
-/// Told a few times a second what was done so far; answers whether to go on. What was done when it says no is
-/// a result all the same, with `Done::stopped` set.
+/// Observer of progress, called a few times a second; its answer `Break` stops the phase, whose partial work
+/// is still a result, with `Done::stopped` set.
 pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Agents that work at the same time, each a machine with any number of workers.
 pub trait Team {
-    /// How many agents; a phase has a list of tasks for each.
+    /// Number of agents; a phase has a list of tasks for each.
     fn agents(&self) -> usize;
-    /// The machines.
+    /// Machines of the agents.
     fn machines(&self) -> Vec<Machine>;
-    /// Bytes that can still be written to what is under test, if anybody can tell.
+    /// Free bytes of the target, if known.
     fn free_bytes(&self) -> Option<u64>;
-    /// Whether any of them has caches between its workers and what is under test.
+    /// Whether there are caches between any of the workers and the target.
     fn has_caches(&self) -> bool;
-    /// The number of one that is still there: it tidies up.
+    /// Index of an agent that is still there, for cleanup.
     fn living(&self) -> usize {
         0
     }
-    /// Carries a phase out: all get ready, start together, and are waited for. What they did comes back by
+    /// Executes a phase: prepares all workers, starts them together, and waits for them. Returns results by
     /// agent.
     ///
     /// # Errors
-    /// The first trouble that a worker had; the others were then stopped.
+    /// First error of a worker; the other workers were then stopped.
     fn run(&mut self, phase: &Phase, watch: &mut Watch<'_>) -> Result<Vec<AgentDone>, Trouble>;
 }
 
-/// This machine alone: one agent.
+/// Team of this machine only: one agent.
 pub struct Local {
     target: Arc<dyn Target>,
 }
 
 impl Local {
-    /// Works on `target`.
+    /// Team for `target`.
     #[must_use]
     pub fn new(target: Arc<dyn Target>) -> Self {
         Self { target }

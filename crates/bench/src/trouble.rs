@@ -1,4 +1,4 @@
-//! Trouble that ends a run: one line with the operation, its object, the cause and the remedy.
+//! Error that ends a run: one line with the operation, its object, the cause and the remedy.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Wrong;
 
-/// One line; agents send it to their coordinator.
+/// Error in one line; agents send it to their coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{0}")]
 pub struct Trouble(pub String);
 
 impl Trouble {
-    /// `what`, such as `write a/b`, ended with `error`.
+    /// Error of the operation `what`, such as `write a/b`.
     #[must_use]
     pub fn io(what: &str, error: &io::Error) -> Self {
         let error_text = error.to_string();
-        // The number helps nobody.
+        // Omit the number of the error.
         let why = error_text.split(" (os error").next().unwrap_or_default();
         Self(match advice(error) {
             Some(advice) => format!("{what}: {why}: {advice}"),
@@ -25,7 +25,7 @@ impl Trouble {
         })
     }
 
-    /// A byte of a file that was read is not what was written.
+    /// Error of verification: a byte of a file differs from the written one.
     #[must_use]
     pub fn wrong(path: &str, wrong: Wrong) -> Self {
         Self(format!(

@@ -1,7 +1,7 @@
-//! A task carried out by one worker: got ready before the common start, timed from there.
+//! Execution of a task by one worker: prepared before the common start, timed from there.
 //!
-//! One file for each kind of task. Before each record or name, work asks its [`Turn`] whether to go on, and
-//! after each it says what it did.
+//! One file for each kind of task. Before each record or name, work asks its [`Turn`] whether to continue,
+//! and reports to it after each.
 
 mod folders;
 mod names;
@@ -22,16 +22,16 @@ use crate::target::Target;
 use crate::task::Task;
 use crate::trouble::Trouble;
 
-/// A task that is ready to start: files are open, buffers are there.
+/// Task that is ready to start: files are open, buffers are allocated.
 pub trait Work: Send {
-    /// Does it.
+    /// Executes the task.
     ///
     /// # Errors
-    /// The trouble, with its file and place.
+    /// Error with its file and offset.
     fn carry_out(self: Box<Self>, turn: &mut Turn<'_>) -> Result<(), Trouble>;
 }
 
-/// Gets a task ready; this is not timed.
+/// Prepares a task; this is not timed.
 ///
 /// # Errors
 /// As [`Work::carry_out`].

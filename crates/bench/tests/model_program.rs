@@ -1,5 +1,4 @@
-//! `heorot model` and `heorot bench report` as processes: what they write, and what they refuse with which
-//! line.
+//! `heorot model` and `heorot bench report` as processes: output, and refusals with their line.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! `heorot bench` as a process: what it refuses, each with one line that says what to do, and what it leaves
-//! in a file.
+//! `heorot bench` as a process: refusals, each with one line and a remedy, and the file of results.
 
 use std::process::{Command, Output};
 
@@ -8,7 +7,7 @@ fn bench(line: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_heorot-bench")).arg("bench").args(arguments).output().unwrap()
 }
 
-/// The one line that it ends with.
+/// Error line of the command.
 #[track_caller]
 fn refused(line: &str) -> String {
     let output = bench(line);
@@ -69,7 +68,7 @@ fn a_run_that_does_not_begin_leaves_no_file_and_keeps_that_of_an_earlier_one() {
 fn results_are_a_file_of_json() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().display();
-    // Written only: where temporary files are in memory, nothing else is a result.
+    // Writes only: with temporary files in memory, reads would be no result.
     let output = bench(&format!(
         "separate-write {target} --not-a-mount --size 1MiB --record 64KiB --clients 2 --seed 7 --name mine \
          --output {target}/results.json"

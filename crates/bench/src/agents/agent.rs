@@ -1,4 +1,4 @@
-//! An agent: does its part of each phase when the coordinator says so.
+//! Agent: executes its tasks of each phase for the coordinator.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -19,19 +19,18 @@ use crate::team::WATCH_EACH;
 use crate::trouble::Trouble;
 use crate::work::Stage;
 
-/// A coordinator that does not answer at all is told from a slow one.
+/// Time limit of a connect to the coordinator.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-/// How often a coordinator that is not there yet is looked for.
+/// Retry interval of the connect, while the coordinator does not listen yet.
 const TRY_EACH: Duration = Duration::from_millis(100);
-/// A start further away is a mistake.
+/// Maximal distance of a start from now; a later start is an error.
 const START_AFTER_MAX: Duration = Duration::from_secs(60);
 const UNHEARD: &str = "nobody listens to it any more";
-/// Messages that wait until the one before is dealt with.
+/// Queue length of messages from the coordinator.
 const MESSAGES_MAX: usize = 16;
 
-/// Joins the coordinator at `address`, and does what it says until it says that it is over. One that is not
-/// there yet is tried again for as long as `patience` has it. `say` gets a line for each thing that a person
-/// who waits would like to know.
+/// Joins the coordinator at `address`, and executes its phases until the end of the run. Retries the connect
+/// for `patience`. `say` gets one line for the user at each event.
 ///
 /// # Errors
 /// The coordinator cannot be reached, has another version, is gone, or ended the run early.
@@ -71,7 +70,7 @@ pub fn join(
     Agent { address: address.to_owned(), to, messages, epoch: Instant::now(), target }.work(say)
 }
 
-/// To the first of its addresses that answers.
+/// Connects to the first address that answers.
 fn connect(address: &str) -> Result<TcpStream, Trouble> {
     let failed = |e: &dyn std::fmt::Display| {
         let what = "is the coordinator (heorot bench RUN … --agents N --listen ADDR) waiting there?";
@@ -87,7 +86,7 @@ fn connect(address: &str) -> Result<TcpStream, Trouble> {
     Err(last.map_or_else(|| failed(&"no such host"), |e| failed(&e)))
 }
 
-/// Outcome of workers that were ready.
+/// Order of the coordinator to workers that are ready.
 enum Go {
     Start,
     Home,
@@ -97,7 +96,7 @@ struct Agent {
     address: String,
     to: Sender,
     messages: Receiver<io::Result<ToAgent>>,
-    /// The zero of our clock.
+    /// Zero of this machine's monotonic clock.
     epoch: Instant,
     target: Arc<dyn Target>,
 }
@@ -120,7 +119,7 @@ impl Agent {
                     };
                     self.tell(&FromAgent::Done(done))?;
                 }
-                // It was on its way when the phase ended.
+                // The message was sent before the phase ended.
                 ToAgent::Stop | ToAgent::Highest { .. } => {}
                 ToAgent::Start { .. } => return Err(self.failed("it starts what it did not prepare")),
                 ToAgent::Home { why: None } => return Ok(()),
@@ -135,7 +134,7 @@ impl Agent {
         }
     }
 
-    /// Outcome of the phase; the outer trouble is with the coordinator.
+    /// Executes a phase. The outer error is of the connection to the coordinator.
     fn carry_out(&mut self, phase: &Phase) -> Result<Result<AgentDone, Trouble>, Trouble> {
         let crew = match Crew::prepare(phase, 0, &self.target) {
             Ok(crew) => crew,
@@ -156,7 +155,7 @@ impl Agent {
         }
     }
 
-    /// From ready to the end of all workers.
+    /// Controls the workers from ready to their end.
     fn lead(&mut self, crew: &Crew, phase: &Phase) -> Result<Go, Trouble> {
         loop {
             match self.hear()? {
@@ -166,8 +165,7 @@ impl Agent {
                 other => return Err(self.failed(&format!("it said {other:?} before the start"))),
             }
         }
-        // Other agents are asked how far to go where the phase has a stonewall, and while nobody was told to
-        // stop.
+        // Ask how far other agents have come only if the phase has a stonewall, and until a stop.
         let mut asks = phase.limit.is_some_and(|limit| limit.then == Then::WearOut);
         loop {
             match crew.wait(WATCH_EACH) {
@@ -203,7 +201,7 @@ impl Agent {
         }
     }
 
-    /// One of our clock's moments, which must be about now.
+    /// Converts a time of this machine's clock, which must be near now.
     fn moment(&self, at: u64) -> Result<Instant, Trouble> {
         let (at, now) = (Duration::from_nanos(at), self.epoch.elapsed());
         if at.abs_diff(now) > START_AFTER_MAX {

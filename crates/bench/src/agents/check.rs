@@ -1,5 +1,5 @@
-//! Checks of messages before they are used: a phase by the agent that is to carry it out, what an
-//! agent did by the coordinator that is to add it up.
+//! Checks of received messages: of a phase by the agent that will execute it, and of an agent's results by
+//! the coordinator that will add them up.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::result::Machine;
 use crate::task::{Found, Names, Order, Records, Task, Transfer, Tree, Walk};
 use crate::trouble::Trouble;
 
-/// Threads of one agent.
+/// Maximal number of workers of one agent.
 const WORKERS_MAX: usize = 4096;
-/// A worker has one record, or one file of those that are not transferred in records, in memory.
+/// Maximal record length: a worker has one record, or one whole file, in memory.
 const RECORD_BYTES_MAX: u64 = 1 << 30;
-/// Their numbers are in memory while they are in no order.
+/// Maximal number of shuffled records, whose numbers are in memory.
 const SHUFFLED_MAX: u64 = 1 << 27;
-/// As file systems have it (`PATH_MAX`).
+/// Maximal length of a path (`PATH_MAX`).
 const PATH_BYTES_MAX: usize = 4096;
-/// So that sums of what many agents did stay numbers.
+/// Maximal count or length, so that sums over many agents do not overflow.
 const AMOUNT_MAX: u64 = 1 << 56;
-/// Upper limit of texts that are shown to people, and written into results.
+/// Maximal length of texts for terminals and results.
 const TEXT_BYTES_MAX: usize = 4096;
-/// Upper limit of a wait.
+/// Maximal duration of a phase.
 const PHASE_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Whether an agent can carry it out without harm to anything outside its directory, or to itself.
+/// Checks that a phase harms neither the agent nor files outside its directory.
 pub fn phase(phase: &Phase) -> Result<(), Trouble> {
     let tasks = match phase.tasks.as_slice() {
         [tasks] => tasks,
@@ -39,9 +39,9 @@ pub fn phase(phase: &Phase) -> Result<(), Trouble> {
     tasks.iter().try_for_each(task)
 }
 
-/// Whether it can be what an agent with so many workers did.
+/// Checks that an agent with this number of workers can have these results.
 pub fn done(done: &AgentDone, workers: usize) -> Result<(), Trouble> {
-    // None at all: they were told to stop before they started.
+    // Without results: the workers were stopped before they started.
     if done.workers.len() != workers && !done.workers.is_empty() {
         return Err(Trouble(format!("it reports {} workers of {workers}", done.workers.len())));
     }
@@ -56,7 +56,7 @@ pub fn done(done: &AgentDone, workers: usize) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whether a machine can call itself that: it is shown on a terminal.
+/// Checks the name of a machine, which is shown on a terminal.
 pub fn hello(hello: &Hello) -> Result<(), Trouble> {
     let Machine { host, kernel, target, .. } = &hello.machine;
     if host.is_empty() || [host, kernel, target].into_iter().any(|text| plain(text) != *text) {
@@ -65,7 +65,7 @@ pub fn hello(hello: &Hello) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// A line from the other side, without what would move a terminal's cursor, and not too long.
+/// Line from the other side, shortened and without terminal control characters.
 pub fn plain(line: &str) -> String {
     let mut plain = String::with_capacity(line.len().min(TEXT_BYTES_MAX));
     for c in line.chars() {
@@ -123,7 +123,7 @@ fn task(task: &Task) -> Result<(), Trouble> {
     }
 }
 
-/// Below the directory that was given, however it is read.
+/// Checks that a path stays below the agent's directory.
 fn path(path: &str) -> Result<(), Trouble> {
     let plain = |name: &str| !name.is_empty() && name != "." && name != ".." && !name.contains('\0');
     if path.len() <= PATH_BYTES_MAX && path.split('/').all(plain) {

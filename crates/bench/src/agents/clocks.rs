@@ -1,4 +1,4 @@
-//! Two clocks compared over a network.
+//! Comparison of two clocks over a network.
 //!
 //! ```text
 //! ours      sent ──────────────────── received
@@ -6,24 +6,24 @@
 //! theirs          ╲───── theirs ───╱
 //! ```
 //!
-//! Their reading was made between our two, whatever the way there and back took. So theirs - ours is at least
-//! `theirs - received` and at most `theirs - sent`. Each round trip says so; what all of them allow is
-//! narrower than what the quickest alone does.
+//! Their reading was made between the two own readings, whatever the delays of request and answer were. So
+//! theirs - ours is at least `theirs - received` and at most `theirs - sent`. Each round trip gives such
+//! bounds; all of them together are narrower than those of the fastest alone.
 
 use std::time::Duration;
 
-/// Both clocks in nanoseconds since moments of their own.
+/// Round trip to another clock; both clocks in nanoseconds since an arbitrary start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// When we asked.
+    /// Own time of the request.
     pub sent: u64,
-    /// The readings.
+    /// Reading of the other clock.
     pub theirs: u64,
-    /// When their answer was here.
+    /// Own time of the answer.
     pub received: u64,
 }
 
-/// Their clock less ours.
+/// Offset: their clock minus the own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offset {
     nanos: i128,
@@ -31,32 +31,32 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// The middle of what all round trips allow; nothing if they contradict each other, because one of the
-    /// clocks was set in between, or if there are none.
+    /// Middle of the range that all round trips allow; none if they contradict each other, because one of the
+    /// clocks was set meanwhile, or if there are none.
     #[must_use]
     pub fn of(round_trips: &[RoundTrip]) -> Option<Self> {
         let least =
             round_trips.iter().map(|trip| i128::from(trip.theirs) - i128::from(trip.received)).max()?;
         let most = round_trips.iter().map(|trip| i128::from(trip.theirs) - i128::from(trip.sent)).min()?;
-        // Rounded up, so that it stays a bound.
+        // Round up, so that it stays a bound.
         let error_nanos = u64::try_from(most - least).ok()?.div_ceil(2);
         Some(Self { nanos: least.midpoint(most), error_nanos })
     }
 
-    /// Reading of their clock when ours reads `ours`.
+    /// Reading of their clock at the own time `ours`.
     #[must_use]
     pub fn theirs(&self, ours: u64) -> u64 {
         u64::try_from(i128::from(ours) + self.nanos).unwrap_or(0)
     }
 
-    /// How far theirs is ahead, in microseconds; negative: behind.
+    /// Lead of their clock in microseconds; negative: it is behind.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn ahead_us(&self) -> f64 {
         self.nanos as f64 / 1e3
     }
 
-    /// It is no further off than this, in microseconds.
+    /// Maximal error of the offset, in microseconds.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn error_us(&self) -> f64 {
@@ -64,12 +64,12 @@ impl Offset {
     }
 }
 
-/// Readings of one machine's clocks at one moment, in nanoseconds.
+/// Readings of one machine's clocks at one time, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
-    /// Since a moment of its own; never set.
+    /// Monotonic clock, since an arbitrary start.
     pub monotonic: u64,
-    /// Since 1970; people and programs set it.
+    /// Wall clock, since 1970; it may be set.
     pub time_of_day: u64,
 }
 
@@ -80,17 +80,17 @@ pub struct Trips {
     time_of_day: Vec<RoundTrip>,
 }
 
-/// Its clocks, compared.
+/// Result of the comparison of both clocks.
 #[derive(Debug)]
 pub struct Compared {
-    /// Which starts are converted by.
+    /// Offset for the conversion of starts.
     pub monotonic: Offset,
-    /// For people who compare logs; nothing if one of the clocks was set meanwhile.
+    /// Offset for comparing logs; none if one of the clocks was set meanwhile.
     pub time_of_day: Option<Offset>,
 }
 
 impl Trips {
-    /// One more.
+    /// Adds a round trip.
     pub fn add(&mut self, sent: Reading, theirs: Reading, received: Reading) {
         let trip = |of: fn(&Reading) -> u64| RoundTrip {
             sent: of(&sent),
@@ -101,17 +101,17 @@ impl Trips {
         self.time_of_day.push(trip(|reading| reading.time_of_day));
     }
 
-    /// What they say together.
+    /// Compares the clocks by all round trips.
     ///
     /// # Errors
-    /// A clock that nobody can set did not go evenly.
+    /// When a monotonic clock does not run evenly.
     pub fn compare(&self) -> Result<Compared, String> {
         let monotonic = Offset::of(&self.monotonic).ok_or("its clock does not go evenly")?;
         Ok(Compared { monotonic, time_of_day: Offset::of(&self.time_of_day) })
     }
 }
 
-/// More than five centuries of them fit.
+/// Nanoseconds of a duration; 64 bits hold more than five centuries.
 #[must_use]
 pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -121,7 +121,7 @@ pub fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// A clock that is `ahead`, asked at `sent`; the question and the answer take that long.
+    /// Round trip to a clock that is `ahead`, with the given delays of request and answer.
     fn trip(ahead: i64, sent: u64, there: u64, back: u64) -> RoundTrip {
         let theirs = (sent + there).checked_add_signed(ahead).unwrap();
         RoundTrip { sent, theirs, received: sent + there + back }

@@ -1,4 +1,4 @@
-//! The coordinator: the team that agents make together.
+//! Coordinator: a team of agents.
 //!
 //! ```text
 //! a thread for each connection ── Event ──▶ one loop, which owns the state ── frames ──▶ agents
@@ -20,28 +20,28 @@ use crate::task::{Task, Walk};
 use crate::team::{Team, WATCH_EACH, Watch};
 use crate::trouble::Trouble;
 
-/// Of clocks, for each comparison: together they are narrower than the quickest of them.
+/// Number of round trips of each clock comparison: together they are more precise than the fastest alone.
 const ROUND_TRIPS: usize = 8;
-/// A clock is asked when nothing else is going on, so the answer is a matter of milliseconds.
+/// Time limit of a clock comparison; an idle agent answers within milliseconds.
 const CLOCK_TIME_MAX: Duration = Duration::from_secs(10);
-/// From the message to the start: time for it to arrive. Who hears it late starts late, and that time counts,
-/// too.
+/// Delay of the start after its message. An agent that gets the message late starts late, and its delay
+/// counts.
 const START_AFTER: Duration = Duration::from_millis(50);
-/// From "stop" to the last report: a worker ends what it is doing, which may be an fsync of all that it
-/// wrote.
+/// Time limit for the last report after a stop: a worker first finishes its operation, which may be an fsync
+/// of all its data.
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
-/// Cause that agents are told when a coordinator ends without [`Coordinator::ended_by`].
+/// Cause sent to agents when a coordinator ends without [`Coordinator::ended_by`].
 const GIVEN_UP: &str = "the coordinator gave up";
 
-/// Agents that have come, as one team.
+/// Team of agents.
 pub struct Coordinator {
     members: Vec<Member>,
     events: mpsc::Receiver<Event>,
-    /// Messages that came while clocks were compared.
+    /// Messages that arrived during a clock comparison.
     kept: VecDeque<Event>,
-    /// The zero of our clock.
+    /// Zero of this machine's monotonic clock.
     epoch: Instant,
-    /// Whether all have been seen to work on one file system.
+    /// Whether all agents were seen to use one file system.
     same: bool,
     why: Option<String>,
 }
@@ -83,7 +83,7 @@ impl Team for Coordinator {
 }
 
 impl Coordinator {
-    /// Of agents that have come.
+    /// Coordinator of agents that have joined.
     pub(super) fn of(
         members: Vec<Member>,
         events: mpsc::Receiver<Event>,
@@ -112,7 +112,7 @@ impl Coordinator {
         Ok(team)
     }
 
-    /// Cause of an early end: agents are told when this is dropped.
+    /// Sets the cause of an early end, which drop sends to the agents.
     pub fn ended_by(&mut self, why: Option<String>) {
         self.why = why;
     }
@@ -154,7 +154,8 @@ impl Coordinator {
         }
     }
 
-    /// All agents must see the folder that one of them made: else each would measure another file system.
+    /// Checks that all agents see a folder that one of them made: otherwise each would measure another file
+    /// system.
     fn all_see(&mut self, folder: &str, like: &Phase) -> Result<(), Trouble> {
         let look = Walk { dirs: vec![folder.to_owned()], name_has: String::new(), found: None };
         let tasks = vec![vec![Task::Walk(look)]; self.members.len()];
@@ -165,7 +166,7 @@ impl Coordinator {
         })
     }
 
-    /// Each its part. Nobody waits for one that is gone, unless it has something to do.
+    /// Sends each agent its tasks. An agent that is gone matters only if it has tasks.
     fn prepare(&mut self, phase: &Phase, round: &mut Round) {
         let mut part = phase.clone();
         part.tasks.clear();
@@ -181,7 +182,7 @@ impl Coordinator {
         }
     }
 
-    /// The common start: an instant of our clock, for each agent in the time of its own.
+    /// Starts all agents at the same time, converted to the clock of each.
     fn start(&mut self, round: &mut Round) {
         let mut offsets = Vec::new();
         for (i, compared) in self.compare_clocks(&at_work(round)) {
@@ -202,7 +203,8 @@ impl Coordinator {
         round.started();
     }
 
-    /// Asks the clocks of some agents, all at once, several times. What else they say meanwhile is kept.
+    /// Compares the clocks of some agents, in parallel, with several round trips. Keeps other messages for
+    /// later.
     fn compare_clocks(&mut self, who: &[usize]) -> Vec<(usize, Result<Compared, String>)> {
         let mut trips: Vec<Result<Trips, String>> = who.iter().map(|_| Ok(Trips::default())).collect();
         let give_up = Instant::now() + CLOCK_TIME_MAX;
@@ -288,7 +290,7 @@ impl Coordinator {
         round.gone(i, why);
     }
 
-    /// On our own clock.
+    /// Present reading of the own clocks.
     fn now(&self) -> Reading {
         self.at(Instant::now())
     }

@@ -1,4 +1,4 @@
-//! Agents come: each says its version and hello, and is then one of the team.
+//! Accepts agents: each sends its version and Hello, and joins the team.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,26 +14,26 @@ use crate::result::{Clock, Machine};
 use crate::team::WATCH_EACH;
 use crate::trouble::Trouble;
 
-/// A stranger says hello within this time, or is sent away.
+/// Time limit of Hello, after which the connection is closed.
 const HELLO_TIME_MAX: Duration = Duration::from_secs(10);
-/// Connections at once that have not said hello: an agent's takes a round trip or two.
+/// Maximal number of connections without a Hello; an agent's needs a round trip or two.
 const STRANGERS_MAX: usize = 64;
-/// Of what connections said, so much waits for the loop; then they wait.
+/// Queue length of messages from connections; at the limit connections wait.
 const EVENTS_MAX: usize = 1024;
 
-/// An agent that is one of the team.
+/// Agent of the team.
 pub(super) struct Member {
     pub(super) connection: u64,
     address: SocketAddr,
     pub(super) hello: Hello,
     pub(super) to: Sender,
-    /// Nothing until it is compared.
+    /// Clock comparison; none before the first.
     pub(super) clock: Option<Clock>,
-    /// Why it is not there any more.
+    /// Reason why the agent is gone.
     pub(super) gone: Option<String>,
 }
 
-/// Events of connections, each from a thread of its own, for the one loop that owns the state.
+/// Event of a connection, from its thread to the loop that owns the state.
 pub(super) enum Event {
     Joined(Box<Member>),
     Refused { connection: u64, line: String },
@@ -41,17 +41,18 @@ pub(super) enum Event {
     Gone { connection: u64, why: String },
 }
 
-/// Connections that have not sent hello yet.
+/// Connection without a Hello yet.
 struct Stranger {
     connection: u64,
     since: Instant,
     stream: TcpStream,
 }
 
-/// Listens until so many agents have come. `say` gets a line for each that comes, leaves, or is sent away.
+/// Listens until `wanted` agents have joined. `say` gets a line for each agent that joins, leaves, or is
+/// refused.
 ///
 /// # Errors
-/// `interrupted` says so, or connections cannot be taken.
+/// When `interrupted`, or when accepting connections fails.
 pub fn gather(
     listener: TcpListener,
     wanted: usize,
@@ -82,7 +83,7 @@ pub fn gather(
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {}
             Err(e) => return Err(failed(e)),
         }
-        // However slowly one speaks: its thread then hears the end.
+        // Close slow connections, too: their threads then end.
         for late in strangers.iter().filter(|stranger| stranger.since.elapsed() > HELLO_TIME_MAX) {
             let _ = late.stream.shutdown(Shutdown::Both);
         }
@@ -98,13 +99,13 @@ pub fn gather(
                 strangers.retain(|stranger| stranger.connection != connection);
                 say(&line);
             }
-            // Before anything was asked, an agent has nothing to say.
+            // An agent must not send anything before a request.
             Ok(Event::Said { connection, .. }) => leave(&mut members, connection, "it spoke unasked", say),
             Ok(Event::Gone { connection, why }) => leave(&mut members, connection, &why, say),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
     }
-    // The same machine has the same place in each run.
+    // Sort by host name, so that a machine has the same index in each run.
     members.sort_by_cached_key(|member| (by_number(&member.hello.machine.host), member.address));
     Coordinator::of(members, events, say)
 }
@@ -116,13 +117,13 @@ fn leave(members: &mut Vec<Member>, connection: u64, why: &str, say: &mut dyn Fn
     }
 }
 
-/// A host's name without the number at its end, and that: `client2` before `client10`.
+/// Sort key of a host name: the name and the number at its end, `client2` before `client10`.
 fn by_number(host: &str) -> (String, u64) {
     let name = host.trim_end_matches(|c: char| c.is_ascii_digit());
     (name.to_owned(), host[name.len()..].parse().unwrap_or(0))
 }
 
-/// A connection's thread: hello, and then whatever it says, until it is gone.
+/// Thread of a connection: reads Hello and then all messages until the connection ends.
 fn listen_to(
     connection: u64,
     stream: TcpStream,
@@ -153,7 +154,7 @@ fn listen_to(
     thread::Builder::new().name(format!("agent {connection}")).spawn(hears).map(drop)
 }
 
-/// Versions, and hello; else a line that says why not.
+/// Exchanges versions and Hello; otherwise a line with the reason.
 fn welcome(
     connection: u64,
     stream: TcpStream,
@@ -165,7 +166,7 @@ fn welcome(
         stream.set_nonblocking(false).and_then(|()| wire::split(stream)).map_err(refused)?;
     from.patience(Some(HELLO_TIME_MAX)).map_err(refused)?;
     let theirs = from.greeting().map_err(refused)?;
-    // Also to one of another version: it says on its side what is to be done.
+    // Send the version even if theirs differs: the agent then reports the remedy.
     to.greet(version).map_err(refused)?;
     if theirs != version {
         return Err(format!(
@@ -181,7 +182,7 @@ fn welcome(
     Ok((Member { connection, address, hello, to, clock: None, gone: None }, from))
 }
 
-/// Its thread has the connection, too, and waits for it to end.
+/// The connection's thread also has the stream, and waits for its end.
 impl Drop for Member {
     fn drop(&mut self) {
         self.to.hang_up();
@@ -189,7 +190,7 @@ impl Drop for Member {
 }
 
 impl Member {
-    /// It is over. One that does not hear it any more ends by itself.
+    /// Ends the run at an agent. An agent that does not get this message ends by itself.
     pub(super) fn dismiss(&mut self, why: Option<&str>) {
         let _ = self.to.send(&ToAgent::Home { why: why.map(str::to_owned) });
     }

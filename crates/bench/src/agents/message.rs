@@ -7,66 +7,66 @@ use crate::result::Machine;
 use crate::trouble::Trouble;
 use crate::work::Progress;
 
-/// From the coordinator.
+/// Message from the coordinator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToAgent {
-    /// Request for the agent's clocks. Answered with [`FromAgent::Clock`].
+    /// Request for the agent's clocks, answered by [`FromAgent::Clock`].
     Clock,
-    /// Get ready for this; its only list of tasks is this agent's.
+    /// Request to prepare a phase, whose only list of tasks is this agent's.
     Prepare(Phase),
-    /// Go, at this moment of your own clock.
+    /// Start at this time of the agent's clock.
     Start {
         /// Nanoseconds, as in [`FromAgent::Clock`].
         at: u64,
     },
-    /// After the time, all go on to this.
+    /// Common goal after the stonewall.
     Highest {
-        /// How many each worker is to do.
+        /// Number of records or names for each worker.
         count: u64,
     },
-    /// End the phase after what you are doing now, and say what was done. It may have ended already.
+    /// Request to end the phase after the present operation, and to report. The phase may have ended already.
     Stop,
-    /// It is over.
+    /// End of the run.
     Home {
-        /// Cause of its early end.
+        /// Cause of an early end.
         why: Option<String>,
     },
 }
 
-/// From an agent.
+/// Message from an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FromAgent {
     /// The first message.
     Hello(Box<Hello>),
-    /// Its clocks.
+    /// Readings of its clocks.
     Clock {
-        /// Nanoseconds since a moment of its own; never set.
+        /// Monotonic clock, in nanoseconds since an arbitrary start.
         monotonic: u64,
-        /// Nanoseconds since 1970; people and programs set it.
+        /// Wall clock, in nanoseconds since 1970; it may be set.
         time_of_day: u64,
     },
     /// All its workers are ready to start.
     Ready,
     /// Progress of its workers.
     Progress(Progress),
-    /// The time is over, and the first of its workers has done so many.
+    /// Stonewall: the time is over, with the highest count of its workers.
     Reached {
-        /// Records or names.
+        /// Number of records or names.
         count: u64,
     },
-    /// They have ended.
+    /// End of all its workers.
     Done(Result<AgentDone, Trouble>),
 }
 
-/// Facts of an agent.
+/// Description of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Its machine, and what it measures.
+    /// Its machine and target.
     pub machine: Machine,
-    /// Bytes that can still be written there.
+    /// Free bytes of the target.
     pub free_bytes: Option<u64>,
-    /// Whether it has caches between its workers and what it measures.
+    /// Whether there are caches between its workers and the target.
     pub has_caches: bool,
 }

@@ -1,9 +1,9 @@
-//! One phase, as the coordinator sees it: what each agent said, and what follows. It has no clock and no
-//! connections.
+//! State machine of one phase at the coordinator: messages of agents in, next actions out. It has no clock
+//! and no connections.
 //!
 //! ```text
 //! Preparing ─ Ready ─▶ Ready ──(all)──▶ Working ─ Reached ─▶ AtWall ──(all)──▶ Working ─ Done ─▶ Ended
-//!     └────────────── Done, or the connection is gone: from everywhere ────────────────────────────┘
+//!     └────────────── Done, or the connection is gone: from any state ───────────────────────────────┘
 //! ```
 
 use crate::agents::message::FromAgent;
@@ -11,7 +11,7 @@ use crate::phase::AgentDone;
 use crate::trouble::Trouble;
 use crate::work::Progress;
 
-/// One phase.
+/// State of one phase.
 #[derive(Debug)]
 pub struct Round {
     agents: Vec<Agent>,
@@ -32,7 +32,7 @@ enum State {
     Ready,
     Working,
     AtWall(u64),
-    /// Nothing if it had trouble, or is gone.
+    /// Ended; none after an error, or if the agent is gone.
     Ended(Option<AgentDone>),
 }
 
@@ -43,30 +43,30 @@ enum Stop {
     Told,
 }
 
-/// The next action. It is repeated until the caller reports it done: [`Round::started`] and so on.
+/// Next action. It stays the next until the caller reports it done: [`Round::started`] and so on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Wait for what agents say.
+    /// Wait for messages.
     Wait,
-    /// All are ready: compare clocks, and let them start.
+    /// All agents are ready: compare clocks, and start them.
     Start,
-    /// All have said how far they came: tell them the highest of it.
+    /// All agents are at the stonewall: send them the highest count.
     GoOn(u64),
-    /// Tell those that still work to stop.
+    /// Stop the agents that still work.
     Stop,
-    /// All have ended.
+    /// All agents have ended.
     End,
 }
 
 impl Round {
-    /// All agents are getting ready; their names are for people.
+    /// State in which all agents prepare; `names` are for messages.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let agent = |name| Agent { name, state: State::Preparing, progress: Progress::default() };
         let agents = names.into_iter().map(agent).collect();
         Self { agents, stop: Stop::No, trouble: None }
     }
 
-    /// An agent said something.
+    /// Handles a message of an agent.
     pub fn said(&mut self, agent: usize, what: FromAgent) {
         let Agent { name, state, progress } = &mut self.agents[agent];
         match (&state, what) {
@@ -87,20 +87,20 @@ impl Round {
         }
     }
 
-    /// An agent will say nothing more.
+    /// Handles the loss of an agent.
     pub fn gone(&mut self, agent: usize, why: &str) {
         let line = format!("agent {} is gone: {why}", self.agents[agent].name);
         self.failed(agent, line);
     }
 
-    /// Someone who watches wants it to end.
+    /// Requests a stop, for the user.
     pub fn stop(&mut self) {
         if self.stop == Stop::No {
             self.stop = Stop::Wanted;
         }
     }
 
-    /// The next action.
+    /// Returns the next action.
     pub fn next(&self) -> Next {
         let mut at_work = self.at_work().map(|i| &self.agents[i].state);
         let Some(first) = at_work.clone().next() else { return Next::End };
@@ -116,22 +116,22 @@ impl Round {
         }
     }
 
-    /// They have been told when to start.
+    /// Records that all agents got the start.
     pub fn started(&mut self) {
         self.change(|state| matches!(state, State::Ready), || State::Working);
     }
 
-    /// They have been told how far to go.
+    /// Records that all agents got the highest count.
     pub fn gone_on(&mut self) {
         self.change(|state| matches!(state, State::AtWall(_)), || State::Working);
     }
 
-    /// They have been told to stop.
+    /// Records that all agents got the stop.
     pub fn told_to_stop(&mut self) {
         self.stop = Stop::Told;
     }
 
-    /// Of all.
+    /// Progress of all agents.
     pub fn progress(&self) -> Progress {
         self.agents.iter().fold(Progress::default(), |sum, agent| Progress {
             bytes: sum.bytes.saturating_add(agent.progress.bytes),
@@ -139,13 +139,13 @@ impl Round {
         })
     }
 
-    /// Agents that have not ended, by number.
+    /// Indices of agents that have not ended.
     pub fn at_work(&self) -> impl Iterator<Item = usize> + Clone {
         let at_work = self.agents.iter().enumerate().filter(|(_, a)| !matches!(a.state, State::Ended(_)));
         at_work.map(|(i, _)| i)
     }
 
-    /// Results of all agents, or the first trouble.
+    /// Results of all agents, or the first error.
     pub fn end(self) -> Result<Vec<AgentDone>, Trouble> {
         if let Some(trouble) = self.trouble {
             return Err(trouble);

@@ -1,13 +1,13 @@
-//! Encoding of a connection between a coordinator and an agent.
+//! Encoding of messages between a coordinator and an agent.
 //!
 //! ```text
-//! agent        heorot bench 0.1.0\n        the same line from both, before anything else: so each learns
-//! coordinator  heorot bench 0.1.0\n        the other's version, whatever that one's frames look like
+//! agent        heorot bench 0.1.0\n        both send this line first: so each learns the other's version,
+//! coordinator  heorot bench 0.1.0\n        for any format of its frames
 //! both         length (4 bytes, big endian) │ that many bytes of JSON       ... and again
 //! ```
 //!
-//! Nothing that comes is believed: lines and frames have bounds, and memory is taken as bytes arrive, not as
-//! a length promises.
+//! All input is untrusted: lines and frames have bounds, and memory grows with the received bytes, not with
+//! the announced length.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -17,33 +17,33 @@ use rustix::net::sockopt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Before the version in the first line.
+/// Prefix of the version in the first line.
 const GREETING: &str = "heorot bench ";
-/// `heorot bench 0.1.0` is 18.
+/// Maximal length of the first line; `heorot bench 0.1.0` has 18 bytes.
 const GREETING_BYTES_MAX: u64 = 64;
-/// A stranger's first frame: a machine, with the options of its mount.
+/// Maximal length of the first frame: a machine, with the options of its mount.
 pub const HELLO_BYTES_MAX: u32 = 1 << 16;
-/// A member's frame: a phase with a name of 50 bytes for each of a million directories, or the histograms of
-/// 4096 workers.
+/// Maximal length of a later frame: a phase with a name of 50 bytes for each of a million directories, or the
+/// histograms of 4096 workers.
 pub const FRAME_BYTES_MAX: u32 = 1 << 26;
-/// A machine that was switched off is noticed after this time; what is connected answers by itself, however
+/// Time after which a machine without power counts as lost (TCP keepalive); a live kernel answers, however
 /// busy.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 const PROBE_EACH: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
 
-/// The way out of a connection.
+/// Sending side of a connection.
 #[derive(Debug)]
 pub struct Sender(TcpStream);
 
-/// The way in.
+/// Receiving side of a connection.
 #[derive(Debug)]
 pub struct Receiver(BufReader<TcpStream>);
 
-/// Both ways of a connection.
+/// Splits a connection.
 ///
 /// # Errors
-/// The connection is gone already.
+/// When the connection is gone.
 pub fn split(stream: TcpStream) -> io::Result<(Sender, Receiver)> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(&stream, true)?;
@@ -57,18 +57,18 @@ pub fn split(stream: TcpStream) -> io::Result<(Sender, Receiver)> {
 }
 
 impl Sender {
-    /// The first line.
+    /// Sends the first line.
     ///
     /// # Errors
-    /// The connection's.
+    /// Error of the connection.
     pub fn greet(&mut self, version: &str) -> io::Result<()> {
         self.0.write_all(format!("{GREETING}{version}\n").as_bytes())
     }
 
-    /// One frame.
+    /// Sends one frame.
     ///
     /// # Errors
-    /// The connection's, or it is too large.
+    /// Error of the connection, or a frame that is too long.
     pub fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let mut frame = vec![0; 4];
         serde_json::to_writer(&mut frame, message)?;
@@ -80,25 +80,25 @@ impl Sender {
         self.0.write_all(&frame)
     }
 
-    /// Ends the connection both ways; whoever waits for something on it stops waiting.
+    /// Closes the connection in both directions, which ends all waits for it.
     pub fn hang_up(&self) {
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }
 
 impl Receiver {
-    /// How long the next bytes are waited for; `None`: for ever.
+    /// Sets the time limit of reads; `None`: no limit.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// When the connection is gone.
     pub fn patience(&self, time: Option<Duration>) -> io::Result<()> {
         self.0.get_ref().set_read_timeout(time)
     }
 
-    /// The version in the other's first line.
+    /// Reads the version in the other side's first line.
     ///
     /// # Errors
-    /// The connection's, or it is something else that speaks there.
+    /// Error of the connection, or another protocol.
     pub fn greeting(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         self.0.by_ref().take(GREETING_BYTES_MAX).read_until(b'\n', &mut line)?;
@@ -108,10 +108,10 @@ impl Receiver {
         printable.map(str::to_owned).ok_or_else(|| not("it does not speak heorot bench"))
     }
 
-    /// One frame of at most so many bytes.
+    /// Reads one frame of at most `bytes_max`.
     ///
     /// # Errors
-    /// The connection's; or it is too long, or no such message.
+    /// Error of the connection, a frame that is too long, or one that does not decode.
     pub fn receive<T: DeserializeOwned>(&mut self, bytes_max: u32) -> io::Result<T> {
         let mut length = [0; 4];
         self.0.read_exact(&mut length)?;
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// What one end makes of bytes that the other wrote before it hung up.
+    /// Receiver of bytes from a connection that the other side has closed.
     fn received(bytes: &[u8]) -> Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

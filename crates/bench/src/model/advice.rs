@@ -1,6 +1,6 @@
-//! Changes that double S. Doubling the term that binds is not enough where the next one is less than twice as
-//! high, so there is a [`Need`] for each term below 2·S, and all of them have to be met; each can be met in
-//! several ways.
+//! Changes that double S. To double the binding term is not enough if the next term is less than twice as
+//! high, so there is a [`Need`] for each term below 2·S, and all of them are necessary; each has several
+//! alternatives.
 
 use serde::Serialize;
 
@@ -9,44 +9,44 @@ use super::setup::{Disks, Files, Hardware, Load, Setup};
 use super::solve::{Resource, SAME, Solution, Term, as_f64};
 use crate::task::Direction;
 
-/// A term that is below twice S.
+/// Term below twice S.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
-    /// Which.
+    /// Resource of the term.
     pub resource: Resource,
-    /// By how much it has to grow: above 1, at most 2.
+    /// Necessary growth: above 1, at most 2.
     pub factor: f64,
-    /// Any one of these does it.
+    /// Alternatives; one of them is sufficient.
     pub ways: Vec<Vec<Change>>,
 }
 
-/// A change of the machines or the load; never one for the worse.
+/// Change of hardware or load; never a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// So many clients.
+    /// Number of clients.
     Clients(u64),
-    /// So fast a link at each client.
+    /// Speed of each client's link.
     ClientLink(Rate),
-    /// So few CPU-seconds for each byte.
+    /// CPU-seconds for each byte at a client.
     ClientCpu(CpuCost),
-    /// So many data servers; those that are added bring disks as the others have.
+    /// Number of data servers; new ones have the same disks as the others.
     DataServers(u64),
-    /// So fast a link at each data server.
+    /// Speed of each data server's link.
     ServerLink(Rate),
-    /// So many disks.
+    /// Number of disks.
     Disks(Disks),
-    /// So fast a disk.
+    /// Speed of a disk.
     Disk(Rate),
-    /// Files striped over so many servers.
+    /// Stripe width: number of servers of a file.
     StripeWidth(u64),
-    /// So fast an uplink.
+    /// Speed of the uplink.
     Uplink(Rate),
-    /// So fast a switch.
+    /// Speed of the switch.
     Switch(Rate),
 }
 
-/// Changes needed for 2·S.
+/// Necessary changes for 2·S.
 #[must_use]
 pub fn to_double(setup: &Setup) -> Vec<Need> {
     let solution = Solution::of(setup);
@@ -61,7 +61,7 @@ pub fn to_double(setup: &Setup) -> Vec<Need> {
         .collect()
 }
 
-/// Setups that differ by `changes`, none of which makes anything less than it was.
+/// Hardware and load with `changes` applied, none of which reduces a value.
 #[must_use]
 pub fn apply(setup: &Setup, changes: &[Change]) -> (Hardware, Load) {
     let (mut hardware, mut load) = (*setup.hardware(), *setup.load());
@@ -98,7 +98,7 @@ pub fn apply(setup: &Setup, changes: &[Change]) -> (Hardware, Load) {
 }
 
 fn ways(setup: &Setup, term: &Term, target: f64) -> Vec<Vec<Change>> {
-    // How many have to work, and how fast each would have to be if no more of them did.
+    // Necessary number of busy units, and the speed of each for the present number.
     let count = ceil(target * as_f64(term.passes) / term.each);
     let each = Rate::derived(target * as_f64(term.passes) / as_f64(term.at_work));
     match term.resource {
@@ -122,7 +122,7 @@ fn ways(setup: &Setup, term: &Term, target: f64) -> Vec<Vec<Change>> {
     }
 }
 
-/// So that `count` servers work: wider stripes where there are enough servers, otherwise more servers too.
+/// Changes for `count` busy servers: wider stripes if there are enough servers, otherwise more servers too.
 fn servers(setup: &Setup, count: u64) -> Vec<Change> {
     let have = setup.hardware().data_servers;
     let more = (count > have).then_some(Change::DataServers(count));
@@ -130,14 +130,14 @@ fn servers(setup: &Setup, count: u64) -> Vec<Change> {
     more.into_iter().chain(wider).collect()
 }
 
-/// So that `count` disks work.
+/// Changes for `count` busy disks.
 fn disks(setup: &Setup, count: u64) -> Vec<Change> {
     let servers = setup.hardware().data_servers;
     let reach = count.div_ceil(disks_of_a_server(setup)); // servers that have so many
     if count <= setup.disks() && reach <= servers {
         return wider(setup, reach).map(Change::StripeWidth).into_iter().collect();
     }
-    // More of them in the servers that work, and so in all: which work differs from file to file.
+    // More disks in the busy servers, and so in all: other files make other servers busy.
     let per_server = count.div_ceil(setup.servers_at_work());
     vec![Change::Disks(match setup.hardware().disks {
         Disks::PerServer(_) => Disks::PerServer(per_server),
@@ -146,14 +146,13 @@ fn disks(setup: &Setup, count: u64) -> Vec<Change> {
     })]
 }
 
-/// The stripe width that keeps `count` servers busy; `None`: that of now does.
+/// Stripe width for `count` busy servers; `None`: the present one is sufficient.
 fn wider(setup: &Setup, count: u64) -> Option<u64> {
     let now = setup.hardware().stripe_width?;
     Some(count.div_ceil(setup.stripes_at_work())).filter(|width| *width > now)
 }
 
-/// So that `count` servers work because more files, or more copies of them, are in use; only servers that are
-/// there.
+/// Changes for `count` busy servers by more files, or by more copies in use, on existing servers only.
 fn more_clients(setup: &Setup, count: u64) -> Option<Vec<Change>> {
     let Load { direction, files, .. } = *setup.load();
     let replication = setup.hardware().replication;
@@ -167,12 +166,12 @@ fn more_clients(setup: &Setup, count: u64) -> Option<Vec<Change>> {
     (count <= setup.hardware().data_servers).then(|| vec![Change::Clients(clients)])
 }
 
-/// Of one that has the most.
+/// Disks of the server with the most.
 fn disks_of_a_server(setup: &Setup) -> u64 {
     setup.disks().div_ceil(setup.hardware().data_servers)
 }
 
-/// What is above a whole number only there is too much by rounding is not one more.
+/// Rounds up, but ignores an excess from rounding errors.
 fn ceil(count: f64) -> u64 {
     (count * (1.0 - SAME)).ceil() as u64
 }

@@ -1,4 +1,4 @@
-//! The hardware and the load as a command line gives them.
+//! Hardware and load on a command line.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct HardwareArgs {
 }
 
 impl HardwareArgs {
-    /// Those that were given, by name, as text.
+    /// Given options by name, as text.
     #[must_use]
     pub fn settings(&self) -> BTreeMap<String, String> {
         let count = |count: Option<u64>| count.map(|n| n.to_string());
@@ -73,7 +73,7 @@ impl HardwareArgs {
         all.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
     }
 
-    /// The machines that they say.
+    /// Hardware of the options.
     #[must_use]
     pub fn hardware(&self) -> Hardware {
         Hardware {
@@ -110,7 +110,7 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The load that they say.
+    /// Load of the options.
     #[must_use]
     pub fn load(&self) -> Load {
         Load {

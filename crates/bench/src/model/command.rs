@@ -44,10 +44,10 @@ pub struct ModelArgs {
     png: Option<PathBuf>,
 }
 
-/// Output of `heorot model`; also writes the files that were asked for.
+/// Output of `heorot model`; also writes the requested files.
 ///
 /// # Errors
-/// A line that says what is wrong with the options, or with a file.
+/// One line about an invalid option or a file error.
 pub fn model(args: &ModelArgs) -> Result<String, String> {
     if args.data == 0 {
         return Err("--data must be at least 1 byte".into());

@@ -1,5 +1,4 @@
-//! A sweep as a plot: S over what is swept, each part of the curve in the colour of the term that binds
-//! there.
+//! Plot of a sweep: S over the swept parameter, each part of the curve in the colour of the binding term.
 
 use super::parameter::{Kind, Value};
 use super::quantity::{CpuCost, Rate, scaled, significant};
@@ -8,20 +7,20 @@ use super::solve::Resource;
 use super::sweep::{Point, Sweep, points};
 use crate::plot::{Axis, Curve, Key, Line, Mark, Piece, Plot};
 
-/// More curves than these cannot be told apart.
+/// Maximal number of curves that a reader can distinguish.
 const CURVES_MAX: usize = 8;
 
-/// More points than these need no mark of their own.
+/// Maximal number of points with marks.
 const MARKS_MAX: usize = 32;
 
-/// Between the values that were asked for, so that a bend is where it is and not at the next value: a point
-/// for every two pixels.
+/// Number of computed points, one for every two pixels, so that a bend is drawn at its place and not at the
+/// next requested value.
 const DENSE: u32 = 300;
 
-/// The plot of one sweep, or of two: a curve for each value of the second.
+/// Plot of one sweep, or of two: a curve for each value of the second.
 ///
 /// # Errors
-/// A line that says why there is none.
+/// One line with the reason for no plot.
 pub fn plot(
     (title, subtitle): (&str, &str),
     hardware: &Hardware,
@@ -95,7 +94,7 @@ fn tick(x: &Sweep, value: f64) -> String {
     }
 }
 
-/// All of a range of counts, or so many that a curve is smooth.
+/// All values of a range of counts, or enough for a smooth curve.
 fn dense(sweep: &Sweep) -> Vec<Value> {
     let numbers = || sweep.values.iter().map(|value| value.number());
     let (least, greatest) = (numbers().fold(f64::INFINITY, f64::min), numbers().fold(0.0, f64::max));
@@ -104,7 +103,7 @@ fn dense(sweep: &Sweep) -> Vec<Value> {
     let kind = sweep.parameter.kind();
     if kind == Kind::Count {
         values.iter_mut().for_each(|value| *value = value.round());
-        // Where a bend is between two of them, equal differences help as equal ratios do.
+        // Add values at equal differences to those at equal ratios, for bends between two of them.
         let step = ((greatest - least) / f64::from(DENSE)).ceil().max(1.0);
         values.extend((0..=DENSE).map(|i| (least + f64::from(i) * step).min(greatest)));
     }
@@ -118,12 +117,12 @@ fn dense(sweep: &Sweep) -> Vec<Value> {
     values.into_iter().filter_map(value).collect()
 }
 
-/// Cut where another term begins to bind.
+/// Splits a curve where the binding term changes.
 fn pieces(line: &[Point]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for pair in line.windows(2) {
         let at = |point: &Point| (value(point), point.solution.rate());
-        // Where two terms bind equally, what follows belongs to the one that goes on to bind.
+        // At a point with two binding terms, use the colour of the term that binds next.
         let colour = colour(pair[1].solution.binds());
         match pieces.last_mut() {
             Some(piece) if piece.colour == colour => piece.points.push(at(&pair[1])),
@@ -189,7 +188,7 @@ mod tests {
         let pieces = &plot.curves[0].pieces;
         let colours: Vec<usize> = pieces.iter().map(|piece| piece.colour).collect();
         assert_eq!(colours, [colour(Resource::ClientLinks), colour(Resource::ServerLinks)]);
-        // At twelve clients, though the sweep goes from 8 to 16.
+        // The bend is at twelve clients, although the sweep has 8 and 16.
         assert_eq!(pieces[0].points.last(), Some(&(12.0, 150e6)));
         assert_eq!(pieces[1].points[0], (12.0, 150e6));
         assert_eq!(plot.curves[0].marks.len(), 11);

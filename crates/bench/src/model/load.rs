@@ -1,4 +1,4 @@
-//! The bound of what a phase of a run measures.
+//! Bound of a phase by the model.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::phase::Phase;
 use crate::result::{Bound, Cache};
 use crate::task::Task;
 
-/// Bound of a phase by `hardware`, if it is one that the model speaks of: one that moves the data of files,
-/// all in one direction, and not out of the client's own page cache.
+/// Bound of a phase by `hardware`, if the model covers the phase: one that moves file data in one direction,
+/// and not from the client's own page cache.
 #[must_use]
 pub fn bound(hardware: &Hardware, phase: &Phase) -> Option<Bound> {
     let load = load(phase)?;

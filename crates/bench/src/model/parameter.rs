@@ -1,4 +1,4 @@
-//! Parameters of a setup that can be varied, by the names that the command line uses.
+//! Parameters that a sweep can vary, by their names on the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::quantity::{CpuCost, Rate};
 use super::setup::{Disks, Files, Hardware, Load};
 
-/// A parameter that can be varied.
+/// Parameter that a sweep can vary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parameter {
     /// N.
@@ -35,24 +35,24 @@ pub enum Parameter {
     Disk,
     /// c.
     ClientCpu,
-    /// Between clients and servers.
+    /// Uplink between clients and servers.
     Uplink,
-    /// Under everything.
+    /// Switch that all traffic crosses.
     Switch,
 }
 
-/// One value of it.
+/// Value of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// Of what is counted.
+    /// Value of a count.
     Count(u64),
-    /// Of a speed.
+    /// Value of a speed.
     Rate(Rate),
-    /// Of `client-cpu`.
+    /// Value of `client-cpu`.
     Cost(CpuCost),
 }
 
-/// In what a parameter is given.
+/// Unit of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Whole numbers.
@@ -98,7 +98,7 @@ impl fmt::Display for Parameter {
 }
 
 impl Parameter {
-    /// In what it is given.
+    /// Unit of the parameter.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
@@ -117,7 +117,7 @@ impl Parameter {
         }
     }
 
-    /// Sets it. A value of another kind changes nothing; [`Value::parse`] makes none.
+    /// Sets the parameter. A value of another kind has no effect; [`Value::parse`] never returns one.
     pub fn set(self, value: Value, hardware: &mut Hardware, load: &mut Load) {
         match (self, value) {
             (Self::Clients, Value::Count(n)) => load.clients = n,
@@ -143,10 +143,10 @@ impl Parameter {
 }
 
 impl Kind {
-    /// A value of this kind.
+    /// Parses a value of this kind.
     ///
     /// # Errors
-    /// A line that says what is right.
+    /// One line with the right form.
     pub fn parse(self, text: &str) -> Result<Value, String> {
         match self {
             Self::Count => {
@@ -160,7 +160,7 @@ impl Kind {
 }
 
 impl Value {
-    /// In base units: a count, bytes a second, or CPU-seconds for each byte.
+    /// Number in base units: a count, bytes a second, or CPU-seconds for each byte.
     #[must_use]
     pub fn number(self) -> f64 {
         match self {

@@ -1,5 +1,5 @@
-//! Rates and costs as people write them: `100Mbit/s`, `12.5MB/s`, `0.75s/GiB`. A value of one of these types
-//! is above zero and finite, and so is every quotient and sum that the model makes of them.
+//! Rates and costs in text form: `100Mbit/s`, `12.5MB/s`, `0.75s/GiB`. A value of these types is above zero
+//! and finite, and so are all quotients and sums of the model.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,15 +43,15 @@ const COST_UNITS: [(&str, f64); 6] = [
 ];
 
 impl Rate {
-    /// Slower is no network and no disk; a typing error it is.
+    /// Minimal rate: a lower one is a typing error.
     pub const MIN: f64 = 1.0;
-    /// More than all disks ever made; sums and products of it stay far inside a double.
+    /// Maximal rate: more than all disks ever made; sums and products stay far within a double.
     pub const MAX: f64 = 1e18;
 
-    /// A rate.
+    /// Checked rate.
     ///
     /// # Errors
-    /// A line that says what is right.
+    /// One line with the right form.
     pub fn new(bytes_per_second: f64) -> Result<Self, String> {
         if (Self::MIN..=Self::MAX).contains(&bytes_per_second) {
             return Ok(Self(bytes_per_second));
@@ -70,7 +70,7 @@ impl Rate {
         Self(bytes_per_second)
     }
 
-    /// As speeds of links are given: `100 Mbit/s`.
+    /// Rate in bits, as for links: `100 Mbit/s`.
     #[must_use]
     pub fn in_bits(self) -> String {
         scaled(self.0 * 8.0, "bit/s")
@@ -78,15 +78,15 @@ impl Rate {
 }
 
 impl CpuCost {
-    /// A thousandth of what a copy in memory costs.
+    /// Minimal cost: a thousandth of a copy in memory.
     pub const MIN: f64 = 1e-15;
-    /// A byte a second.
+    /// Maximal cost: a byte a second.
     pub const MAX: f64 = 1.0;
 
-    /// A cost.
+    /// Checked cost.
     ///
     /// # Errors
-    /// A line that says what is right.
+    /// One line with the right form.
     pub fn new(seconds_per_byte: f64) -> Result<Self, String> {
         if (Self::MIN..=Self::MAX).contains(&seconds_per_byte) {
             return Ok(Self(seconds_per_byte));
@@ -128,11 +128,11 @@ impl FromStr for CpuCost {
     }
 }
 
-/// A decimal number and one of `units`, longer names first, in base units.
+/// Parses a decimal number with one of `units`, longer names first, to base units.
 fn parse(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (digits, factor) =
         units.iter().find_map(|(unit, f)| Some((text.strip_suffix(unit)?.trim_end(), f)))?;
-    // Rust's own reader of numbers takes "nan", "inf" and "1e9" too.
+    // Rust's parser of numbers also accepts "nan", "inf" and "1e9".
     let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let number = digits.parse::<f64>().ok().filter(|_| plain)?;
     Some(number * factor)
@@ -150,17 +150,17 @@ impl fmt::Display for CpuCost {
     }
 }
 
-/// With a decimal prefix: 12500000 and `B/s` are `12.5 MB/s`.
+/// Number with a decimal prefix: 12500000 and `B/s` give `12.5 MB/s`.
 #[must_use]
 pub fn scaled(value: f64, unit: &str) -> String {
     const PREFIXES: [(f64, &str); 7] =
         [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
-    // What rounds up to the next prefix has it: 999.96 kB/s is 1 MB/s.
+    // A number that rounds up to the next prefix gets it: 999.96 kB/s is 1 MB/s.
     let (factor, prefix) = PREFIXES.into_iter().find(|(f, _)| value >= f * 0.99995).unwrap_or((1.0, ""));
     format!("{} {prefix}{unit}", significant(value / factor))
 }
 
-/// At most four digits, without zeros behind the point; whole numbers whole.
+/// Number with at most four digits, without zeros at the end; whole numbers have no point.
 #[must_use]
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {

@@ -1,70 +1,70 @@
-//! The hardware, and the load on it.
+//! Hardware, and the load on it.
 
 use serde::Serialize;
 
 use super::quantity::{CpuCost, Rate};
 use crate::task::Direction;
 
-/// No cluster has more of anything; two counts multiplied fit into 64 bits.
+/// Maximal count: larger than any cluster; the product of two counts fits 64 bits.
 pub const COUNT_MAX: u64 = 1_000_000_000;
 
-/// The machines. What is `None` is no limit.
+/// Hardware. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Hardware {
     /// M.
     pub data_servers: u64,
     /// P.
     pub disks: Disks,
-    /// I at each client, each way.
+    /// I at each client, in each direction.
     pub client_link: Option<Rate>,
-    /// I at each data server, each way.
+    /// I at each data server, in each direction.
     pub server_link: Option<Rate>,
-    /// R: each disk.
+    /// R: speed of each disk.
     pub disk: Option<Rate>,
-    /// c: of all CPUs of one client together.
+    /// c: CPU-seconds for each byte, of all CPUs of one client together.
     pub client_cpu: Option<CpuCost>,
-    /// Between all clients and all data servers.
+    /// U: uplink between all clients and all data servers.
     pub uplink: Option<Rate>,
-    /// Of a switch that everything crosses, copies between servers too.
+    /// X: switch that all traffic crosses, also copies between servers.
     pub switch: Option<Rate>,
-    /// k: on how many servers each byte is kept.
+    /// k: number of servers with a copy of each byte.
     pub replication: u64,
-    /// W: over how many servers one file is striped; `None`: all.
+    /// W: number of servers over which a file is striped; `None`: all.
     pub stripe_width: Option<u64>,
 }
 
-/// How many disks.
+/// Number of disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Disks {
-    /// P. Fewer than servers: they share them.
+    /// P in all. Fewer than servers: servers share disks.
     InAll(u64),
-    /// Each server brings its own.
+    /// Disks of each server.
     PerServer(u64),
 }
 
-/// The operation: read or write.
+/// Load: direction, clients and files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Load {
-    /// N: machines; processes on one machine share its link and its CPU.
+    /// N: number of client machines; processes on one machine share its link and its CPU.
     pub clients: u64,
-    /// Which way.
+    /// Direction of the data.
     pub direction: Direction,
-    /// On how many files.
+    /// Files in use.
     pub files: Files,
 }
 
-/// How many files are worked on at the same time.
+/// Number of files in use at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Files {
-    /// Each client has its own.
+    /// Files of each client.
     PerClient(u64),
-    /// All clients share these; 1: one shared file.
+    /// Files that all clients share; 1: one shared file.
     Shared(u64),
 }
 
-/// Machines and load, and together they make sense.
+/// Hardware and load that are consistent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Setup {
     #[serde(flatten)]
@@ -73,7 +73,7 @@ pub struct Setup {
     load: Load,
 }
 
-/// Why a setup makes no sense.
+/// Error of an inconsistent setup.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// A count is 0.
@@ -82,9 +82,9 @@ pub enum Refused {
     /// A count is beyond [`COUNT_MAX`].
     #[error("{what} can be {COUNT_MAX} at most, not {count}")]
     TooMany {
-        /// Which.
+        /// Name of the count.
         what: &'static str,
-        /// The given value.
+        /// Given value.
         count: u64,
     },
     /// k > M.
@@ -103,13 +103,13 @@ pub enum Refused {
         /// M.
         data_servers: u64,
     },
-    /// Nothing has a speed.
+    /// No resource has a speed.
     #[error("nothing limits the throughput: give at least one speed, such as that of the links")]
     NoLimit,
 }
 
 impl Setup {
-    /// Machines and a load.
+    /// Checks hardware and load.
     ///
     /// # Errors
     /// [`Refused`].
@@ -150,13 +150,13 @@ impl Setup {
         Ok(Self { hardware, load })
     }
 
-    /// The machines.
+    /// Hardware.
     #[must_use]
     pub fn hardware(&self) -> &Hardware {
         &self.hardware
     }
 
-    /// The load.
+    /// Load.
     #[must_use]
     pub fn load(&self) -> &Load {
         &self.load
@@ -177,7 +177,7 @@ impl Setup {
         }
     }
 
-    /// r: how often each byte goes to a server and to a disk.
+    /// r: number of copies of each byte that go to servers and disks.
     #[must_use]
     pub fn copies(&self) -> u64 {
         match self.load.direction {
@@ -186,8 +186,8 @@ impl Setup {
         }
     }
 
-    /// How many times W servers can be kept busy: by readers of different copies, or by all copies of what is
-    /// written.
+    /// Number of stripes of W servers that are busy: by readers of different copies, or by all copies of
+    /// written files.
     #[must_use]
     pub fn stripes_at_work(&self) -> u64 {
         let Load { clients, direction, files } = self.load;
@@ -202,19 +202,19 @@ impl Setup {
         }
     }
 
-    /// m: data servers that can work at the same time.
+    /// m: number of data servers that can be busy at the same time.
     #[must_use]
     pub fn servers_at_work(&self) -> u64 {
         self.stripe_width().saturating_mul(self.stripes_at_work()).min(self.hardware.data_servers)
     }
 
-    /// d: disks that can work at the same time, those of the servers that work.
+    /// d: number of disks that can be busy at the same time, those of the busy servers.
     #[must_use]
     pub fn disks_at_work(&self) -> u64 {
         let servers = self.servers_at_work();
         match self.hardware.disks {
             Disks::PerServer(disks) => disks * servers,
-            // Where they cannot be the same everywhere, the files are where there are more.
+            // If servers have different numbers of disks, the files are on those with more.
             Disks::InAll(disks) => disks.min(servers * disks.div_ceil(self.hardware.data_servers)),
         }
     }

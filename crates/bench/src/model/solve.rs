@@ -1,4 +1,4 @@
-//! S, T and the term that binds.
+//! Solution of the model: S, T and the binding term.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::quantity::Rate;
 use super::setup::Setup;
 
-/// A resource that can bind.
+/// Resource that can bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
@@ -19,18 +19,18 @@ pub enum Resource {
     ServerLinks,
     /// Disks of the data servers.
     Disks,
-    /// Between clients and data servers.
+    /// Uplink between clients and data servers.
     Uplink,
-    /// Under everything.
+    /// Switch that all traffic crosses.
     Switch,
 }
 
 impl Resource {
-    /// All, in the order in which they are shown; of several that bind equally the first is named.
+    /// All resources, in display order; of several binding ones the first is reported.
     pub const ALL: [Self; 6] =
         [Self::ClientCpu, Self::ClientLinks, Self::ServerLinks, Self::Disks, Self::Uplink, Self::Switch];
 
-    /// For programs: `client-links`.
+    /// Name for programs: `client-links`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Resource {
     }
 }
 
-/// For people: `client links`.
+/// Name for users: `client links`.
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -56,31 +56,31 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Bound by one resource alone.
+/// Bound of S by one resource alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Term {
-    /// Which.
+    /// Resource.
     pub resource: Resource,
-    /// How many of it can work at the same time.
+    /// Number of units that can be busy at the same time.
     pub at_work: u64,
-    /// How many there are.
+    /// Number of units.
     pub of: u64,
-    /// Bytes a second of each.
+    /// Speed of each unit in bytes a second.
     pub each: f64,
-    /// How often each of the D bytes passes it.
+    /// Number of times that each of the D bytes passes the resource.
     pub passes: u64,
-    /// Bytes a second of D: `at_work · each / passes`.
+    /// Bound in bytes of D a second: `at_work · each / passes`.
     pub rate: f64,
 }
 
-/// The answer.
+/// Solution of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Solution {
-    /// Of all resources whose speed is known; at least one.
+    /// Terms of all resources with a speed; at least one.
     pub terms: Vec<Term>,
 }
 
-/// Rates closer than this are the same: they differ by how they were rounded.
+/// Relative difference of rates below which they are equal, for rounding errors.
 pub(super) const SAME: f64 = 1e-9;
 
 impl Solution {
@@ -114,13 +114,13 @@ impl Solution {
         self.terms.iter().map(|term| term.rate).fold(f64::INFINITY, f64::min)
     }
 
-    /// T: seconds for so many bytes.
+    /// T: seconds for `bytes`.
     #[must_use]
     pub fn seconds(&self, bytes: u64) -> f64 {
         as_f64(bytes) / self.rate()
     }
 
-    /// The term that binds; of several, the first in the order of [`Resource::ALL`].
+    /// Binding term; of several, the first in the order of [`Resource::ALL`].
     #[must_use]
     pub fn binds(&self) -> Resource {
         let least = self.rate() * (1.0 + SAME);
@@ -128,7 +128,7 @@ impl Solution {
         term.expect("a setup has at least one limit").resource
     }
 
-    /// Whether a resource is one of those that hold S where it is.
+    /// Whether `resource` is one of the binding ones.
     #[must_use]
     pub fn is_bound_by(&self, resource: Resource) -> bool {
         let least = self.rate() * (1.0 + SAME);
@@ -136,7 +136,7 @@ impl Solution {
     }
 }
 
-/// Counts of things and bytes, where an error of 2^-53 is none.
+/// Count as a double; a relative error of 2^-53 does not matter.
 pub(super) fn as_f64(count: u64) -> f64 {
     count as f64
 }

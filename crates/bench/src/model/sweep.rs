@@ -1,4 +1,4 @@
-//! One parameter, or two, through a range: `clients=1..1000`, `clients=1..1024x2`,
+//! Sweep of one parameter, or two, over a range: `clients=1..1000`, `clients=1..1024x2`,
 //! `link=1Gbit/s..10Gbit/s+1Gbit/s`, `data-servers=4,8,12`.
 
 use std::str::FromStr;
@@ -8,36 +8,36 @@ use super::quantity::{CpuCost, Rate};
 use super::setup::{Hardware, Load, Refused, Setup};
 use super::solve::Solution;
 
-/// More is a typing error: the table would have a line for each.
+/// Maximal number of points; more is a typing error, since the table has a line for each.
 pub const POINTS_MAX: usize = 10_000;
 
-/// How many points a range of speeds has if no step is given.
+/// Number of points in a range of speeds without a step.
 const POINTS_OF_SPEEDS: i32 = 50;
 
-/// A parameter and its values, in the order in which they are shown.
+/// Parameter and its values, in display order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// The varied parameter.
+    /// Varied parameter.
     pub parameter: Parameter,
-    /// At least one.
+    /// Values, at least one.
     pub values: Vec<Value>,
 }
 
-/// One point of a sweep.
+/// Point of a sweep.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// The value of each parameter that is swept.
+    /// Value of each swept parameter.
     pub at: Vec<(Parameter, Value)>,
-    /// The setup there.
+    /// Setup at this point.
     pub setup: Setup,
-    /// Its answer.
+    /// Solution at this point.
     pub solution: Solution,
 }
 
-/// All points: the first sweep's values one after the other, and for each all of the second's, and so on.
+/// All points, in nested order: for each value of the first sweep all values of the second, and so on.
 ///
 /// # Errors
-/// A line that says at which value the setup makes no sense, and why.
+/// One line with the value of an inconsistent setup, and the reason.
 pub fn points(hardware: &Hardware, load: &Load, sweeps: &[Sweep]) -> Result<Vec<Point>, String> {
     let count = sweeps.iter().fold(1_usize, |n, sweep| n.saturating_mul(sweep.values.len()));
     if count > POINTS_MAX {
@@ -124,7 +124,7 @@ fn values(kind: Kind, text: &str) -> Result<Vec<Value>, String> {
     };
     let mut values = vec![first];
     let mut at = next(first.number());
-    // The last value is one of them, whatever the step; what is as good as it by rounding is not another.
+    // The last value is always included; a value equal to it but for rounding is not.
     while at < last.number() * (1.0 - 1e-12) {
         values.push(match kind {
             Kind::Count => Value::Count(at as u64),

@@ -1,4 +1,4 @@
-//! The paper's cases, numbers worked by hand, and what holds for every setup.
+//! Cases of the paper, cases computed by hand, and properties of every setup.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ fn solve(hardware: Hardware, load: Load) -> Solution {
     Solution::of(&Setup::new(hardware, load).unwrap())
 }
 
-/// S in MB/s, to the tenth, and what binds.
+/// S in MB/s, to the tenth, and the binding resource.
 fn answer(hardware: Hardware, load: Load) -> (f64, Resource) {
     let solution = solve(hardware, load);
     ((solution.rate() / MB * 10.0).round() / 10.0, solution.binds())
@@ -70,7 +70,7 @@ fn many_clients_of_one_server_are_as_fast_as_the_narrower_of_its_link_and_its_di
 #[test]
 fn one_client_of_many_servers_is_as_fast_as_its_link_or_all_disks() {
     assert_eq!(answer(hardware(8), reads(1)), (12.5, Resource::ClientLinks));
-    // Eight disks of 1 MB/s: the stripes make them one of 8 MB/s.
+    // Eight disks of 1 MB/s: striping makes them one of 8 MB/s.
     assert_eq!(answer(Hardware { disk: rate("1MB/s"), ..hardware(8) }, reads(1)), (8.0, Resource::Disks));
 }
 
@@ -115,7 +115,8 @@ fn a_file_keeps_no_more_servers_busy_than_it_is_striped_over_for_each_copy_in_us
     assert_eq!(answer(disks, reads(4)), (40.0, Resource::Disks));
     assert_eq!(answer(disks, reads(6)), (60.0, Resource::Disks));
     assert_eq!(answer(disks, reads(7)), (60.0, Resource::Disks));
-    // One client with four files does the same as four with one, as far as its link goes.
+    // One client with four files keeps as many servers busy as four clients with one, up to the speed of its
+    // link.
     let one = Load { files: Files::PerClient(4), ..reads(1) };
     assert_eq!(solve(disks, one).terms[2].at_work, 8);
 }
@@ -226,7 +227,7 @@ fn a_phase_has_the_bound_of_the_machines_that_work_and_the_files_they_work_on() 
     };
     let narrow = Hardware { stripe_width: Some(1), disk: None, ..hardware(12) };
     let of = |tasks, cache| bound(&narrow, &phase(tasks, cache)).map(|b| (b.rate / MB, b.binds));
-    // Two machines, two processes on the first, a third that rests; three files.
+    // Two machines, two processes on the first, an idle third one; three files.
     let separate = vec![vec![read("a"), read("b")], vec![read("c")], vec![Task::Rest]];
     assert_eq!(of(separate.clone(), Cache::NotHere), Some((25.0, "client-links".into())));
     assert_eq!(of(separate, Cache::Warm), None);

@@ -1,4 +1,4 @@
-//! Answers as text: for people, and as CSV.
+//! Solutions as text and as CSV.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::solve::{Resource, Solution, Term};
 use super::sweep::{Point, Sweep};
 use crate::task::Direction;
 
-/// One setup: what is asked, the terms, the answer, and what doubles it.
+/// Text of one setup: parameters, terms, solution, and the changes that double it.
 #[must_use]
 pub fn answer(setup: &Setup, bytes: u64) -> String {
     let solution = Solution::of(setup);
@@ -126,7 +126,7 @@ fn row(setup: &Setup, solution: &Solution, resource: Resource, bytes: u64) -> [S
     ]
 }
 
-/// How a term comes about: `12 links of 100 Mbit/s, 2 copies`.
+/// Explanation of a term: `12 links of 100 Mbit/s, 2 copies`.
 fn because(setup: &Setup, term: &Term) -> String {
     let each = Rate::derived(term.each);
     let some = |thing: &str| match (term.at_work, term.of) {
@@ -177,11 +177,10 @@ fn change_text(setup: &Setup, change: Change) -> String {
     }
 }
 
-/// More lines than these are not read; the table then shows the ends, round values, and where another term
-/// binds.
+/// Maximal number of lines; a longer table shows the ends, round values, and the changes of the binding term.
 const LINES_MAX: usize = 50;
 
-/// A sweep as a table, one line for each point.
+/// Table of a sweep, one line for each point.
 #[must_use]
 pub fn table(sweeps: &[Sweep], points: &[Point], bytes: u64) -> String {
     let mut headings: Vec<String> = sweeps.iter().map(|sweep| sweep.parameter.to_string()).collect();
@@ -216,8 +215,7 @@ fn is_shown(points: &[Point], i: usize) -> bool {
     i == 0 || i + 1 == points.len() || changes || is_round
 }
 
-/// A sweep as CSV: what is swept, S, T, what binds, and what each term alone allows; all in bytes and
-/// seconds.
+/// CSV of a sweep: parameters, S, T, the binding resource, and the bound of each term; in bytes and seconds.
 #[must_use]
 pub fn csv(sweeps: &[Sweep], points: &[Point], bytes: u64) -> String {
     let mut out = String::new();
@@ -258,7 +256,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// Columns as wide as their widest cell; those in `right` to the right.
+/// Aligned columns as wide as their widest cell; those in `right` to the right.
 fn aligned<R: AsRef<[String]>>(rows: &[R], right: &[usize]) -> String {
     let columns = rows.first().map_or(0, |row| row.as_ref().len());
     let width =

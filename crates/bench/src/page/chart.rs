@@ -1,4 +1,4 @@
-//! Tables as plots: the measured as lines, what the hardware allows as broken lines.
+//! Plots of tables: measurements as solid lines, bounds of the hardware as dashed lines.
 
 use super::table::{Cell, Line as TableLine, Section, Table, show_key, show_rate, show_value};
 use crate::model::quantity::scaled;
@@ -6,10 +6,10 @@ use crate::plot::{Axis, COLOURS, Curve, Key, Line, Mark, Piece, Plot};
 use crate::result::Unit;
 use crate::table::treatment;
 
-/// The colour of bounds that are the same for all curves.
+/// Colour of a bound that is common to all curves.
 const BOUND: usize = 6;
 
-/// Plots of a table: none where nothing is varied.
+/// Plots of a table; none without a varied parameter.
 pub(super) fn plots(section: &Section<'_>, table: &Table) -> Vec<Plot> {
     match (&section.column_key, &section.row_key) {
         (Some(column_key), None) => table
@@ -25,10 +25,10 @@ pub(super) fn plots(section: &Section<'_>, table: &Table) -> Vec<Plot> {
     }
 }
 
-/// A legend has no room for more.
+/// Maximal length of a name in a legend.
 const NAME_LETTERS_MAX: usize = 50;
 
-/// Points of one curve, and what each says when pointed at.
+/// Points of one curve with their tooltips.
 struct Series {
     name: String,
     unit: Unit,
@@ -68,7 +68,7 @@ fn name(section: &Section<'_>, line: &TableLine) -> String {
     format!("{shown}, {}", treatment(line.cache))
 }
 
-/// For each system a plot of its own: a curve for each column over the values of the groups.
+/// One plot for each system: a curve for each column over the values of the groups.
 fn by_system(section: &Section<'_>, table: &Table, column_key: &str, row_key: &str) -> Vec<Plot> {
     let mut kinds: Vec<&TableLine> = Vec::new();
     for line in table.groups.iter().flat_map(|group| &group.lines) {
@@ -118,7 +118,7 @@ fn plot(title: &str, key: &str, mut series: Vec<Series>) -> Option<Plot> {
     let shared_bound = series.iter().all(|s| s.bounds == series[0].bounds);
     let (mut curves, mut legend) = (Vec::new(), Vec::new());
     for (i, s) in series.iter().enumerate() {
-        // The colour of the common bound is nobody's.
+        // Skip the colour of the common bound.
         let own = if i < BOUND { i } else { i + 1 };
         if !s.bounds.is_empty() && (!shared_bound || i == 0) {
             curves.push(curve(if shared_bound { BOUND } else { own }, Line::Dashed, &s.bounds, vec![]));

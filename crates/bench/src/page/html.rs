@@ -1,4 +1,4 @@
-//! The page itself. Every text from a file passes through [`plain`] and then through maud, which escapes it.
+//! HTML of the page. Every text from a file passes through [`plain`] and then through maud, which escapes it.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -12,10 +12,10 @@ use crate::table::treatment;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Even if a text got past the escaping, nothing of it would be loaded or run.
+/// Content security policy: even a text that passed the escaping could load and run nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// Longer texts from a file say nothing to a reader.
+/// Maximal length of a text from a file.
 const LETTERS_MAX: usize = 400;
 
 pub(super) fn page(sources: &[Source]) -> Markup {
@@ -29,7 +29,7 @@ pub(super) fn page(sources: &[Source]) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "File systems measured" }
                 style {
-                    // Our own files: nothing in them ends the element.
+                    // Constants of this crate: they do not end the element.
                     (PreEscaped(STYLE)) (PreEscaped(CSS_LIGHT))
                     "@media screen and (prefers-color-scheme:dark){" (PreEscaped(CSS_DARK)) "}"
                 }
@@ -52,8 +52,7 @@ pub(super) fn page(sources: &[Source]) -> Markup {
     }
 }
 
-/// A text of a file, made harmless: no control characters, none that turn the direction of writing, not
-/// endless.
+/// Sanitizes a text from a file: no control characters, no direction overrides, and a maximal length.
 pub(super) fn plain(text: &str) -> String {
     let turns =
         |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -209,7 +208,7 @@ fn of_line(line: &Line, greatest: Option<f64>) -> Markup {
     }
 }
 
-/// Bound of the hardware at each point, once for all systems that have the same.
+/// Row of bounds at each point, once for all systems with the same bounds.
 fn bounds(section: &Section<'_>, group: &Group) -> Markup {
     let of_line = |line: &Line| -> Vec<Option<(f64, String)>> {
         let bound = |cell: &Option<Cell>| {

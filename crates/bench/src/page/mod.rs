@@ -1,9 +1,9 @@
-//! Files of results as one HTML page: tables as the papers have them, plots, each figure beside its bound,
-//! several systems side by side, and on which machines with which settings.
+//! HTML page of files of results: tables as in the papers, plots, bounds, several systems side by side, and
+//! the machines with their settings.
 //!
-//! In: files that `heorot bench` wrote, or that somebody says it wrote: their texts are shown, never obeyed.
-//! Out: a page that loads nothing and runs nothing, to be looked at, printed, and passed on. `table` arranges
-//! the measurements, `chart` draws them, `html` lays both out.
+//! In: files of `heorot bench`, possibly forged: their texts are untrusted. Out: a page without scripts and
+//! external resources, to read, print, and share. `table` arranges the measurements, `chart` draws them,
+//! `html` lays out the page.
 
 mod chart;
 mod html;
@@ -33,10 +33,10 @@ pub struct ReportArgs {
     pub plots: Option<PathBuf>,
 }
 
-/// Writes the page, and the plots if they were asked for.
+/// Writes the page, and the plots if requested.
 ///
 /// # Errors
-/// A line that says what is wrong with which file.
+/// One line with the file and its fault.
 pub fn report(args: &ReportArgs) -> Result<(), String> {
     let sources = args.files.iter().map(|file| Source::read(file)).collect::<Result<Vec<_>, _>>()?;
     fs::write(&args.output, page(&sources)).map_err(|e| format!("write {}: {e}", args.output.display()))?;
@@ -50,7 +50,7 @@ pub fn report(args: &ReportArgs) -> Result<(), String> {
     Ok(())
 }
 
-/// The plots of some files: a name for each, of letters, digits and dashes, and the SVG.
+/// Plots of some files: SVGs, each with a name of letters, digits and dashes.
 fn plots(sources: &[Source]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for section in table::sections(sources) {
@@ -63,7 +63,7 @@ fn plots(sources: &[Source]) -> Vec<(String, String)> {
     all
 }
 
-/// The page of some files.
+/// Page of some files.
 #[must_use]
 pub fn page(sources: &[Source]) -> String {
     html::page(sources).into_string()

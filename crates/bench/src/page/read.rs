@@ -1,4 +1,4 @@
-//! A file of results, read with suspicion.
+//! Reader of a file of results, which is untrusted.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,19 +9,19 @@ use serde::de::IgnoredAny;
 
 use crate::result::{Results, SCHEMA};
 
-/// A thousand times what a long run writes; beyond it somebody named the wrong file.
+/// Maximal length of a file, a thousand times that of a long run; a longer file is a wrong file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Content of a file of results.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// Its name without folders.
+    /// File name without folders.
     pub file: String,
     /// The results.
     pub results: Results,
 }
 
-/// The schema number, read first: other versions may have other fields.
+/// Schema number, read first: other versions may have other fields.
 #[derive(Deserialize)]
 struct Version {
     schema: u64,
@@ -31,7 +31,7 @@ impl Source {
     /// Reads a file.
     ///
     /// # Errors
-    /// A line that names it and says what is wrong with it.
+    /// One line with the file and its fault.
     pub fn read(path: &Path) -> Result<Self, String> {
         let mut text = Vec::new();
         let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text));

@@ -1,6 +1,6 @@
-//! Measurements arranged as tables.
+//! Tables of measurements.
 //!
-//! The parameters that a run varies become the axes of its tables, by their number:
+//! The varied parameters of a run become the axes of its tables, depending on their number:
 //!
 //! ```text
 //!   none         operation │ system      one column: mdtest
@@ -8,7 +8,7 @@
 //!   two          value     │ system      a table for each operation: clients × servers
 //! ```
 //!
-//! More than two: the rest goes into the name of the operation.
+//! With more than two, the others become part of the operation's name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,29 +19,29 @@ use crate::result::{Bound, Cache, Measurement, Unit};
 /// All files of one run.
 pub(super) struct Section<'a> {
     pub run: &'a str,
-    /// Each system once, in the order of the files.
+    /// Systems, each once, in the order of the files.
     pub systems: Vec<&'a str>,
-    /// Of each file that has any: its system, and its scores.
+    /// System and scores of each file with scores.
     pub scores: Vec<(usize, &'a BTreeMap<String, f64>)>,
-    /// Parameters that are the same for all measurements.
+    /// Parameters with the same value in all measurements.
     pub fixed: Vec<(String, u64)>,
-    /// Parameters along the columns, and along the groups of lines where these are not operations.
+    /// Parameters of the columns, and of the groups of lines if these are not operations.
     pub column_key: Option<String>,
     pub row_key: Option<String>,
     pub tables: Vec<Table>,
 }
 
 pub(super) struct Table {
-    /// The operation, where there is a table for each.
+    /// Operation, if each operation has its own table.
     pub operation: Option<String>,
-    /// The values of the column key.
+    /// Values of the column key.
     pub columns: Vec<u64>,
     pub groups: Vec<Group>,
 }
 
-/// Lines to be compared.
+/// Lines for comparison.
 pub(super) struct Group {
-    /// The operation, or the value of the row key.
+    /// Operation, or value of the row key.
     pub name: String,
     pub value: Option<u64>,
     pub lines: Vec<Line>,
@@ -51,14 +51,14 @@ pub(super) struct Line {
     /// Index into [`Section::systems`].
     pub system: usize,
     pub cache: Cache,
-    /// One for each column, or a single one.
+    /// One cell for each column, or a single one.
     pub cells: Vec<Option<Cell>>,
 }
 
-/// Measurements at one point, one or several.
+/// One or more measurements at one point.
 pub(super) struct Cell {
     pub unit: Unit,
-    /// Upwards; at least one.
+    /// Rates in ascending order; at least one.
     pub rates: Vec<f64>,
     pub bound: Option<Bound>,
     pub latency_us: [f64; 4],
@@ -66,7 +66,7 @@ pub(super) struct Cell {
     pub partial: bool,
 }
 
-/// A rate as people read it.
+/// Text of a rate.
 pub(super) fn show_rate(unit: Unit, rate: f64) -> String {
     match unit {
         Unit::Bytes => aligned(rate, "B/s"),
@@ -75,7 +75,7 @@ pub(super) fn show_rate(unit: Unit, rate: f64) -> String {
     }
 }
 
-/// With all four digits: figures of one column have their points below each other.
+/// Text with all four digits, so that the decimal points of a column are aligned.
 fn aligned(rate: f64, unit: &str) -> String {
     const PREFIXES: [(f64, &str); 5] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
     let (factor, prefix) = PREFIXES.into_iter().find(|(f, _)| rate >= f * 0.99995).unwrap_or((1.0, ""));
@@ -88,7 +88,7 @@ fn digits(value: f64) -> String {
 }
 
 impl Line {
-    /// Whether all bytes of all its points were compared with what was written.
+    /// Whether all bytes at all points were verified.
     pub(super) fn is_verified(&self) -> bool {
         let mut cells = self.cells.iter().flatten().peekable();
         cells.peek().is_some() && cells.all(|cell| cell.verified)
@@ -96,19 +96,19 @@ impl Line {
 }
 
 impl Cell {
-    /// The middle one; of an even number the lower of the two.
+    /// Median rate; of an even number the lower of the two in the middle.
     pub(super) fn rate(&self) -> f64 {
         self.rates[(self.rates.len() - 1) / 2]
     }
 
-    /// Of what the hardware allows, in percent.
+    /// Percentage of the bound.
     pub(super) fn percent(&self) -> Option<f64> {
         let bound = self.bound.as_ref().filter(|bound| bound.rate > 0.0 && self.unit == Unit::Bytes)?;
         Some(self.rate() / bound.rate * 100.0)
     }
 }
 
-/// From what comes first in a table's columns to what comes last; keys that nobody foresaw come after these.
+/// Order of known parameters in a table's columns; other keys follow.
 const COLUMN_KEYS: [&str; 6] =
     ["record_bytes", "transfer_bytes", "servers", "metaservers", "processes", "clients"];
 
@@ -117,7 +117,7 @@ struct Sample<'a> {
     measurement: &'a Measurement,
 }
 
-/// The files by run.
+/// Groups the files by run.
 pub(super) fn sections(sources: &[Source]) -> Vec<Section<'_>> {
     let mut runs: Vec<&str> = Vec::new();
     for source in sources {
@@ -214,7 +214,7 @@ fn values(samples: &[&Sample<'_>], key: &str) -> Vec<u64> {
     all.into_iter().collect()
 }
 
-/// One for each system and each thing that was done about caches.
+/// One line for each system and each treatment of caches.
 fn lines(samples: &[&Sample<'_>], column_key: Option<&str>, columns: &[u64]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut kinds: Vec<(usize, Cache)> = Vec::new();
@@ -259,7 +259,7 @@ fn cell(measurements: &[&Measurement]) -> Option<Cell> {
     })
 }
 
-/// None if the file says that it took no time.
+/// Rate; none if the duration in the file is zero.
 pub(super) fn rate(measurement: &Measurement) -> Option<f64> {
     let done = match measurement.unit {
         Unit::Bytes => measurement.bytes,
@@ -268,12 +268,12 @@ pub(super) fn rate(measurement: &Measurement) -> Option<f64> {
     Some(done as f64 / measurement.seconds).filter(|rate| rate.is_finite() && *rate >= 0.0)
 }
 
-/// `record_bytes` is `record`.
+/// Name of a parameter: `record_bytes` is `record`.
 pub(super) fn show_key(key: &str) -> String {
     plain(&key.strip_suffix("_bytes").unwrap_or(key).replace('_', " "))
 }
 
-/// Bytes as a size.
+/// Text of a value; bytes as a size.
 pub(super) fn show_value(key: &str, value: u64) -> String {
     if key.ends_with("_bytes") { host::size::show(value) } else { value.to_string() }
 }

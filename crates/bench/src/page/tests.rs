@@ -1,4 +1,4 @@
-//! The page as its reader finds it, also with forged results.
+//! Page of results, also of forged ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,7 +52,7 @@ fn source(results: Results) -> Source {
     Source { file: format!("{}.json", results.system), results }
 }
 
-/// The page without its tags, so that a text in a table stands beside its neighbours.
+/// Text of the page without tags, so that the cells of a table are next to each other.
 fn text(page: &str) -> String {
     let mut out = String::new();
     let mut in_tag = false;
@@ -214,7 +214,7 @@ fn texts_of_a_forged_file_stay_texts() {
         assert!(!page.contains(raw), "{raw}");
     }
     assert_eq!(page.matches("</style>").count(), 1);
-    // Attributes: the plots' titles are in one, and quotes do not end it.
+    // The plots' titles are in an attribute, and quotes do not end it.
     assert!(page.contains("aria-label=\"&lt;/title&gt;") && !page.contains("\"><img"));
 }
 

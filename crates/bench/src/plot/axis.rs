@@ -1,39 +1,39 @@
-//! An axis: which values are where, and which are named.
+//! Axis of a plot: positions of values, and ticks.
 
-/// An axis.
+/// Axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// Label, with its unit.
     pub label: String,
-    /// The values that are named, upwards.
+    /// Ticks, in ascending order.
     pub ticks: Vec<Tick>,
     min: f64,
     max: f64,
     log: bool,
 }
 
-/// A value that is named.
+/// Tick with a label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
-    /// Which.
+    /// Value.
     pub at: f64,
-    /// Its name.
+    /// Label.
     pub text: String,
 }
 
-/// From here on equal ratios are more to look at than equal differences.
+/// Ratio of the ends from which an axis is logarithmic.
 const RATIO_FOR_LOG: f64 = 12.0;
 
 impl Axis {
-    /// An axis on which the least and the greatest of `values` and what lies between them have a place:
-    /// logarithmic if they are far apart. Values that are not finite and above zero have none.
+    /// Axis that includes all of `values` between round ends, logarithmic for a large range. Ignores values
+    /// that are not finite and above zero.
     #[must_use]
     pub fn over(label: &str, values: impl IntoIterator<Item = f64>, name: impl Fn(f64) -> String) -> Self {
         let (least, greatest) = ends(values);
         Self::enclosing(label, least, greatest, greatest / least >= RATIO_FOR_LOG, name)
     }
 
-    /// The same, logarithmic if `other` is: what is in proportion is then a straight line.
+    /// As [`Axis::over`], but logarithmic if `other` is: proportional values then form a straight line.
     #[must_use]
     pub fn over_as(
         other: &Self,
@@ -57,7 +57,7 @@ impl Axis {
         Self { label: label.into(), ticks, min, max, log }
     }
 
-    /// An axis that begins with the least of `values` and ends with the greatest.
+    /// Axis from the minimum of `values` to the maximum.
     #[must_use]
     pub fn within(label: &str, values: impl IntoIterator<Item = f64>, name: impl Fn(f64) -> String) -> Self {
         let (least, greatest) = ends(values);
@@ -67,7 +67,7 @@ impl Axis {
         axis
     }
 
-    /// An axis that names just these values, some space left at both ends.
+    /// Axis with ticks at these values only, and some space at both ends.
     #[must_use]
     pub fn at(label: &str, values: &[f64], name: impl Fn(f64) -> String) -> Self {
         let (least, greatest) = ends(values.iter().copied());
@@ -85,11 +85,11 @@ impl Axis {
         Self { label: label.into(), ticks, min, max, log }
     }
 
-    /// Where a value is: 0 at the beginning, 1 at the end.
+    /// Position of a value: 0 at the beginning, 1 at the end.
     #[must_use]
     pub fn place(&self, value: f64) -> f64 {
         let place = if self.log {
-            // Differences of logarithms: a ratio of far ends could be beyond what a double holds.
+            // Differences of logarithms: the ratio of distant ends may exceed a double.
             let ln = |v: f64| v.max(f64::MIN_POSITIVE).ln();
             (ln(value) - ln(self.min)) / (ln(self.max) - ln(self.min))
         } else {
@@ -99,14 +99,14 @@ impl Axis {
     }
 }
 
-/// Least and greatest of those that are finite and above zero.
+/// Minimum and maximum of the values that are finite and above zero.
 fn ends(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let drawn = values.into_iter().filter(|v| v.is_finite() && *v > 0.0);
     let (least, greatest) = drawn.fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
     if greatest > 0.0 { (least, greatest) } else { (1.0, 1.0) }
 }
 
-/// Five or so round values from zero on, the last not below `greatest`.
+/// About five round values from zero, the last not below `greatest`.
 fn steps(greatest: f64) -> Vec<f64> {
     let rough = greatest / 5.0;
     let decade = 10_f64.powf(rough.log10().floor());
@@ -117,7 +117,7 @@ fn steps(greatest: f64) -> Vec<f64> {
     (0..=count.max(1)).map(|i| f64::from(i) * step).collect()
 }
 
-/// Powers of ten, with 2 and 5 times each if there are few, that enclose the two.
+/// Powers of ten, also with factors 2 and 5 if there are few, that enclose both values.
 fn decades(least: f64, greatest: f64) -> Vec<f64> {
     let first = least.log10().floor() as i32;
     let last = (greatest.log10().ceil() as i32).max(first + 1);
@@ -125,7 +125,7 @@ fn decades(least: f64, greatest: f64) -> Vec<f64> {
     let factors: &[f64] = if last - first <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let powers = (first..=last).step_by(every).map(|p| 10_f64.powi(p));
     let all: Vec<f64> = powers.flat_map(|p| factors.iter().map(move |f| f * p)).collect();
-    // One below the least and one above the greatest are enough.
+    // Keep one value below the minimum and one above the maximum.
     let from = all.iter().rposition(|v| *v <= least * (1.0 + 1e-9)).unwrap_or(0);
     let to = all.iter().position(|v| *v >= greatest * (1.0 - 1e-9)).unwrap_or(all.len() - 1);
     all[from.min(to)..=to].to_vec()

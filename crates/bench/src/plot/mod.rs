@@ -1,8 +1,7 @@
-//! Plots: curves over two axes, as SVG, on a page or in a file of its own, and as PNG.
+//! Plots: curves over two axes, as SVG, on a page or in a file, and as PNG.
 //!
-//! In: points in the units of the data, and texts. Out: text or bytes. It decides where things are drawn,
-//! never what. Colours are classes, `c0` to `c7`, so that a page, or a viewer in the dark, can give them
-//! other values.
+//! In: points in the units of the data, and texts. Out: text or bytes. It does the layout only. Colours are
+//! classes, `c0` to `c7`, so that a page, or a dark viewer, can give them other values.
 
 mod axis;
 mod png;
@@ -12,74 +11,74 @@ pub use axis::{Axis, Tick};
 pub use png::png;
 pub use svg::{CSS_DARK, CSS_LIGHT, figure, file};
 
-/// How many colours there are.
+/// Number of colours.
 pub const COLOURS: usize = 8;
 
-/// A plot.
+/// Plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// Title, in a line.
+    /// Title in one line.
     pub title: String,
     /// Subtitle with the constant parameters; may be empty.
     pub subtitle: String,
-    /// Across.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// Vertical axis.
     pub y: Axis,
-    /// From back to front.
+    /// Curves from back to front.
     pub curves: Vec<Curve>,
-    /// Above the axes, from left to right.
+    /// Legend above the axes, from left to right.
     pub legend: Vec<Key>,
 }
 
-/// A curve, whose pieces may differ in colour.
+/// Curve whose pieces may differ in colour.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// One after the other.
+    /// Pieces in order.
     pub pieces: Vec<Piece>,
-    /// Points that are marked.
+    /// Points with a mark.
     pub marks: Vec<Mark>,
-    /// Whether its line is broken.
+    /// Solid or dashed.
     pub line: Line,
-    /// Label at its right end.
+    /// Label at the right end.
     pub label: Option<String>,
 }
 
-/// A piece of a curve.
+/// Piece of a curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
-    /// Below [`COLOURS`].
+    /// Colour, below [`COLOURS`].
     pub colour: usize,
-    /// From left to right.
+    /// Points from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A point that is marked.
+/// Point with a mark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Below [`COLOURS`].
+    /// Colour, below [`COLOURS`].
     pub colour: usize,
-    /// Where.
+    /// Position.
     pub at: (f64, f64),
     /// Tooltip.
     pub says: String,
 }
 
-/// How a line is drawn.
+/// Style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
-    /// Whole.
+    /// Solid.
     Solid,
-    /// Broken: what could be, beside what is.
+    /// Dashed, for bounds.
     Dashed,
 }
 
-/// A line of the legend.
+/// Entry of the legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
-    /// Below [`COLOURS`].
+    /// Colour, below [`COLOURS`].
     pub colour: usize,
-    /// As in the plot.
+    /// Style as in the plot.
     pub line: Line,
     /// Meaning.
     pub text: String,

@@ -1,4 +1,4 @@
-//! A plot as PNG, drawn from its SVG with the font that is built in: the same on a machine without fonts.
+//! Renders a plot's SVG to PNG with a built-in font: the same result on a machine without fonts.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use resvg::usvg::{self, Options, Tree};
 use super::Plot;
 use super::svg;
 
-/// DejaVu Sans, the characters of plots; fonts/LICENCE.txt.
+/// DejaVu Sans with the characters of plots; fonts/LICENCE.txt.
 const FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans-plot.ttf");
 
-/// Pixels for one unit of the SVG: sharp on today's screens and in print.
+/// Pixels of one unit of the SVG, for sharp screens and print.
 const SCALE: f32 = 2.0;
 
-/// The bytes of a PNG file, on white.
+/// PNG file with a white background.
 ///
 /// # Errors
 /// The renderer's error.

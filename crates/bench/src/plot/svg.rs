@@ -1,4 +1,4 @@
-//! A plot as SVG.
+//! Plot as SVG.
 //!
 //! ```text
 //!  title
@@ -25,11 +25,10 @@ const LEFT: f64 = 92.0;
 const AXES_HEIGHT: f64 = 280.0;
 const BELOW: f64 = 58.0;
 const LEGEND_LINE: f64 = 20.0;
-/// Of a letter at 12 pixels, rather too wide than too narrow; there is nothing here that could measure a
-/// text.
+/// Width of a letter at 12 pixels, an upper estimate, since this module cannot measure text.
 const LETTER: f64 = 6.8;
 
-/// Rules of the classes that plots use, on a light ground.
+/// CSS rules of plots on a light background.
 pub const CSS_LIGHT: &str = "\
 .plot text{font:12px \"DejaVu Sans\",Verdana,sans-serif;fill:#222}
 .plot .title{font-size:14px;font-weight:bold}
@@ -49,7 +48,7 @@ pub const CSS_LIGHT: &str = "\
 .plot .c7{stroke:#b3261e}.plot circle.c7{fill:#b3261e}
 ";
 
-/// Colours on a dark ground.
+/// CSS colours on a dark background.
 pub const CSS_DARK: &str = "\
 .plot text{fill:#ddd}
 .plot .fixed{fill:#aaa}
@@ -66,13 +65,13 @@ pub const CSS_DARK: &str = "\
 .plot .c7{stroke:#ff7a70}.plot circle.c7{fill:#ff7a70}
 ";
 
-/// For a page that has the rules of [`CSS_LIGHT`] and [`CSS_DARK`] itself.
+/// SVG for a page that has [`CSS_LIGHT`] and [`CSS_DARK`] itself.
 #[must_use]
 pub fn figure(plot: &Plot) -> Markup {
     draw(plot, None)
 }
 
-/// A file of its own, light or dark as its viewer is.
+/// SVG as a file, light or dark as its viewer.
 #[must_use]
 pub fn file(plot: &Plot) -> String {
     let dark = format!("@media screen and (prefers-color-scheme:dark){{\n{CSS_DARK}}}\n");
@@ -83,7 +82,7 @@ pub(super) fn for_print(plot: &Plot) -> String {
     draw(plot, Some(CSS_LIGHT)).into_string()
 }
 
-/// Where the axes are.
+/// Positions of the axes.
 struct Frame<'a> {
     plot: &'a Plot,
     right: f64,
@@ -116,7 +115,7 @@ fn draw(plot: &Plot, style: Option<&str>) -> Markup {
         svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" aria-label=(plot.title)
             viewBox={ "0 0 " (WIDTH) " " (px(height)) } width=(WIDTH) height=(px(height)) {
             @if let Some(style) = style {
-                // Our own constants: nothing in them ends the element.
+                // Constants of this crate: they do not end the element.
                 style { (PreEscaped(style)) }
             }
             rect class="ground" width="100%" height="100%" {}
@@ -154,7 +153,7 @@ fn axes(frame: &Frame) -> Markup {
     }
 }
 
-/// The ticks whose names have room beside the one before, with where they are.
+/// Ticks whose labels do not overlap the previous one, with their positions.
 fn named<'a>(axis: &'a Axis, place: &dyn Fn(f64) -> f64) -> Vec<(f64, &'a str)> {
     let mut free = f64::NEG_INFINITY;
     let mut out = Vec::new();
@@ -183,13 +182,13 @@ fn curve_of(frame: &Frame, curve: &Curve) -> Markup {
     }
 }
 
-/// Names at the right ends of curves, moved apart where curves end close together.
+/// Labels at the right ends of curves, moved apart where curves end close together.
 fn labels(frame: &Frame) -> Markup {
     let end = |curve: &Curve| curve.pieces.last().and_then(|piece| piece.points.last().copied());
     let labelled = |curve: &'_ Curve| Some((frame.y(end(curve)?.1), curve.label.clone()?));
     let mut places: Vec<(f64, String)> = frame.plot.curves.iter().filter_map(labelled).collect();
     places.sort_by(|a, b| b.0.total_cmp(&a.0));
-    // From the lowest upwards, each at least a line above the one before.
+    // From the lowest upwards, each at least one line above the previous one.
     let mut free = f64::INFINITY;
     for (y, _) in &mut places {
         *y = y.min(free);
@@ -202,7 +201,7 @@ fn labels(frame: &Frame) -> Markup {
     }
 }
 
-/// Where each key begins, and in which line.
+/// Position and line of each key in the legend.
 fn legend_places(keys: &[Key]) -> Vec<(f64, u32)> {
     let (mut x, mut line) = (16.0, 0);
     let place = |key: &Key| {
@@ -228,7 +227,7 @@ fn dashed(line: Line) -> &'static str {
     }
 }
 
-/// A tenth of a pixel is finer than anybody sees.
+/// Coordinate, rounded to a tenth of a pixel.
 fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), String::from)

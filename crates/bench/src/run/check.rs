@@ -1,14 +1,14 @@
-//! Sizes that make no sense, refused before anything is written.
+//! Checks of sizes before anything is written.
 
 use host::size;
 
 use crate::trouble::Trouble;
 
-/// A worker holds one record in memory, and offsets of Linux are signed.
+/// Maximal length of a record, which a worker has in memory; Linux offsets are signed.
 const RECORD_BYTES_MAX: u64 = 1 << 30;
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
-/// Records of that size, of a file (or a client's part of it) of that size.
+/// Checks the sizes of records and of a file (or of a client's part of a file).
 pub(super) fn records(file_bytes: u64, record_bytes: u64) -> Result<(), Trouble> {
     let shown = size::show;
     if file_bytes == 0 || file_bytes > FILE_BYTES_MAX - RECORD_BYTES_MAX {
@@ -27,7 +27,7 @@ pub(super) fn records(file_bytes: u64, record_bytes: u64) -> Result<(), Trouble>
     Ok(())
 }
 
-/// Each client has at least one transfer to do.
+/// Checks that each client has at least one transfer.
 pub(super) fn enough_for_all(transfers: u64, clients: u64) -> Result<(), Trouble> {
     if transfers < clients {
         return Err(Trouble(format!(

@@ -1,7 +1,7 @@
-//! `cluster`: more and more clients, each with a file of its own, or with a part of one file, as the same
-//! papers have it.
+//! `cluster`: more and more clients, each with a file of its own, or with a part of one file, as in the same
+//! papers.
 //!
-//! How many servers there are nobody can see from here: start them, and say it with `--at servers=N`.
+//! The run cannot see the number of servers: start them, and give it as `--at servers=N`.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;

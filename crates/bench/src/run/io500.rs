@@ -1,5 +1,4 @@
-//! `io500`: the phases of the IO500 in their order, by their rules, for a time that you choose, and its
-//! score.
+//! `io500`: the phases of the IO500 in their order and by their rules, for a chosen time, and its score.
 //!
 //! ```text
 //! ior-easy     a file for each worker, large records
@@ -8,10 +7,10 @@
 //! mdtest-hard  one directory, files of 3,901 bytes
 //! ```
 //!
-//! The four write for the given time, with wear-out ([`Then::WearOut`]); what is read, asked for and removed
-//! later is what they wrote. Whoever reads or removes has not written it. `find` walks all of it for the
-//! names of mdtest-hard that have `01` in them. The rules are those of io500.org of 2024; a result that may
-//! be sent there has a time of 300 s.
+//! These four write for the given time, with wear-out ([`Then::WearOut`]); later phases read, stat and remove
+//! these files. Another worker than the writer reads or removes a file. `find` walks the whole tree for names
+//! of mdtest-hard with `01`. The rules are those of io500.org of 2024; a valid result for the list has a time
+//! of 300 s.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,13 +28,13 @@ use crate::trouble::Trouble;
 
 const HARD_RECORD_BYTES: u64 = 47_008;
 const HARD_FILE_BYTES: u64 = 3901;
-/// What the IO500 has as ends of its write phases: whoever reaches one is done before the time, and its
-/// result is not valid there.
+/// Limits of the IO500's write phases: a worker that reaches one ends before the time, and the result is
+/// invalid for the list.
 const EASY_FILE_BYTES_MAX: u64 = 9_920_000 << 20;
 const HARD_RECORDS_MAX: u64 = 10_000_000;
 const FILES_MAX: u64 = 1_000_000;
 
-/// Phases whose score is their bandwidth, and those that count operations.
+/// Phases scored by bandwidth, and phases scored by operations.
 const BANDWIDTHS: [&str; 4] = ["ior-easy-write", "ior-hard-write", "ior-easy-read", "ior-hard-read"];
 const RATES: [&str; 8] = [
     "mdtest-easy-write",
@@ -66,7 +65,7 @@ fn as_text<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok
     serializer.collect_str(&humantime::format_duration(*time))
 }
 
-/// How many records or files each worker has written.
+/// Number of records or files that each worker has written.
 #[derive(Debug, Clone, Copy)]
 struct Written {
     ior_easy: u64,
@@ -76,7 +75,7 @@ struct Written {
 }
 
 impl Plan for Io500 {
-    /// The phases that write: how much they do is known when they are done.
+    /// Write phases: their amount is known only after them.
     fn phases(&self, place: &Place) -> Result<Vec<Phase>, Trouble> {
         check::records(EASY_FILE_BYTES_MAX, self.easy_record)?;
         if self.time.is_zero() {
@@ -109,7 +108,7 @@ impl Plan for Io500 {
         if done.iter().any(|(phase, _)| phase.name == "find") {
             return Ok(vec![]);
         }
-        // All have done the same number.
+        // All workers have done the same number.
         let written = |name: &str| {
             let agents = done.iter().filter(|(phase, _)| phase.name == name).flat_map(|(_, agents)| agents);
             agents.flat_map(|agent| &agent.workers).map(|worker| worker.operations).max().unwrap_or(0)
@@ -157,7 +156,7 @@ impl All<'_> {
         self.place.phase(name, &self.at(), direction, tasks)
     }
 
-    /// Names of the worker `by` ranks further on.
+    /// Phase on the names of the worker `by` ranks further.
     fn names(&self, name: &str, by: usize, task: impl Fn(usize) -> Task) -> Phase {
         let whose = |rank| if by == 0 { rank } else { self.ranks.other(rank, by) };
         self.place.names_phase(name, &self.at(), self.ranks.all().map(|rank| task(whose(rank))))
@@ -192,7 +191,7 @@ impl All<'_> {
         self.files(operation, dir, rank, (self.counts.mdtest_hard, HARD_FILE_BYTES))
     }
 
-    /// Called as mdtest calls them: how many names have `01` in them is part of what `find` is.
+    /// Names as in mdtest: the number of names with `01` matters for `find`.
     fn files(
         &self,
         operation: NameOperation,
@@ -217,8 +216,8 @@ impl All<'_> {
         })
     }
 
-    /// The shared directory for the last, all others in turns for the others: one directory can be listed by
-    /// one only, and that one has the most names.
+    /// Tasks of find: the last worker walks the shared directory, which only one can list and which has the
+    /// most names; the others walk the rest in turns.
     fn find(&self) -> Vec<Task> {
         let path = |name: &str| self.place.path(name);
         let last = self.ranks.all().end - 1;
@@ -234,8 +233,8 @@ impl All<'_> {
     }
 }
 
-/// The geometric means of bandwidths and of rates, and the square root of their product; nothing if a phase
-/// is missing.
+/// Score: the geometric means of bandwidths and of rates, and the square root of their product; none if a
+/// phase is missing.
 fn score(measurements: &[Measurement]) -> Option<BTreeMap<String, f64>> {
     let of = |name: &&str| measurements.iter().find(|m| m.name == **name).filter(|m| m.seconds > 0.0);
     let gib = |m: &Measurement| m.bytes as f64 / m.seconds / f64::from(1 << 30);

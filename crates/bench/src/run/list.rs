@@ -1,11 +1,11 @@
-//! Lists of counts as people write them: `1..21`, `1,2,4,8`, `1..4,8`.
+//! Lists of counts in text form: `1..21`, `1,2,4,8`, `1..4,8`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// So that nobody asks for more threads than a machine has memory for.
+/// Maximal count, so that the threads fit the memory of a machine.
 const COUNT_MAX: u64 = 100_000;
 
 /// Counts of clients or processes, none of them 0.

@@ -1,13 +1,13 @@
-//! `mdtest`: what servers do with names. Each worker makes its files, asks for the attributes of another's,
-//! lists another's directories, and gives its own other names and removes them; then the same with
-//! directories. All that in a tree of directories of its own, and in one that all share.
+//! `mdtest`: operations on names. Each worker creates its files, stats another worker's, lists another's
+//! directories, and renames and removes its own; then the same with directories. All that in a private tree
+//! for each worker, and in a shared one.
 //!
 //! ```text
-//! private-0/w0/  d0/ d1/    worker 0's, with a fan-out of 2 and a depth of 1: its files in turns in w0, w0/d0, w0/d1
+//! private-0/w0/  d0/ d1/    of worker 0, with fan-out 2 and depth 1: its files in turns in w0, w0/d0, w0/d1
 //! private-0/w1/  d0/ d1/
-//! shared-0/s0/   d0/ d1/    all workers' empty files
-//! shared-4096/s0/ ...       and those of 4 KiB
-//! shared-dirs/s0/ ...       all workers' directories
+//! shared-0/s0/   d0/ d1/    empty files of all workers
+//! shared-4096/s0/ ...       files of 4 KiB
+//! shared-dirs/s0/ ...       directories of all workers
 //! ```
 
 mod shape;
@@ -56,7 +56,7 @@ pub struct Mdtest {
     rounds: u64,
 }
 
-/// Whose a tree of directories is.
+/// Owner of a tree of directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Trees {
@@ -104,7 +104,7 @@ impl Plan for Mdtest {
 }
 
 impl Mdtest {
-    /// What is done to files of one size, or to directories, and the trees before.
+    /// Phases on files of one size, or on directories, after the phases that make their trees.
     fn items(
         &self,
         forest: &Forest<'_>,
@@ -153,7 +153,7 @@ fn name(operation: Operation) -> String {
     operation.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// The trees of one kind for items of one kind.
+/// Trees of one kind for items of one kind.
 struct Forest<'a> {
     place: &'a Place,
     ranks: Ranks,

@@ -1,9 +1,9 @@
-//! `metadata-miss`: one client makes files through its metaserver, and clients of other metaservers read
-//! them, whose metaservers have them in no cache. The replicated NFS metaserver paper shows the time for each
-//! file against the number of metaservers: agent `i` is a client of metaserver `i`, so with N agents there
-//! are N points but one.
+//! `metadata-miss`: one client creates files through its metaserver, and clients of other metaservers read
+//! them, so that these metaservers have them in no cache. The paper on replicated NFS metaservers shows the
+//! time for each file against the number of metaservers: agent `i` is a client of metaserver `i`, so N agents
+//! give N - 1 points.
 //!
-//! With one metaserver for all agents it shows what another client pays for files that it never saw.
+//! With one metaserver for all agents it shows the cost for another client of files that it has not seen.
 
 use clap::Args;
 use serde::Serialize;
@@ -30,7 +30,7 @@ impl Plan for MetadataMiss {
             ));
         }
         let mut phases = Vec::new();
-        // New files for each point: those of the point before are known to their readers.
+        // New files for each point: the readers have cached those of the previous one.
         for clients in 2..=place.agents {
             let dir = place.path(&format!("clients-{clients}"));
             let names = |operation| {

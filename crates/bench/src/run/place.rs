@@ -1,4 +1,4 @@
-//! Where and how a run works: what its phases are made with.
+//! Place of a run: the parameters of its phases.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use crate::result::{Cache, Unit};
 use crate::task::{Direction, Order, Records, Task, Transfer};
 use crate::team::Team;
 
-/// Where and how a run works.
+/// Place of a run.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// How many agents there are, at least 1.
+    /// Number of agents, at least 1.
     pub agents: usize,
-    /// The folder that it works in, which is there and empty.
+    /// Folder of the run, which exists and is empty.
     pub folder: String,
     /// Seed of data and orders.
     pub seed: u64,
-    /// What is done about caches when data are written, and when they are read.
+    /// Treatment of caches for writes and for reads.
     write_cache: Cache,
     read_cache: Cache,
     verify: bool,
 }
 
 impl Place {
-    /// As the options say, for those who will do it.
+    /// Place by the options, for `team`.
     #[must_use]
     pub fn new(common: &Common, team: &dyn Team, folder: String, seed: u64) -> Self {
         let (write_cache, read_cache) = match (common.direct, common.warm) {
-            // There is nothing that could be warm, or gone around.
+            // Without caches there is nothing to warm, drop or bypass.
             _ if !team.has_caches() => (Cache::FsyncAtEnd, Cache::None),
             (true, _) => (Cache::Direct, Cache::Direct),
             (false, true) => (Cache::FsyncAtEnd, Cache::Warm),
@@ -38,20 +38,20 @@ impl Place {
         Self { agents: team.agents(), folder, seed, write_cache, read_cache, verify: common.verify }
     }
 
-    /// A path in the folder.
+    /// Path in the folder.
     #[must_use]
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
     }
 
-    /// A file with a seed of its own.
+    /// File with a seed of its own.
     #[must_use]
     pub fn file(&self, name: &str) -> DataFile {
         let path = self.path(name);
         DataFile { seed: data::seed(self.seed, &path), path }
     }
 
-    /// Workers, spread over the agents: one on each, then a second on each, and so on.
+    /// Tasks spread over the agents: one on each, then a second on each, and so on.
     #[must_use]
     pub fn spread(&self, workers: impl IntoIterator<Item = Task>) -> Vec<Vec<Task>> {
         let mut tasks = vec![Vec::new(); self.agents];
@@ -61,7 +61,7 @@ impl Place {
         tasks
     }
 
-    /// Workers of the first agent alone.
+    /// Tasks of the first agent only.
     #[must_use]
     pub fn on_one(&self, workers: impl IntoIterator<Item = Task>) -> Vec<Vec<Task>> {
         self.on(0, workers)
@@ -73,7 +73,7 @@ impl Place {
         tasks
     }
 
-    /// A phase whose workers all move data the same way.
+    /// Phase whose workers all move data in the same direction.
     #[must_use]
     pub fn phase(
         &self,
@@ -98,8 +98,8 @@ impl Place {
         }
     }
 
-    /// Phases in a folder of their own, which is gone before the next: two points never need room at the same
-    /// time.
+    /// Phases in a folder of their own, which is removed before the next point: two points never need space
+    /// at the same time.
     #[must_use]
     pub fn point(&self, folder: &str, phases: impl IntoIterator<Item = Phase>) -> Vec<Phase> {
         let folder = self.path(folder);
@@ -109,8 +109,8 @@ impl Place {
         all
     }
 
-    /// A phase whose workers all do the same to names. What another client, or another worker, has made is
-    /// looked at with nothing of it in the caches.
+    /// Phase of one operation on names. Names of another client, or of another worker, are looked up with
+    /// empty caches.
     #[must_use]
     pub fn names_phase(
         &self,
@@ -125,7 +125,7 @@ impl Place {
             (true, _) if self.agents > 1 => Cache::NotHere,
             (true, _) => Cache::Dropped,
         };
-        // It has no direction: what there is of one is in `cache`.
+        // Operations on names have no direction: `cache` has the difference.
         Phase {
             unit: Unit::Operations,
             cache,
@@ -133,19 +133,19 @@ impl Place {
         }
     }
 
-    /// A phase that only prepares, or tidies up.
+    /// Phase that only prepares, or cleans up.
     #[must_use]
     pub fn aside(&self, task: Task) -> Phase {
         self.asides([task])
     }
 
-    /// The same, by an agent that is still there.
+    /// Such a phase on an agent that is still there.
     #[must_use]
     pub fn aside_by(&self, agent: usize, task: Task) -> Phase {
         Phase { tasks: self.on(agent, [task]), ..self.asides([]) }
     }
 
-    /// The same, by several workers of the first agent.
+    /// Such a phase with several workers of the first agent.
     #[must_use]
     pub fn asides(&self, tasks: impl IntoIterator<Item = Task>) -> Phase {
         Phase {
@@ -161,7 +161,7 @@ impl Place {
     }
 }
 
-/// A file that a run writes, and what it is filled with.
+/// File of a run, and its content.
 #[derive(Debug, Clone)]
 pub struct DataFile {
     path: String,
@@ -169,13 +169,13 @@ pub struct DataFile {
 }
 
 impl DataFile {
-    /// The same file, to be filled with other bytes.
+    /// The same file with other content.
     #[must_use]
     pub fn refilled(&self) -> Self {
         Self { path: self.path.clone(), seed: data::seed(self.seed, "refilled") }
     }
 
-    /// Writes or reads some records of it.
+    /// Task that writes or reads some records.
     #[must_use]
     pub fn transfer(&self, direction: Direction, records: Records, order: Order) -> Task {
         Task::Transfer(Transfer { path: self.path.clone(), direction, records, order, seed: self.seed })

@@ -1,4 +1,4 @@
-//! `processes`: several processes of one client, each with a file of its own, as the same papers have it.
+//! `processes`: several processes of one client, each with a file of its own, as in the same papers.
 
 use clap::Args;
 use serde::Serialize;

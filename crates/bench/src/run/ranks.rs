@@ -1,9 +1,8 @@
-//! All workers of all agents in one row, as MPI numbers its processes: one on each agent, then a second on
-//! each.
+//! Ranks of all workers, numbered as MPI numbers its processes: one on each agent, then a second on each.
 
 use super::Place;
 
-/// How many there are.
+/// Ranks of all workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ranks {
     agents: usize,
@@ -11,23 +10,23 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// So many workers on each agent.
+    /// Ranks with `processes` workers on each agent.
     pub fn new(place: &Place, processes: usize) -> Self {
         Self { agents: place.agents, count: place.agents * processes }
     }
 
-    /// All of them.
+    /// All ranks.
     pub fn all(self) -> std::ops::Range<usize> {
         0..self.count
     }
 
-    /// How many.
+    /// Number of ranks.
     pub fn count(self) -> u64 {
         self.count as u64
     }
 
-    /// Whose files `rank` looks at, so that they do not come from its client's caches: those of the rank `by`
-    /// further on, as mdtest and IOR shift their ranks, and one more where these would be its own client's.
+    /// Rank whose files `rank` looks at, so that they are not in its client's caches: the rank `by` further,
+    /// as mdtest and IOR shift their ranks, and one more if that rank is on the same client.
     pub fn other(self, rank: usize, by: usize) -> usize {
         let home = self.agents > 1 && by.is_multiple_of(self.agents);
         (rank + by + usize::from(home)) % self.count

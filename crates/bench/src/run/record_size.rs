@@ -1,5 +1,5 @@
-//! `record-size`: what the size of records does, as the tables of the cluster file system papers of 2005 to
-//! 2008 have it.
+//! `record-size`: the effect of the record size, as in the tables of the cluster file system papers of 2005
+//! to 2008.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! `separate-write`: more and more clients that each write a file of their own, as the paper on replicated
-//! metaservers for NFS has it.
+//! `separate-write`: more and more clients that each write a file of their own, as in the paper on replicated
+//! metaservers for NFS.
 
 use clap::Args;
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! `shared-read`: more and more clients that all read the same file, as the paper on replicated metaservers
-//! for NFS has it.
+//! `shared-read`: more and more clients that all read the same file, as in the paper on replicated
+//! metaservers for NFS.
 
 use clap::Args;
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub struct SharedRead {
 }
 
 impl Plan for SharedRead {
-    /// The first agent writes the file, once.
+    /// Phases: the first agent writes the file once, then the clients read.
     fn phases(&self, place: &Place) -> Result<Vec<Phase>, Trouble> {
         check::records(self.size, self.record)?;
         let records = Records::run(0, self.size, self.record);

@@ -1,4 +1,4 @@
-//! `small-files`: what people do with a source tree: unpack it, walk it, read all of it, remove it.
+//! `small-files`: typical operations on a source tree: unpack, walk, read all, remove.
 
 use clap::Args;
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! `transfer-size`: one file, decomposed over more and more clients, moved in transfers of several sizes, as
-//! the paper on diskless clients with a shared root has it. It used IOR, whose words these are:
+//! `transfer-size`: one file, decomposed over more and more clients, in transfers of several sizes, as in the
+//! paper on diskless clients with a shared root. The terms are those of IOR, which it used:
 //!
 //! ```text
 //! segmented   0 0 0 0 1 1 1 1 2 2 2 2      each client one run of transfers
@@ -69,7 +69,7 @@ impl Plan for TransferSize {
     }
 }
 
-/// Client `i`'s part of `count` transfers. What is left over goes to the first clients, one transfer each.
+/// Client `i`'s part of `count` transfers. The first clients get the remainder, one transfer each.
 fn part(pattern: Pattern, record_bytes: u64, count: u64, i: u64, clients: u64) -> Records {
     let (each, left) = (count / clients, count % clients);
     let own = each + u64::from(i < left);

@@ -1,4 +1,4 @@
-//! Which mount a directory is on, and how much was read from below its page cache.
+//! Mount of a directory, and the counter of reads from below its page cache.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use crate::trouble::Trouble;
 
-/// One line of `/proc/self/mountinfo`.
+/// Line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mount {
     pub point: PathBuf,
-    /// `nfs4`, `ext4`, ...
+    /// Type: `nfs4`, `ext4`, ...
     pub kind: String,
     pub source: String,
     pub options: String,
 }
 
 impl Mount {
-    /// The one that `path` is on, which must be absolute and without links.
+    /// Mount of `path`, which must be absolute and without links.
     pub fn of(path: &Path) -> Result<Self, Trouble> {
         let file = "/proc/self/mountinfo";
         let text = fs::read_to_string(file).map_err(|e| Trouble::io(&format!("read {file}"), &e))?;
@@ -26,7 +26,7 @@ impl Mount {
             .ok_or_else(|| Trouble(format!("{file} does not say what {} is on", path.display())))
     }
 
-    /// Mounts hide what was mounted at the same place, or above it, before.
+    /// Finds the last matching mount: a mount hides earlier ones at the same place, or below it.
     fn find(mountinfo: &str, path: &Path) -> Option<Self> {
         let mounts = mountinfo.lines().filter_map(Self::parse);
         mounts
@@ -34,7 +34,7 @@ impl Mount {
             .max_by_key(|mount| mount.point.components().count())
     }
 
-    /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: see proc(5).
+    /// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: see proc(5).
     fn parse(line: &str) -> Option<Self> {
         let (left, right) = line.split_once(" - ")?;
         let mut right = right.split(' ');
@@ -46,8 +46,8 @@ impl Mount {
         })
     }
 
-    /// NFS counts what the servers sent, for each mount. File systems on a block device, and those that lie
-    /// on such, are accounted to the process, readahead included. What FUSE and others do is counted nowhere.
+    /// Bytes read from below the page cache. NFS counts the servers' bytes for each mount. File systems on a
+    /// block device are accounted to the process, including readahead. FUSE and others have no counter.
     pub fn fetched_bytes(&self) -> Option<u64> {
         if self.kind.starts_with("nfs") {
             return nfs_server_bytes(&fs::read_to_string("/proc/self/mountstats").ok()?, &self.point);
@@ -58,22 +58,22 @@ impl Mount {
     }
 }
 
-/// `device SOURCE mounted on POINT with fstype nfs4 statvers=1.1`, and below it
-/// `bytes: read write direct-read direct-write server-read server-write read-pages write-pages`.
+/// Parses `device SOURCE mounted on POINT with fstype nfs4 statvers=1.1`, and below it `bytes: read write
+/// direct-read direct-write server-read server-write read-pages write-pages`.
 fn nfs_server_bytes(mountstats: &str, point: &Path) -> Option<u64> {
     let is_ours = |line: &str| {
         let rest = line.strip_prefix("device ")?;
         let (place, _) = rest.split_once(" mounted on ")?.1.split_once(" with fstype nfs")?;
         (Path::new(&unescaped(place)) == point).then_some(())
     };
-    // The last of those that were mounted there is the one that is seen.
+    // The last mount at this place is the visible one.
     let at = mountstats.lines().enumerate().filter(|(_, line)| is_ours(line).is_some()).last()?.0;
     let block = mountstats.lines().skip(at + 1).take_while(|line| !line.starts_with("device "));
     let mut lines = block.filter_map(|line| line.trim_start().strip_prefix("bytes:"));
     lines.next()?.split_whitespace().nth(4)?.parse().ok()
 }
 
-/// Spaces and the like are `\040` there.
+/// Replaces escapes such as `\040`.
 fn unescaped(text: &str) -> OsString {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! A mounted directory, by system calls.
+//! Mounted directory, by system calls.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use crate::target::mount::Mount;
 use crate::target::{Attributes, Open, OpenFile, Target};
 use crate::trouble::Trouble;
 
-/// A directory, and the mount that it is on.
+/// Directory, and its mount.
 #[derive(Debug)]
 pub struct Mounted {
     root: PathBuf,
@@ -19,11 +19,11 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// The directory must be there, and on a mount that somebody made: the root file system of this machine
-    /// is measured only if `root_allowed`, since a mount that was forgotten is the usual reason to meet it.
+    /// Opens an existing directory on a mount; on the root file system of this machine only if
+    /// `root_allowed`, since its usual cause is a forgotten mount.
     ///
     /// # Errors
-    /// A line that says what to do.
+    /// One line with a remedy.
     pub fn open(path: &Path, root_allowed: bool) -> Result<Self, Trouble> {
         let shown = path.display();
         let root = path.canonicalize().map_err(|e| match e.kind() {
@@ -66,7 +66,7 @@ impl Target for Mounted {
         self.mount.fetched_bytes()
     }
 
-    /// Dirty pages stay in the caches, so they are written first.
+    /// Writes dirty pages first, since they cannot be dropped.
     fn forget_names(&self) -> io::Result<()> {
         syncfs(File::open(&self.root)?)?;
         fs::write("/proc/sys/vm/drop_caches", "3")
@@ -154,7 +154,7 @@ impl OpenFile for MountedFile {
         Ok(fadvise(&self.file, 0, None, Advice::DontNeed)?)
     }
 
-    /// NFS writes back now, and says here that there was no room; dropping a file hears nothing of it.
+    /// Close reports write errors: NFS writes back now, and a drop would ignore a full disk.
     fn close(self: Box<Self>) -> io::Result<()> {
         Ok(nix::unistd::close(self.file)?)
     }

@@ -1,34 +1,34 @@
-//! `nfs://host[:port]/path?version=4.2`: an NFS server that is spoken to without a mount.
+//! Address of an NFS server without a mount: `nfs://host[:port]/path?version=4.2`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Which version is spoken where the address does not say.
+/// Default version.
 const VERSION_DEFAULT: &str = "4.2";
 const VERSIONS: [&str; 3] = ["3", "4.1", "4.2"];
-/// Parameters after the question mark, each once.
+/// Parameters after the question mark, each at most once.
 const OPTIONS: [&str; 5] = ["version", "uid", "gid", "mountport", "noresvport"];
-/// Characters that nfs-rs takes apart as parts of an URL; paths to measure may not have them.
+/// Characters with a meaning for nfs-rs in an URL; paths must not have them.
 const NOT_IN_A_PATH: [char; 3] = ['%', '#', ' '];
 
-/// An address that makes sense; whether a server is there is another matter.
+/// Valid address; the server may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NfsAddress {
-    /// As it was given.
+    /// Text as given.
     text: String,
-    /// With all that nfs-rs is to know.
+    /// URL for nfs-rs, with all parameters.
     url: String,
     version: &'static str,
 }
 
 impl NfsAddress {
-    /// Whether `text` means to be one.
+    /// Whether `text` has the form of such an address.
     #[must_use]
     pub fn is_meant_by(text: &str) -> bool {
         text.starts_with("nfs://")
     }
 
-    /// For nfs-rs.
+    /// URL for nfs-rs.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
@@ -80,12 +80,11 @@ impl FromStr for NfsAddress {
                 url.push_str(&format!("&{name}={value}"));
             }
         }
-        // Who names a port has no port mapper to ask, and MOUNT is then on the same one: so it is with
-        // `heorot`.
+        // With a port there is no port mapper, and MOUNT is on the same port, as in `heorot`.
         if let (Some(port), None) = (port, value("mountport")) {
             url.push_str(&format!("&mountport={port}"));
         }
-        // Only root may have the ports below 1024 that nfs-rs otherwise insists on.
+        // Only root may use the ports below 1024, the default of nfs-rs.
         if value("noresvport").is_none() && !rustix::process::geteuid().is_root() {
             url.push_str("&noresvport=true");
         }
@@ -108,7 +107,7 @@ fn check(name: &str, value: &str) -> Result<(), String> {
     if right { Ok(()) } else { Err(format!("{name}={value} is not {wanted}")) }
 }
 
-/// `10.0.0.1:2049`, `[fd00::1]:2049`, or without the port.
+/// Splits `10.0.0.1:2049`, `[fd00::1]:2049`, or a host without a port.
 fn split_port(host_port: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match host_port.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -124,7 +123,7 @@ fn split_port(host_port: &str) -> Option<(&str, Option<u16>)> {
 mod tests {
     use super::*;
 
-    /// Tests may or may not be root.
+    /// URL without the parameter that depends on whether the test runs as root.
     fn url(text: &str) -> String {
         let address: NfsAddress = text.parse().unwrap();
         assert_eq!(address.to_string(), text);

@@ -1,4 +1,4 @@
-//! The folder that a run works in: made before, and removed with all that is in it.
+//! Folder of a run: made before, and removed with its content.
 
 use std::io;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Work for Clear {
     }
 }
 
-/// Runs make few levels, so this calls itself.
+/// Recursive: runs make few levels.
 fn clear(target: &dyn Target, path: &str, turn: &mut Turn<'_>) -> io::Result<()> {
     let mut names = Vec::new();
     target.list(path, &mut |name, is_dir| names.push((format!("{path}/{name}"), is_dir)))?;

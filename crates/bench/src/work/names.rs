@@ -1,4 +1,4 @@
-//! One operation, done to many names one after the other.
+//! One operation on many names, one after the other.
 
 use std::io;
 use std::sync::Arc;

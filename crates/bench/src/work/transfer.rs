@@ -1,4 +1,4 @@
-//! Records of one file, written or read.
+//! Transfer of records of one file.
 
 use std::io;
 
@@ -16,12 +16,12 @@ struct Transfer {
     verify: bool,
     direct: bool,
     file: Box<dyn OpenFile>,
-    /// Numbers of records, where they are not taken in order.
+    /// Shuffled record numbers, if not in order.
     shuffled: Option<Vec<u64>>,
     buffer: AlignedBuffer,
 }
 
-/// Opens the file, and makes sure that the cache treatment that was promised is given.
+/// Opens the file, and applies the phase's treatment of caches.
 pub(super) fn prepare(task: &Task, phase: &Phase, target: &dyn Target) -> Result<Box<dyn Work>, Trouble> {
     let direct = phase.cache == Cache::Direct;
     let (open, verb) = match task.direction {
@@ -115,7 +115,7 @@ impl Transfer {
     }
 }
 
-/// Each number below `count` once (Fisher and Yates).
+/// Random permutation of the numbers below `count` (Fisher and Yates).
 fn shuffled(count: u64, seed: u64) -> Vec<u64> {
     let mut numbers: Vec<u64> = (0..count).collect();
     for (i, left) in (1..=numbers.len()).rev().enumerate() {

@@ -1,8 +1,8 @@
-//! A tree of directories and small files such as one of sources, made from a seed.
+//! Tree of directories and small files like a source tree, made from a seed.
 //!
-//! It is shaped like the sources of Linux: about 15 files in a directory, each directory below a random one
-//! that was made before (so paths are ln(directories) deep on average), sizes log-normal with a median of 4
-//! KiB and a mean of three times that.
+//! Its shape is that of the Linux sources: about 15 files in a directory, each directory below a random
+//! earlier one (so paths are ln(directories) deep on average), sizes log-normal with a median of 4 KiB and a
+//! mean of three times that.
 
 use std::sync::Arc;
 
@@ -15,12 +15,13 @@ use crate::trouble::Trouble;
 
 const FILES_IN_A_DIRECTORY: u64 = 15;
 const MEDIAN_BYTES: f64 = 4096.0;
-/// Of the logarithm: `exp(σ²/2)` is the mean over the median.
+/// Standard deviation of the logarithm: `exp(σ²/2)` is the mean over the median.
 const SIGMA: f64 = 1.5;
-/// Real trees have few files larger than this, and one of them would be half of a small tree's bytes.
+/// Maximal file size: real trees have few larger files, and one of them would be half of a small tree's
+/// bytes.
 const FILE_BYTES_MAX: f64 = (1 << 20) as f64;
 
-/// Bytes of so many files, to within a tenth if they are thousands.
+/// Approximate bytes of `files` files, within a tenth for thousands.
 pub(crate) fn bytes_about(files: u64) -> u64 {
     (files as f64 * MEDIAN_BYTES * (SIGMA * SIGMA / 2.0).exp()) as u64
 }
@@ -30,7 +31,7 @@ pub(super) fn prepare(tree: &Tree, phase: &Phase, target: &Arc<dyn Target>) -> B
     Box::new(TreeWork { steps, target: target.clone(), verify: phase.verify, buffer: Vec::new() })
 }
 
-/// Steps, in this order.
+/// Steps in order.
 enum Step {
     Mkdir(String),
     Create(File),
@@ -54,7 +55,7 @@ impl Work for TreeWork {
                 break;
             }
             match step {
-                // A directory takes time, but is not counted: people ask how many files a second.
+                // Directories take time but are not counted: the result is files a second.
                 Step::Mkdir(path) => {
                     target.mkdir(path).map_err(|e| Trouble::io(&format!("mkdir {path}"), &e))?;
                 }
@@ -82,10 +83,10 @@ impl Work for TreeWork {
     }
 }
 
-/// What the tree is made of. A directory stands after the one that it is in.
+/// Content of the tree. A directory comes after its parent.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
-    /// The first is [`Tree::dir`], which is there.
+    /// The first one is [`Tree::dir`], which exists.
     dirs: Vec<Directory>,
 }
 
@@ -160,7 +161,7 @@ impl Random {
         ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// The sum of twelve uniform numbers has the variance 1, and is near enough to normal within 3 σ.
+    /// Approximately normal: the sum of twelve uniform numbers has variance 1, and is accurate within 3 σ.
     fn normal(&mut self) -> f64 {
         let sum: f64 = (0..12).map(|_| self.word() as f64 / u64::MAX as f64).sum();
         sum - 6.0

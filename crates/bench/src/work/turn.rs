@@ -1,16 +1,16 @@
-//! One worker's turn in a phase: whether it goes on, and what it did.
+//! Turn of one worker in a phase: whether to continue, and its results.
 
 use std::time::Instant;
 
 use crate::phase::{Done, Limit, Then};
 use crate::work::tally::Tally;
 
-/// One worker's turn.
+/// Turn of one worker.
 pub struct Turn<'a> {
     tally: &'a Tally,
     start: Instant,
     limit: Option<Limit>,
-    /// How many to do in all, once the stonewall's time is over.
+    /// Common goal, after the stonewall's time.
     goal: Option<u64>,
     asked: Instant,
     done: Done,
@@ -21,7 +21,7 @@ impl<'a> Turn<'a> {
         Self { tally, start, limit, goal: None, asked: start, done: Done::default() }
     }
 
-    /// Whether to do the next record or name; its time is counted from here to [`Turn::did`].
+    /// Whether to do the next record or name; its latency counts from here to [`Turn::did`].
     pub fn goes_on(&mut self) -> bool {
         self.asked = Instant::now();
         let in_time = |limit: &Limit| self.asked < self.start + limit.after;
@@ -48,12 +48,12 @@ impl<'a> Turn<'a> {
         on
     }
 
-    /// One record or name was done, with so many bytes.
+    /// Counts one record or name with `bytes`.
     pub fn did(&mut self, bytes: u64) {
         self.did_many(1, bytes);
     }
 
-    /// So many operations were done by one request, such as a listing, with so many bytes.
+    /// Counts several operations of one request, such as a listing.
     pub fn did_many(&mut self, operations: u64, bytes: u64) {
         self.done.latencies.add(self.asked.elapsed());
         self.done.bytes += bytes;
@@ -61,17 +61,17 @@ impl<'a> Turn<'a> {
         self.tally.did(operations, bytes);
     }
 
-    /// So many bytes were compared with what was written.
+    /// Counts verified bytes.
     pub fn verified(&mut self, bytes: u64) {
         self.done.verified_bytes += bytes;
     }
 
-    /// A walk found a name.
+    /// Counts a name that a walk found.
     pub fn found(&mut self) {
         self.done.found += 1;
     }
 
-    /// The task is done.
+    /// Ends the task.
     pub(crate) fn end(mut self) -> Done {
         self.done.seconds = self.start.elapsed().as_secs_f64();
         if self.goal.is_none() {

@@ -1,4 +1,4 @@
-//! Directories and what is below them, listed, and names asked for their attributes: a `find`.
+//! Walk of directory trees with stat of names: a `find`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ struct WalkWork {
 
 impl Work for WalkWork {
     fn carry_out(self: Box<Self>, turn: &mut Turn<'_>) -> Result<(), Trouble> {
-        // The last is taken first: those not listed yet are never more than what is beside one path.
+        // Last in, first out: pending directories are only siblings along one path.
         let mut dirs: Vec<String> = self.walk.dirs.iter().rev().cloned().collect();
         let mut asked: Vec<String> = Vec::new();
         while let Some(dir) = dirs.pop() {
@@ -58,7 +58,7 @@ impl Work for WalkWork {
 }
 
 impl WalkWork {
-    /// In whole seconds, as `pfind` compares them: a file of the same second as the time stamp counts.
+    /// Compares whole seconds, as `pfind` does: a file of the same second as the time stamp counts.
     fn is_found(&self, attributes: Attributes) -> bool {
         self.walk.found.as_ref().is_none_or(|found| attributes.bytes == found.bytes)
             && self.since.is_none_or(|since| attributes.changed >= since)

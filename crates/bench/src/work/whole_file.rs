@@ -1,11 +1,10 @@
-//! A small file, written or read in one piece.
+//! Small file, written or read in one piece.
 
 use crate::data;
 use crate::target::{Open, Target};
 use crate::trouble::Trouble;
 
-/// Makes it and writes `bytes` of file `seed`, if that is more than none. `buffer` is anything, and kept for
-/// the next.
+/// Creates a file and writes `bytes` of file `seed`, if not 0. `buffer` is scratch memory for reuse.
 pub(super) fn create(
     target: &dyn Target,
     path: &str,
@@ -20,11 +19,11 @@ pub(super) fn create(
         data::fill(seed, 0, buffer);
         file.write_at(0, buffer).map_err(|e| failed("write", &e))?;
     }
-    // NFS writes back now: this is where a full disk shows.
+    // NFS writes back at close, which reports a full disk.
     file.close().map_err(|e| failed("close", &e))
 }
 
-/// Reads it, all of its `bytes`, and with `verify` compares them with those of file `seed`.
+/// Reads all `bytes` of a file, and with `verify` compares them with file `seed`.
 pub(super) fn read(
     target: &dyn Target,
     path: &str,
@@ -35,7 +34,7 @@ pub(super) fn read(
 ) -> Result<(), Trouble> {
     let failed = |what: &str, e: &_| Trouble::io(&format!("{what} {path}"), e);
     let file = target.open(path, Open::Read { direct: false }).map_err(|e| failed("open", &e))?;
-    // Of an empty file one byte is asked for, so that there is a read.
+    // Read one byte of an empty file, so that there is a READ.
     buffer.resize(bytes.max(1) as usize, 0);
     let length = file.read_at(0, buffer).map_err(|e| failed("read", &e))?;
     if length as u64 != bytes {

@@ -1,5 +1,4 @@
-//! The runs that work on names, on a directory of this machine: what they count adds up, and nothing is left
-//! behind.
+//! Runs of operations on names, in a directory of this machine: counts are consistent, and no file remains.
 
 mod scene;
 
@@ -14,7 +13,7 @@ fn mdtest_does_everything_to_every_file_in_trees_of_one_and_of_all() {
     let results =
         scene.run("mdtest --files 30 --processes 2 --depth 2 --fan-out 3 --sizes 0,5000 --warm --verify");
     let measured = |m: &Measurement| (m.name.clone(), m.at.get("file_bytes").copied(), m.operations);
-    // Four workers with 30 files and, below the first, 3 + 9 directories: one listing has these, too.
+    // Four workers with 30 files and, below the first level, 3 + 9 directories, which a listing includes.
     let mut expected = Vec::new();
     for (kind, listed) in [("private", 4 * (30 + 12)), ("shared", 4 * (4 * 30 + 12))] {
         let count = |name| if name == "list" { listed } else { 4 * 30 };
@@ -50,7 +49,7 @@ fn mdtest_goes_on_with_what_an_earlier_run_left_in_a_folder() {
     for name in ["list", "rename", "unlink", "mkdir", "rmdir"] {
         assert_eq!(run(&format!("--operations {name}")), one(name));
     }
-    // A folder with a name may have other things in it: no run clears it.
+    // A named folder may have other content: no run removes it.
     assert!(scene::parsed("mdtest --folder f").is_err());
 }
 
@@ -106,7 +105,7 @@ fn the_phases_of_io500_read_and_remove_what_the_first_four_wrote() {
     });
     assert_eq!(of("mdtest-hard-read").verified_bytes, hard * 3901);
 
-    // Each of the four workers has one file in ior-easy; there is one file in ior-hard.
+    // In ior-easy each of the four workers has one file; in ior-hard there is one file.
     let find = of("find");
     assert_eq!(find.operations, easy + hard + 4 + 1);
     let has_01 = |rank: u64, i: u64| format!("file.mdtest.{rank}.{i}").contains("01");
@@ -125,7 +124,7 @@ fn a_slow_worker_does_as_much_as_a_quick_one_before_the_phase_ends() {
     assert_eq!(operations(&results, "mdtest-hard-write") % 2, 0);
     assert_eq!(operations(&results, "mdtest-hard-write"), operations(&results, "mdtest-hard-read"));
     let write = results.measurements.iter().find(|m| m.name == "mdtest-hard-write").unwrap();
-    // Nobody ends before the wall; who is last there depends on the machine.
+    // No worker ends before the stonewall; the order after it depends on the machine.
     assert!(write.workers.iter().all(|seconds| *seconds >= 0.1), "{:?}", write.workers);
     scene.must_be_empty();
 }

@@ -1,4 +1,4 @@
-//! A directory, and several agents of this process that work on it.
+//! Directory, and several agents of this process that work on it.
 
 use std::fs;
 use std::io;
@@ -25,12 +25,12 @@ pub struct Scene {
     faulty: Option<Faulty>,
 }
 
-/// What is wrong with some paths.
+/// Fault of some paths.
 #[derive(Clone, Copy)]
 pub struct Faulty {
-    /// What they have in them, or end with if it is a fault.
+    /// Part of the paths, or their end if operations fail.
     pub path: &'static str,
-    /// Files are made late; otherwise whatever is done to these paths fails.
+    /// Whether creation is slow; otherwise every operation on these paths fails.
     pub slow: bool,
 }
 
@@ -88,7 +88,7 @@ impl Scene {
     }
 }
 
-/// Each a crew of this process.
+/// Team of crews of this process.
 struct Agents {
     count: usize,
     target: Arc<dyn Target>,
@@ -122,7 +122,7 @@ impl Team for Agents {
             if stages.iter().all(|stage| *stage == Stage::Ended) {
                 return crews.into_iter().map(Crew::end).collect();
             }
-            // A crew that has ended before the time is not at the wall.
+            // A crew that ended before the time is not at the stonewall.
             let at_the_wall = |stage: &Stage| match stage {
                 Stage::AtTheWall(furthest) => Some(*furthest),
                 _ => None,
@@ -171,7 +171,7 @@ impl Target for FaultyTarget {
         if let (Some(Faulty { path: slow, slow: true }), Open::New) = (self.faulty, open)
             && path.contains(slow)
         {
-            // Not a wait for anything: it is what is tested.
+            // The delay is the subject of the test.
             thread::sleep(Duration::from_millis(2));
         }
         self.inner.open(path, open)

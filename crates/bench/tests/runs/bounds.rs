@@ -1,4 +1,4 @@
-//! What the hardware allows, beside what was measured.
+//! Bounds of the hardware next to the measurements.
 
 use crate::memory::Memory;
 use crate::{conduct, measured};
@@ -12,11 +12,11 @@ fn each_measurement_of_data_has_the_bound_of_the_hardware_that_was_told() {
         let of_name = results.measurements.iter().filter(|m| m.name == name);
         of_name.map(|m| m.bound.as_ref().map(|bound| (bound.rate, bound.binds.clone()))).collect()
     };
-    // One machine makes both clients. Two copies go to two disks of 5 MB/s, of one file and of two.
+    // One machine has both clients. Two copies go to two disks of 5 MB/s, of one file and of two.
     let disks = Some((5e6, "disks".to_string()));
     assert_eq!(bounds("write-shared"), [disks.clone(), disks.clone()]);
     assert_eq!(bounds("write-separate"), [disks.clone(), disks]);
-    // Warm reads do not come from there.
+    // Warm reads do not use the disks.
     assert_eq!(bounds("read-shared"), [None, None]);
     assert_eq!(results.settings["link"], "12.5 MB/s");
     assert_eq!(results.settings["replication"], "2");

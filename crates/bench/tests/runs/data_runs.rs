@@ -1,11 +1,11 @@
-//! What the runs that move data measure.
+//! Measurements of the runs that move data.
 
 use bench::result::{Cache, Results};
 
 use crate::memory::Memory;
 use crate::{conduct, measured};
 
-/// `name at: bytes in operations`, one line for each.
+/// Text `name at: bytes in operations`, one line for each measurement.
 fn shown(results: &Results) -> Vec<String> {
     let line = |m: &bench::result::Measurement| {
         let at: Vec<String> = m.at.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -1,4 +1,4 @@
-//! Whole runs on a file system in memory: what they measure, what they leave, and what ends them.
+//! Whole runs on a file system in memory: measurements, remaining files, and early ends.
 
 mod bounds;
 mod data_runs;
@@ -26,7 +26,7 @@ struct Line {
     run: Run,
 }
 
-/// Ends the run after some measurements.
+/// Watcher that ends the run after some measurements.
 struct Patience {
     measurements: usize,
 }
@@ -43,7 +43,7 @@ impl Watcher for Patience {
     }
 }
 
-/// Carries out what the command line `heorot bench LINE` says.
+/// Executes the command line `heorot bench LINE`.
 fn conduct(memory: &Memory, line: &str) -> Result<(Results, Option<Trouble>), Trouble> {
     conduct_until(memory, line, usize::MAX)
 }
@@ -59,7 +59,7 @@ fn conduct_until(
     session::conduct(name, plan, common, &mut team, &mut Patience { measurements })
 }
 
-/// The results of a run that nothing ended.
+/// Results of a run without an early end.
 #[track_caller]
 fn measured(memory: &Memory, line: &str) -> Results {
     let (results, trouble) = conduct(memory, line).expect("it begins");

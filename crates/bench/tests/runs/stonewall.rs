@@ -1,4 +1,4 @@
-//! A time limit, and what happens when it is over.
+//! Time limit of a phase, and the action at its end.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,13 +12,13 @@ use bench::team::{Local, Team};
 
 use crate::memory::Memory;
 
-/// Workers write records of these sizes, more than anybody can in the time.
+/// Runs workers that write records of these sizes, more than the time allows.
 fn run(record_bytes: &[u64], then: Then) -> Vec<Done> {
     let task = |&record_bytes: &u64| {
         Task::Transfer(Transfer {
             path: format!("file-{record_bytes}"),
             direction: Direction::Write,
-            // All at one place, so that memory lasts.
+            // All records at one offset, to bound the memory.
             records: Records { start: 0, record_bytes, stride: 0, count: u64::MAX },
             order: Order::Forward,
             seed: 1,

@@ -1,11 +1,11 @@
-//! What refuses a run, and what ends one.
+//! Refusals and early ends of runs.
 
 use bench::result::Results;
 
 use crate::memory::Memory;
 use crate::{conduct, conduct_until, measured};
 
-/// The line that refuses a run before anything is written.
+/// Error line of a run that is refused before anything is written.
 #[track_caller]
 fn refused(memory: &Memory, line: &str) -> String {
     let trouble = conduct(memory, line).expect_err("it begins").to_string();
@@ -13,7 +13,7 @@ fn refused(memory: &Memory, line: &str) -> String {
     trouble
 }
 
-/// The line that ends a run, and what it had until then.
+/// Error line of a run that ended early, and its partial results.
 #[track_caller]
 fn ended(memory: &Memory, line: &str) -> (String, Results) {
     let (results, trouble) = conduct(memory, line).expect("it begins");
@@ -86,7 +86,7 @@ fn a_read_from_the_page_cache_is_no_result_unless_it_is_asked_for() {
 #[test]
 fn an_interrupted_run_gives_what_it_had() {
     let memory = Memory::default();
-    // So much that it does not end before somebody looks.
+    // Large enough that the run does not end before the first progress report.
     let line = "record-size / --size 1GiB --records 4KiB";
     let (results, trouble) = conduct_until(&memory, line, 0).unwrap();
     assert_eq!((trouble, results.partial, results.ended_by.as_deref()), (None, true, Some("Ctrl-C")));

@@ -1,4 +1,4 @@
-//! The command line: the part of `heorot`'s that this program carries out.
+//! Command line: the commands of `heorot` that this program executes.
 
 use bench::model::ModelArgs;
 use clap::{Args, Parser, Subcommand};
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// Manual pages and completions, by the name of the page or the shell.
+    /// Manual pages and completions, by page name or shell.
     fn packaged(command: clap::Command) -> BTreeMap<String, String> {
         let dir = tempfile::tempdir().unwrap();
         clap_mangen::generate_to(command.clone(), dir.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Ctrl-C during a run: the first one ends it with a partial result, the second one at once.
+//! Ctrl-C during a run: the first one ends the run with a partial result, the second one ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +8,17 @@ use std::thread;
 use command_line::Failure;
 use command_line::signals::Signals;
 
-/// Whether SIGINT or SIGTERM came.
+/// Flag: whether SIGINT or SIGTERM arrived.
 #[derive(Debug, Clone)]
 pub(super) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on neither kills the process, until one has come.
+    /// Catches both signals: the first one no longer kills the process.
     pub(super) fn catch() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let is_set = Arc::new(AtomicBool::new(false));
         let (sets, (caught, whether)) = (Arc::clone(&is_set), mpsc::channel());
-        // A run is done by plain threads: signals have one of their own.
+        // A thread of its own for signals, since a run uses plain threads.
         let waits = async move {
             let signals = match Signals::catch() {
                 Ok(signals) => signals,

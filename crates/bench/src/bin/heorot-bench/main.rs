@@ -1,8 +1,8 @@
-//! `heorot-bench`, which `heorot bench` and `heorot model` start: measures file systems, and computes what
-//! hardware allows.
+//! `heorot-bench`: measures file systems, and computes bounds of hardware, for `heorot bench` and `heorot
+//! model`.
 //!
-//! In: the arguments of `heorot`, unchanged. Out: results, tables and pages. It is a program of its own so
-//! that the servers' program has neither an NFS client nor fonts in it.
+//! In: the arguments of `heorot`, unchanged. Out: results, tables and pages. It is a separate program so that
+//! the servers' program contains neither an NFS client nor fonts.
 
 mod cli;
 mod interrupt;
@@ -17,8 +17,7 @@ use command_line::{Failure, limits, logging, usage};
 
 use crate::cli::{Cli, Command};
 
-/// Log filter where HEOROT_LOG is not set: of nfs-rs nothing, because each of its errors is in the failure's
-/// line.
+/// Default log filter: without nfs-rs, because the failure's line has each of its errors.
 const LOG: &str = "info,nfs_rs=off";
 
 fn main() -> ExitCode {
@@ -39,7 +38,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the commands that `heorot` passes on.
+/// Prints a description of the commands for `heorot`.
 fn describe() -> Result<(), Failure> {
     println!("{}", serde_json::to_string(&Description::of(&Cli::command()))?);
     Ok(())

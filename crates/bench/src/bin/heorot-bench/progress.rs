@@ -1,5 +1,5 @@
-//! Progress of a run for people: a bar on a terminal, else a line every few seconds, or nothing. All of it on
-//! standard error; what was measured goes to standard output, a line for each.
+//! Progress of a run on standard error: a bar on a terminal, otherwise a line every few seconds, or nothing.
+//! Results go to standard output, a line for each measurement.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -15,10 +15,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt::Interrupt;
 
-/// Between two lines, where there is no terminal.
+/// Interval of progress lines without a terminal.
 const LINE_EACH: Duration = Duration::from_secs(5);
 
-/// Watches a run for a person, who may press Ctrl-C.
+/// Watcher of a run for a user, who may press Ctrl-C.
 pub(super) struct Shown {
     as_what: As,
     interrupt: Interrupt,
@@ -30,13 +30,13 @@ enum As {
     Nothing,
 }
 
-/// Of one phase.
+/// Progress bar of one phase.
 struct Bar {
     bar: ProgressBar,
     in_bytes: bool,
 }
 
-/// Of one phase.
+/// Progress lines of one phase.
 struct Line {
     what: String,
     all: Progress,
@@ -79,7 +79,7 @@ impl Watcher for Shown {
 
     fn ended(&mut self, measurement: Option<&Measurement>) {
         if let As::Bars(bar) = &mut self.as_what {
-            // Gone before a line is printed where it was.
+            // Remove the bar before a line is printed in its place.
             drop(bar.take());
         }
         if let Some(measurement) = measurement {
@@ -91,7 +91,7 @@ impl Watcher for Shown {
 impl Bar {
     fn new(phase: &Phase, all: Progress) -> Self {
         let in_bytes = all.bytes > 0;
-        // With a time limit nobody knows how much it will be.
+        // With a time limit the total is unknown.
         let template = match (phase.limit, in_bytes) {
             (None, true) => "{msg} {wide_bar} {bytes}/{total_bytes}, {decimal_bytes_per_sec}, {eta} left",
             (None, false) => "{msg} {wide_bar} {human_pos}/{human_len}, {per_sec}, {eta} left",
@@ -123,7 +123,7 @@ impl Line {
         eprintln!("{}", self.text(progress, self.began.elapsed()));
     }
 
-    /// The rate is that since the phase began.
+    /// Text of the progress; the rate is the average since the phase began.
     fn text(&self, progress: Progress, took: Duration) -> String {
         let seconds = took.as_secs_f64();
         let Self { what, all, .. } = self;
@@ -138,7 +138,7 @@ impl Line {
     }
 }
 
-/// `write, record_bytes 65536`.
+/// Name of a phase with its parameters: `write, record_bytes 65536`.
 fn what(phase: &Phase) -> String {
     let at: String = phase.at.iter().map(|(name, value)| format!(", {name} {value}")).collect();
     format!("{}{at}", phase.name)

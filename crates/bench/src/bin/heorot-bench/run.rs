@@ -61,7 +61,7 @@ fn join(args: &JoinArgs) -> Result<(), Failure> {
     Ok(agents::join(&agents::with_port(address), VERSION, target, patience, &mut say(*quiet))?)
 }
 
-/// The team that carries a run out.
+/// Team that executes a run.
 enum Crowd {
     Here(Local),
     Many(Coordinator),
@@ -97,7 +97,7 @@ fn gather(wanted: u16, listen: &str, common: &Common, interrupt: &Interrupt) -> 
     })
 }
 
-/// On standard error: standard output is for what was measured.
+/// Prints a line to standard error: standard output is for results.
 fn say(quiet: bool) -> impl FnMut(&str) {
     move |line| {
         if !quiet {

@@ -1,13 +1,13 @@
-//! Shape of a tree of directories: its levels, and the directories in each.
+//! Shape of a tree of directories: levels, and directories in each.
 
 use crate::task::{NameOperation, Names};
 use crate::trouble::Trouble;
 
-/// More would be a test of mkdir, and each worker has their paths in memory.
+/// Maximal number of directories: each worker has their paths in memory.
 const DIRECTORIES_MAX: u64 = 100_000;
 
 pub(super) struct Shape {
-    /// How many in each level, from the first below the top on.
+    /// Number of directories in each level, from the first below the top.
     counts: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Shape {
         0..self.counts.len()
     }
 
-    /// Makes the directories of one level, in turns in those of the level above.
+    /// Task that makes the directories of one level, in turns in those of the level above.
     pub fn make(&self, top: &str, level: usize) -> Names {
         Names {
             operation: NameOperation::Mkdir,
