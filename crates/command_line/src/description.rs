@@ -1,5 +1,6 @@
-//! The description of a command line as data, so that one program can make manual pages and completions of
-//! another program's commands: `heorot` asks `heorot-bench` for those of `heorot bench` and `heorot model`.
+//! Description of a command line as data, so that one program can make manual pages and completions of
+//! another program's commands: `heorot` reads the description of `heorot bench` and `heorot model` from
+//! `heorot-bench`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Command, ValueHint};
 use serde::{Deserialize, Serialize};
 
-/// Description of one command and of all below it.
+/// Description of one command and its subcommands.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Description {
@@ -36,7 +37,7 @@ struct Argument {
     is_path: bool,
     is_required: bool,
     is_hidden: bool,
-    /// Least and greatest number of values.
+    /// Minimal and maximal number of values.
     value_count: Option<(usize, usize)>,
     /// Ids of the arguments that it excludes.
     conflicts: Vec<String>,

@@ -1,4 +1,4 @@
-//! Checks of the command lines that README.md and docs/ show, for the tests of each program.
+//! Checks of the command lines in README.md and docs/, for the tests of each program.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ mod documents;
 
 pub use documents::Shown;
 
-/// Words that stand for something in documents, each with something that it may stand for.
+/// Placeholders in documents, each with an example.
 const META: [(&str, &str); 17] = [
     ("ADDR", "10.0.0.1"),
     ("ADDRESS", "10.0.0.100"),
@@ -31,7 +31,7 @@ const META: [(&str, &str); 17] = [
     ("{address}", "10.0.0.1"),
 ];
 
-/// The fault of a command line that a document shows, judged by the command line `P`; `None` if it has none.
+/// Fault of a command line in a document, by the parser `P`; `None` without a fault.
 #[must_use]
 pub fn fault<P: Parser>(shown: &Shown) -> Option<String> {
     let words = shown.line.split(' ').take_while(|word| !word.starts_with(['>', '<']) && *word != "…");
@@ -72,7 +72,7 @@ pub fn fault<P: Parser>(shown: &Shown) -> Option<String> {
     })
 }
 
-/// `heorot files --on`: an option that is mentioned without its value.
+/// Whether an option is mentioned without its value, as in `heorot files --on`.
 fn lacks_its_value(error: &clap::Error) -> bool {
     error.to_string().contains("a value is required")
 }
@@ -85,7 +85,7 @@ fn meant(word: &str) -> Result<String, String> {
     if is_meta { Err(format!("{word} stands for nothing that this test knows")) } else { Ok(word.to_owned()) }
 }
 
-/// Each command line in the documents of this repository that begins with `program`, with its document.
+/// Command lines in the documents of this repository that begin with `program`, with their documents.
 ///
 /// # Panics
 /// If a document cannot be read.

@@ -1,18 +1,17 @@
-//! The failure that ends a command: one line that says what failed and what to do about it.
+//! Failure that ends a command: one line with the cause and the remedy.
 
 use std::fmt;
 
-/// Exit status of a command that Ctrl-C ended, as shells have it.
+/// Exit status of a command that Ctrl-C ended, as in shells.
 pub const INTERRUPTED: u8 = 130;
 
-/// Exit status of a server that was taken out of its cluster: a restart does not help.
+/// Exit status of a server that was removed from its cluster: a restart does not help.
 pub const TAKEN_OUT: u8 = 3;
 
-/// Exit status of `heorot status` when nothing can be said: as monitoring programs have it, after 0, 1 and 2.
+/// Exit status of `heorot status` without a verdict, after the convention of monitoring programs.
 pub const UNKNOWN: u8 = 3;
 
-/// One line for the person who typed the command. It is made from any error whose text is already such a
-/// line.
+/// Failure in one line for the user. It can be made from any error whose text is such a line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     line: String,
@@ -20,12 +19,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with exit status 1.
+    /// Failure with exit status 1.
     pub fn new(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: 1 }
     }
 
-    /// A failure with exit status [`TAKEN_OUT`].
+    /// Failure with exit status [`TAKEN_OUT`].
     pub fn taken_out(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: TAKEN_OUT }
     }
@@ -36,12 +35,12 @@ impl Failure {
         Self { code: UNKNOWN, ..self }
     }
 
-    /// A failure with exit status [`INTERRUPTED`].
+    /// Failure with exit status [`INTERRUPTED`].
     pub fn interrupted(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: INTERRUPTED }
     }
 
-    /// The exit status of the process.
+    /// Exit status of the process.
     #[must_use]
     pub fn code(&self) -> u8 {
         self.code
@@ -50,12 +49,12 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One line, whatever a library put into its message.
+        // Join the lines of a library's message.
         f.write_str(&self.line.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 }
 
-// Not for Failure itself, which therefore is no Error.
+// Failure itself is no Error, which would conflict with this implementation.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::new(error.to_string())

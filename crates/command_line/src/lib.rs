@@ -1,8 +1,8 @@
-//! Parts of a program that is started from a command line: `heorot` and `heorot-bench` share them.
+//! Command-line parts that `heorot` and `heorot-bench` share.
 //!
 //! In: arguments, environment, signals. Out: one line for each failure with an exit status, logs on standard
-//! error, and the description of a command line for manual pages and completions. Nothing here knows servers,
-//! files or benchmarks.
+//! error, and the description of a command line for manual pages and completions. This crate does not depend
+//! on servers, files or benchmarks.
 
 pub mod description;
 pub mod documented;

@@ -4,7 +4,7 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
 /// Raises the soft limit of open files to the hard limit: each connection and each open object is a file, and
-/// the usual soft limit of 1024 is there for programs that call `select`.
+/// the usual soft limit of 1024 exists for programs that call `select`.
 pub fn raise_open_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {

@@ -1,4 +1,4 @@
-//! Structured logs on standard error. Standard output is for what a script may want: the mount command.
+//! Structured logs on standard error. Standard output is for scripts: the mount command.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
@@ -6,19 +6,19 @@ use std::sync::OnceLock;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::reload::{Error, Handle};
 
-/// Log filter of servers whose configuration names none.
+/// Default log filter of servers.
 pub const DEFAULT: &str = "info";
-/// Log filter of consensus, before any other filter: its steps of each vote and each lost heartbeat are
-/// logged only when a filter names openraft; the replica logs their outcome.
+/// Log filter of openraft, before any other filter: its steps of each vote and each lost heartbeat are logged
+/// only when a filter names openraft; the replica logs the results.
 const BEFORE: &str = "openraft=error";
 const VARIABLE: &str = "HEOROT_LOG";
 
 type Change = Box<dyn Fn(EnvFilter) -> Result<(), Error> + Send + Sync>;
 
-/// Function that changes the filter; empty if `HEOROT_LOG` decides it.
+/// Function that changes the filter; empty if `HEOROT_LOG` sets it.
 static CHANGE: OnceLock<Change> = OnceLock::new();
 
-/// Starts logging, as `HEOROT_LOG` says, or else as `default` says. `part`: a name before each line.
+/// Starts logging with the filter in `HEOROT_LOG`, or else `default`. `part`: prefix of each line.
 pub fn start(json: bool, part: Option<&str>, default: &str) {
     let (filter, bad) = match std::env::var(VARIABLE) {
         Ok(text) => filter(&text).map_or_else(|e| (EnvFilter::new(DEFAULT), Some(e)), |f| (f, None)),
@@ -42,7 +42,7 @@ pub fn start(json: bool, part: Option<&str>, default: &str) {
     }
 }
 
-/// Writer to standard error, each line in one piece.
+/// Writer to standard error, one line in each write.
 struct Lines {
     prefix: Option<String>,
 }
@@ -76,12 +76,12 @@ fn filter(text: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseErro
 /// Checks that `text` is a log filter.
 ///
 /// # Errors
-/// The fault of `text`.
+/// Fault of `text`.
 pub fn check(text: &str) -> Result<(), String> {
     filter(text).map(drop).map_err(|e| e.to_string())
 }
 
-/// Changes the filter to `text`, of a configuration file. `HEOROT_LOG`, if it is set, goes before it.
+/// Changes the filter to `text`, from a configuration file. `HEOROT_LOG` has precedence.
 pub fn set(text: &str) {
     let Ok(filter) = filter(text) else { return };
     if let Some(Err(error)) = CHANGE.get().map(|change| change(filter)) {

@@ -1,4 +1,4 @@
-//! Signals that stop a process or have it read its configuration again.
+//! Signals that stop a process or make it reload its configuration.
 
 use std::future::Future;
 use std::io;
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::{Failure, INTERRUPTED};
 
-/// SIGTERM and SIGINT, and for a part of another heorot the end of that parent.
+/// SIGTERM and SIGINT, and for a child of another heorot the end of its parent.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -72,7 +72,7 @@ impl Signals {
     }
 }
 
-/// SIGHUP: the request to read the configuration again.
+/// SIGHUP: the request to reload the configuration.
 pub struct Hangups(Signal);
 
 impl Hangups {
@@ -84,7 +84,7 @@ impl Hangups {
         signal(SignalKind::hangup()).map(Self).map_err(|e| Failure::new(format!("cannot catch signals: {e}")))
     }
 
-    /// Waits for the next one; several that came together count as one.
+    /// Waits for the next SIGHUP; several that arrive together count as one.
     pub async fn next(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending().await
@@ -95,7 +95,7 @@ impl Hangups {
 /// Runs a server until it stops, on a runtime of its own.
 ///
 /// # Errors
-/// Those of the server, or if its threads cannot be started.
+/// Error of the server, or of starting its threads.
 pub fn run(server: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::new(format!("cannot start threads: {e}")))?;

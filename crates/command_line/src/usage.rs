@@ -2,7 +2,7 @@
 
 use clap::error::ErrorKind;
 
-/// Prints the parser's answer, and ends the process: help and version as they are, errors as one line.
+/// Prints the parser's answer, and ends the process: help and version unchanged, errors as one line.
 pub fn exit(error: &clap::Error) -> ! {
     match error.kind() {
         ErrorKind::DisplayHelp
@@ -15,7 +15,7 @@ pub fn exit(error: &clap::Error) -> ! {
     }
 }
 
-/// The error, the spelling that was probably meant, and where to read more; without the synopsis.
+/// One line with the error, a suggested spelling, and a reference to the help; without the synopsis.
 #[must_use]
 pub fn line(text: &str) -> String {
     let paragraphs =
