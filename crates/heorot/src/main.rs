@@ -1,7 +1,8 @@
-//! The binary: runs a metaserver, a data server, or a whole cluster on one machine, and asks them things.
+//! The binary `heorot`: runs a metaserver, a data server, or a whole cluster on one machine; and their
+//! commands.
 //!
-//! In: a command line and configuration files. Out: the servers of the other crates, started with their real
-//! clock, disks and sockets, and stopped in order. It holds no logic of its own about files.
+//! In: a command line and configuration files. Out: the servers of the other crates, started with the real
+//! clock, disks and sockets, and stopped in order. It has no file system logic.
 
 mod admin;
 mod cli;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
         Err(_) if bench_program::is_asked_for_help() => return ended(None, &bench_program::become_it()),
         Err(error) => usage::exit(&error),
     };
-    // heorot-bench has logs of its own, and makes files for others to see.
+    // heorot-bench has its own logs, and makes files that other users may read.
     if !matches!(cli.command, Command::Bench(_) | Command::Model(_)) {
         logging::start(cli.log_json, cli.command.part(), logging::DEFAULT);
         limits::raise_open_files();
@@ -79,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says why the command failed; its exit status.
+/// Prints the failure of a command; returns its exit status.
 fn ended(part: Option<&str>, failure: &Failure) -> ExitCode {
     match part {
         Some(part) => eprintln!("heorot: {part}: {failure}"),

@@ -1,4 +1,4 @@
-//! `heorot bench` and `heorot model` start heorot-bench: beside heorot, on PATH, or not at all.
+//! `heorot bench` and `heorot model` run heorot-bench: from beside heorot, from PATH, or not at all.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use rustix::process::Signal;
 
-/// A folder with heorot in it, and another one that is on PATH.
+/// Folder with heorot in it, and another folder on PATH.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -28,7 +28,7 @@ impl Place {
         self.dir.path().join("heorot/heorot")
     }
 
-    /// Puts a script in place of heorot-bench.
+    /// Writes a script as heorot-bench.
     fn put(&self, folder: &str, script: &str) {
         let program = self.dir.path().join(folder).join("heorot-bench");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();

@@ -1,4 +1,5 @@
-//! A cluster of several machines, as a person sets it up: each machine is a loopback address and a directory.
+//! A cluster of several machines, set up as an operator does it: each machine is a loopback address and a
+//! directory.
 
 mod process;
 #[path = "nodes/up_group.rs"]
@@ -23,7 +24,7 @@ impl Machine {
         Self { ip: own_ip(), dir: lab.join(name), name }
     }
 
-    /// What is said of it with every command.
+    /// Options of the machine for every command.
     fn words(&self) -> Vec<String> {
         let (dir, ip) = (self.dir.display(), self.ip);
         let text = format!("--dir {dir} --address {ip} --name {} --admin {ip}:{ADMIN_PORT}", self.name);
@@ -57,14 +58,14 @@ impl Machine {
         Server::start(&["run", &self.dir.display().to_string()])
     }
 
-    /// A token for one machine; this one runs.
+    /// Makes a join token; this machine runs.
     fn token(&self, more: &[&str]) -> String {
         let dir = self.dir.display().to_string();
         let words = [&["token", "--admin", &dir], more].concat();
         done(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).trim().to_owned()
     }
 
-    /// The same of one that runs for that only.
+    /// Makes a join token on a machine that is started only for it.
     fn token_of_a_short_life(&self) -> String {
         let mut server = self.run();
         server.ready();
@@ -82,7 +83,7 @@ impl Machine {
     }
 }
 
-/// Runs to its end, which must be a good one.
+/// Runs a command to its end and checks its success.
 fn done(args: &[String]) -> String {
     let Output { status, stdout, stderr } =
         heorot(&args.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap();
@@ -106,7 +107,7 @@ fn three_machines_become_a_cluster_by_one_line_each() {
     assert!(said.starts_with("joined cluster ") && said.contains("heorot run "), "{said}");
     let mut second = elm.run();
     second.ready();
-    // By another member, with another token.
+    // Join through another member, with another token.
     done(&oak.join(&ash.token(&[]), &elm, &[]));
     let mut third = oak.run();
     third.ready();
@@ -115,7 +116,7 @@ fn three_machines_become_a_cluster_by_one_line_each() {
     let mut fourth = fir.run();
     fourth.ready();
 
-    // Each metaserver knows all data servers, also those that were there before it.
+    // Each metaserver knows all data servers, also those that registered before it joined.
     let everyone = |machine: &Machine| {
         let status = status(machine.ip);
         let ok = |server: &serde_json::Value| server["targets"][0]["state"] == "ok";
@@ -126,7 +127,7 @@ fn three_machines_become_a_cluster_by_one_line_each() {
     let mut all = [&mut first, &mut second, &mut third, &mut fourth];
     wait_until("everybody knows everybody", &mut all, || [&ash, &elm, &oak].into_iter().all(everyone));
 
-    // What is changed at one metaserver holds at all of them, also at one that joins later.
+    // A change at one metaserver applies to all, also to one that joins later.
     ask(ash.ip, &["set", "lease", "20s"]).unwrap();
     ask(elm.ip, &["export", "set", "/", "--ro"]).unwrap();
     for machine in [&ash, &elm, &oak] {
@@ -134,7 +135,7 @@ fn three_machines_become_a_cluster_by_one_line_each() {
         assert!(ask(machine.ip, &["export", "list"]).unwrap().contains("ro,squash=none"));
     }
 
-    // Names, addresses and directories are given once. What is refused leaves the token as it was.
+    // Names, addresses and directories are unique. A refusal does not use the token.
     let token = ash.token(&[]);
     let again = Machine { name: "elm", ..Machine::new(lab.path(), "again") };
     let line = refusal(&again.join(&token, &ash, &["--role", "mds"]));
@@ -183,7 +184,7 @@ fn a_machine_whose_metaserver_was_removed_runs_its_data_server_alone() {
     wait_until("it is removed", &mut [&mut first, &mut second], removed);
     assert_eq!(second.signal(Signal::TERM), Some(0));
 
-    // It says so once more, and is left alone; the data server serves as before.
+    // It exits once more, and is not restarted; the data server still serves.
     let mut second = elm.run();
     second.ready();
     let serves = || {
@@ -212,7 +213,7 @@ fn a_data_server_whose_disk_was_lost_joins_again_under_its_name_and_address() {
     assert!(line.contains("ash is a data server with 0 objects and a metaserver (leader)"), "{line}");
     assert!(line.trim_end().ends_with("say which one to remove: --role ds or --role mds"), "{line}");
 
-    // The machine is lost with all that it had.
+    // The machine is lost with its directory.
     drop(second);
     std::fs::remove_dir_all(&fir.dir).unwrap();
     let token = ash.token(&[]);
@@ -228,7 +229,7 @@ fn a_data_server_whose_disk_was_lost_joins_again_under_its_name_and_address() {
         servers.next().is_some_and(|server| server["targets"][0]["state"] == "ok") && servers.next().is_none()
     };
     wait_until("it serves, and nothing is left of the old one", &mut [&mut first, &mut second], serves);
-    // The data server of a machine with both roles is removed by its role.
+    // Remove the data server of a machine with both roles by its role.
     ask(ash.ip, &["node", "remove", "ash", "--role", "ds"]).unwrap();
     let alone = || status(ash.ip)["data_servers"].as_array().unwrap().len() == 1;
     wait_until("only the other is left", &mut [&mut first, &mut second], alone);
@@ -288,8 +289,8 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     let line = not_joined(&foreign.join(&token, &ash, &[]));
     assert!(line.contains("is not an address of this machine") && line.ends_with("with --address"), "{line}");
 
-    // Ended while the member does not answer, as by Ctrl-C, which a test in the background may be told to
-    // ignore; then it does.
+    // Interrupt a join while the member does not answer. SIGTERM, since a test in the background may ignore
+    // SIGINT.
     let silent = TcpListener::bind((elm.ip, 999 + PORT)).unwrap();
     let member = silent.local_addr().unwrap().to_string();
     let args = elm.join_at(&token, &member, &[]);
@@ -297,7 +298,7 @@ fn what_is_wrong_with_a_join_is_said_in_one_line_and_nothing_is_written() {
     let _asked = silent.accept().unwrap();
     assert_eq!(waits.signal(Signal::TERM), None, "ended by the signal");
     assert!(!elm.exists());
-    // A token that was revoked, that was used, and that others may have seen.
+    // A revoked token, a used one, and one on the command line.
     let revoked = ash.token(&[]);
     let unused = |token: &serde_json::Value| token["used_by"].is_null();
     let id =
@@ -352,7 +353,7 @@ fn a_directory_is_one_node_of_one_cluster() {
     let line = refusal(&Machine::new(lab.path(), "b").command(&["init", "--role", "ds"]));
     assert!(line.starts_with("the first node of a cluster is a metaserver"), "{line}");
 
-    // One letter is wrong in the file that a person has changed.
+    // Misspell one key in the file.
     let text = ash.file("mds.toml").replace("\nlisten", "\nlistn");
     std::fs::write(ash.dir.join("mds.toml"), text).unwrap();
     let line = refusal(&["run".to_owned(), ash.dir.display().to_string()]);

@@ -1,4 +1,4 @@
-//! The binary as a process: what starts, what is refused and with which line, and how it ends.
+//! The binary as a process: starts, refusals with their line, and stops.
 
 #[path = "startup/admin_port.rs"]
 mod admin_port;
@@ -57,7 +57,7 @@ fn up_says_how_to_mount_answers_questions_and_ends_cleanly() {
     assert!(page.contains(counter) && page.contains("heorot_inodes 1\n"), "{page}");
     assert_eq!(server.signal(Signal::TERM), Some(0));
 
-    // Again, and as it was; one more data server is welcome, and is then missed.
+    // Restart, unchanged; one more data server may be added, but later not left out.
     let mut server = up(dir.path(), ip, 3);
     server.ready();
     assert_eq!(status(ip)["cluster"], cluster);

@@ -1,24 +1,24 @@
-//! The admin interface's words, as JSON on both of its sides. Ids are hexadecimal texts, for JSON's numbers
-//! end at 2^53.
+//! JSON types of the admin interface, for its server and its client. Ids are hexadecimal texts, since JSON's
+//! numbers end at 2^53.
 
 use serde::{Deserialize, Serialize};
 
-/// Answer to `GET /status` of a metaserver, which a data server passes on.
+/// Answer to `GET /status` of a metaserver; a data server forwards it.
 pub(crate) use metaserver::status::{Status, Target};
 
-/// `GET /status` of a data server.
+/// Answer to `GET /status` of a data server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DataServerStatus {
-    /// "dataserver".
+    /// Always "dataserver".
     pub role: String,
     pub version: String,
     pub name: String,
     pub targets: Vec<Target>,
-    /// The status of the cluster, from a metaserver; none: no metaserver answers.
+    /// Status of the cluster, from a metaserver; none: no metaserver answers.
     pub cluster: Option<serde_json::Value>,
 }
 
-/// `PUT /stripe`. A field that is `None` changes nothing.
+/// Body of `PUT /stripe`. A field that is `None` changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StripeRequest {
@@ -31,18 +31,18 @@ pub(crate) struct StripeRequest {
     pub columns: Option<u32>,
 }
 
-/// `GET /stripe?path=…`, and the answer to `PUT /stripe`.
+/// Answer to `GET /stripe?path=…` and to `PUT /stripe`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stripe {
     pub path: String,
     pub unit_bytes: u32,
-    /// 0: one on each target.
+    /// Number of columns; 0: one on each target.
     pub columns: u32,
-    /// The directory that says so; none: the metaserver's configuration.
+    /// Directory that has this setting; none: the metaserver's configuration.
     pub set_on: Option<String>,
 }
 
-/// One server, of the list that `GET /nodes` gives.
+/// Server in the answer to `GET /nodes`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub id: String,
@@ -55,17 +55,17 @@ pub(crate) struct Node {
     pub version: String,
     /// "alive", "silent" or "unknown".
     pub liveness: metaserver::status::Liveness,
-    /// How long ago it was heard of; none: not yet.
+    /// Time since the server was last heard; none: never.
     pub seen_ms: Option<u64>,
-    /// Of a metaserver: the entries of the log that it has, and how many it lacks.
+    /// Log entries that a metaserver has applied, and the number that it lacks.
     pub applied: Option<u64>,
     pub lag: Option<u64>,
     pub service_addresses: Vec<String>,
-    /// Of a data server.
+    /// Number of objects of a data server.
     pub objects: Option<u64>,
 }
 
-/// `PUT /node`.
+/// Body of `PUT /node`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NodeRequest {
@@ -74,49 +74,49 @@ pub(crate) struct NodeRequest {
     pub action: String,
     #[serde(default)]
     pub force: bool,
-    /// "mds" or "ds": which server of a machine that has both; empty: all.
+    /// Role to change on a machine that has both, "mds" or "ds"; empty: both.
     #[serde(default)]
     pub role: String,
 }
 
-/// One storage target, of the list that `GET /targets` gives.
+/// Storage target in the answer to `GET /targets`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownTarget {
     pub id: String,
-    /// The data server that has it; none: no data server has it now.
+    /// Data server of the target; none: no data server has the target now.
     pub server: Option<String>,
     pub path: String,
     /// "in use", "missing", "away" or "lost".
     pub state: String,
-    /// Bytes; none: its data server has not reported any.
+    /// Capacity in bytes; none: not reported yet.
     #[serde(default)]
     pub total_bytes: Option<u64>,
     #[serde(default)]
     pub free_bytes: Option<u64>,
-    /// Of removed objects that are still kept; they count as free.
+    /// Bytes of removed objects in the trash; free space includes them.
     #[serde(default)]
     pub trash_bytes: Option<u64>,
-    /// Left alone; they do not count as free.
+    /// Reserve in bytes; free space does not include it.
     #[serde(default)]
     pub reserve_bytes: Option<u64>,
 }
 
-/// `PUT /target`.
+/// Body of `PUT /target`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TargetRequest {
-    /// Its id, or its data server and directory: `ds1:/data/sdb`.
+    /// Target id, or data server and directory: `ds1:/data/sdb`.
     pub name: String,
     /// "lost" or "found".
     pub state: String,
 }
 
-/// `GET /files?on=NAME&after=MARK`: some of the files that have data there.
+/// Answer to `GET /files?on=NAME&after=MARK`: one page of the files that have data there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Files {
     /// Path from the root of the volume; bytes of a name that are not text are written as `\xff`.
     pub paths: Vec<String>,
-    /// The mark that the next page begins after; none: that was all.
+    /// Mark of the next page; none: the last page.
     pub next: Option<String>,
 }
 
@@ -126,24 +126,24 @@ pub(crate) struct NodeDone {
     pub done: String,
 }
 
-/// One join token, of the list that `GET /tokens` gives. Times are in seconds since 1970.
+/// Join token in the answer to `GET /tokens`. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JoinToken {
     pub id: String,
     pub made: i64,
     pub expires: u64,
-    /// The name of the machine that it let in.
+    /// Name of the machine that joined with the token.
     pub used_by: Option<String>,
 }
 
-/// `PUT /tokens`.
+/// Body of `PUT /tokens`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JoinTokenRequest {
     pub valid_seconds: u64,
 }
 
-/// The answer to `PUT /tokens`.
+/// Answer to `PUT /tokens`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NewJoinToken {
     pub id: String,
@@ -152,29 +152,29 @@ pub(crate) struct NewJoinToken {
     pub expires: u64,
 }
 
-/// The answer to `POST /clean`.
+/// Answer to `POST /clean`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Clean {
     pub objects_seen: u64,
     pub objects_removed: u64,
     #[serde(default)]
     pub targets_cleaned: u64,
-    /// Targets that were left out, each with the reason.
+    /// Skipped targets, each with the reason.
     #[serde(default)]
     pub not_cleaned: Vec<String>,
 }
 
-/// One setting, of the list that `GET /settings` gives, and the answer to `PUT /settings`.
+/// Setting in the answers to `GET /settings` and `PUT /settings`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Setting {
     pub key: String,
     pub value: String,
     pub default: String,
-    /// Description, in a line.
+    /// Description in one line.
     pub about: String,
 }
 
-/// `PUT /settings`. No value: its default holds again.
+/// Body of `PUT /settings`. No value: return to the default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingRequest {
@@ -183,20 +183,20 @@ pub(crate) struct SettingRequest {
     pub value: Option<String>,
 }
 
-/// One export, of the list that `GET /exports` gives.
+/// Export in the answer to `GET /exports`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Export {
     pub path: String,
     pub network: String,
-    /// Words, such as "rw,squash=root".
+    /// Rules as words, such as "rw,squash=root".
     pub rules: String,
-    /// The path that it was exported by, if it has another one now.
+    /// Path at the time of the export, if the directory was renamed since.
     pub exported_as: Option<String>,
     /// True if the directory was removed: the export serves no client.
     pub gone: bool,
 }
 
-/// `PUT /exports`.
+/// Body of `PUT /exports`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExportRequest {
@@ -209,15 +209,15 @@ pub(crate) struct ExportRequest {
     pub rules: String,
 }
 
-/// One address that moves between metaservers, of the list that `GET /service-addresses` gives.
+/// Service address in the answer to `GET /service-addresses`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ServiceAddress {
     pub address: String,
-    /// The name of the metaserver that holds it; `None` for a moment while it moves.
+    /// Name of the metaserver that holds the address; `None` while the address moves.
     pub holder: Option<String>,
 }
 
-/// `PUT /service-addresses`.
+/// Body of `PUT /service-addresses`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServiceAddressRequest {
@@ -232,15 +232,15 @@ pub(crate) struct Done {
     pub done: String,
 }
 
-/// Any answer that is not 200.
+/// Body of any answer except 200.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     pub error: String,
 }
 
-/// `POST /adopt` of a data server.
+/// Answer to `POST /adopt` of a data server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Adopted {
-    /// Of each data server that obeys another incarnation now, the number of that.
+    /// Epoch of each data server that obeys a new incarnation now.
     pub epochs: Vec<u64>,
 }

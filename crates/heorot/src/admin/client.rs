@@ -1,4 +1,4 @@
-//! Asks the admin interface of a server.
+//! Client of a server's admin interface.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::admin::token::AdminToken;
 use crate::cli::NODE_DIR;
 use command_line::Failure;
 
-/// A server that cannot carry out a request says so in a quarter of this, at most.
+/// Time limit of an answer. A server that cannot execute a request answers within a quarter of it.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
-/// A clean of full targets takes minutes.
+/// Time limit of a long request: a clean of full targets takes minutes.
 const LONG_ANSWER_TIME_MAX: Duration = Duration::from_secs(3600);
-/// For the next piece of a body that comes in pieces.
+/// Time limit for the next piece of a streamed body.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(60);
-/// An answer that is not a stream is for people, or a list of them.
+/// Maximal length of an answer that is not a stream.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// One admin interface.
+/// Client of one admin interface.
 pub(crate) struct AdminClient {
     place: Place,
     token: Option<AdminToken>,
@@ -39,14 +39,14 @@ pub(crate) struct AdminClient {
 }
 
 impl AdminClient {
-    /// The one that the command line names, or the one of this machine.
+    /// Client of the admin interface that the command line names, or else of this machine's.
     pub(crate) fn find(args: &AdminArgs) -> Result<Self, Failure> {
         let token = args.admin_token_file.as_deref().map(AdminToken::read).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { place: Place::find(args.admin.as_ref())?, token, runtime })
     }
 
-    /// As [`AdminClient::find`], a data server's where a machine has both.
+    /// As [`AdminClient::find`], but prefers the data server on a machine with both servers.
     pub(crate) fn find_data_server(args: &AdminArgs) -> Result<Self, Failure> {
         let below = |dir: &std::path::Path| Some(dir.join("ds")).filter(|ds| ds.join(socket::NAME).exists());
         let dir = args.admin.clone().unwrap_or_else(|| NODE_DIR.into());
@@ -74,7 +74,7 @@ impl AdminClient {
         self.ask(Method::POST, path, Bytes::new(), LONG_ANSWER_TIME_MAX)
     }
 
-    /// The body of an answer, as it comes.
+    /// Streams the body of an answer.
     pub(crate) fn stream(&self, path: &str) -> Result<impl Read + use<'_>, Failure> {
         let response =
             self.runtime.block_on(self.exchange(Method::GET, path, Bytes::new(), ANSWER_TIME_MAX))?;
@@ -98,7 +98,7 @@ impl AdminClient {
         })
     }
 
-    /// Sends a request, on a connection of its own, and waits for the head of the answer.
+    /// Sends a request on a connection of its own, and waits for the head of the answer.
     async fn exchange(
         &self,
         method: Method,
@@ -162,7 +162,7 @@ impl AdminClient {
     }
 }
 
-/// A body as a reader.
+/// Reader of a body.
 struct Pieces<'a> {
     runtime: &'a Runtime,
     body: Incoming,
@@ -189,7 +189,7 @@ fn with_query(path: &str, query: &[(&str, &str)]) -> String {
     if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
 }
 
-/// As a value in the query of a URL (RFC 3986, section 2.1).
+/// Escapes a value for the query of a URL (RFC 3986, section 2.1).
 fn escaped(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {

@@ -1,4 +1,4 @@
-//! The metrics page: the counters of every server in this process, and the metaserver's view of the cluster.
+//! Metrics page: the metrics of every server in this process, and the metaserver's view of the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 const PREFIX: &str = "heorot";
 const END: &str = "# EOF\n";
 
-/// A registry of one server's counters. Each line of the page carries the labels.
+/// Registry of one server's metrics. Each line of the page has the labels.
 pub(crate) fn registry(metrics: &Arc<Metrics>, labels: &[(&'static str, &str)]) -> Registry {
     let labels = labels.iter().map(|(key, value)| ((*key).into(), value.to_string().into()));
     let mut registry = Registry::with_prefix_and_labels(PREFIX, labels);
@@ -23,13 +23,13 @@ pub(crate) fn registry(metrics: &Arc<Metrics>, labels: &[(&'static str, &str)]) 
     registry
 }
 
-/// One page of all registries. The servers of a process have the same metrics under different labels, and a
-/// page may describe a metric only once.
+/// Renders one page of all registries. The servers of a process have the same metrics with different labels,
+/// and a page may describe a metric only once.
 pub(crate) fn page<'a>(registries: impl Iterator<Item = &'a Registry>) -> String {
     let mut metrics: BTreeMap<String, (String, String)> = BTreeMap::new();
     for registry in registries {
         let mut name = String::new();
-        // The headers of a metric that this page has already are not repeated.
+        // Skip the headers of a metric that the page has already.
         let mut known = false;
         let mut in_headers = false;
         for line in exposition(registry).lines() {
@@ -57,7 +57,7 @@ pub(crate) fn page<'a>(registries: impl Iterator<Item = &'a Registry>) -> String
     with_samples.map(|(headers, samples)| headers + &samples).collect::<String>() + END
 }
 
-/// The version of the program, as a label of a metric that is always 1.
+/// Metric with the program's version as a label; its value is always 1.
 pub(crate) fn build_info(version: &str) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     let build = Info::new(vec![("version", version.to_owned())]);
@@ -71,7 +71,7 @@ fn number(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// The cluster, as the metaserver knows it now.
+/// Metrics of the cluster, from the metaserver's present status.
 pub(crate) fn cluster(status: &Status) -> Registry {
     let mut registry = Registry::with_prefix(PREFIX);
     let leads = status.leader.as_ref() == Some(&status.asked);
@@ -115,7 +115,7 @@ fn members(status: &Status, registry: &mut Registry) {
     let [up, voter, lag, held, server_up] = [(); 5].map(|()| Gauges::default());
     for member in &status.metaservers {
         let labels = vec![("member", member.name.clone())];
-        // Nothing is said of a member of which nothing is known.
+        // No line for a member whose liveness is unknown.
         if member.liveness != Liveness::Unknown {
             up.get_or_create(&labels).set((member.liveness == Liveness::Alive).into());
         }
@@ -254,7 +254,7 @@ mod tests {
         assert!(!page.contains("member_up{member=\"elm\"}"), "nothing is known of it: {page}");
     }
 
-    /// Every metric that `rules` name, without the suffixes of histograms and counters.
+    /// Metrics in the expressions of `rules`, without the suffixes of histograms and counters.
     fn metrics_of(rules: &str) -> BTreeSet<&str> {
         let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr:"));
         let words = expressions.flat_map(|expr| expr.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));

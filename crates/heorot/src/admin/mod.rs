@@ -1,4 +1,4 @@
-//! The admin interface: HTTP on a Unix socket and over TCP, and the client that the commands are.
+//! Admin interface: HTTP on a Unix socket and over TCP, and its client for the commands.
 
 pub(crate) mod access;
 pub(crate) mod api;

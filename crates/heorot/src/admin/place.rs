@@ -1,5 +1,4 @@
-//! Where a command finds the admin interface that it asks: the socket of a server on this machine, or an
-//! address.
+//! Location of the admin interface for a command: the socket of a server on this machine, or an address.
 //!
 //! ```text
 //! --admin, or HEOROT_ADMIN        DIR              --admin-token-file, or HEOROT_ADMIN_TOKEN_FILE
@@ -10,7 +9,7 @@
 //!                ./heorot-data
 //! ```
 //!
-//! A socket without a listener is passed over for the next one.
+//! Sockets without a listener are skipped.
 
 use std::fmt;
 use std::io;
@@ -27,7 +26,7 @@ use crate::admin::socket::{self, GROUP_DEFAULT};
 use crate::cli::{NODE_DIR, UP_DIR};
 use command_line::Failure;
 
-/// Directories of servers below that of a node or of `heorot up`, those first that know most.
+/// Directories of servers below that of a node or of `heorot up`, in the order of preference.
 const BELOW: [&str; 9] = ["", "mds", "mds1", "mds2", "mds3", "mds4", "mds5", "mds6", "ds"];
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -43,14 +42,14 @@ pub(crate) struct AdminArgs {
     pub admin_token_file: Option<PathBuf>,
 }
 
-/// An admin interface.
+/// Location of an admin interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     Socket(PathBuf),
     Tcp(SocketAddr),
 }
 
-/// A connection to it.
+/// Connection to an admin interface.
 pub(crate) enum Stream {
     Socket(UnixStream),
     Tcp(TcpStream),
@@ -66,7 +65,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The one that is named, or else this machine's.
+    /// Finds the named admin interface, or else that of this machine.
     pub(crate) fn find(named: Option<&PathBuf>) -> Result<Self, Failure> {
         match named {
             Some(named) => Self::named(named),
@@ -101,7 +100,7 @@ impl Place {
         })
     }
 
-    /// The first socket below these directories that is listened on. None: there is no socket at all.
+    /// Finds the first socket below these directories that has a listener. None: no socket exists.
     fn among(dirs: &[&Path]) -> Result<Self, Option<Failure>> {
         let mut why = None;
         for dir in dirs {
@@ -119,7 +118,7 @@ impl Place {
         Err(why)
     }
 
-    /// As the Host of a request.
+    /// Value of the Host header.
     pub(crate) fn host(&self) -> String {
         match self {
             Self::Socket(_) => "localhost".into(),
@@ -127,7 +126,7 @@ impl Place {
         }
     }
 
-    /// Connects.
+    /// Connects to the admin interface.
     pub(crate) async fn connect(&self) -> Result<Stream, Failure> {
         match self {
             Self::Socket(path) => {

@@ -1,6 +1,5 @@
-//! Serves the admin interface: on a Unix socket to those whom the socket's mode lets in, on a TCP address as
-//! `admin_access` says. Everything that connects is bounded: connections in number, requests in bytes and
-//! time.
+//! Server of the admin interface: on a Unix socket for users that the socket's mode allows, on a TCP address
+//! with the rules of `admin::access`. Limits: number of connections, bytes and time of requests.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -33,34 +32,34 @@ use crate::config::admin::AdminConfig;
 use crate::node::listen;
 use command_line::Failure;
 
-/// Connections of one listener. A person and a Prometheus server have one each, for moments.
+/// Connections of one listener. An operator and a Prometheus server need one each, for a short time.
 const CONNECTIONS_MAX: usize = 64;
-/// Time for a request's head, and again for its body: a program sends both at once.
+/// Time limit of a request's head, and again of its body: clients send both at once.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
-/// Time of a connection that has shown no token: enough for the metrics page over a slow network.
+/// Time limit of a connection without a token: enough for the metrics page over a slow network.
 const STRANGER_TIME_MAX: Duration = Duration::from_secs(30);
-/// A head has a path and a token.
+/// Maximal length of a head, which has a path and a token.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
-/// The longest request names a path of 4 KiB, or a few hundred addresses.
+/// Maximal length of a body: a path of 4 KiB, or a few hundred addresses.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Pause after `accept` failed, such as for want of file descriptors.
+/// Pause after a failed `accept`, for example for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Where a server's admin interface is.
+/// Location of a server's admin interface.
 #[derive(Debug, Clone)]
 pub(crate) struct AdminPlace {
-    /// The directory that the socket is in; the process holds its lock.
+    /// Directory of the socket; this process holds its lock.
     pub dir: PathBuf,
-    /// A directory above it that belongs to the same process, and that the group has to pass through.
+    /// Parent directory of the same process, which the group must pass through.
     pub above: Option<PathBuf>,
-    /// Its users, and the address.
+    /// Group, token file and address.
     pub config: AdminConfig,
-    /// The name of the address's setting, for error messages.
+    /// Name of the address's setting, for error messages.
     pub setting: &'static str,
 }
 
-/// The listening interface; dropping it ends it. A request that has arrived is still answered.
+/// Running admin server; drop stops accepting. A request that has arrived is still answered.
 pub(crate) struct AdminServer {
     serving: Vec<JoinHandle<()>>,
 }
@@ -72,7 +71,7 @@ impl Drop for AdminServer {
 }
 
 impl AdminServer {
-    /// Serves `admin`.
+    /// Listens and serves `admin`.
     pub(crate) async fn start(place: AdminPlace, admin: Arc<Admin>) -> Result<Self, Failure> {
         let router = http::router(admin);
         let group = socket::group(place.config.group.as_deref())?;
@@ -115,7 +114,7 @@ impl Listener for AdminSocket {
 
 struct Connection {
     task: AbortHandle,
-    /// It is on the socket, or has shown the token.
+    /// Whether the connection is on the socket, or has shown the token.
     is_trusted: Arc<AtomicBool>,
 }
 
@@ -146,7 +145,8 @@ async fn accept<L: Listener>(listener: L, router: Router, access: Access) {
     }
 }
 
-/// Makes room for one more connection. Half a request is older than the whole ones that come after it.
+/// Drops the oldest untrusted connection to accept another: half a request is older than the whole ones after
+/// it.
 fn drop_oldest_stranger(connections: &mut VecDeque<Connection>) -> bool {
     let oldest = connections.iter().position(|connection| !connection.is_trusted.load(Ordering::Relaxed));
     let dropped = oldest.and_then(|oldest| connections.remove(oldest));
@@ -168,7 +168,7 @@ where
     let too_long = async {
         sleep(STRANGER_TIME_MAX).await;
         if is_trusted.load(Ordering::Relaxed) {
-            // Cleaning full targets takes minutes, and so does a backup.
+            // No time limit: a clean of full targets or a backup takes minutes.
             std::future::pending::<()>().await;
         }
     };

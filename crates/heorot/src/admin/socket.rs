@@ -1,6 +1,6 @@
-//! The admin socket: a Unix socket in a server's directory, which root, the server's own user and the members
-//! of one group may open. The kernel checks that by the modes of the directory (0700, or 0710 with the group)
-//! and of the socket (0600, or 0660 with the group).
+//! Admin socket: a Unix socket in a server's directory, for root, the server's own user and the members of
+//! one group. The kernel enforces this by the modes of the directory (0700, or 0710 with the group) and of
+//! the socket (0600, or 0660 with the group).
 
 use std::fs::File;
 use std::io;
@@ -13,26 +13,26 @@ use rustix::fs::{Mode, OFlags};
 
 use command_line::Failure;
 
-/// The name of the socket in a server's directory.
+/// Name of the socket in a server's directory.
 pub(crate) const NAME: &str = "admin.sock";
-/// The group where none is configured, if the machine has it.
+/// Default group, if the machine has it.
 pub(crate) const GROUP_DEFAULT: &str = "heorot";
 const GROUP_FILE: &str = "/etc/group";
-/// A socket's address holds a path of 107 bytes (unix(7)).
+/// Maximal length of a path in a socket's address (unix(7)).
 const ADDRESS_BYTES_MAX: usize = 107;
 
-/// The group that may use a socket.
+/// Group that may use a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AdminGroup {
     pub id: u32,
-    /// Whether a person named it: it is an error then if a directory cannot be given to it.
+    /// Whether an operator configured the group: then a failed chown is an error.
     configured: bool,
 }
 
-/// The group that is configured, or the default one if the machine has it.
+/// Finds the configured group, or the default group if the machine has it.
 ///
 /// # Errors
-/// When the one that is configured is not there.
+/// When the machine does not have the configured group.
 pub(crate) fn group(configured: Option<&str>) -> Result<Option<AdminGroup>, Failure> {
     let groups = std::fs::read_to_string(GROUP_FILE).unwrap_or_default();
     let id = group_id(&groups, configured.unwrap_or(GROUP_DEFAULT));
@@ -46,7 +46,7 @@ pub(crate) fn group(configured: Option<&str>) -> Result<Option<AdminGroup>, Fail
     }
 }
 
-/// The number of a group, by its name or number in a file like /etc/group.
+/// Number of a group, by its name or number in a file like /etc/group.
 fn group_id(groups: &str, group: &str) -> Option<u32> {
     let line = |line: &str| {
         let mut fields = line.split(':');
@@ -56,8 +56,8 @@ fn group_id(groups: &str, group: &str) -> Option<u32> {
     groups.lines().find_map(line).or_else(|| group.parse().ok())
 }
 
-/// Lets the group pass through a directory on the way to the socket. Where that is impossible, no other user
-/// passes: an error if the group was configured.
+/// Lets the group pass through a directory to the socket. If that fails, no other user passes; it is an error
+/// if the group was configured.
 pub(crate) fn let_pass(dir: &Path, group: Option<AdminGroup>) -> Result<(), Failure> {
     let done = private::let_group_pass(dir, group.map(|group| group.id));
     match done {
@@ -72,7 +72,7 @@ pub(crate) fn let_pass(dir: &Path, group: Option<AdminGroup>) -> Result<(), Fail
     }
 }
 
-/// A socket that listens; its name goes with it.
+/// Listening socket; drop removes its name.
 #[derive(Debug)]
 pub(crate) struct AdminSocket {
     pub listener: tokio::net::UnixListener,
@@ -80,7 +80,7 @@ pub(crate) struct AdminSocket {
 }
 
 impl AdminSocket {
-    /// Listens in `dir`, whose lock the process holds: a socket that is there is left over.
+    /// Listens in `dir`, whose lock the process holds: an existing socket is stale.
     pub(crate) fn listen(dir: &Path, group: Option<AdminGroup>) -> Result<Self, Failure> {
         let path = dir.join(NAME);
         let failed =
@@ -95,7 +95,7 @@ impl AdminSocket {
         }
         let listener = short(&path, |path| std::os::unix::net::UnixListener::bind(path)).map_err(failed)?;
         let mode = match group {
-            // As with the directory: a user that may not change its group keeps it.
+            // As with the directory: a user that may not change the socket's group keeps its own group.
             Some(group) if std::os::unix::fs::chown(&path, None, Some(group.id)).is_ok() => 0o660,
             _ => private::FILE_MODE,
         };
@@ -108,12 +108,12 @@ impl AdminSocket {
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
-        // It may be gone with its directory.
+        // The directory may be removed already.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Has `act` bind or connect to a socket by a path that fits into an address, however long the path is.
+/// Calls `act` with a path of the socket that fits into an address, however long `path` is.
 pub(crate) fn short<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
         return act(path);

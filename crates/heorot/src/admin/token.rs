@@ -1,5 +1,5 @@
-//! The admin token: a program shows it that administers a server over TCP. A file has it, on both sides; on a
-//! socket it is not asked for.
+//! Admin token: authenticates an administrator over TCP. Both sides read the token from a file; the admin
+//! socket does not need it.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use host::{Entropy, SystemEntropy, SystemFiles, private};
 
 use command_line::Failure;
 
-/// Fewer could be guessed.
+/// Minimal length in bytes, against guessing.
 const BYTES_MIN: usize = 32;
-/// A header's.
+/// Maximal length in bytes, for a header.
 const BYTES_MAX: usize = 1024;
 const SCHEME: &str = "Bearer ";
 
-/// A token.
+/// Admin token.
 #[derive(Clone)]
 pub(crate) struct AdminToken(String);
 
@@ -24,7 +24,8 @@ impl std::fmt::Debug for AdminToken {
 }
 
 impl AdminToken {
-    /// Reads it from a file, which is closed to others; a new one if the file is not there.
+    /// Reads the token from a file, and closes the file to other users; makes a new token if there is no
+    /// file.
     pub(crate) fn read_or_create(file: &Path) -> Result<Self, Failure> {
         if !file.exists() {
             let token = format!("{}\n", hex::encode(SystemEntropy.bytes()));
@@ -37,7 +38,7 @@ impl AdminToken {
         Self::read(file)
     }
 
-    /// Reads it from a file.
+    /// Reads the token from a file.
     pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
         let shown = file.display();
         let text = std::fs::read_to_string(file).map_err(|e| Failure::new(format!("{shown}: {e}")))?;
@@ -52,12 +53,12 @@ impl AdminToken {
         Ok(Self(text.into()))
     }
 
-    /// The header that shows it.
+    /// Authorization header with the token.
     pub(crate) fn header(&self) -> String {
         format!("{SCHEME}{}", self.0)
     }
 
-    /// Whether a header shows it. Takes as long for a near miss as for any other.
+    /// Whether a header has the token. Constant time.
     pub(crate) fn is_shown_in(&self, header: &[u8]) -> bool {
         blake3::hash(header) == blake3::hash(self.header().as_bytes())
     }

@@ -1,5 +1,5 @@
-//! `heorot bench` and `heorot model`, which another program carries out, `heorot-bench`: a server's machine
-//! needs neither its NFS client nor its fonts.
+//! `heorot bench` and `heorot model` run another program, `heorot-bench`: a server's machine needs neither
+//! its NFS client nor its fonts.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use command_line::description::Description;
 use crate::cli::Cli;
 
 const PROGRAM: &str = "heorot-bench";
-/// The commands of this program that it carries out.
+/// Commands that heorot-bench executes.
 const COMMANDS: [&str; 2] = ["bench", "model"];
 
 /// Arguments of `heorot bench` and `heorot model`, which heorot-bench reads.
@@ -25,7 +25,7 @@ pub(crate) struct BenchProgramArgs {
     args: Vec<OsString>,
 }
 
-/// Becomes heorot-bench, with the arguments of this process. Returns only if that fails.
+/// Replaces this process by heorot-bench, with the same arguments. Returns only on failure.
 pub(crate) fn become_it() -> Failure {
     let failures = programs().map(|program| Command::new(program).args(std::env::args_os().skip(1)).exec());
     match failures.into_iter().find(|failure| failure.kind() != ErrorKind::NotFound) {
@@ -34,17 +34,16 @@ pub(crate) fn become_it() -> Failure {
     }
 }
 
-/// True if the command line asks for the help of a command that heorot-bench carries out: `heorot help bench
-/// io500`.
+/// True if the command line requests the help of a command of heorot-bench: `heorot help bench io500`.
 pub(crate) fn is_asked_for_help() -> bool {
     let words: Vec<_> = std::env::args_os().skip(1).filter(|word| word != "--log-json").take(2).collect();
     matches!(&words[..], [help, command] if help == "help" && COMMANDS.iter().any(|name| command == name))
 }
 
-/// The command line of this program, with all that heorot-bench says of its own.
+/// Command line of this program, including the commands of heorot-bench.
 ///
 /// # Errors
-/// If heorot-bench is there and does not describe its commands.
+/// If heorot-bench exists and does not describe its commands.
 pub(crate) fn whole_command_line() -> Result<clap::Command, Failure> {
     let mut whole = Cli::command();
     let asked = programs().map(|program| Command::new(program).arg("describe").output());
@@ -68,7 +67,7 @@ pub(crate) fn whole_command_line() -> Result<clap::Command, Failure> {
     Ok(whole)
 }
 
-/// Where it is looked for: beside this program, then on PATH.
+/// Paths of heorot-bench: beside this program, then on PATH.
 fn programs() -> [PathBuf; 2] {
     let beside = std::env::current_exe().map(|program| program.with_file_name(PROGRAM));
     [beside.unwrap_or_else(|_| PROGRAM.into()), PROGRAM.into()]

@@ -1,4 +1,4 @@
-//! Every `heorot …` in README.md and docs/ is a command that this program has; heorot-bench checks those of
+//! Test: every `heorot …` in README.md and docs/ is a command of this program; heorot-bench checks those of
 //! `heorot bench` and `heorot model`.
 
 use command_line::documented::{Shown, commands, fault};

@@ -1,5 +1,5 @@
-//! `heorot man` and `heorot completions`: manual pages and shell completions, made of the command line
-//! itself, for those who package the program.
+//! `heorot man` and `heorot completions`: manual pages and shell completions from the command line itself,
+//! for packages.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -21,11 +21,11 @@ use crate::node::listen::{ListenAddress, PORT_DEFAULT};
 use crate::node::name;
 use host::size;
 
-/// Where a node is, unless told otherwise.
+/// Default directory of a node.
 pub(crate) const NODE_DIR: &str = "/var/lib/heorot";
-/// Where `heorot up` keeps everything, unless told otherwise.
+/// Default directory of `heorot up`.
 pub(crate) const UP_DIR: &str = "heorot-data";
-/// Where the metrics page of a metaserver is, unless told otherwise.
+/// Default address of a metaserver's metrics page.
 pub(crate) const ADMIN_DEFAULT: &str = "127.0.0.1:20490";
 
 /// Heorot: a cluster file system that every Linux machine can mount.
@@ -111,7 +111,7 @@ impl Command {
         matches!(self, Self::Up(_) | Self::Run(_) | Self::Mds(_) | Self::Ds(_))
     }
 
-    /// The name of this process as a part of another heorot.
+    /// Name of this process as a child of another heorot.
     pub(crate) fn part(&self) -> Option<&str> {
         match self {
             Self::Mds(args) => args.part.as_deref(),
@@ -225,7 +225,7 @@ pub(crate) struct RunArgs {
     pub dir: PathBuf,
 }
 
-/// A token on a command line can be read by every user of the machine.
+/// Refuses a join token as an argument: every user of the machine can read command lines.
 fn member(text: &str) -> Result<String, String> {
     if text.starts_with("heorot") && text.contains('-') && text.len() > 64 {
         return Err("this is a join token, which others may have seen now: revoke it, make another, and give it by --token-file \

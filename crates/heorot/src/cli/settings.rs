@@ -1,4 +1,4 @@
-//! Command line of exports, settings and service addresses, which hold for the whole cluster.
+//! Command line of exports, settings and service addresses of the whole cluster.
 
 use std::net::IpAddr;
 
@@ -96,7 +96,7 @@ pub(crate) enum ConsistencyArg {
 }
 
 impl ExportRules {
-    /// As words of an export.
+    /// Rules as words of an export.
     pub(crate) fn words(&self) -> String {
         let mut words = Vec::new();
         for (is_said, word) in
@@ -173,7 +173,7 @@ pub(crate) struct GetArgs {
     pub json: bool,
 }
 
-/// One network, or both families of addresses.
+/// One network, or all networks of both address families.
 pub(crate) type Networks = Vec<Network>;
 
 fn networks(text: &str) -> Result<Networks, String> {

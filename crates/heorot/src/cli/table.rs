@@ -1,9 +1,9 @@
-//! Tables for people.
+//! Tables for terminals.
 
 use std::ops::RangeInclusive;
 
-/// Rows with columns as wide as their widest cell, two blanks between; the columns of `numbers` are aligned
-/// to the right.
+/// Aligns rows: columns are as wide as their widest cell, with two blanks between; the columns of `numbers`
+/// are aligned to the right.
 pub(crate) fn aligned(rows: &[Vec<String>], numbers: RangeInclusive<usize>) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =

@@ -1,5 +1,5 @@
-//! `heorot ds adopt`: after a restore, a data server obeys the restored metaservers only when its operator
-//! says so. A backup that is tried out beside the living cluster must not touch the cluster's objects.
+//! `heorot ds adopt`: after a restore, a data server obeys the restored group only after this command. A
+//! trial restore beside the live cluster must not change the cluster's objects.
 
 use crate::admin::api::Adopted;
 use crate::admin::client::AdminClient;

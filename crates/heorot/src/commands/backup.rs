@@ -1,4 +1,4 @@
-//! `heorot backup`: all metadata, as they are at one moment, in a file.
+//! `heorot backup`: writes a snapshot of all metadata to a file.
 
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Read, Write};
@@ -11,7 +11,7 @@ use crate::admin::client::AdminClient;
 use crate::cli::BackupArgs;
 use command_line::Failure;
 
-/// As FILE: standard output.
+/// Value of FILE for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
 /// `heorot backup`.
@@ -37,8 +37,8 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes to standard output, and checks on the way: the next program in a pipe learns of an error by the
-/// exit status alone.
+/// Copies to standard output and checks the backup on the way: the next program in a pipe sees an error only
+/// by the exit status.
 fn pass_on(client: &AdminClient) -> Result<(), Failure> {
     let no_backup = |why: &dyn std::fmt::Display| Failure::new(format!("no backup: {why}"));
     let out = io::stdout();
@@ -52,7 +52,7 @@ fn pass_on(client: &AdminClient) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A reader that writes all that is read from it.
+/// Reader that copies all bytes read to a writer.
 struct Copied<R, W> {
     from: R,
     to: W,
@@ -66,10 +66,10 @@ impl<R: Read, W: Write> Read for Copied<R, W> {
     }
 }
 
-/// Brings it here, to the disk, and reads it again.
+/// Downloads the backup to the disk, then reads and checks it.
 fn fetch(client: &AdminClient, new: &Path) -> Result<u64, Failure> {
     let mut from = client.stream("/backup")?;
-    // It holds the names of all files: not for everybody.
+    // Private mode: the backup has the names of all files.
     let mut file = host::private::create(new)?;
     io::copy(&mut from, &mut file)?;
     file.flush()?;

@@ -1,4 +1,4 @@
-//! `heorot check-config`: whether a file is right, before a server is stopped for it.
+//! `heorot check-config`: checks a configuration file before a restart of its server.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) fn check_config(args: &CheckConfigArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Kind of server that the file configures: the one that more of its keys belong to.
+/// Kind of server that the file configures: the kind with more of its keys in the file.
 fn check(file: &Path, text: &str) -> Result<String, ConfigError> {
     let name = file.display();
     if config::matching_keys(text, &ds::KEYS) > config::matching_keys(text, &mds::KEYS) {

@@ -1,4 +1,4 @@
-//! Commands that ask a running server, or that work on files alone.
+//! Commands that use a running server, or files only.
 
 pub(crate) mod adopt;
 pub(crate) mod backup;

@@ -8,7 +8,7 @@ use crate::commands::status::seen;
 use command_line::Failure;
 use metaserver::status::Liveness;
 
-/// When the one that is asked does not know of a leader.
+/// Error of a server that knows no leader.
 pub(crate) const NO_LEADER: &str = "no leader: too few metaservers with a vote can be reached";
 
 /// `heorot node …`.
@@ -69,7 +69,7 @@ fn list(args: &NodeListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removed servers are only in `--json`.
+/// Table of servers, without removed ones, which only `--json` shows.
 fn table(nodes: &[Node]) -> String {
     let headings =
         ["name", "role", "address", "state", "version", "seen", "applied", "lag", "service addresses"];

@@ -1,9 +1,9 @@
-//! `heorot restore`: a metaserver's directory from a backup.
+//! `heorot restore`: makes a metaserver's directory from a backup.
 //!
-//! It becomes a group of one, with a member id that nobody had and a new incarnation (docs/decisions/0008),
-//! so that metaservers of the old cluster are not taken for its own, and its log begins after the store,
-//! which a joining metaserver is sent. What clients had open is closed by the state machine itself, client by
-//! client: files that only an open kept are gone then, their objects too.
+//! The directory is a group of one member, with a new member id and a new incarnation (docs/decisions/0008),
+//! so that metaservers of the old cluster are not members of it. Its log begins after the store, which a
+//! joining metaserver receives as a snapshot. The state machine closes the clients' opens, client by client:
+//! files without a name are removed then, with their objects.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -21,7 +21,7 @@ use crate::node::secret::{Secret, SecretError};
 use crate::servers::mds::KIND;
 use command_line::Failure;
 
-/// Marker of a restore under way: an interrupted one is not taken for a metaserver's directory.
+/// Marker of a restore in progress: a directory of an interrupted restore is not a metaserver's directory.
 const UNDER_WAY: &str = "restoring";
 
 /// `heorot restore`.
@@ -34,7 +34,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     };
     let (reader, head) = open()?;
     let secret = secret(args, &head)?;
-    // All of it, before anything is made.
+    // Check the whole backup before anything is written.
     let pairs = reader.check().map_err(|e| unusable(&e))?;
     if args.dir.join(UNDER_WAY).exists() {
         return Err(Failure::new(format!(
@@ -70,7 +70,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The secret that the new metaserver will have.
+/// Secret of the new metaserver.
 fn secret(args: &RestoreArgs, head: &BackupHead) -> Result<Secret, Failure> {
     let path = &args.secret_file;
     let lost = || SecretError::Lost(path.clone(), "without it no data are found".into());
@@ -88,7 +88,7 @@ fn secret(args: &RestoreArgs, head: &BackupHead) -> Result<Secret, Failure> {
     Ok(secret)
 }
 
-/// Makes a group of one of the restored store, and ends all clients; returns their number.
+/// Makes a group of one member from the restored store, and expires all clients; returns their number.
 fn begin(dir: &Path, store: Arc<dyn Store>, id: u64, applied: u64) -> Result<usize, Failure> {
     let founder = (id, Member::default());
     let incarnation = replica::begin_restored(&Environment::default(), dir, &*store, founder, applied)?;
@@ -108,7 +108,7 @@ fn begin(dir: &Path, store: Arc<dyn Store>, id: u64, applied: u64) -> Result<usi
 async fn end_clients(replica: &Replica) -> Result<usize, Failure> {
     let clients = read::clients(&*replica.view()?)?;
     for client in clients.iter().copied() {
-        // One that had nothing is forgotten with the first.
+        // LapseLease already forgets a client without state.
         for command in [Command::LapseLease { client }, Command::ExpireClient { client }] {
             let reply = replica.propose(Proposal::new(stamp(), None, command)).await?;
             tracing::debug!(?client, ?reply, "a client of the time of the backup");

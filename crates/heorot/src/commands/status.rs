@@ -13,8 +13,7 @@ use crate::cli::StatusArgs;
 use crate::cli::table::aligned;
 use command_line::Failure;
 
-/// `heorot status`. The exit status is the verdict: 0 healthy, 1 degraded, 2 failed, 3 when nothing can be
-/// said.
+/// `heorot status`. The exit status is the verdict: 0 healthy, 1 degraded, 2 failed, 3 unknown.
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let (text, verdict) = ask(args).map_err(Failure::unknown)?;
     print!("{text}");
@@ -28,7 +27,7 @@ fn ask(args: &StatusArgs) -> Result<(String, Verdict), Failure> {
         let text = if args.json { format!("{answer:#}\n") } else { table(&status) };
         return Ok((text, status.health.verdict));
     }
-    // A data server, with the status of the cluster from a metaserver.
+    // Answer of a data server, with the cluster's status from a metaserver.
     let here: DataServerStatus = serde_json::from_value(answer.clone())?;
     let (table, health) = match here.cluster.clone() {
         Some(cluster) => {
@@ -38,13 +37,13 @@ fn ask(args: &StatusArgs) -> Result<(String, Verdict), Failure> {
         None => (alone(&here), cut_off(&here)),
     };
     let verdict = health.verdict;
-    // Programs find the verdict at the same place on each node.
+    // The verdict has the same key on each node, for programs.
     let mut answer = answer;
     answer["health"] = serde_json::to_value(health)?;
     Ok((if args.json { format!("{answer:#}\n") } else { table }, verdict))
 }
 
-/// The verdict of a data server to which no metaserver answers.
+/// Verdict of a data server without a metaserver.
 fn cut_off(here: &DataServerStatus) -> Health {
     let finding = Finding {
         verdict: Verdict::Failed,
@@ -55,7 +54,7 @@ fn cut_off(here: &DataServerStatus) -> Health {
     Health { verdict: Verdict::Failed, findings: vec![finding] }
 }
 
-/// The status of a data server to which no metaserver answers.
+/// Status text of a data server without a metaserver.
 fn alone(here: &DataServerStatus) -> String {
     let mut out = format!(
         "failed: no metaserver answers this data server ({})\n  Start the metaservers, or look at the network of this \
@@ -142,7 +141,7 @@ fn table(status: &Status) -> String {
     out
 }
 
-/// The verdict in the first line, then each finding with its action.
+/// Text of the verdict in the first line, then each finding with its action.
 fn verdict(health: &Health) -> String {
     let mut out = format!("{}\n", health.verdict.word());
     for finding in &health.findings {
@@ -174,7 +173,7 @@ fn metaservers(status: &Status) -> String {
     aligned(&rows, 4..=5)
 }
 
-/// The time since a server was heard of.
+/// Text of the time since a server was last heard.
 pub(crate) fn seen(ms: Option<u64>) -> String {
     match ms {
         None => "-".into(),
@@ -186,7 +185,7 @@ pub(crate) fn seen(ms: Option<u64>) -> String {
 fn row(server: &str, address: &str, target: &Target) -> Vec<String> {
     let used = target.total_bytes.saturating_sub(target.free_bytes);
     let percent = (u128::from(used) * 100).checked_div(target.total_bytes.into());
-    // A target that has not reported since the metaserver started.
+    // The target has not reported since the metaserver started.
     let path = if target.path.is_empty() { &target.id } else { &target.path };
     vec![
         server.into(),

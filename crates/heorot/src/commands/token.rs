@@ -1,5 +1,5 @@
-//! `heorot token`: makes, lists and revokes join tokens. And how `heorot join` reads a token, which is never
-//! by its command line: every user of a machine can see that.
+//! `heorot token`: makes, lists and revokes join tokens. Also reads the token for `heorot join`, never from
+//! the command line, which every user of a machine can see.
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use crate::admin::client::AdminClient;
 use crate::admin::place::AdminArgs;
 use command_line::Failure;
 
-/// A token has 104 bytes; a file with more is something else.
+/// Maximal length of a token file; a token has 104 bytes.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
-/// As `--token-file`: standard input.
+/// Value of `--token-file` for standard input.
 const STANDARD_INPUT: &str = "-";
 
 #[derive(Debug, Args)]
@@ -118,7 +118,7 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// The token that a machine joins with: of a file, of standard input, or of the person at the terminal.
+/// Reads a join token from a file, from standard input, or from the terminal.
 pub(crate) fn read(file: &Path) -> Result<Token, Failure> {
     let text = if file == Path::new(STANDARD_INPUT) { of_standard_input() } else { of_file(file) };
     let text = text.map_err(|e| {
@@ -146,7 +146,7 @@ fn of_standard_input() -> io::Result<String> {
     Ok(text)
 }
 
-/// Reads a line from the terminal without showing it.
+/// Reads a line from the terminal without echo.
 fn prompted(stdin: &io::Stdin) -> io::Result<String> {
     eprint!("join token (heorot token on a node prints it): ");
     let shown = tcgetattr(stdin)?;

@@ -1,23 +1,23 @@
-//! How a server is administered: the three keys that metaservers and data servers share.
+//! Configuration of the admin interface: the three keys that metaservers and data servers share.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::{ConfigError, Reader, admin, path, string};
 
-/// Administrators of a server, and its admin address.
+/// Configuration of the admin interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AdminConfig {
-    /// The address of the metrics page, and of the admin interface for those that show the token; none:
-    /// "off".
+    /// Address of the metrics page, and of the admin interface with the token; none: "off".
     pub address: Option<SocketAddr>,
-    /// The group whose members may use the admin socket, by name or number; none: `heorot`, if there is one.
+    /// Group whose members may use the admin socket, by name or number; none: `heorot`, if the machine has
+    /// it.
     pub group: Option<String>,
-    /// The file with the token; none: the admin interface is not served on the address.
+    /// Token file; none: the address serves metrics only.
     pub token_file: Option<PathBuf>,
 }
 
-/// Takes the keys from a file. `default`: the address where none is said.
+/// Reads the keys. `default`: the default address.
 pub(crate) fn read(r: &Reader<'_>, default: &str) -> Result<AdminConfig, ConfigError> {
     let remedy = format!("an address such as \"{default}\", or \"off\"");
     let address = r.optional("admin", &remedy, admin)?.unwrap_or_else(|| default.parse().ok());

@@ -1,5 +1,5 @@
-//! First exports and settings of a new cluster: `mds.begin.toml` beside the first metaserver's `mds.toml`. It
-//! is read at the first start, put into the cluster map, and removed.
+//! First exports and settings of a new cluster: `mds.begin.toml` beside the first metaserver's `mds.toml`.
+//! The first start reads it into the cluster map and removes it.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ const EXPORTS: &str =
     "lists of a network and rules, such as [\"10.0.0.0/8 rw,squash=none\"]; \"*\" is every network";
 const SERVICE: &str = "addresses that move between metaservers, such as [\"10.0.0.100\"]";
 
-/// Where it is, of a metaserver with this configuration.
+/// Path of the file beside the configuration file `config`.
 pub(crate) fn path(config: &Path) -> PathBuf {
     config.with_extension("begin.toml")
 }
 
-/// Reads the text of `file`. Without exports in it, `rules` hold for all networks; missing settings have
-/// their defaults.
+/// Parses the text of `file`. Without exports, `rules` apply to all networks; missing settings have their
+/// defaults.
 pub(crate) fn parse(file: &Path, text: &str, rules: Rules) -> Result<Begin, ConfigError> {
     let document = Document::parse(file, text)?;
     let keys: Vec<&str> =
@@ -46,7 +46,7 @@ pub(crate) fn parse(file: &Path, text: &str, rules: Rules) -> Result<Begin, Conf
     Ok(begin)
 }
 
-/// The lines of such a file.
+/// Text of such a file.
 pub(crate) fn text(exports: &[String], service_addresses: &[IpAddr]) -> Option<String> {
     let mut table = toml::Table::new();
     if !exports.is_empty() {

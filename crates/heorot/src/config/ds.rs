@@ -1,4 +1,4 @@
-//! The configuration of a data server.
+//! Configuration of a data server.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,16 @@ pub(crate) const KEYS: [&str; 11] = [
     "log",
 ];
 
-/// The admin interface of a data server: beside the metaserver's, so that both can run on one machine.
+/// Default admin address of a data server: next to the metaserver's port, so that both can run on one
+/// machine.
 const ADMIN_DEFAULT: &str = "127.0.0.1:20491";
 
-/// A data server's settings.
+/// Settings of a data server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DsConfig {
     pub listen: SocketAddr,
     pub advertise: SocketAddr,
-    /// Host or address, and port, of each.
+    /// Metaservers, each as host or address, and port.
     pub metaservers: Vec<String>,
     pub secret_file: PathBuf,
     pub data_dir: PathBuf,
@@ -42,7 +43,7 @@ pub(crate) struct DsConfig {
 }
 
 impl DsConfig {
-    /// Reads the settings from the text of `file`.
+    /// Parses the text of `file`.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let document = Document::parse(file, text)?;
         let r = document.top(&KEYS)?;

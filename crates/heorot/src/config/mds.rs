@@ -1,4 +1,4 @@
-//! The configuration of a metaserver.
+//! Configuration of a metaserver.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) const KEYS: [&str; 13] = [
     "join",
     "learner",
 ];
-/// Keys that stood here once, and hold for the whole cluster: each with the command that sets it now.
+/// Keys of former versions that are cluster settings now, each with the command that sets it.
 const MOVED: [(&str, &str); 9] = [
     ("export", "heorot export add / --network 10.0.0.0/8"),
     ("service_addresses", "heorot service-address add 10.0.0.100"),
@@ -38,24 +38,26 @@ const MOVED: [(&str, &str); 9] = [
     ("read_leases", "heorot set read_leases false"),
 ];
 
-/// Room to remove files when the disk is full: some 200,000 removals in the log, and the store's own growth.
+/// Default reserve for removals on a full disk: about 200,000 removals in the log, and the store's own
+/// growth.
 pub(crate) const RESERVE_DEFAULT_BYTES: u64 = 64 << 20;
-/// With less the store would read its pages again and again, for a handful of files too.
+/// Minimum of `metadata_memory`: with less, the store would read its pages again and again even for few
+/// files.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
-/// One of several metaservers.
+/// Configuration of a metaserver in a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupConfig {
-    /// For people.
+    /// Name, for people.
     pub name: String,
-    /// Where the others reach this one.
+    /// Address for the other metaservers.
     pub consensus: SocketAddr,
-    /// Where one of the others is reached: asked, at the first start, to take this one in.
+    /// Address of another metaserver to join at the first start.
     pub join: Option<SocketAddr>,
-    /// Whether it serves without a vote.
+    /// Whether it is a learner: it serves without a vote.
     pub learner: bool,
 }
 
-/// A metaserver's settings.
+/// Settings of a metaserver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MdsConfig {
     pub listen: SocketAddr,
@@ -68,13 +70,14 @@ pub(crate) struct MdsConfig {
     pub group: Option<GroupConfig>,
 }
 
-/// Default export of a new cluster: no limits on a loopback address, the safe rules on any other.
+/// Default rules of a new cluster's export: no restrictions on a loopback address, the safe rules on any
+/// other.
 pub(crate) fn default_rules(listen: SocketAddr) -> Rules {
     if listen.ip().is_loopback() { Rules::OPEN } else { Rules::SAFE }
 }
 
 impl MdsConfig {
-    /// Reads the settings from the text of `file`.
+    /// Parses the text of `file`.
     pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let document = Document::parse(file, text)?;
         document.refuse_moved(&MOVED)?;

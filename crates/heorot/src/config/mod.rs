@@ -1,6 +1,5 @@
-//! Configuration files: TOML, keys at the top and few sections. A mistake is answered with file, line, key,
-//! and what would be right; a key that is not known is a mistake, for one letter less in `squash` must not
-//! open a server to the world.
+//! Configuration files: TOML, keys at the top and few sections. An error has the file, the line, the key and
+//! a remedy. An unknown key is an error, since a misspelt `squash` must not open a server to the world.
 
 pub(crate) mod admin;
 pub(crate) mod begin;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A mistake in a configuration file, and its remedy. One line.
+/// Error in a configuration file, with its remedy. One line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("{file}: cannot be read: {why}; check the path and its permissions", file = file.display())]
@@ -33,26 +32,26 @@ pub(crate) enum ConfigError {
     Missing { file: PathBuf, key: &'static str, remedy: String },
 }
 
-/// The text of a file.
+/// Reads a file.
 pub(crate) fn read(file: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(file).map_err(|e| ConfigError::Read { file: file.into(), why: e.to_string() })
 }
 
-/// A parsed file.
+/// Parsed file.
 pub(crate) struct Document<'a> {
     file: &'a Path,
     text: &'a str,
     table: DeTable<'a>,
 }
 
-/// A file, from which settings are taken key by key.
+/// Reader of a file's settings, key by key.
 pub(crate) struct Reader<'a> {
     file: &'a Path,
     text: &'a str,
     table: &'a DeTable<'a>,
 }
 
-/// A value of the file, or the cause why it is not valid.
+/// Value of the file, or the reason why it is invalid.
 pub(crate) type Parsed<T> = Result<T, String>;
 
 impl<'a> Document<'a> {
@@ -66,11 +65,11 @@ impl<'a> Document<'a> {
         Ok(Self { file, text, table: table.into_inner() })
     }
 
-    /// Refuses the first key that stood in this file once: each with the command to use instead.
+    /// Refuses the first key that is a cluster setting now; `moved` has the command to use instead.
     pub(crate) fn refuse_moved(&self, moved: &[(&'static str, &'static str)]) -> Result<(), ConfigError> {
         let found = self.table.iter().find_map(|(name, value)| {
             let (key, command) = moved.iter().find(|(key, _)| name.get_ref() == key)?;
-            // Of sections the header of the first one, which the parser does not tell.
+            // For sections, the header of the first one, which the parser does not report.
             let first = value
                 .get_ref()
                 .as_array()
@@ -82,7 +81,7 @@ impl<'a> Document<'a> {
         found.map_or(Ok(()), Err)
     }
 
-    /// Reads the file, whose keys must all be among `keys`.
+    /// Reader of the file; all its keys must be among `keys`.
     pub(crate) fn top(&'a self, keys: &[&str]) -> Result<Reader<'a>, ConfigError> {
         let reader = Reader { file: self.file, text: self.text, table: &self.table };
         for (key, value) in self.table.iter() {
@@ -108,7 +107,7 @@ impl<'a> Reader<'a> {
         ConfigError::Unknown { file: self.file.into(), line, key: key.into(), remedy }
     }
 
-    /// The value of `key`, if it is there. `remedy`: the right form, with an example.
+    /// Optional value of `key`. `remedy`: the right form, with an example.
     pub(crate) fn optional<T>(
         &self,
         key: &'static str,
@@ -121,14 +120,14 @@ impl<'a> Reader<'a> {
         parse(value.get_ref()).map(Some).map_err(|why| self.wrong(key, why, remedy))
     }
 
-    /// That the value of `key` is not right, although it could be read.
+    /// Error for a value of `key` that parses but is invalid.
     pub(crate) fn wrong(&self, key: &'static str, why: String, remedy: &str) -> ConfigError {
         let value = self.table.iter().find(|(k, _)| k.get_ref() == key);
         let line = value.map_or(1, |(_, value)| line(self.text, value.span().start));
         ConfigError::Value { file: self.file.into(), line, key, why, remedy: remedy.into() }
     }
 
-    /// The value of `key`, which must be there.
+    /// Required value of `key`.
     pub(crate) fn required<T>(
         &self,
         key: &'static str,
@@ -152,7 +151,7 @@ fn suggestion(name: &str, keys: &[&str]) -> String {
     }
 }
 
-/// How many of the file's keys are among `keys`: tells whose file it is.
+/// Number of the file's keys among `keys`; it tells the kind of server.
 pub(crate) fn matching_keys(text: &str, keys: &[&str]) -> usize {
     let table = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
     table.keys().filter(|key| keys.contains(&key.get_ref().as_ref())).count()
@@ -180,11 +179,11 @@ pub(crate) fn boolean(value: &DeValue<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| format!("it is of type {}", value.type_str()))
 }
 
-/// The right form of `log`.
+/// Remedy for an invalid `log`.
 pub(crate) const LOG: &str =
     "a level such as \"info\" or \"debug\", or levels of parts such as \"info,nfs=trace\"";
 
-/// The log filter.
+/// Parses a log filter.
 pub(crate) fn log(value: &DeValue<'_>) -> Parsed<String> {
     let text = string(value)?;
     command_line::logging::check(&text).map(|()| text)
@@ -207,7 +206,7 @@ pub(crate) fn integer(value: &DeValue<'_>, min: u64, max: u64) -> Parsed<u64> {
     }
 }
 
-/// An admin address; none: "off".
+/// Parses an admin address; none: "off".
 pub(crate) fn admin(value: &DeValue<'_>) -> Parsed<Option<SocketAddr>> {
     if value.as_str() == Some("off") { Ok(None) } else { address(value).map(Some) }
 }
@@ -218,8 +217,8 @@ pub(crate) fn paths(value: &DeValue<'_>) -> Parsed<Vec<PathBuf>> {
     if paths.is_empty() {
         return Err("it is empty".into());
     }
-    // Not only the same text: a link or a `..` may name the same directory, and one target would be served
-    // twice.
+    // Compare real paths, not texts: a link or a `..` may name the same directory, and one target would be
+    // served twice.
     let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.components().collect());
     for (index, path) in paths.iter().enumerate() {
         if let Some(same) = paths[..index].iter().find(|other| real(other) == real(path)) {

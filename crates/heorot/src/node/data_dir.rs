@@ -1,12 +1,12 @@
-//! A data directory: belongs to one cluster and one kind of server, and is used by one process at a time.
+//! Data directory: belongs to one cluster and one kind of server; one process uses it at a time.
 //!
 //! ```text
 //! lock            held, with the holder's process id
-//! identity.toml   format, kind, cluster; written last, so that a directory that has it is whole
+//! identity.toml   format, kind, cluster; written last, so that a directory with it is complete
 //! ```
 //!
-//! It and its files are readable by the user of the server alone, which each start sees to; so is all below a
-//! metaserver's directory. The targets of data servers close their own files.
+//! Only the server's user can read the directory and its files; each start restores these modes, for a
+//! metaserver also of the whole tree below. The targets of data servers protect their own files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ const LOCK_FILE: &str = "lock";
 const IDENTITY_FILE: &str = "identity.toml";
 const IDENTITY_NEW: &str = "identity.toml.new";
 
-/// Cause why a directory cannot be used, and the remedy. One line.
+/// Error of a directory that cannot be used, with its remedy. One line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DataDirError {
     #[error("{path}: cannot {doing}: {error}; name a directory that heorot can write to")]
@@ -57,18 +57,18 @@ struct Identity {
     format: u32,
     kind: String,
     cluster: String,
-    /// How many data servers `heorot up` runs here.
+    /// Number of data servers of `heorot up` here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data_servers: Option<u16>,
-    /// And how many metaservers, each a process of its own; none: one, in its own process.
+    /// Number of metaservers, each a process of its own; none: one, in the process of `heorot up`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metaservers: Option<u16>,
-    /// Which member of its group of metaservers this is.
+    /// Member id in the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     member: Option<u64>,
 }
 
-/// A directory, locked for this process.
+/// Directory, locked for this process.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -78,9 +78,9 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Locks the directory, which is made if it is not there. Afterwards [`DataDir::claim`] it.
+    /// Locks the directory, and makes it if necessary. Then [`DataDir::claim`] it.
     pub(crate) fn open(path: &Path, kind: &'static str) -> Result<Self, DataDirError> {
-        // It is not ours yet: its files keep their modes.
+        // The directory may belong to another program: do not change its modes yet.
         std::fs::create_dir_all(path).map_err(io_error("create", path))?;
         let file = path.join(IDENTITY_FILE);
         let identity = read_identity(&file)?;
@@ -99,7 +99,7 @@ impl DataDir {
         }
     }
 
-    /// The cluster that a directory belongs to, without touching it; none: it is empty, or not there.
+    /// Cluster that a directory belongs to, without a change of it; none: it is empty or does not exist.
     pub(crate) fn look(path: &Path) -> Result<Option<String>, DataDirError> {
         let identity = read_identity(&path.join(IDENTITY_FILE))?;
         if identity.is_none() && path.symlink_metadata().is_ok() {
@@ -108,32 +108,32 @@ impl DataDir {
         Ok(identity.map(|identity| identity.cluster))
     }
 
-    /// Its path.
+    /// Path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The cluster that it belongs to; none: it is new.
+    /// Cluster that the directory belongs to; none: it is new.
     pub(crate) fn cluster(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| identity.cluster.as_str())
     }
 
-    /// How many data servers were noted here.
+    /// Recorded number of data servers.
     pub(crate) fn data_servers(&self) -> Option<u16> {
         self.identity.as_ref()?.data_servers
     }
 
-    /// How many metaservers were noted here.
+    /// Recorded number of metaservers.
     pub(crate) fn metaservers(&self) -> Option<u16> {
         self.identity.as_ref()?.metaservers
     }
 
-    /// Which member of its group of metaservers was noted here.
+    /// Recorded member id.
     pub(crate) fn member(&self) -> Option<u64> {
         self.identity.as_ref()?.member
     }
 
-    /// Checks that the directory is this cluster's.
+    /// Checks that the directory belongs to this cluster.
     pub(crate) fn check(&self, cluster: &[u8; 16]) -> Result<(), DataDirError> {
         let wanted = hex::encode(cluster);
         match self.cluster() {
@@ -144,7 +144,7 @@ impl DataDir {
         }
     }
 
-    /// Notes, durably, whose the directory is; after all else in it was made.
+    /// Records the directory's cluster, durably; call it after everything else in it is made.
     pub(crate) fn claim(
         &mut self,
         cluster: &[u8; 16],
@@ -153,7 +153,7 @@ impl DataDir {
         self.note(cluster, |identity| identity.data_servers = data_servers)
     }
 
-    /// The same, and how many metaservers it has.
+    /// As [`DataDir::claim`], with the number of metaservers.
     pub(crate) fn claim_group(
         &mut self,
         cluster: &[u8; 16],
@@ -165,7 +165,7 @@ impl DataDir {
         })
     }
 
-    /// The same, and which member of its group of metaservers it is.
+    /// As [`DataDir::claim`], with the member id.
     pub(crate) fn claim_member(&mut self, cluster: &[u8; 16], member: u64) -> Result<(), DataDirError> {
         self.note(cluster, |identity| identity.member = Some(member))
     }
@@ -190,9 +190,9 @@ impl DataDir {
     }
 }
 
-/// Only of a directory that is known to be ours.
+/// Closes the directory to other users. Only for a directory of this program.
 fn close(dir: &Path, kind: &str) -> io::Result<()> {
-    // The others have targets below them, which are closed by those that serve them.
+    // Other kinds have targets below, which their data servers close.
     if kind == crate::servers::mds::KIND { private::close_tree(dir) } else { private::close_files(dir) }
 }
 
@@ -228,7 +228,7 @@ fn read_identity(file: &Path) -> Result<Option<Identity>, DataDirError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io_error("read", file)(e)),
     };
-    // The format first: another one may have other keys.
+    // Check the format first: another format may have other keys.
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| malformed(e.message().into()))?;
     let format = table.get("format").and_then(toml::Value::as_integer);
     match format.and_then(|f| u32::try_from(f).ok()) {
@@ -239,13 +239,13 @@ fn read_identity(file: &Path) -> Result<Option<Identity>, DataDirError> {
     table.try_into().map(Some).map_err(|e: toml::de::Error| malformed(e.message().into()))
 }
 
-/// There is never half a file of this name.
+/// Writes the file atomically.
 fn write_identity(dir: &Path, identity: &Identity) -> io::Result<()> {
     let text = toml::to_string(identity).map_err(io::Error::other)?;
     host::replace(&SystemFiles, &dir.join(IDENTITY_FILE), text.as_bytes())
 }
 
-/// Refuses other files than those that an interrupted first start may leave.
+/// Refuses all files except those that an interrupted first start may leave.
 fn check_empty(dir: &Path) -> Result<(), DataDirError> {
     const LEFT_OVER: [&str; 11] = [
         LOCK_FILE,

@@ -1,12 +1,12 @@
-//! Directory of a node: the servers that one machine runs. `heorot init` and `heorot join` make it, people
-//! edit its files, `heorot run` runs it.
+//! Directory of a node: the servers of one machine. `heorot init` and `heorot join` make it, operators edit
+//! its files, `heorot run` runs it.
 //!
 //! ```text
-//! DIR/ secret   identity.toml   mds.toml  mds/    where it is a metaserver
-//!                               ds.toml   ds/     where it is a data server; and its targets, here or elsewhere
+//! DIR/ secret   identity.toml   mds.toml  mds/    of a metaserver
+//!                               ds.toml   ds/     of a data server; and its targets, here or elsewhere
 //! ```
 //!
-//! identity.toml comes last: a directory without it was left half made, and may be made again.
+//! identity.toml is written last: a directory without it is incomplete, and may be made again.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -22,18 +22,18 @@ use crate::node::listen;
 use crate::servers::ds;
 use command_line::Failure;
 
-/// The kind of a node's directory.
+/// Kind of a node's directory.
 pub(crate) const KIND: &str = "node";
 pub(crate) const SECRET_FILE: &str = "secret";
 pub(crate) const MDS_FILE: &str = "mds.toml";
 pub(crate) const DS_FILE: &str = "ds.toml";
-/// Where a metaserver's others reach it, unless told otherwise: the third port after its clients'.
+/// Default consensus port of a metaserver: the third after the clients' port.
 pub(crate) const CONSENSUS_PORT: u16 = listen::PORT_DEFAULT + CONSENSUS_AFTER;
 const CONSENSUS_AFTER: u16 = 3;
-/// A data server's port is the one after its machine's metaserver's.
+/// Distance of a data server's port from the metaserver's port of the same machine.
 const DATA_AFTER: u16 = 1;
 
-/// The examples in docs/, which are the files that a node begins with.
+/// Examples in docs/, the initial files of a node.
 const MDS_EXAMPLE: &str = include_str!("../../../../docs/examples/mds.toml");
 const DS_EXAMPLE: &str = include_str!("../../../../docs/examples/ds.toml");
 
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// As the command line says. `address`: this machine's, where it does not say that.
+    /// Plan from the command line. `address`: finds this machine's address, if the command line has none.
     pub(crate) fn new(
         args: &NodeSetupArgs,
         address: impl FnOnce() -> Result<IpAddr, Failure>,
@@ -83,17 +83,17 @@ impl Plan {
         Ok(Self { dir, name, address, metaserver, data_server, targets, port: args.port, admin: args.admin })
     }
 
-    /// Where the other metaservers reach it.
+    /// Address for the other metaservers.
     pub(crate) fn consensus(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.port + CONSENSUS_AFTER)
     }
 
-    /// Where clients mount.
+    /// Address that clients mount.
     pub(crate) fn serves(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.port)
     }
 
-    /// Where clients read and write.
+    /// Address of the data server.
     pub(crate) fn data(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.port + DATA_AFTER)
     }
@@ -106,7 +106,7 @@ impl Plan {
         }
     }
 
-    /// Whether its addresses can be had now, which is when a person looks.
+    /// Checks that the addresses are free now, while the operator is present.
     pub(crate) fn check_addresses(&self) -> Result<(), Failure> {
         let metaserver = self.metaserver.then_some([(self.serves(), "--port"), (self.consensus(), "--port")]);
         let data_server = self.data_server.then_some((self.data(), "--port"));
@@ -125,9 +125,9 @@ impl Plan {
         address == self.address || UdpSocket::bind((address, 0)).is_ok()
     }
 
-    /// Whether its targets can be where they are wanted. A target below a directory that is not there is
-    /// mistyped, or its disk is not mounted; one on the root file system is said: a line for people, or
-    /// nothing, since that is seldom meant.
+    /// Checks the targets' directories. A target below a missing directory is a typing error, or its disk is
+    /// not mounted. Returns a note for the operator about targets on the root file system, which is seldom
+    /// intended.
     pub(crate) fn check_targets(&self) -> Result<String, Failure> {
         let mut notes = String::new();
         if !self.data_server {
@@ -135,7 +135,7 @@ impl Plan {
         }
         let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev()).ok();
         for target in &self.targets {
-            // The default one is in the node's own directory, which is made.
+            // The default target is in the node's own directory, which is made.
             let above = if target.starts_with(&self.dir) {
                 self.dir.ancestors().find(|dir| dir.exists())
             } else {
@@ -159,9 +159,10 @@ impl Plan {
         Ok(notes)
     }
 
-    /// The text of its mds.toml. `everywhere`: it is to serve addresses that it does not have yet.
+    /// Text of the node's mds.toml. `everywhere`: it will serve addresses that it does not have yet.
     pub(crate) fn mds_toml(&self, join: Option<SocketAddr>, everywhere: bool) -> Result<String, Failure> {
-        // Service addresses can be added at any time; they cannot be on a loopback interface's network.
+        // Listen everywhere, since service addresses can be added at any time; not on loopback, which cannot
+        // have them.
         let listen = match self.address {
             address if address.is_loopback() && !everywhere => self.serves(),
             IpAddr::V4(_) => SocketAddr::from(([0; 4], self.port)),
@@ -183,7 +184,7 @@ impl Plan {
         Ok(file)
     }
 
-    /// The text of its ds.toml.
+    /// Text of the node's ds.toml.
     pub(crate) fn ds_toml(&self, metaservers: &[String]) -> Result<String, Failure> {
         let targets = self.targets.iter().map(|target| text(target)).collect::<Result<Vec<_>, _>>()?;
         let metaservers = metaservers.iter().cloned().map(Value::from).collect::<Vec<_>>();
@@ -204,7 +205,7 @@ impl Plan {
     }
 }
 
-/// A path as a configuration file has it.
+/// Path as a value of a configuration file.
 pub(crate) fn text(path: &Path) -> Result<Value, Failure> {
     let text = path.to_str().map(Value::from);
     text.ok_or_else(|| {
@@ -212,7 +213,7 @@ pub(crate) fn text(path: &Path) -> Result<Value, Failure> {
     })
 }
 
-/// An example with these values in place of its own, and with missing keys at its end.
+/// Example with its values replaced by `settings`, and missing keys added.
 fn filled(example: &str, mut settings: toml::Table) -> String {
     let mut out = String::new();
     for line in example.lines() {
@@ -224,17 +225,17 @@ fn filled(example: &str, mut settings: toml::Table) -> String {
         out.push('\n');
     }
     if !settings.is_empty() {
-        // Sections begin further down; these stand above them.
+        // Keys must stand above the sections.
         let rest: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         out.insert_str(0, &rest);
     }
     out
 }
 
-/// The address that this machine has in the network, if there is only one way to see it. Nothing is sent.
+/// Address of this machine in the network, if it is unambiguous. Nothing is sent.
 pub(crate) fn own_address() -> Result<IpAddr, Failure> {
     let routed = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
-        // An address for documentation (RFC 5737): the question is by which way it would go.
+        // Documentation address (RFC 5737): only the route to it matters.
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
     });
@@ -246,7 +247,7 @@ pub(crate) fn own_address() -> Result<IpAddr, Failure> {
     }
 }
 
-/// There is never half a file of this name.
+/// Writes the file atomically.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     host::replace(&host::SystemFiles, path, text.as_bytes()).map_err(|e| {
         Failure::new(format!("{}: cannot be written: {e}; name another directory with --dir", path.display()))

@@ -1,9 +1,9 @@
 //! Founding marker: the cluster's id in `<secret_file>.founded`, written when a name space begins with that
 //! secret.
 //!
-//! A metaserver with an empty directory and no group to join begins a name space. Where it had one, and only
-//! its disk is not mounted, that would be a second one of the same cluster, at the same address, and with the
-//! id of a member that had a vote.
+//! A metaserver with an empty directory and no group to join begins a name space. If it had one, and only its
+//! disk is not mounted, that would be a second name space of the same cluster, at the same address, with the
+//! id of a voter.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `heorot init` and `heorot join`: a machine becomes the first of a cluster, or one more.
+//! `heorot init` and `heorot join`: make this machine the first or a further node of a cluster.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
@@ -16,9 +16,9 @@ use crate::node::join_client::{self, JoinAnswer, JoinError, JoinRequest};
 use crate::node::secret::Secret;
 use command_line::Failure;
 
-/// How often a machine asks to be let in, where its member does not answer to the end.
+/// Maximal number of ENTER calls without an answer.
 const TRIES: u32 = 3;
-/// A machine of the same network answers at once, or does not live.
+/// Time limit of a connect: a live machine in the same network answers at once.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// `heorot init`.
@@ -46,7 +46,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
     let begin_file = begin::path(&plan.dir.join(MDS_FILE));
     match begin {
         Some(begin) => node::write(&begin_file, &begin)?,
-        // Of a try before this one, with other options.
+        // The file may be left from an earlier attempt with other options.
         None => drop(std::fs::remove_file(begin_file)),
     }
     write(&plan, Some(&mds), ds.as_deref())?;
@@ -79,7 +79,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
 
 /// `heorot join`.
 pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
-    // Whatever is wrong here is found before anybody is asked.
+    // Find all local errors before the first call.
     let token = token::read(&args.token_file)?;
     let member = resolve(&args.member)?;
     let dir = std::path::absolute(&args.node.dir)?;
@@ -124,7 +124,8 @@ pub(crate) async fn join(args: &NodeJoinArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks to be let in. The token is used by then perhaps, and the answer lost: this machine is answered again.
+/// Sends ENTER, with retries. If the token was used and the answer lost, the same ticket gets the answer
+/// again.
 async fn enter(member: SocketAddr, token: &Token, plan: &Plan) -> Result<JoinAnswer, JoinError> {
     let ticket = SystemEntropy.bytes();
     let (consensus, data) =
@@ -155,20 +156,20 @@ fn a_node_already(dir: &Path, cluster: &str) -> Failure {
     ))
 }
 
-/// The secret is there; its owner's files follow.
+/// Writes the configuration files, after the secret.
 fn write(plan: &Plan, mds: Option<&str>, ds: Option<&str>) -> Result<(), Failure> {
     for (name, text) in [(MDS_FILE, mds), (DS_FILE, ds)] {
         let path = plan.dir.join(name);
         match text {
             Some(text) => node::write(&path, text)?,
-            // Of a try before this one, with other roles.
+            // The file may be left from an earlier attempt with other roles.
             None => drop(std::fs::remove_file(path)),
         }
     }
     Ok(())
 }
 
-/// Where a member is: an address or a host name, with or without a port.
+/// Resolves a member: an address or a host name, with or without a port.
 fn resolve(text: &str) -> Result<SocketAddr, Failure> {
     let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
     if let Ok(ip) = bare.parse::<IpAddr>() {
@@ -184,7 +185,7 @@ fn resolve(text: &str) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(|| wrong("has no address".into()))
 }
 
-/// This machine's address on the way to a member; an error if there is no connection.
+/// Local address of a connection to a member; an error without a connection.
 fn way_to(member: SocketAddr) -> Result<IpAddr, Failure> {
     let stream = TcpStream::connect_timeout(&member, CONNECT_TIME_MAX).and_then(|stream| stream.local_addr());
     let address = stream.map_err(|e| {

@@ -1,4 +1,4 @@
-//! Addresses to listen on, and errors with a remedy when one is not available.
+//! Listen addresses, and errors with a remedy for an address that is not available.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use command_line::Failure;
 
-/// NFS's own port.
+/// Port of NFS.
 pub(crate) const PORT_DEFAULT: u16 = 2049;
 
-/// An address with an optional port, as `heorot up --listen` takes it.
+/// Address with an optional port, as in `heorot up --listen`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListenAddress(pub SocketAddr);
 
@@ -26,7 +26,7 @@ impl FromStr for ListenAddress {
         if address.port() == 0 {
             return Err("port 0 would be another one at each start; name one such as 2049".into());
         }
-        // Clients are told where the data servers are, and "everywhere" is not a place that they can go to.
+        // Clients connect to the data servers' addresses, so the unspecified address is not allowed.
         if address.ip().is_unspecified() {
             return Err(format!(
                 "{} is no address that clients can reach; name one of this machine",

@@ -1,4 +1,4 @@
-//! A node: its directory, its secret, how it begins, joins and runs.
+//! Node: its directory and secret, `init`, `join` and `run`.
 
 pub(crate) mod data_dir;
 pub(crate) mod dir;

@@ -1,12 +1,12 @@
-//! Names of machines, for people: they stand in commands, in tables and in labels of metrics.
+//! Names of machines, in commands, tables and labels of metrics.
 
-/// Bytes of a name: it fits a table.
+/// Maximal length in bytes, for tables.
 const BYTES_MAX: usize = 64;
 
-/// A name as it is said on a command line or in a file.
+/// Parses a name from a command line or a file.
 ///
 /// # Errors
-/// A line that names the fault.
+/// One line with the cause.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > BYTES_MAX {
         return Err(format!("a name has from 1 to {BYTES_MAX} bytes, and this has {}", text.len()));

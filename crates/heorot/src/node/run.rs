@@ -1,5 +1,5 @@
-//! `heorot run`: everything that a node's directory says, each server a process of its own. So a metaserver
-//! whose disk fails takes no data server with it.
+//! `heorot run`: runs the servers of a node's directory, each as a process of its own, so that a metaserver
+//! whose disk fails does not end the data server.
 
 use crate::admin::socket;
 use crate::cli::RunArgs;
@@ -27,7 +27,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
     let (mds, ds) = (dir.path().join(MDS_FILE), dir.path().join(DS_FILE));
     let (mut mount, mut group) = (None, None);
     let mut parts = Vec::new();
-    // The metaserver first; and it is the first to be stopped.
+    // Start the metaserver first; it is also stopped first.
     if mds.exists() {
         let config = MdsConfig::parse(&mds, &config::read(&mds)?)?;
         group = config.admin.group;

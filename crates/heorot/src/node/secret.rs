@@ -1,12 +1,11 @@
-//! The cluster's secret: 32 random bytes, in a file as 64 hexadecimal digits. Everything that proves
-//! membership is derived from it, each for one purpose, so that nothing that leaves a server tells anything
-//! about the rest.
+//! Cluster secret: 32 random bytes, in a file as 64 hexadecimal digits. Each key of the cluster is derived
+//! from it for one purpose, so that bytes that leave a server reveal nothing about the other keys.
 //!
 //! ```text
 //! secret ─┬─ "heorot 2026 cluster id"  ─▶ first 16 bytes: the cluster's id, public
 //!         ├─ "heorot 2026 file handles" ─▶ seals file handles
 //!         ├─ "heorot 2026 servers"      ─▶ proofs between servers
-//!         └─ "heorot 2026 join tokens"  ─▶ keys of join tokens, one for each id and end
+//!         └─ "heorot 2026 join tokens"  ─▶ keys of join tokens, one for each id and expiry
 //! ```
 
 use std::io;
@@ -23,7 +22,7 @@ const HANDLE_CONTEXT: &str = "heorot 2026 file handles";
 const TOKEN_CONTEXT: &str = "heorot 2026 join tokens";
 const PEER_CONTEXT: &str = "heorot 2026 servers";
 
-/// Why there is no secret. One line.
+/// Error of reading or making the secret. One line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretError {
     #[error("{0}: cannot read the cluster's secret: {1}; check the path and its permissions")]
@@ -40,7 +39,7 @@ pub(crate) enum SecretError {
     Lost(PathBuf, String),
 }
 
-/// The secret.
+/// Cluster secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret([u8; 32]);
 
@@ -51,7 +50,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Reads it; none if there is no such file. One that others can read is closed to them.
+    /// Reads the secret; none if there is no file. Closes the file to other users.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, SecretError> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -67,7 +66,7 @@ impl Secret {
         Ok(Some(Self(bytes)))
     }
 
-    /// Reads it, or makes a new one. `lost`: why a missing one must not be replaced, if it must not.
+    /// Reads the secret, or makes a new one. `lost`: the reason why a missing secret must not be replaced.
     pub(crate) fn read_or_create(
         path: &Path,
         lost: Option<String>,
@@ -80,12 +79,12 @@ impl Secret {
         }
     }
 
-    /// A new one, in place of one that was never used.
+    /// Makes a new secret, in place of one that was never used.
     pub(crate) fn create(path: &Path, entropy: &dyn Entropy) -> Result<Self, SecretError> {
         Self(entropy.bytes()).keep(path)
     }
 
-    /// Another server's, written here.
+    /// Writes the secret of another server here.
     pub(crate) fn receive(bytes: [u8; 32], path: &Path) -> Result<Self, SecretError> {
         Self(bytes).keep(path)
     }
@@ -99,30 +98,29 @@ impl Secret {
         host::replace(&SystemFiles, path, format!("{}\n", hex::encode(self.0)).as_bytes())
     }
 
-    /// The cluster's id.
+    /// Cluster id.
     pub(crate) fn cluster(&self) -> [u8; 16] {
         let mut cluster = [0; 16];
         cluster.copy_from_slice(&blake3::derive_key(CLUSTER_CONTEXT, &self.0)[..16]);
         cluster
     }
 
-    /// The key that seals file handles.
+    /// Key that seals file handles.
     pub(crate) fn handle_key(&self) -> HandleKey {
         HandleKey::new(blake3::derive_key(HANDLE_CONTEXT, &self.0))
     }
 
-    /// The key that the keys of join tokens are derived from.
+    /// Key for the derivation of join tokens' keys.
     pub(crate) fn token_key(&self) -> [u8; 32] {
         blake3::derive_key(TOKEN_CONTEXT, &self.0)
     }
 
-    /// The token with this id, which lets a machine in until `expires`, in seconds since 1970, if the cluster
-    /// knows it.
+    /// Token with this id, valid until `expires` (seconds since 1970) if the cluster has the id in its list.
     pub(crate) fn token(&self, id: u64, expires: u64) -> Token {
         Token::new(self.cluster(), &self.token_key(), id, expires)
     }
 
-    /// The secret itself, for a machine that has proved its right to it.
+    /// The secret itself, for a machine that has proven its token.
     pub(crate) fn bytes(&self) -> [u8; 32] {
         self.0
     }
@@ -133,7 +131,7 @@ impl Secret {
     }
 }
 
-/// A file of another user is closed by that one: it may be there for the group that this server runs as.
+/// Closes a file of this user to others. A file of another user stays: its group may include this server.
 fn close(path: &Path) -> io::Result<()> {
     let metadata = std::fs::metadata(path)?;
     let ours = metadata.uid() == rustix::process::geteuid().as_raw();

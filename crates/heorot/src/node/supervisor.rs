@@ -1,13 +1,12 @@
-//! Servers as processes of their own, below one parent: started, started again when they were killed, and
-//! ended with it.
+//! Supervisor: runs servers as child processes, restarts killed ones, and ends them with itself.
 //!
 //! ```text
-//! parent ── stdin, a pipe that is never written ──▶ child: its end is the parent's end, and it stops
+//! parent ── stdin, a pipe that is never written ──▶ child: stops when the pipe closes
 //!        ◀── stdout: "ready" ──────────────────────
 //!        ── SIGTERM, SIGHUP ───────────────────────▶
 //! ```
 //!
-//! Children are in process groups of their own: Ctrl-C is for the parent, which then ends them in order.
+//! Children have process groups of their own: Ctrl-C reaches only the parent, which then stops them in order.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,36 +24,36 @@ use command_line::{Failure, TAKEN_OUT};
 
 /// Line on a child's standard output when it serves.
 const READY: &str = "ready";
-/// Before a server is started again; twice as long each time that it did not live for long.
+/// Delay before a restart; doubled after each short run.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
-/// Lifetime after which the end of a server has other causes than its configuration.
+/// Run time after which the exit of a server is not due to its configuration.
 const LIVED: Duration = Duration::from_secs(60);
-/// A server stops in less, or hangs.
+/// Time limit of a stop; after it the server hangs.
 const STOP_TIME_MAX: Duration = Duration::from_secs(15);
 
-/// Of a child: it serves.
+/// Reports from a child that it serves.
 pub(crate) fn say_ready() {
-    // A parent that is gone is noticed by its end of standard input.
+    // If the parent is gone, the child notices the end of its standard input.
     let _ = writeln!(std::io::stdout(), "{READY}");
 }
 
-/// A server to run.
+/// Server to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    /// For people: it stands before each line that the server logs.
+    /// Prefix of each line in the server's log.
     pub name: String,
-    /// The command that runs it: "mds" or "ds".
+    /// Command that runs the server: "mds" or "ds".
     pub role: &'static str,
     pub config: PathBuf,
 }
 
-/// A server and its process.
+/// Server and its process.
 struct Server {
     part: Part,
     pid: Option<Pid>,
     began: Instant,
-    /// It has been ready, once at least.
+    /// Whether the server has been ready at least once.
     proven: bool,
     pause: Duration,
     again_at: Option<Instant>,
@@ -67,7 +66,7 @@ enum Event {
     Ended(usize, Pid, std::io::Result<ExitStatus>),
 }
 
-/// All servers of one parent.
+/// Supervisor of all servers of one parent.
 pub(crate) struct Supervisor {
     servers: Vec<Server>,
     tell: mpsc::UnboundedSender<Event>,
@@ -82,7 +81,7 @@ impl Default for Supervisor {
 }
 
 impl Supervisor {
-    /// Starts one more. They are stopped in the order in which they were started.
+    /// Starts one more server. They stop in the order of their starts.
     pub(crate) fn start(&mut self, part: Part) -> Result<(), Failure> {
         let index = self.servers.len();
         let (pid, began) = (Some(self.spawn(index, &part)?), Instant::now());
@@ -92,7 +91,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The process of each server that runs.
+    /// Process id of each running server.
     pub(crate) fn pids(&self) -> Vec<(String, Option<i32>)> {
         self.servers
             .iter()
@@ -100,7 +99,7 @@ impl Supervisor {
             .collect()
     }
 
-    /// Whether this one runs.
+    /// Whether the named server runs.
     pub(crate) fn runs(&self, name: &str) -> bool {
         self.servers.iter().any(|server| server.part.name == name && server.pid.is_some())
     }
@@ -123,10 +122,10 @@ impl Supervisor {
         Ok(pid)
     }
 
-    /// Returns when all of them serve.
+    /// Waits until all servers serve.
     ///
     /// # Errors
-    /// When one ends before it ever served: it has said why.
+    /// When a server exits before it served; its log has the reason.
     pub(crate) async fn all_ready(&mut self) -> Result<(), Failure> {
         while !self.servers.iter().all(|server| server.proven) {
             self.step().await?;
@@ -134,7 +133,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts killed children again, until all of them were stopped.
+    /// Restarts killed servers until all were stopped.
     pub(crate) async fn watch(&mut self, mut hangups: Option<Hangups>) -> Result<(), Failure> {
         while self.servers.iter().any(|server| server.pid.is_some() || server.again_at.is_some()) {
             let hangup = async {
@@ -200,7 +199,7 @@ impl Supervisor {
             status.map_err(|e| Failure::new(format!("{name}: its process cannot be waited for: {e}")))?;
         let pid = pid.as_raw_nonzero();
         if status.success() {
-            // An operator wanted that.
+            // An operator stopped it.
             let (role, config) = (server.part.role, server.part.config.display());
             tracing::warn!(server = %name, "stopped; start it again with: heorot {role} --config {config}");
             server.proven = true;
@@ -221,8 +220,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Ends all, those first that were started first: metaservers would otherwise find their data servers
-    /// dead while clients still ask. Those of one role are ended together.
+    /// Stops all servers, metaservers first: a metaserver must not find its data servers dead while clients
+    /// still send requests. Servers of one role stop at the same time.
     pub(crate) async fn stop(mut self) {
         self.servers.iter_mut().for_each(|server| server.again_at = None);
         for role in ["mds", "ds"] {
@@ -249,14 +248,14 @@ impl Supervisor {
 
 impl Server {
     fn send(&self, signal: Signal) {
-        // It may have ended a moment ago.
+        // The process may have ended already.
         let _ = self.pid.map(|pid| kill_process(pid, signal));
     }
 }
 
-/// Reports the events of a child, to its end.
+/// Reports the events of a child until it ends.
 async fn follow(index: usize, pid: Pid, child: &mut Child, tell: &mpsc::UnboundedSender<Event>) {
-    // Held, so that it ends with us.
+    // Held open until this process ends.
     let _stdin = child.stdin.take();
     if let Some(stdout) = child.stdout.take() {
         let mut lines = BufReader::new(stdout).lines();

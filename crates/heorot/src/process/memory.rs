@@ -1,17 +1,17 @@
-//! How much memory this process may count on: the machine's, or less where a cgroup holds it.
+//! Memory of this process: that of the machine, or the limit of its cgroup.
 
 use std::fs;
 
-/// Of the memory that there is the metadata store may use one part in so many: the rest is for connections,
-/// for the page cache of a data server beside it, and for everybody else.
+/// Share of the memory for the metadata store: one in `STORE_SHARE`. The rest is for connections, for the
+/// page cache of a data server on the same machine, and for other programs.
 const STORE_SHARE: u64 = 4;
-/// With less the upper levels of the store's tree for a few million files would not stay.
+/// Minimum: with less, the upper levels of the store's tree for a few million files would not stay in memory.
 const STORE_BYTES_MIN: u64 = 64 << 20;
 /// Upper limit of the default: the upper levels for a billion files, and the leaves in use. Larger sites set
 /// `metadata_memory`.
 const STORE_BYTES_MAX: u64 = 4 << 30;
 
-/// The `metadata_memory` of a metaserver that was not told.
+/// Default of `metadata_memory`.
 pub(crate) fn store_bytes_default() -> u64 {
     share(machine_bytes().into_iter().chain(held_to()).min())
 }
@@ -24,14 +24,14 @@ fn machine_bytes() -> Option<u64> {
     mem_total(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// `MemTotal:       24684096 kB`.
+/// Parses `MemTotal:       24684096 kB`.
 fn mem_total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }
 
-/// The limit that a container sees as its own, of either version; "max" and absent files are no limit.
+/// Memory limit of the cgroup, of version 2 or 1; "max" and missing files are no limit.
 fn held_to() -> Option<u64> {
     let files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     files.iter().find_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok())

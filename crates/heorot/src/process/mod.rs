@@ -1,4 +1,4 @@
-//! The process that servers run in.
+//! Process of the servers.
 
 pub(crate) mod memory;
 pub(crate) mod notify;

@@ -1,5 +1,5 @@
-//! Tells systemd that the service is ready, or stops (sd_notify(3)): a datagram to the socket that
-//! NOTIFY_SOCKET names. Nothing where there is none.
+//! Notifies systemd that the service is ready or stops (sd_notify(3)): a datagram to the socket in
+//! NOTIFY_SOCKET, if it is set.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -7,12 +7,12 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// It serves.
+/// Reports that the service is ready.
 pub(crate) fn ready() {
     send("READY=1\n");
 }
 
-/// It was told to stop.
+/// Reports that the service stops.
 pub(crate) fn stopping() {
     send("STOPPING=1\n");
 }

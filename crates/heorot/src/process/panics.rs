@@ -1,8 +1,8 @@
-//! A panic in a server ends its process, loudly, and its supervisor starts it again: a task that is gone
-//! would be missed by nobody but the clients that wait for it, and what it left half done under a lock would
-//! be gone on with.
+//! A panic in a server ends its process, and the supervisor restarts it. Without that, only the clients of
+//! the lost task would notice the panic, and other tasks would continue with state that it left half changed
+//! under a lock.
 
-/// From here on a panic of any thread ends the process; but that of a command in the state machine, which is
+/// Makes a panic of any thread end the process, except a panic of a command in the state machine, which is
 /// caught.
 pub(crate) fn end_the_process() {
     let says = std::panic::take_hook();
@@ -20,7 +20,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
-    /// Text of the panic below.
+    /// Message of the panic below.
     const FAULT: &str = "a task of a server panics";
 
     #[test]
@@ -30,7 +30,7 @@ mod tests {
         super::end_the_process();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         runtime.spawn(async { panic!("{FAULT}") });
-        // Without the hook the process would go on.
+        // Without the hook the process would continue.
         loop {
             std::thread::park();
         }

@@ -25,14 +25,14 @@ use crate::servers::reload;
 use command_line::signals::{Hangups, Signals};
 use command_line::{Failure, logging};
 
-/// Where a data server writes down the metaservers that it knows of, in its directory.
+/// File in a data server's directory with the addresses of the known metaservers.
 const METASERVERS_FILE: &str = "server.metaservers";
 
 /// Configuration of a data server of this process.
 pub(crate) struct DsSettings {
     pub name: String,
     pub listen: SocketAddr,
-    /// The option or key of the listen address, for error messages.
+    /// Option or key of the listen address, for error messages.
     pub listen_setting: &'static str,
     pub advertise: SocketAddr,
     pub metaservers: Vec<SocketAddr>,
@@ -40,7 +40,7 @@ pub(crate) struct DsSettings {
     pub targets: Vec<PathBuf>,
 }
 
-/// A data server that runs.
+/// Running data server.
 pub(crate) struct RunningDs {
     pub data_server: Arc<DataServer>,
     pub metaservers: Arc<KnownMetaservers>,
@@ -49,15 +49,15 @@ pub(crate) struct RunningDs {
     sweeper: JoinHandle<()>,
 }
 
-/// How often the trash of the targets is swept, and the sessions of clients that are not admitted any more.
+/// Interval of the sweeps of the targets' trash, and of the sessions of clients that are no longer admitted.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// Removes expired state, for ever.
+/// Removes expired state periodically, for ever.
 async fn sweep(server: Arc<DataServer>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         let swept = Arc::clone(&server);
-        // One at a time: a disk that hangs holds one thread.
+        // One sweep at a time: a disk that hangs holds one thread.
         let work = move || {
             swept.end_sessions_not_admitted();
             write_networks(&swept);
@@ -68,7 +68,7 @@ async fn sweep(server: Arc<DataServer>) {
 }
 
 impl RunningDs {
-    /// Opens its targets, listens, and registers from then on.
+    /// Opens the targets, listens, and registers from then on.
     pub(crate) async fn start(settings: DsSettings, secret: &Secret) -> Result<Self, Failure> {
         let entropy = Arc::new(SystemEntropy);
         let file = settings.data_dir.join(METASERVERS_FILE);
@@ -96,8 +96,7 @@ impl RunningDs {
         Ok(Self { data_server, metaservers, server, heartbeat, sweeper })
     }
 
-    /// Stops the server. Uncommitted writes of clients stay in the page cache, and are synced at the next
-    /// start.
+    /// Stops the server. Unstable writes stay in the page cache, and the next start syncs them.
     pub(crate) fn stop(self) {
         self.heartbeat.abort();
         self.sweeper.abort();

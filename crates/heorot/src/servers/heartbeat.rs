@@ -1,4 +1,4 @@
-//! A data server tells the metaserver that it lives, and asks it how long objects are.
+//! Heartbeat of a data server: registers with the metaservers; also looks up lengths of objects there.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -17,14 +17,14 @@ use wire::handle::{HandleKey, ObjectHandle};
 use crate::node::join_client;
 use crate::servers::known_metaservers::KnownMetaservers;
 
-/// A metaserver that does not answer a small question in this time is taken for lost until it does.
+/// Time limit of a metaserver's answer; after it the metaserver counts as lost.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// Time in which a metaserver that is started at the same moment, or just before, comes to serve.
+/// Time that a metaserver may need to start, if it starts at the same time.
 const START_TIME_MAX: Duration = Duration::from_secs(10);
-/// Between two tries to reach a lost one: a client waits for this.
+/// Retry interval for a lost metaserver; a client waits for this.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Asks a metaserver how long an object is: any, and the next one if it does not answer.
+/// Looks up lengths of objects at any metaserver, and at the next one if it does not answer.
 pub(crate) struct MetaserverLengths {
     pub metaservers: Arc<KnownMetaservers>,
     pub key: HandleKey,
@@ -54,15 +54,14 @@ impl ObjectLengths for MetaserverLengths {
     }
 }
 
-/// Registers `server`, reached at `advertise`, with all metaservers that are known: each has to know that it
-/// lives.
+/// Registers `server`, reached at `advertise`, with all known metaservers: each needs its heartbeat.
 pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaservers: Arc<KnownMetaservers>) {
-    // Ends them with this.
+    // Dropped with this task, which ends the heartbeats.
     let mut all = JoinSet::new();
     let mut handles: BTreeMap<SocketAddr, AbortHandle> = BTreeMap::new();
     loop {
         let known = Arc::clone(&metaservers);
-        // The heartbeat does not wait for it: a disk that hangs must not end the heartbeat.
+        // A task of its own: a disk that hangs must not stop the heartbeat.
         let told = Arc::clone(&server);
         tokio::task::spawn_blocking(move || {
             known.write_down();
@@ -85,7 +84,7 @@ pub(crate) async fn beat(server: Arc<DataServer>, advertise: SocketAddr, metaser
     }
 }
 
-/// Writes down the networks of clients, unless they are. Waits for the disk.
+/// Stores the clients' networks, if they changed. Blocks on the disk.
 pub(crate) fn write_networks(server: &DataServer) {
     if let Err(error) = server.client_networks().write_down() {
         tracing::warn!(
@@ -96,7 +95,7 @@ pub(crate) fn write_networks(server: &DataServer) {
     }
 }
 
-/// Registers with one metaserver, again and again. Losing it, and finding it again, is logged once.
+/// Registers with one metaserver periodically. Logs its loss and its return once each.
 async fn beat_one(
     server: Arc<DataServer>,
     advertise: SocketAddr,
@@ -117,7 +116,7 @@ async fn beat_one(
                 pause
             }
             Err(why) => {
-                // A metaserver of the same machine or of a new node may be about to start.
+                // A metaserver of the same machine or of a new node may still be starting.
                 if !known && began.elapsed() < START_TIME_MAX {
                     tracing::debug!(metaserver = %peer.address(), "not registered yet: {why}");
                     tokio::time::sleep(RETRY).await;
@@ -140,7 +139,7 @@ async fn register(
     peer: &Peer,
     metaservers: &KnownMetaservers,
 ) -> Result<Duration, String> {
-    // statvfs of a hung disk hangs, and must not hang the others' thread.
+    // statvfs of a hung disk hangs: do not block the runtime's thread.
     let asked = Arc::clone(server);
     let targets = tokio::task::spawn_blocking(move || asked.space()).await.map_err(|e| e.to_string())?;
     let obeyed = targets.first().map_or(0, |target| target.incarnation);
@@ -162,14 +161,15 @@ async fn register(
             let noted = tokio::task::spawn_blocking(move || told.belong_to(done.name_space, incarnation)).await;
             let obeyed = noted.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
             let text = |network: &Bytes| String::from_utf8_lossy(network).parse().ok();
-            // Before it is taken in: clients may come from then on.
+            // Before the registration is complete: clients may connect from then on.
             if obeyed != Obeyed::Not && done.map_version != args.map_version {
                 let networks = done.networks.iter().filter_map(text).collect();
                 server.client_networks().tell(done.incarnation, done.map_version, networks);
             }
             match obeyed {
                 Obeyed::AsBefore => {}
-                // It is not taken in before it says so: that is asked again at once, and is then as before.
+                // The data server obeys from now on: register again at once, to report the obeyed
+                // incarnation.
                 Obeyed::FromNowOn => return Box::pin(register(server, advertise, peer, metaservers)).await,
                 Obeyed::Not => {
                     return Err(format!(

@@ -1,8 +1,8 @@
-//! Id mapping: names of users and groups, from this machine's /etc/passwd and /etc/group, read again when
-//! they change.
+//! Id mapping: names of users and groups, from this machine's /etc/passwd and /etc/group, read again after
+//! each change.
 //!
-//! The files themselves and not the system's NSS, which only C can call: a site with a directory service
-//! lists its users with `getent passwd` into files of this form.
+//! Reads the files and not the system's NSS, which needs C: a site with a directory service writes its users
+//! with `getent passwd` to files of this form.
 
 use std::fs;
 use std::path::Path;
@@ -10,25 +10,25 @@ use std::time::{Duration, SystemTime};
 
 use metaserver::{Idmap, Settings};
 
-/// Interval of the checks for changed files.
+/// Poll interval of the files.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const PASSWD: &str = "/etc/passwd";
 const GROUP: &str = "/etc/group";
-/// Some 500,000 lines: names are kept in memory.
+/// Maximal length of a file: about 500,000 lines, whose names are kept in memory.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
-/// Times and lengths of the files, to find changes.
+/// Modification times and lengths of the files, to detect changes.
 type Stamps = [Option<(SystemTime, u64)>; 2];
 
-/// The files as they were read last.
+/// Files as last read.
 #[derive(Default)]
 pub(crate) struct IdmapFiles {
     read: Option<(String, bool, Stamps)>,
 }
 
 impl IdmapFiles {
-    /// The names to put in force, if they or the settings have changed since this was asked last.
+    /// New id mapping, if files or settings have changed since the last call.
     pub(crate) fn changed(&mut self, settings: &Settings) -> Option<Idmap> {
         let (domain, give_names) = (&settings.owner_domain, settings.owner_names);
         let now = (domain.clone(), give_names, [PASSWD, GROUP].map(|file| stamp(Path::new(file))));
@@ -48,7 +48,7 @@ fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// Reads a file; a file that cannot be used counts as empty, with a line in the log.
+/// Reads a file. One that cannot be used counts as empty, with a line in the log.
 fn text(file: &str) -> String {
     let text = match fs::metadata(file) {
         Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {

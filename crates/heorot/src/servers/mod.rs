@@ -1,4 +1,4 @@
-//! The two servers as this program runs them: with their configuration, registration and reload.
+//! Servers as this program runs them: configuration, registration and reload.
 
 pub(crate) mod ds;
 pub(crate) mod heartbeat;

@@ -1,16 +1,18 @@
-//! Rebuild of a metaserver from the others: its log or store is damaged, or its state differs from theirs.
+//! Rebuild of a metaserver from the other members: its log or store is damaged, or its state differs from
+//! theirs.
 //!
-//! What it had acknowledged may be what made a majority, and may be lost: so it must not vote again. It comes
-//! back as a new member, with an empty directory; the group goes on without the old one first.
+//! Entries that it acknowledged may have counted for a quorum, and may be lost: so it must not vote again. It
+//! joins as a new member, with an empty directory, after the group has removed the old member.
 //!
 //! ```text
-//! damaged.<old id>.new/others    where the other voters are; then identity.toml gets the new id, and log and store move in
-//! damaged.<old id>/              the old one is to be removed from the group, and the new one to join
-//! damaged.<old id>.replaced/     done; kept for people, until the next one
+//! damaged.<old id>.new/others    addresses of the other voters; then identity.toml gets the new id, and log
+//!                                and store move in
+//! damaged.<old id>/              remove the old member from the group, and join with the new one
+//! damaged.<old id>.replaced/     done; kept for the operator, until the next rebuild
 //! ```
 //!
-//! After a crash at any of these points the next start goes on. Two others are needed, who can agree without
-//! the old one.
+//! After a crash at any of these points the next start continues. Two other voters are needed, which have a
+//! quorum without the old member.
 
 use std::fs::{self, File};
 use std::io;
@@ -27,28 +29,27 @@ const FOLDER: &str = "damaged.";
 const UNFINISHED: &str = ".new";
 const REPLACED: &str = ".replaced";
 const OTHERS: &str = "others";
-/// Files that are set aside.
+/// Files that the rebuild moves away.
 const SET_ASIDE: [&str; 2] = ["log", "namespace.redb"];
-/// Goes with it: the voters of the group that the old member belonged to
-/// (`replica::transport::members_file`).
+/// File that moves with them: the voters of the old member's group (`replica::transport::members_file`).
 const VOTERS: &str = "members";
-/// Members that can agree without the third.
+/// Number of other voters that have a quorum without this one.
 const OTHERS_MIN: usize = 2;
-/// For one of two.
+/// Remedy for one of two voters.
 const OF_TWO: &str = ", which cannot go on without it: restore the metadata from a backup (heorot restore)";
-/// For the only one.
+/// Remedy for the only voter.
 const ALONE: &str = ": restore the metadata from a backup (heorot restore)";
-/// An election, and a change of members.
+/// Time limit of the removal: an election and a membership change.
 const REMOVE_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A member that is no longer: this one takes its place.
+/// Damaged member that this one replaces.
 pub(crate) struct Lost {
     member: NodeId,
     others: Vec<String>,
 }
 
-/// Opens the replica with `open`; if its log is damaged, as a new member with the id that `new_id` says.
-/// Returns also which members are to be removed, now or still.
+/// Opens the replica with `open`; if its log or store is damaged, rebuilds it as a new member with the id
+/// `new_id`. Returns also the members that still have to be removed.
 pub(crate) fn open(
     dir: &mut DataDir,
     cluster: &[u8; 16],
@@ -78,7 +79,7 @@ pub(crate) fn open(
     Ok((replica, lost))
 }
 
-/// A member that starts with an empty directory would vote without the entries that it had acknowledged.
+/// Refuses an empty directory of a known member: it would vote without the entries that it had acknowledged.
 fn check_there(dir: &DataDir) -> Result<(), Failure> {
     let path = dir.path();
     let is_there = SET_ASIDE.iter().any(|name| path.join(name).exists());
@@ -96,7 +97,7 @@ fn check_there(dir: &DataDir) -> Result<(), Failure> {
     )))
 }
 
-/// Has the group go on without the lost ones. Where to join, if there were any.
+/// Removes the damaged members from the group. Returns an address to join, if there were any.
 pub(crate) async fn remove(lost: Vec<Lost>, replica: &Replica) -> Result<Option<String>, Failure> {
     let mut where_to_join = None;
     for lost in lost {
@@ -120,7 +121,7 @@ pub(crate) async fn remove(lost: Vec<Lost>, replica: &Replica) -> Result<Option<
     Ok(where_to_join)
 }
 
-/// Ends the rebuild: this member has all that the others have.
+/// Ends the rebuild: this member has all metadata.
 pub(crate) fn done(dir: &Path) -> Result<(), Failure> {
     let rename = || -> io::Result<()> {
         for folder in folders(dir)?.into_iter().filter(|(_, state)| state.is_empty()) {
@@ -152,19 +153,19 @@ fn set_aside(
         sync(dir.path())
     };
     note().map_err(|e| said(&folder, &e))?;
-    // From here on no start uses the old id, whatever is found in the directory.
+    // After this no start uses the old id, whatever the directory has.
     dir.claim_member(cluster, new)?;
     finish(dir.path(), dir.member()).map_err(|e| said(dir.path(), &e))
 }
 
-/// Goes on where setting aside was interrupted.
+/// Continues an interrupted rebuild.
 fn finish(dir: &Path, member: Option<NodeId>) -> io::Result<()> {
     for (folder, state) in folders(dir)? {
         if state != UNFINISHED {
             continue;
         }
         if member.is_some() && id(&folder) == member {
-            // Nothing has moved yet: the damage will be found again.
+            // Nothing has moved yet: the next start finds the damage again.
             fs::remove_dir_all(&folder)?;
             continue;
         }
@@ -190,7 +191,7 @@ fn lost(dir: &Path) -> io::Result<Vec<Lost>> {
     Ok(lost)
 }
 
-/// Folders of files that were set aside, each with its state: the end of its name.
+/// Folders of moved files, each with its state: the suffix of its name.
 fn folders(dir: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let mut found = vec![];
     for entry in fs::read_dir(dir)? {
@@ -239,7 +240,7 @@ mod tests {
         );
 
         begun();
-        // It had: and the log had moved already.
+        // The claim was durable, and the log had moved already.
         fs::rename(at("log"), at("damaged.0000000000000005.new/log")).unwrap();
         for _ in 0..2 {
             finish(dir.path(), Some(77)).unwrap();

@@ -1,4 +1,4 @@
-//! Data servers serve NFS to the exported networks only, as the cluster map has them.
+//! Admission at data servers: NFS only for the exported networks of the cluster map.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,8 +14,7 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::servers::{Cluster, PORT, metric, until};
 
-/// Where clients of this machine come from unless they say otherwise, and an address that nothing is exported
-/// to.
+/// Default address of clients of this machine, and an address without an export.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
@@ -25,7 +24,7 @@ async fn connect(server: Ipv4Addr, from: Ipv4Addr) -> TcpStream {
     socket.connect((IpAddr::from(server), PORT).into()).await.unwrap()
 }
 
-/// Calls a procedure; a decoder at its results.
+/// Calls a procedure; returns the decoder at its results.
 async fn call(
     stream: &mut TcpStream,
     (program, version, procedure): (u32, u32, u32),
@@ -44,7 +43,7 @@ async fn call(
     d
 }
 
-/// What EXCHANGE_ID at the data server is answered to a client of this address.
+/// Status of EXCHANGE_ID at the data server for a client of this address.
 async fn exchange_id(server: Ipv4Addr, from: Ipv4Addr) -> Status {
     let ownerid = Bytes::from(format!("a client at {from}")).into();
     let args = exchange_id::Args {
@@ -95,8 +94,8 @@ async fn a_change_of_exports_reaches_data_servers_and_outlives_their_restart() {
     assert!(!again.log().contains("registered"));
 }
 
-/// A stranger that knows the cluster's id and tries secrets fills no log: a line for the first wrong proof,
-/// and for each doubling.
+/// An attacker who knows the cluster's id and tries secrets cannot fill the log: a line for the first wrong
+/// proof, and for each doubling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_proofs_are_logged_at_each_doubling_of_their_number() {
     let cluster = Cluster::start(1, 1);

@@ -1,4 +1,4 @@
-//! A backup is taken while clients work, and everything in it is there again when it is restored.
+//! Backup during client load: the restore has everything in it.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use futures_util::TryStreamExt;
 use crate::servers::{ADMIN_PORT, Client, Cluster, PORT, Process, ask, mount, own_ip, run, until};
 
 const FILES: usize = 60;
-/// Some with their inode, some on data servers.
+/// Sizes of files: some have inline data, some have objects.
 const SIZES: [usize; 3] = [0, 900, 150 << 10];
 
 fn up(dir: &Path, ip: Ipv4Addr) -> Process {
@@ -35,7 +35,7 @@ fn content(n: usize) -> Vec<u8> {
     (0..SIZES[n % SIZES.len()]).map(|at| (at * 7 + n) as u8).collect()
 }
 
-/// Names and attributes of all that is in `dir`, in words.
+/// Names and attributes of the tree below `dir`, as text.
 async fn tree(client: &Client, dir: &str) -> Vec<String> {
     let handle = client.lookup_path(dir).await.unwrap().fh;
     let mut entries: Vec<_> = client.readdirplus(handle).await.try_collect::<Vec<_>>().await.unwrap();
@@ -64,7 +64,7 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     let before = tree(&client, "still").await;
     assert_eq!(before.len(), FILES + 1);
 
-    // A file that is open and has no name any more must be gone after the restore, and not leak.
+    // An open file without a name must be gone after the restore, and its objects too.
     let open = client.create_path("unlinked", Some(0o600)).await.unwrap();
     client.remove_path("unlinked").await.unwrap();
     let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -92,7 +92,7 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     assert_eq!(mode & 0o777, 0o600);
     stop.store(true, Ordering::Relaxed);
     load.await.unwrap();
-    // After the backup: not in it.
+    // Written after the backup: not in it.
     write(&client, "still/later", content(1)).await;
     client.close(open.fh).await.unwrap();
     client.umount().await.unwrap();
@@ -117,8 +117,7 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     std::fs::rename(&restored, dir.join("mds")).unwrap();
 
     let server = up(&dir, ip);
-    // The data servers obey the group of before, until their operator says that this one was restored for
-    // good.
+    // The data servers obey the old group until their operator adopts the restored one.
     until("both data servers are adopted and have registered", || {
         let _ = run(&["ds", "adopt", "--admin", dir.to_str().unwrap()]);
         let status = ask(ip, &["status", "--json"]).unwrap_or_default();
@@ -143,7 +142,7 @@ async fn what_was_backed_up_under_load_is_there_again_with_all_names_and_attribu
     assert!((at_least..=at_most).contains(&busy), "{at_least} <= {busy} <= {at_most}");
     let nodes = ask(ip, &["node", "list"]).unwrap();
     assert!(nodes.contains("leader"), "{nodes}");
-    // What is made now has nothing to do with what the old cluster made under the same numbers.
+    // New files must not collide with objects that the old cluster made under the same inode ids.
     write(&client, "still/new", content(2)).await;
     client.umount().await.unwrap();
     assert_eq!(server.stop().code(), Some(0));
@@ -177,7 +176,7 @@ async fn a_metaserver_that_joins_a_restored_one_has_all_also_when_it_leads() {
             client.umount().await.unwrap();
         }
     }
-    // The first one is gone for a while: what it had is all with the other one.
+    // Restart the first metaserver: the other one has all metadata.
     cluster.stop_metaserver(0);
     cluster.start_metaserver(0);
     let client = mount(cluster.metaservers[1].0).await;
@@ -194,7 +193,7 @@ fn a_backup_that_is_cut_short_altered_or_of_another_cluster_is_refused_in_one_li
     let file = place.path().join("backup");
     let name = file.to_str().unwrap();
     ask(ip, &["backup", name]).unwrap();
-    // The same through a pipe.
+    // The same backup through a pipe.
     let piped = std::process::Command::new(env!("CARGO_BIN_EXE_heorot"))
         .args(["backup", "-", "--admin", dir.to_str().unwrap()])
         .output()

@@ -1,17 +1,17 @@
-//! A clock that goes wrong while its server runs is said by `heorot status` and by the leader's log.
+//! Clock check: `heorot status` and the leader's log report a clock that goes wrong at run time.
 
 use std::path::Path;
 
 use crate::servers::{Cluster, Process, ask, until};
 
-/// Debian's folder for it, for any architecture.
+/// Path of libfaketime in Debian, for any architecture.
 fn libfaketime() -> String {
     let libs = std::fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
     let found = libs.map(|lib| lib.join("faketime/libfaketime.so.1")).find(|path| path.exists());
     found.expect("libfaketime: scripts/setup.sh installs it").display().to_string()
 }
 
-/// `heorot status` of the first metaserver, whatever its verdict.
+/// Output of `heorot status` at the first metaserver, for any verdict.
 fn status(cluster: &Cluster) -> String {
     match ask(cluster.metaservers[0].0, &["status"]) {
         Ok(said) | Err(said) => said,
@@ -28,7 +28,7 @@ fn a_clock_that_goes_wrong_while_its_server_runs_is_said_until_it_is_right() {
     cluster.stop_metaserver(1);
     let (config, log) = (cluster.file("mds1.toml"), cluster.file("mds1.log"));
     let (library, file) = (libfaketime(), offset.display().to_string());
-    // Only the time of day; and the file is read again each time.
+    // Fake only the time of day, and read the file again each time.
     let environment = [
         ("LD_PRELOAD", library.as_str()),
         ("FAKETIME_TIMESTAMP_FILE", &file),

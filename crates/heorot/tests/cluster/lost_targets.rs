@@ -1,4 +1,4 @@
-//! A target that is not there any more, or has lost objects: what was on it is an error, and never zeros.
+//! Missing targets and lost objects: a read is an error, and never returns zeros.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::servers::{Client, Cluster, mount, until};
 
-/// More than a file has with its inode.
+/// Larger than inline data.
 const BYTES: usize = 200 << 10;
 
 async fn write(client: &Client, name: &str, byte: u8) {
@@ -17,7 +17,7 @@ async fn write(client: &Client, name: &str, byte: u8) {
     client.close(file.fh).await.unwrap();
 }
 
-/// The first bytes of a file, read by a client that has nothing of it in memory.
+/// Reads the first bytes of a file by a client with an empty cache.
 async fn read(cluster: &Cluster, name: &str) -> Result<Vec<u8>, String> {
     let client = mount(cluster.metaservers[0].0).await;
     let file = client.open_path(name, nfs_rs::OPEN_READ).await.map_err(|e| e.to_string())?.fh;
@@ -40,7 +40,7 @@ fn remove_objects(target: &Path) -> usize {
 
 /// ```text
 /// another directory at the target's path (its disk unmounted)   -> "missing", said once; reads fail
-/// the disk is there again, the data server is started again     -> what was there
+/// the disk is there again, the data server is started again     -> the old contents
 /// objects are removed below it                                  -> reads fail, the log names the object
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,7 +82,7 @@ fn files_on(cluster: &Cluster, target: &str) -> Vec<String> {
     cluster.ask(0, &["files", "--on", target]).unwrap().lines().map(String::from).collect()
 }
 
-/// The id of the target in this directory, and its state.
+/// Id and state of the target in this directory.
 fn listed(cluster: &Cluster, path: &Path) -> (String, String) {
     let list = cluster.ask(0, &["target", "list", "--json"]).unwrap_or_default();
     let list: Value = serde_json::from_str(&list).unwrap_or_default();
@@ -94,8 +94,8 @@ fn listed(cluster: &Cluster, path: &Path) -> (String, String) {
 
 /// ```text
 /// two targets, a file on each
-/// started with one disk that is not mounted  -> the other's file is read, new files go there; status names the missing one
-/// its disk is there, started again           -> both are read
+/// started with one disk not mounted -> the other's file is read, new files go there; status names it
+/// its disk is there, started again  -> both are read
 /// ```
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_that_is_not_there_at_the_start_keeps_no_other_one_out() {
@@ -139,11 +139,11 @@ async fn a_target_that_is_not_there_at_the_start_keeps_no_other_one_out() {
     write(&client, "new", 8).await;
     assert_eq!(read(&cluster, "new").await, Ok(vec![8; 16]));
     assert!(files_on(&cluster, &one).contains(&"/new".to_owned()));
-    // Its own files wait, as when the whole data server is away.
+    // Files of the missing target wait, as when the whole data server is down.
     let waiting = tokio::time::timeout(Duration::from_secs(2), read(&cluster, &of_missing[0])).await;
     assert!(!matches!(waiting, Ok(Ok(_))), "{waiting:?}");
     assert!(!second.exists(), "nothing was made in its place");
-    // The next start still knows it.
+    // The next start still knows the target.
     restart(&mut cluster);
     assert!(!second.exists());
 

@@ -1,5 +1,4 @@
-//! Clusters of real processes on this machine's loopback: servers that come and go, and metadata that are
-//! brought back.
+//! Clusters of real processes on this machine's loopback: servers start and stop, metadata are restored.
 
 mod admission;
 mod backup;

@@ -1,5 +1,5 @@
-//! A metaserver whose directory is gone (a disk that was not mounted) begins another name space, with the
-//! same secret and at the same address: it must not clean up what belongs to the first one.
+//! A metaserver with a lost directory (a disk that was not mounted) begins another name space, with the same
+//! secret and at the same address: it must not remove objects of the first name space as orphans.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use crate::servers::{Cluster, mount, run, until};
 
-/// More than a file has with its inode.
+/// Larger than inline data.
 const BYTES: usize = 200 << 10;
 
-/// Objects on a target.
+/// Number of objects on a target.
 pub fn objects(target: &Path) -> usize {
     let folders = std::fs::read_dir(target.join("objects")).unwrap();
     folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
@@ -34,7 +34,7 @@ async fn a_metaserver_that_lost_its_directory_leaves_the_files_of_its_data_serve
     let config = cluster.file("mds0.toml");
     let refused = run(&["mds", "--config", config.to_str().unwrap()]).unwrap_err();
     assert!(refused.contains("is its disk not mounted?"), "{refused}");
-    // People insist; or the note was lost, too.
+    // An operator insists; or the founding marker is lost, too.
     std::fs::remove_file(cluster.file("secret.founded")).unwrap();
     cluster.start_metaserver(0);
     let metaserver = cluster.metaservers[0].1.as_mut().unwrap();

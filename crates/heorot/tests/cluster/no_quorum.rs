@@ -1,11 +1,11 @@
-//! Every command ends with an answer or one line of an error while no majority of metaservers runs.
+//! Without a quorum of metaservers, every command ends with an answer or one line of an error.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::servers::{Cluster, LIMIT, places, until};
 
-/// All commands that ask a running server. Those that change something are refused.
+/// All commands that use a running server. Commands that change state are refused.
 const COMMANDS: [&[&str]; 27] = [
     &["status"],
     &["status", "--json"],
@@ -73,7 +73,7 @@ fn every_command_answers_without_a_quorum() {
         let error = String::from_utf8(output.stderr).unwrap();
         let code = output.status.code().expect("it is not killed");
         match args[0] {
-            // The verdict is the exit status.
+            // The exit status is the verdict.
             "status" => assert_eq!((code, error.as_str()), (2, ""), "{args:?}"),
             _ if code == 0 => {}
             _ => {

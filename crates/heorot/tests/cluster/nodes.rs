@@ -1,4 +1,4 @@
-//! Nodes are listed, drained and removed; who leads is moved.
+//! Nodes: list, drain, remove, and leadership transfer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::servers::{Cluster, mount, until};
 
-/// A hand-over takes milliseconds; a busy machine, or an election because of it, is no reason to fail.
+/// Time limit of a leadership transfer, long enough for a busy machine or an election.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
 #[test]
@@ -59,7 +59,7 @@ fn a_metaserver_that_is_removed_stops_and_says_why_also_when_it_is_started_again
     }
     until("the map says so", || cluster.node(1, "mds2")["state"] == "removed");
     assert!(!cluster.ask(0, &["node", "list"]).unwrap().contains("mds2"));
-    // Two are left: neither can go while the other is away.
+    // Two are left: neither can be removed while the other is down.
     cluster.metaservers[1].1 = None;
     let why = cluster.ask(0, &["node", "remove", "mds1"]).unwrap_err();
     assert!(
@@ -135,7 +135,7 @@ fn a_learner_stays_one_when_it_is_started_again_until_it_is_promoted() {
             cluster.ask(0, &["node", "promote", "mds2"]).unwrap();
         }
     }
-    // One that is set up as a learner never votes.
+    // A configured learner never votes.
     let (config, text) =
         (cluster.file("mds3.toml"), std::fs::read_to_string(cluster.file("mds2.toml")).unwrap());
     let ip = crate::servers::own_ip();
@@ -159,7 +159,7 @@ async fn who_drains_gets_nothing_new_and_a_data_server_with_objects_is_not_remov
 
     let said = cluster.ask(0, &["node", "drain", "ds0"]).unwrap();
     assert_eq!(said, "ds0 takes no new files; its 0 objects stay where they are, and are served");
-    // At another metaserver than the one that was told; told of by the map.
+    // Ask another metaserver than the one that executed the command: it knows from the map.
     until("the map says so", || cluster.node(1, "ds0")["state"] == "draining");
     let client = mount(cluster.metaservers[1].0).await;
     for n in 0..8 {
@@ -174,7 +174,7 @@ async fn who_drains_gets_nothing_new_and_a_data_server_with_objects_is_not_remov
     assert_eq!(cluster.ask(0, &["node", "remove", "ds0"]).unwrap(), "ds0 is removed; stop it");
     cluster.data_servers[0].as_mut().unwrap().wait_for_log("it was removed from the cluster");
     client.umount().await.unwrap();
-    // Told of one metaserver, ds1 found the others by the map.
+    // ds1 was configured with one metaserver and found the others by the map.
     cluster.stop_metaserver(0);
     until("ds1 is still heard of", || cluster.node(2, "ds1")["seen_ms"].as_u64().is_some_and(|ms| ms < 3000));
     let again = mount(cluster.metaservers[2].0).await;
@@ -226,7 +226,7 @@ async fn a_client_of_one_metaserver_does_not_notice_that_the_others_are_restarte
         }
     });
     for n in [0, 1, 0] {
-        // Each leads when its turn comes.
+        // Make each metaserver the leader before it stops.
         cluster.ask(2, &["leader", &format!("mds{n}")]).unwrap();
         cluster.stop_metaserver(n);
         cluster.start_metaserver(n);
@@ -241,7 +241,7 @@ async fn a_client_of_one_metaserver_does_not_notice_that_the_others_are_restarte
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_whose_data_server_has_objects_is_not_removed_by_half() {
     let mut cluster = Cluster::start(3, 1);
-    // As `heorot join` names the two servers of one machine.
+    // Give both servers of one machine the same name, as `heorot join` does.
     assert_eq!(cluster.data_servers[0].take().unwrap().stop().code(), Some(0));
     let config = cluster.file("ds0.toml");
     let text = std::fs::read_to_string(&config).unwrap().replace("name = \"ds0\"", "name = \"mds2\"");
@@ -272,7 +272,7 @@ async fn a_data_server_that_has_only_empty_columns_of_files_is_removed_and_they_
     cluster.ask(0, &["set", "stripe_columns", "2"]).unwrap();
     let client = mount(cluster.metaservers[0].0).await;
     let on = |n: usize| cluster.ask(0, &["files", "--on", &format!("ds{n}")]).unwrap();
-    // Each has data in its first column alone.
+    // Each file has data in its first column only.
     let mut files = Vec::new();
     for n in 0..6 {
         let name = format!("f{n}");
@@ -284,7 +284,7 @@ async fn a_data_server_that_has_only_empty_columns_of_files_is_removed_and_they_
     until("each has objects", || {
         (0..3).map(|n| cluster.node(0, &format!("ds{n}"))["objects"].as_u64().unwrap_or(0)).sum::<u64>() == 12
     });
-    // Files that have data there are removed; one of them is still open.
+    // Remove the files that have data there; one of them is still open.
     let (of_ds0, mut kept) = (on(0), None);
     assert!(!of_ds0.is_empty(), "nothing was placed there");
     for (n, file) in files.into_iter().enumerate() {
@@ -307,7 +307,7 @@ async fn a_data_server_that_has_only_empty_columns_of_files_is_removed_and_they_
         cluster.ask(0, &["node", "remove", "ds0"]).is_ok_and(|said| said == "ds0 is removed; stop it")
     });
 
-    // What is left is whole, and grows into the columns that moved.
+    // The remaining files are complete, and grow into the moved columns.
     let left: Vec<u8> = (0..6).filter(|n| !of_ds0.lines().any(|path| path == format!("/f{n}"))).collect();
     assert!(!left.is_empty() && left.len() < 6, "files without data on ds0: {left:?}");
     const LEN: usize = 2 << 20;

@@ -1,8 +1,8 @@
-//! What goes well is not logged as a warning: an operator looks at each WARN and ERROR.
+//! Quiet logs: normal operation logs no warning, since an operator looks at each WARN and ERROR.
 
 use crate::servers::{Cluster, until};
 
-/// Lines of all servers' logs that an operator would have to look at.
+/// Warnings and errors in all servers' logs.
 fn warnings(cluster: &Cluster) -> Vec<String> {
     let names = (0..3).map(|n| format!("mds{n}.log")).chain((0..2).map(|n| format!("ds{n}.log")));
     let mut found = Vec::new();
@@ -21,7 +21,7 @@ fn a_start_a_join_and_a_stop_that_go_well_have_no_warning_in_any_log() {
     until("healthy", || cluster.ask(1, &["status"]).is_ok_and(|said| said.starts_with("healthy")));
     assert_eq!(warnings(&cluster), [""; 0], "after start and joins");
 
-    // The leader stops in order.
+    // Stop the leader in order.
     cluster.stop_metaserver(0);
     until("another one leads", || {
         cluster.ask(1, &["leader"]).is_ok_and(|said| said.contains("mds1") || said.contains("mds2"))

@@ -1,4 +1,4 @@
-//! Metaservers and data servers, each a process with an address of its own.
+//! Metaservers and data servers, each a process with its own address.
 
 #[path = "../process/places.rs"]
 pub mod places;
@@ -19,33 +19,33 @@ use tempfile::TempDir;
 pub const PORT: u16 = 2049;
 pub const ADMIN_PORT: u16 = 20490;
 const CONSENSUS_PORT: u16 = 2052;
-/// Nothing here takes longer, unless it never ends.
+/// Time limit of every wait.
 pub const LIMIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
-/// A mount, to read and write with.
+/// Mounted client for reads and writes.
 pub type Client = Arc<dyn nfs_rs::Mount>;
 
-/// A loopback address that no other test uses, so that ports need no agreement.
+/// Loopback address that no other test uses, so that all tests can use the same ports.
 pub fn own_ip() -> Ipv4Addr {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, high | 1, low, NEXT.fetch_add(1, Ordering::Relaxed) as u8)
 }
 
-/// A process, killed at the end of its test if it still runs.
+/// Process, killed at the end of its test if it still runs.
 pub struct Process {
     child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts `heorot ARGS`, which logs to a file.
+    /// Starts `heorot ARGS`, with its log in a file.
     pub fn start(args: &[&str], log: &Path) -> Self {
         Self::start_with(args, log, &[])
     }
 
-    /// The same, with variables in its environment.
+    /// Starts `heorot ARGS` with environment variables.
     pub fn start_with(args: &[&str], log: &Path, environment: &[(&str, &str)]) -> Self {
         places::note(args);
         let out = std::fs::File::options().create(true).append(true).open(log).unwrap();
@@ -67,7 +67,7 @@ impl Process {
         });
     }
 
-    /// Waits until it ends by itself.
+    /// Waits for the exit.
     pub fn ends(&mut self) -> ExitStatus {
         let mut ended = None;
         until("it ends", || {
@@ -81,7 +81,7 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM and waits for the exit.
     pub fn stop(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.ends()
@@ -106,22 +106,22 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Runs `heorot ARGS`: what it prints, or the line in which it refuses.
+/// Runs `heorot ARGS`: returns its output, or its error line.
 pub fn run(args: &[&str]) -> Result<String, String> {
     let Output { status, stdout, stderr } =
         Command::new(env!("CARGO_BIN_EXE_heorot")).args(args).env("HEOROT_LOG", "off").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim_end().to_owned();
-    // The exit status of `heorot status` is the cluster's verdict.
+    // The exit status of `heorot status` is the verdict of the cluster.
     let is_answer = status.success() || args.first() == Some(&"status") && !stdout.is_empty();
     if is_answer { Ok(text(stdout)) } else { Err(text(stderr)) }
 }
 
-/// The same, of the server whose admin interface is at `ip`.
+/// Runs `heorot ARGS` with the admin interface of the server at `ip`.
 pub fn ask(ip: Ipv4Addr, args: &[&str]) -> Result<String, String> {
     run(&[args, &["--admin", &places::of(ip)]].concat())
 }
 
-/// The value of a metric of the server at `ip`, the sum of all its lines; 0: there is none.
+/// Value of a metric of the server at `ip`, as the sum of its lines; 0 without a line.
 pub fn metric(ip: Ipv4Addr, name: &str) -> f64 {
     let mut stream = TcpStream::connect((ip, ADMIN_PORT)).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -134,13 +134,13 @@ pub fn metric(ip: Ipv4Addr, name: &str) -> f64 {
     values.sum()
 }
 
-/// Mounts the root by v4.2.
+/// Mounts the root with v4.2.
 pub async fn mount(ip: Ipv4Addr) -> Client {
     let url = format!("nfs://{ip}:{PORT}/?version=4.2&noresvport=true");
     Arc::from(nfs_rs::parse_url_and_mount(&url).await.unwrap_or_else(|e| panic!("mount {url}: {e}")))
 }
 
-/// A group of metaservers, and data servers that were told of the first one only.
+/// Group of metaservers, and data servers that are configured with the first one only.
 pub struct Cluster {
     pub dir: TempDir,
     pub metaservers: Vec<(Ipv4Addr, Option<Process>)>,
@@ -167,7 +167,7 @@ impl Cluster {
         cluster
     }
 
-    /// Starts one more metaserver: the first begins the group, the others join it.
+    /// Starts one more metaserver: the first founds the group, the others join it.
     pub fn add_metaserver(&mut self) {
         let (n, ip, secret) = (self.metaservers.len(), own_ip(), self.file("secret"));
         self.metaservers.push((ip, None));
@@ -184,7 +184,7 @@ impl Cluster {
         self.start_metaserver(n);
     }
 
-    /// Data server `n`, the next one, with the target in `target<n>`.
+    /// Starts data server `n`, the next one, with its target in `target<n>`.
     pub fn add_data_server(&mut self, n: usize) {
         let (first, ip, secret) = (self.metaservers[0].0, own_ip(), self.file("secret"));
         let text = format!(
@@ -221,7 +221,7 @@ impl Cluster {
         self.data_servers[n] = Some(process);
     }
 
-    /// SIGTERM to a metaserver, which ends by itself.
+    /// Sends SIGTERM to a metaserver and waits for its exit.
     pub fn stop_metaserver(&mut self, n: usize) {
         let status = self.metaservers[n].1.take().unwrap().stop();
         assert_eq!(status.code(), Some(0));
@@ -231,7 +231,7 @@ impl Cluster {
         ask(self.metaservers[n].0, args)
     }
 
-    /// What metaserver `n` lists of the server with that name; null if nothing.
+    /// Entry of the named server in the list of metaserver `n`; null without one.
     pub fn node(&self, n: usize, name: &str) -> Value {
         let list = self.ask(n, &["node", "list", "--json"]).unwrap_or_default();
         let list: Value = serde_json::from_str(&list).unwrap_or_default();

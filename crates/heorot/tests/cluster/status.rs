@@ -1,4 +1,4 @@
-//! `heorot status` has a verdict first, from every node, and an exit status that says the same.
+//! `heorot status`: the first line is the verdict, on every node, and the exit status agrees.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::servers::{Cluster, places, until};
 
-/// What `heorot status` of the server at `ip` printed, and its exit status.
+/// Output and exit status of `heorot status` at the server `ip`.
 fn status(ip: Ipv4Addr, args: &[&str]) -> (String, i32) {
     let Output { status, stdout, .. } = Command::new(env!("CARGO_BIN_EXE_heorot"))
         .args(["status", "--admin", &places::of(ip)])
@@ -18,7 +18,7 @@ fn status(ip: Ipv4Addr, args: &[&str]) -> (String, i32) {
     (String::from_utf8(stdout).unwrap(), status.code().unwrap())
 }
 
-/// Waits until the first line is this verdict; returns the rest.
+/// Waits for this verdict in the first line; returns the rest.
 fn wait_for(ip: Ipv4Addr, verdict: &str, exit_status: i32, text: &str) -> String {
     let mut said = (String::new(), 0);
     until(&format!("{verdict}: {text}"), || {
@@ -29,7 +29,7 @@ fn wait_for(ip: Ipv4Addr, verdict: &str, exit_status: i32, text: &str) -> String
     said.0
 }
 
-/// The verdict of `heorot status --json`, which is at the same place on every node.
+/// Verdict of `heorot status --json`, under the same key on every node.
 fn verdict(ip: Ipv4Addr) -> String {
     let json: Value = serde_json::from_str(&status(ip, &["--json"]).0).unwrap();
     json["health"]["verdict"].as_str().unwrap_or_default().to_owned()
@@ -50,7 +50,7 @@ fn the_verdict_follows_what_dies_and_comes_back_on_every_node() {
         assert_eq!(verdict(*ip), "healthy");
     }
 
-    // A data server that dies with nothing on it, and is back.
+    // A data server without objects dies and comes back.
     cluster.data_servers[1] = None;
     let said = wait_for(ips[0], "degraded", 1, "data server ds1 is silent");
     assert!(said.contains("start it; if its data are gone for good: heorot node remove ds1"), "{said}");
@@ -62,7 +62,7 @@ fn the_verdict_follows_what_dies_and_comes_back_on_every_node() {
     wait_for(cluster.data_server_ips[1], "healthy", 0, "mds2");
     until("the leader logs that it is back", || log(&cluster).contains("server is heard of again"));
 
-    // A metaserver that dies, then a second one: the third one knows nothing of the others.
+    // Two metaservers die, one after the other: the third one cannot reach the others.
     cluster.ask(0, &["leader", "mds0"]).unwrap();
     cluster.metaservers[1].1 = None;
     wait_for(ips[2], "degraded", 1, "metaserver mds1 is silent");

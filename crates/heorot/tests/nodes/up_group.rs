@@ -11,7 +11,7 @@ use super::process::{ADMIN_PORT, PORT, Server, own_ip, refusal, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 const METASERVERS: u16 = 3;
-/// Files made between kills, by the clients of each metaserver.
+/// Directories made between kills, by the client of each metaserver.
 const BETWEEN_KILLS: u32 = 20;
 
 fn args(dir: &Path, ip: Ipv4Addr, more: &str) -> Vec<String> {
@@ -23,7 +23,7 @@ fn up(dir: &Path, ip: Ipv4Addr, more: &str) -> Server {
     Server::start(&args(dir, ip, more).iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// The processes that it names: "processes: mds0 17, ds0 18".
+/// Processes in the output: "processes: mds0 17, ds0 18".
 fn processes_of(said: &str) -> Vec<(String, Pid)> {
     let line = said.lines().find_map(|line| line.strip_prefix("processes: ")).unwrap();
     let one = |text: &str| {
@@ -33,7 +33,7 @@ fn processes_of(said: &str) -> Vec<(String, Pid)> {
     line.split(", ").map(one).collect()
 }
 
-/// A client of metaserver `n` that makes directories until it is told to stop, and makes each of them.
+/// Client of metaserver `n` that makes directories until `stop`, and counts them in `made`.
 async fn makes(ip: Ipv4Addr, n: u16, made: Arc<AtomicU32>, stop: Arc<AtomicBool>) {
     let url = format!("nfs://{ip}:{}/?version=4.2&noresvport=true", PORT + 100 * n);
     let mut client = None;
@@ -49,7 +49,7 @@ async fn makes(ip: Ipv4Addr, n: u16, made: Arc<AtomicU32>, stop: Arc<AtomicBool>
         let name = format!("m{n}-{}", made.load(Ordering::Relaxed));
         match mount.mkdir_path(&name, 0o755).await {
             Ok(_) => tried_before = false,
-            // What nfs-rs gave up when its connection broke may have been done.
+            // An earlier call that nfs-rs gave up at its broken connection may have been executed.
             Err(error) if tried_before && error.to_string().to_uppercase().contains("EXIST") => {
                 tried_before = false
             }
@@ -65,7 +65,7 @@ async fn makes(ip: Ipv4Addr, n: u16, made: Arc<AtomicU32>, stop: Arc<AtomicBool>
 #[test]
 fn each_metaserver_is_killed_in_turn_while_all_of_them_make_directories() {
     let (dir, ip) = (tempfile::tempdir().unwrap(), own_ip());
-    // It was one, and grows.
+    // Begin with one metaserver, then grow.
     let mut server = up(dir.path(), ip, "--data-servers 1");
     server.ready();
     assert_eq!(server.signal(Signal::TERM), Some(0));
@@ -86,14 +86,14 @@ fn each_metaserver_is_killed_in_turn_while_all_of_them_make_directories() {
     for (name, pid) in &processes {
         let before = counts();
         kill_process(*pid, Signal::KILL).unwrap();
-        // Those of the others go on; and its own, when it was started again.
+        // The clients of the others continue; the killed server's own client does so after its restart.
         wait_until(&format!("all make more after {name} was killed"), &mut [&mut server], || {
             counts().iter().zip(&before).all(|(now, before)| *now >= before + BETWEEN_KILLS)
         });
     }
     stop.store(true, Ordering::Relaxed);
     makers.into_iter().for_each(|maker| runtime.block_on(maker).unwrap());
-    // What was made by any of them is seen at all of them.
+    // All metaservers show the directories of all clients.
     for n in 0..METASERVERS {
         let url = format!("nfs://{ip}:{}/?version=4.2&noresvport=true", PORT + 100 * n);
         let client = runtime.block_on(nfs_rs::parse_url_and_mount(&url)).unwrap();
@@ -107,13 +107,13 @@ fn each_metaserver_is_killed_in_turn_while_all_of_them_make_directories() {
 
     let fewer = refusal(&args(dir.path(), ip, "--metaservers 2"));
     assert!(fewer.contains("has 3 metaservers") && fewer.contains("--metaservers 3 or more"), "{fewer}");
-    // As many as before; and nobody stays behind when the parent is killed.
+    // The same number as before; and no child survives a kill of the parent.
     let mut server = up(dir.path(), ip, "");
     let children = processes_of(&server.ready());
     assert_eq!(children.len(), 4);
     server.signal(Signal::KILL);
     wait_until("the children end with their parent", &mut [], || {
-        // One that ended and that nobody waits for has no command line.
+        // A zombie has an empty command line.
         let runs = |pid: &Pid| {
             std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
                 .is_ok_and(|line| !line.is_empty())

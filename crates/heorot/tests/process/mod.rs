@@ -14,7 +14,7 @@ pub const PORT: u16 = 2049;
 pub const ADMIN_PORT: u16 = 20490;
 pub const START_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A loopback address that no other test uses, so that ports need no agreement.
+/// Loopback address that no other test uses, so that all tests can use the same ports.
 pub fn own_ip() -> Ipv4Addr {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let [.., high, low] = std::process::id().to_be_bytes();
@@ -27,7 +27,7 @@ pub fn heorot(args: &[&str]) -> Command {
     command
 }
 
-/// A server, killed at the end of its test if it still runs.
+/// Server process, killed at the end of its test if it still runs.
 pub struct Server {
     pub child: Child,
     stdout: BufReader<ChildStdout>,
@@ -39,14 +39,14 @@ impl Server {
         Self::of(heorot(args))
     }
 
-    /// Of a command that becomes a server.
+    /// Starts a command that becomes a server.
     pub fn of(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdout }
     }
 
-    /// What it prints until it is ready.
+    /// Output until the server is ready.
     pub fn ready(&mut self) -> String {
         let mut text = String::new();
         while text != "ready\n" && !text.ends_with("\nready\n") {
@@ -74,7 +74,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs to the end, which must be a refusal of one line.
+/// Runs a command that must be refused, with one line.
 pub fn refusal(args: &[String]) -> String {
     let Output { status, stdout, stderr } =
         heorot(&args.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap();
@@ -91,7 +91,7 @@ pub fn ask(ip: Ipv4Addr, args: &[&str]) -> Result<String, String> {
     if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
 }
 
-/// The whole answer to a request of HTTP, over TCP.
+/// Answer to an HTTP request over TCP.
 #[allow(dead_code, reason = "nodes.rs asks none")]
 pub fn http(to: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(to).unwrap();
@@ -102,13 +102,13 @@ pub fn http(to: SocketAddr, request: &str) -> String {
     answer
 }
 
-/// What `heorot status --json` prints, whatever its verdict.
+/// Output of `heorot status --json`, for any verdict.
 pub fn status(ip: Ipv4Addr) -> serde_json::Value {
     let output = heorot(&["status", "--json"]).args(["--admin", &places::of(ip)]).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
-/// Waits until `done`, while all of these run.
+/// Waits for `done`, while all of the servers run.
 pub fn wait_until(what: &str, servers: &mut [&mut Server], mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {

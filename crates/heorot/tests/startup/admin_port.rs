@@ -1,4 +1,4 @@
-//! The admin port under those who wish it ill: half requests, endless ones, pages in browsers, wrong tokens.
+//! Attacks on the admin port: half requests, endless ones, pages in browsers, wrong tokens.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::process::{ADMIN_PORT, PORT, Server, heorot, http, own_ip};
 use rustix::process::Signal;
 
-/// More than a process of 1,024 open files could bear.
+/// More than the limit of 1,024 open files.
 const HALF_REQUESTS: usize = 2000;
-/// What the server has besides: files, sockets, and the admin connections that it keeps.
+/// Open files without attackers: files, sockets, and the admin connections that the server keeps.
 const OPEN_FILES_MAX: usize = 300;
 
 fn up(dir: &Path, ip: Ipv4Addr, more: &[&str]) -> Server {
@@ -35,14 +35,14 @@ fn half_requests_take_no_more_than_their_share() {
     let mut half: Vec<TcpStream> = Vec::new();
     for _ in 0..HALF_REQUESTS {
         let mut stream = TcpStream::connect(to).unwrap();
-        // The server may have closed it already, to make room.
+        // The server may have closed the connection already, to accept another.
         let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ");
         half.push(stream);
     }
     assert!(metrics(to).starts_with("HTTP/1.1 200"), "others are served meanwhile");
     let open = std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count();
     assert!(open < OPEN_FILES_MAX, "{open} open files");
-    // Those that are left over end by time.
+    // The remaining ones end by their time limit.
     for mut stream in half {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut answer = Vec::new();

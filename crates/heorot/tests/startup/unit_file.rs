@@ -1,8 +1,8 @@
-//! The example of a unit for systemd is hardened.
+//! The example unit file for systemd is hardened.
 
 use std::process::Command;
 
-/// Exposure, in tenths: systemd calls up to 4.0 "OK".
+/// Maximal exposure, in tenths: systemd calls up to 4.0 "OK".
 const EXPOSURE_MAX: u32 = 30;
 
 #[test]

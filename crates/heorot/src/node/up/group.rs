@@ -1,16 +1,16 @@
-//! `heorot up --metaservers 3`: several metaservers, and each server a process of its own, so that any of
+//! `heorot up --metaservers 3`: several metaservers, with each server as a process of its own, so that any of
 //! them can be killed.
 //!
 //! ```text
 //! DIR/secret  identity.toml  mds.toml  mds/  mds1.toml  mds1/  …  ds0.toml  ds0/  …
-//!             metaserver i: clients at --listen + 100 i, the others 90 after that, admin at --admin + i
+//!             metaserver i: clients at --listen + 100 i, consensus 90 after that, admin at --admin + i
 //!             data server i: at --listen + 1 + i, admin at --admin + 10 + i
 //! ```
 //!
-//! Each has its admin socket in its directory; the addresses above are those of the metrics pages.
+//! Each server's directory has its admin socket; the admin addresses above serve the metrics pages.
 //!
-//! `mds` is the one that a cluster of one metaserver has, too: it grows. The files are written anew at each
-//! start.
+//! `mds` is also the directory of a cluster of one metaserver, which can grow. Each start writes the files
+//! anew.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,21 +31,21 @@ use crate::node::supervisor::{Part, Supervisor};
 use command_line::Failure;
 use command_line::signals::Signals;
 
-/// Data servers have the 64 ports after the first metaserver's.
+/// Distance of the metaservers' ports; the data servers have the 64 ports after the first metaserver's.
 const METASERVER_PORTS: u16 = 100;
 const CONSENSUS_AFTER: u16 = 90;
-/// After the metaservers' admin addresses.
+/// Distance of the data servers' admin ports from the first metaserver's.
 const DS_ADMIN_AFTER: u16 = 10;
 const POLL: Duration = Duration::from_millis(100);
 
-/// How many of each.
+/// Numbers of servers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counts {
     pub metaservers: u16,
     pub data_servers: u16,
 }
 
-/// Where everything is.
+/// Addresses and directory.
 struct Places {
     listen: SocketAddr,
     admin: SocketAddr,
@@ -65,7 +65,7 @@ fn after(address: SocketAddr, ports: u16) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port() + ports)
 }
 
-/// Runs them.
+/// Runs the servers.
 pub(super) async fn up(
     args: &UpArgs,
     signals: Signals,
@@ -104,7 +104,7 @@ async fn serve(
     supervisor: &mut Supervisor,
 ) -> Result<(), Failure> {
     let path = dir.path().to_owned();
-    // Those that belong already wait for each other; a new one is taken in when they agree.
+    // Existing members wait for each other; a new one joins after they have a quorum.
     let known = |n: u16| path.join(directory(n)).join("identity.toml").exists();
     for n in 0..counts.metaservers {
         if !known(n) || n > 0 && !known(n - 1) {
@@ -185,7 +185,7 @@ fn ds_toml(places: &Places, dir: &Path, n: u16, metaservers: u16) -> Result<Stri
     Ok(format!("{HEADER}{}", toml::to_string(&table)?))
 }
 
-/// Carries out --no-root-squash, for all metaservers.
+/// Applies --no-root-squash for all metaservers.
 async fn end_root_squash(dir: PathBuf) -> Result<(), Failure> {
     let request = ExportRequest {
         action: "set".into(),
@@ -198,7 +198,7 @@ async fn end_root_squash(dir: PathBuf) -> Result<(), Failure> {
     tokio::task::spawn_blocking(set).await?.map(drop)
 }
 
-/// Waits until a metaserver knows them all. Each has one target.
+/// Waits until a metaserver knows all data servers. Each has one target.
 async fn all_registered(dir: PathBuf, servers: usize) -> Result<(), Failure> {
     let registered = async {
         loop {
