@@ -1,5 +1,5 @@
-//! Files of a directory that is ours, as far as the metadata log needs them: the file system's, or a
-//! simulated disk's that loses bytes that were not synced.
+//! Files of a directory of this program, for the metadata log: real ones, or those of a simulated disk that
+//! loses unsynced bytes.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -12,12 +12,12 @@ use rustix::io::Errno;
 
 use crate::patience::patiently;
 
-/// A file system.
+/// File system.
 pub trait Files: Send + Sync + 'static {
-    /// Makes the directory and those above it, where they are not there.
+    /// Makes the directory and its missing parents.
     ///
     /// # Errors
-    /// The system's; so everywhere here.
+    /// The error of the system; so everywhere here.
     fn make_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Lists the entries of a directory, in any order.
@@ -32,7 +32,7 @@ pub trait Files: Send + Sync + 'static {
     /// As above.
     fn open(&self, path: &Path, how: Opened) -> io::Result<Box<dyn File>>;
 
-    /// Renames a file; an earlier file of the new name is gone.
+    /// Renames a file; replaces an existing file of the new name.
     ///
     /// # Errors
     /// As above.
@@ -44,55 +44,55 @@ pub trait Files: Send + Sync + 'static {
     /// As above.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Returns when names that were made, changed and removed in the directory are on disk so.
+    /// Syncs a directory: names that were made, changed or removed in it are durable afterwards.
     ///
     /// # Errors
     /// As above.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
-/// How a file is opened.
+/// Mode of opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// To read.
+    /// For reads.
     Read,
-    /// To write an existing file.
+    /// For writes to an existing file.
     Write,
-    /// To write; made, or emptied.
+    /// For writes; creates or truncates the file.
     New,
-    /// To write, past the page cache where the file system can do that: a write is on disk when it returns.
-    /// It begins at a block's boundary in file and memory, and ends at one.
+    /// For durable writes, past the page cache if the file system supports that: a write is on disk when it
+    /// returns. Its range in file and memory is aligned to blocks.
     Durable,
 }
 
-/// An open file.
+/// Open file.
 pub trait File: Send + Sync {
-    /// Its length in bytes.
+    /// Length of the file in bytes.
     ///
     /// # Errors
     /// As above.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Fills `bytes` from `at`.
+    /// Fills `bytes` from offset `at`.
     ///
     /// # Errors
-    /// As above, or that the file is too short.
+    /// As above, or an error if the file is too short.
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
 
-    /// Writes all of `bytes` at `at`.
+    /// Writes all of `bytes` at offset `at`.
     ///
     /// # Errors
     /// As above.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
 
-    /// Returns when all writes are on disk, and the file's length.
+    /// Syncs the file: all writes and its length are durable afterwards.
     ///
     /// # Errors
-    /// As above. The bytes of a failed sync may be nowhere.
+    /// As above. After a failed sync the bytes may be lost.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// The machine's own.
+/// Files of the machine.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SystemFiles;
 
@@ -151,7 +151,7 @@ impl File for std::fs::File {
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        // A retry writes all of it again, the same bytes.
+        // A retry writes the same bytes again, from the start.
         patiently("write", || self.write_all_at(bytes, at))
     }
 
@@ -160,8 +160,8 @@ impl File for std::fs::File {
     }
 }
 
-/// One system call and one request to the disk, where a write and a sync are two of each and go through the
-/// cache's bookkeeping. A file system that cannot do this gets a write and a sync.
+/// Durable writes by direct I/O: one system call and one request to the disk, without the page cache; a write
+/// and a sync are two of each. A file system without direct I/O gets a write and a sync.
 struct Durable {
     file: std::fs::File,
     direct: AtomicBool,
@@ -179,7 +179,7 @@ impl File for Durable {
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         if self.direct.load(Ordering::Relaxed) {
             match patiently("write", || self.file.write_all_at(bytes, at)) {
-                // Some file systems take the flag and refuse the write.
+                // Some file systems accept the flag and refuse the write.
                 Err(e) if is_refused(&e) => {
                     rustix::fs::fcntl_setfl(&self.file, OFlags::empty())?;
                     self.direct.store(false, Ordering::Relaxed);

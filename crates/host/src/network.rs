@@ -1,10 +1,10 @@
-//! Networks as people write them: `10.0.0.0/8`, `fd00::/8`, `192.168.1.7`.
+//! Networks in text form: `10.0.0.0/8`, `fd00::/8`, `192.168.1.7`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An address and how many of its bits count, such as 10.0.0.0/8.
+/// Network: an address and its prefix length, such as 10.0.0.0/8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network {
     address: IpAddr,
@@ -12,18 +12,18 @@ pub struct Network {
 }
 
 impl Network {
-    /// Every address of IPv4.
+    /// All IPv4 addresses.
     pub const ALL_V4: Network = Network { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 };
-    /// Every address of IPv6.
+    /// All IPv6 addresses.
     pub const ALL_V6: Network = Network { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 };
 
-    /// How many bits count.
+    /// Prefix length in bits.
     #[must_use]
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// The network with this prefix that holds `address`; none: the address has fewer bits.
+    /// Network with this prefix length that contains `address`; none: the address has fewer bits.
     #[must_use]
     pub fn around(address: IpAddr, prefix: u8) -> Option<Self> {
         let address = address.to_canonical();
@@ -45,13 +45,13 @@ impl Network {
         }
     }
 
-    /// The bits of `address` that count in a network with this prefix.
+    /// Bits of `address` in the network's prefix.
     fn masked(address: IpAddr, prefix: u8) -> u128 {
-        // All of a network of prefix 0: a shift by all bits is none in Rust.
+        // Prefix 0: a shift by all bits is `None` in Rust.
         Self::bits(address).0 & u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0)
     }
 
-    /// Whether `address` is in it. One of IPv4 inside of IPv6 (`::ffff:10.0.0.1`) is one of IPv4.
+    /// Whether the network contains `address`. An IPv4-mapped address (`::ffff:10.0.0.1`) counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -1,18 +1,18 @@
-//! Waiting for resources that the system lacks for a moment: file descriptors, memory.
+//! Retries of operations for which the system lacks resources for a moment: file descriptors, memory.
 //!
-//! To the metadata's log and store such an error would be one of the disk, which they do not survive,
-//! although nothing is wrong with the disk.
+//! The metadata log and store treat any other error as a fault of the disk and stop, although the disk is
+//! sound.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-/// The first wait, and the longest: each is twice the one before.
+/// First and maximal wait; each wait doubles.
 const WAIT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Does `work`, again while the system has no descriptor or no memory for it, or a signal came. That is
-/// logged once.
+/// Runs `work`, with retries while the system has no descriptor or no memory for it, or after a signal. Logs
+/// the shortage once.
 ///
 /// # Errors
 /// Any other error of `work`.
@@ -31,16 +31,15 @@ pub fn patiently<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io:
     }
 }
 
-/// Time in which room is made on a full disk, or the work fails: a metaserver that is stopped has it to stop
-/// in, too.
+/// Time limit for space on a full disk. A metaserver that is stopped also waits at most this long.
 const ROOM_TIME_MAX: Duration = Duration::from_secs(60);
-/// The pause between two tries to write to a full disk.
+/// Retry interval for a write to a full disk.
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 
-/// Does a write as [`patiently`], again while the disk is full, for a minute. That is logged once.
+/// Runs a write as [`patiently`] does, with retries for a minute while the disk is full. Logs that once.
 ///
 /// # Errors
-/// Any other error of `work`, and that the disk stays full.
+/// Any other error of `work`, or the error that the disk is full.
 pub fn with_room<T>(doing: &str, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut since = None;
     loop {
@@ -63,7 +62,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether an error says nothing of the file or the disk.
+/// Whether an error is a shortage of resources, not of the file or the disk.
 fn passes(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR))

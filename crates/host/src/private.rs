@@ -1,31 +1,32 @@
-//! Files and directories that only the user of the servers may read: modes 0600 and 0700, whatever the umask
-//! is and whatever mode an earlier version left behind.
+//! Private files and directories, readable only by the user of the servers: modes 0600 and 0700, for any
+//! umask and for any mode that an earlier version set.
 //!
-//! A tree is made private from above: a directory is closed before the files in it are looked at, so that no
-//! user can exchange a name for a link while that is done. Links are not followed.
+//! A tree is closed from its top: a directory is closed before its files, so that no other user can replace a
+//! name by a link meanwhile. Links are not followed.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// The mode of a private directory.
+/// Mode of a private directory.
 pub const DIR_MODE: u32 = 0o700;
-/// The mode of a private file.
+/// Mode of a private file.
 pub const FILE_MODE: u32 = 0o600;
-/// The mode of a directory that members of one group may pass through, and not list.
+/// Mode of a directory that members of one group may pass through, but not list.
 pub const PASSAGE_MODE: u32 = 0o710;
 
-/// Makes the directory and those above it, where they are not there, and closes it to all others.
+/// Makes the directory and its missing parents, and closes the directory to other users.
 ///
 /// # Errors
-/// The system's; so everywhere here. A directory of another user cannot be closed.
+/// The error of the system; so everywhere here. A directory of another user cannot be closed.
 pub fn make_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)?;
     close_dir(dir)
 }
 
-/// Closes a directory to all others. One that a group may pass through stays so: see [`let_group_pass`].
+/// Closes a directory to other users. A directory that a group may pass through stays so: see
+/// [`let_group_pass`].
 ///
 /// # Errors
 /// As above.
@@ -34,7 +35,7 @@ pub fn close_dir(dir: &Path) -> io::Result<()> {
     if mode & !PASSAGE_MODE == 0 { Ok(()) } else { set(dir, DIR_MODE) }
 }
 
-/// Lets members of `group` pass through a directory, to a name in it that they know; `None`: no user.
+/// Lets members of `group` pass through a directory to a known name in it; `None`: no group.
 ///
 /// # Errors
 /// As above. Only root can give a directory to a group that it is not a member of.
@@ -42,7 +43,7 @@ pub fn let_group_pass(dir: &Path, group: Option<u32>) -> io::Result<()> {
     let now = std::fs::metadata(dir)?;
     let mode = if group.is_some() { PASSAGE_MODE } else { DIR_MODE };
     if group.is_some_and(|group| group != now.gid()) {
-        // No group first, so that members of the earlier group are not let in.
+        // First without a group, so that members of the earlier group do not get access.
         set(dir, DIR_MODE)?;
         std::os::unix::fs::chown(dir, None, group)?;
         return set(dir, mode);
@@ -50,18 +51,18 @@ pub fn let_group_pass(dir: &Path, group: Option<u32>) -> io::Result<()> {
     if now.mode() & 0o7777 == mode { Ok(()) } else { set(dir, mode) }
 }
 
-/// A new file, or an emptied one, that only its owner may read and write.
+/// Creates or truncates a file that only its owner may read and write.
 ///
 /// # Errors
 /// As above.
 pub fn create(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
-    // It may have been there with another mode.
+    // An existing file may have another mode.
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     Ok(file)
 }
 
-/// Closes a file to all others.
+/// Closes a file to other users.
 ///
 /// # Errors
 /// As above.
@@ -69,7 +70,7 @@ pub fn close_file(path: &Path) -> io::Result<()> {
     close(path, &std::fs::metadata(path)?)
 }
 
-/// Closes a directory and the files in it, but not the files of directories below it.
+/// Closes a directory and its files, but not the files of directories below it.
 ///
 /// # Errors
 /// As above.
@@ -84,7 +85,7 @@ pub fn close_files(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Closes a directory and all that is below it.
+/// Closes a directory and everything below it.
 ///
 /// # Errors
 /// As above.
@@ -99,9 +100,8 @@ pub fn close_tree(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for a directory of directories with millions of files, of which each is looked at once and not at
-/// each start: a directory gets its mode when the files in it have theirs, so that its mode says that they
-/// were looked at.
+/// As [`close_tree`], for a directory of directories with millions of files, which are checked once and not
+/// at each start: a directory gets its mode after its files, so that its mode proves their check.
 ///
 /// # Errors
 /// As above.
@@ -123,7 +123,7 @@ pub fn close_large_tree(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that was removed since it was listed needs nothing more.
+/// Closes an entry. A file that was removed meanwhile needs nothing.
 fn close_entry(entry: &std::fs::DirEntry) -> io::Result<()> {
     match entry.metadata().and_then(|metadata| close(&entry.path(), &metadata)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -172,7 +172,7 @@ mod tests {
             assert_eq!(mode(&at(dir)), 0o700, "{dir}");
         }
         assert_eq!([mode(&at("objects/00/1")), mode(&at("objects/ff/2"))], [0o600, 0o600]);
-        // It was looked at before.
+        // The directory was checked before: its files are not checked again.
         set(&at("objects/00/1"), 0o644).unwrap();
         close_large_tree(&at("objects")).unwrap();
         assert_eq!(mode(&at("objects/00/1")), 0o644);

@@ -1,4 +1,4 @@
-//! Atomic replacement of a file: after a crash there is the old file or the new one, whole.
+//! Atomic replacement of a file: after a crash there is either the whole old file or the whole new file.
 //!
 //! ```text
 //! write FILE.new ─▶ sync it ─▶ rename it to FILE ─▶ sync the directory ─▶ return
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{Files, Opened};
 
-/// Replaces the file at `path` by one with these bytes; the new one is durable when this returns. `path` with
-/// `.new` after it is the temporary file, which only the owner may read and write.
+/// Replaces the file at `path` by one with these bytes, durably. The temporary file is `path` with the suffix
+/// `.new`, which only its owner may read and write.
 ///
 /// # Errors
-/// The system's; the old file is there then, or the new one if the directory could not be synced.
+/// The error of the system; the old file is there then, or the new one if the directory could not be synced.
 pub fn replace(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary(path);
     let file = files.open(&temporary, Opened::New)?;
@@ -23,8 +23,7 @@ pub fn replace(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
     put_in_place(files, &temporary, path)
 }
 
-/// Renames `temporary`, which is written and synced, to `path` in the same directory, and syncs the
-/// directory.
+/// Renames `temporary`, a written and synced file, to `path` in the same directory, and syncs the directory.
 ///
 /// # Errors
 /// As [`replace`].
@@ -33,7 +32,7 @@ pub fn put_in_place(files: &dyn Files, temporary: &Path, path: &Path) -> io::Res
     files.sync_dir(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// The path of the temporary file of [`replace`].
+/// Path of the temporary file of [`replace`].
 #[must_use]
 pub fn temporary(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
@@ -52,7 +51,7 @@ mod tests {
     fn the_new_file_is_private_and_nothing_else_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("members.toml");
-        // A file that a crash left behind, longer than the new one and open to all.
+        // A temporary file after a crash, longer than the new one and open to all users.
         std::fs::write(temporary(&path), "left behind").unwrap();
         std::fs::set_permissions(temporary(&path), PermissionsExt::from_mode(0o666)).unwrap();
         for text in ["first", "2nd", ""] {

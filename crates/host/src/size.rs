@@ -1,11 +1,11 @@
-//! Sizes as people write them: `65536`, `64KiB`, `1MiB`.
+//! Sizes in text form: `65536`, `64KiB`, `1MiB`.
 
 const UNITS: [(&str, u32); 5] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
 
-/// Bytes from a text.
+/// Parses a size; returns bytes.
 ///
 /// # Errors
-/// A line that shows the right form.
+/// One line with the right form.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (digits, shift) = UNITS
         .iter()
@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{text:?} is not a size such as 65536, 64KiB, 1MiB or 2GiB"))
 }
 
-/// For people: at most four digits and a unit.
+/// Size in text form: at most four digits and a unit.
 #[must_use]
 pub fn show(bytes: u64) -> String {
     let (unit, shift) = UNITS.into_iter().find(|(_, shift)| bytes >> shift > 0).unwrap_or(("B", 0));

@@ -1,13 +1,13 @@
-//! Times as people write them: `90s`, `30m`, `24h`, `7d`.
+//! Times in text form: `90s`, `30m`, `24h`, `7d`.
 
 use std::time::Duration;
 
 const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
 
-/// A time from a text.
+/// Parses a time.
 ///
 /// # Errors
-/// A line that shows the right form.
+/// One line with the right form.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time such as 90s, 30m, 24h or 7d");
     let (unit, seconds) = UNITS.into_iter().find(|(unit, _)| text.ends_with(*unit)).ok_or_else(wrong)?;
@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     number.map(|number| Duration::from_secs(u64::from(number) * seconds)).ok_or_else(wrong)
 }
 
-/// For people, and for [`parse`]: whole seconds, in the largest unit that fits.
+/// Time in text form, also for [`parse`]: whole seconds, in the largest unit that fits.
 #[must_use]
 pub fn show(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -25,7 +25,7 @@ pub fn show(time: Duration) -> String {
     format!("{}{unit}", seconds / in_unit)
 }
 
-/// For people: the two largest units, rounded down: `59 s`, `59 min`, `23 h 1 min`, `6 d 23 h`.
+/// Time in the two largest units, rounded down: `59 s`, `59 min`, `23 h 1 min`, `6 d 23 h`.
 #[must_use]
 pub fn show_rounded(time: Duration) -> String {
     let seconds = time.as_secs();

@@ -1,4 +1,4 @@
-//! Taking addresses on a network in memory: who has what, and when.
+//! Service addresses on a simulated network: their holders over time.
 
 use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr};
@@ -85,7 +85,7 @@ fn nobody_announces_an_address_that_has_moved_on() {
     test.take(&b).expect("free");
     test.announce(&a).expect("nothing to do");
     assert_eq!(test.network.reached(ADDRESS).as_deref(), Some("b"));
-    // While whoever has it makes up for what was lost.
+    // The true holder repairs the neighbours' caches by an announcement.
     a.announce(ADDRESS, "eth0").expect("a liar");
     assert_eq!(test.network.reached(ADDRESS), None);
     test.announce(&b).expect("announce");

@@ -1,6 +1,7 @@
-//! `hold_address ADDRESS SECONDS [listen]`: holds a service address until it is killed, as a metaserver does;
-//! the address is gone at most SECONDS and a bit later. With `listen` it listens on port 2049, and an address
-//! of IPv4 is gone before that. For the tests, and to see what a machine and its network allow.
+//! `hold_address ADDRESS SECONDS [listen]`: holds a service address until a signal kills the process, as a
+//! metaserver does; the kernel removes the address at most SECONDS and a little later. With `listen` it
+//! listens on port 2049; an IPv4 address then goes away before the listener. For tests, and to try a machine
+//! and its network.
 
 use std::net::{IpAddr, TcpListener};
 use std::pin::pin;
@@ -38,7 +39,7 @@ fn hold(address: IpAddr, time: Duration, listens: bool) -> host::interface::Resu
         run(take(&interfaces, address, None, time, Patience::default(), |gap| async move { sleep(gap) }))?;
     println!("holds {address} on {interface}");
     std::thread::scope(|scope| {
-        // A lost announcement costs time, not the address.
+        // Ignore errors: a lost announcement delays clients, but does not lose the address.
         scope.spawn(|| {
             run(announce_with_gaps(&interfaces, address, &interface, &ANNOUNCEMENT_GAPS, async |gap| {
                 sleep(gap)
@@ -51,7 +52,7 @@ fn hold(address: IpAddr, time: Duration, listens: bool) -> host::interface::Resu
     })
 }
 
-/// A future that sleeps like this is never pending.
+/// Polls a future that sleeps in place and so is never pending.
 fn run<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

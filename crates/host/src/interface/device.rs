@@ -1,23 +1,23 @@
-//! A network device that goes when its process does, with the addresses on it: a TUN device that is not made
-//! persistent is removed by the kernel when its descriptor is closed.
+//! TUN device that ends with its process, with the addresses on it: the kernel removes a device that is not
+//! persistent when its descriptor is closed.
 //!
 //! ```text
-//!   client ──▶ eth0 (answers ARP for every address of IPv4 that this machine has) ──▶ address on heorot0 ──▶ listener
-//!   kill -9:  heorot0 is closed ── its addresses are gone ── then the listener is closed, and no client is refused
+//!   client ──▶ eth0 (answers ARP for all IPv4 addresses of the machine) ──▶ address on heorot0 ──▶ listener
+//!   kill -9:  the kernel closes heorot0, removes its addresses, then closes the listener: no refused client
 //! ```
 //!
 //! **Why.** A client that connects after the listener was closed and before the address is gone is refused,
-//! and Linux then leaves the server alone for 3 s, and for 6 s the next time. A connection to an address that
-//! nobody has is just tried again, and what says that the old one is gone comes from the next holder
+//! and Linux then does not retry for 3 s, and the next time for 6 s. A connection to an address without a
+//! holder is simply retried, and the next holder tells the client that the old connection is gone
 //! ([`super::Interfaces::tickle`]).
 //!
-//! **The order** in which a dead process's descriptors are closed is the kernel's: `close_files` in fs/file.c
-//! goes through them from 0 up and leaves each to be closed later, and `task_work_run` in kernel/task_work.c
-//! does what was left last first. So ours has a higher number than any listener.
+//! **Order.** The kernel determines in which order it closes a dead process's descriptors: `close_files` in
+//! fs/file.c queues each from 0 up, and `task_work_run` in kernel/task_work.c closes the last queued first.
+//! So the device's descriptor has a higher number than any listener.
 //!
-//! Nothing is ever read from the device, and nothing is sent there: the address is this machine's own. It is
-//! of no use to IPv6, whose neighbours are answered only on the interface that has the address
-//! (`ndisc_recv_ns` in net/ipv6/ndisc.c).
+//! The process never reads from the device, and nothing is sent there: the address is local. The device does
+//! not help IPv6, where only the interface with the address answers neighbours (`ndisc_recv_ns` in
+//! net/ipv6/ndisc.c).
 
 use std::fs;
 use std::io;
@@ -26,12 +26,12 @@ use std::os::fd::OwnedFd;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, getrlimit};
 
-/// The kernel puts the first free number there.
+/// Name pattern; the kernel inserts the first free number.
 const NAME: &str = "heorot%d";
-/// The table of descriptors grows up to the highest: 8 bytes for each below it.
+/// Maximal number of the descriptor: the descriptor table has 8 bytes for each number below it.
 const DESCRIPTOR_MAX: u64 = 1 << 16;
 
-/// The device.
+/// TUN device.
 #[derive(Debug)]
 pub(super) struct Device {
     pub name: String,
@@ -39,7 +39,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Makes one, in the network namespace of this thread.
+    /// Makes a device in the network namespace of this thread.
     ///
     /// # Errors
     /// When the machine has no TUN devices, or this process may not make one.
@@ -53,10 +53,9 @@ impl Device {
     }
 }
 
-/// Whether `interface` answers ARP for addresses that other interfaces have, as Linux does unless it is told
-/// otherwise.
+/// Whether `interface` answers ARP for addresses of other interfaces, which is Linux's default.
 pub(super) fn answers_for_others(interface: &str) -> bool {
     let setting = |of: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/arp_ignore"));
-    // The larger one counts.
+    // The larger of both settings applies.
     ["all", interface].iter().all(|of| setting(of).is_ok_and(|value| value.trim() == "0"))
 }

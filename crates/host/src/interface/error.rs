@@ -5,79 +5,79 @@ use std::net::IpAddr;
 
 use super::Mac;
 
-/// A result with an [`Error`].
+/// Result with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// One line for the administrator.
+/// Error of a service address: one line for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The process may not change addresses, or may not send frames.
+    /// No permission to change addresses or to send frames.
     #[error(
         "this process may not change the machine's addresses: run it as root, give it the capabilities CAP_NET_ADMIN \
          and CAP_NET_RAW, or leave service_addresses out"
     )]
     NotAllowed,
-    /// Not an address that one machine has.
+    /// Not a unicast address of one machine.
     #[error(
         "{0} cannot be a service address: it must be one machine's, on any link (not multicast, broadcast, 0.0.0.0, ::, \
          or fe80::)"
     )]
     NotUnicast(IpAddr),
-    /// The configuration names an interface that is not there.
+    /// The configured interface does not exist.
     #[error("no interface {0}: `ip link` shows those that this machine has")]
     NoInterface(String),
-    /// None of the machine's networks contains the address.
+    /// No network of this machine contains the address.
     #[error(
         "no interface of this machine has a network with {0} in it: give one an address of that network, or \
          leave {0} out of service_addresses"
     )]
     NoNetwork(IpAddr),
-    /// Another machine answers for it.
+    /// Address conflict: another machine answers for the address.
     #[error(
         "{address} is in use on {interface} by the machine with MAC address {mac}: take it off that machine, or out of \
          service_addresses"
     )]
     InUse {
-        /// The address.
+        /// Address in conflict.
         address: IpAddr,
-        /// The interface that heard the answer.
+        /// Interface of the answer.
         interface: String,
-        /// Whose answer it was.
+        /// MAC address of the other machine.
         mac: Mac,
     },
-    /// It is on this machine, but not by us: it must not get a lifetime.
+    /// The address is on this machine without Heorot's mark: it must not get a lifetime.
     #[error(
         "{address} is already on {interface}, and Heorot has not put it there: remove it (`ip address del {address} dev \
          {interface}`), or take it out of service_addresses"
     )]
     Administrators {
-        /// The address.
+        /// Existing address.
         address: IpAddr,
-        /// Where it is.
+        /// Interface of the address.
         interface: String,
     },
-    /// Neighbours are told in Ethernet frames.
+    /// Not an Ethernet interface: announcements are Ethernet frames.
     #[error(
         "{0} is not Ethernet: a move of service addresses cannot be announced there, name another interface"
     )]
     NotEthernet(String),
-    /// Without one, IPv6 does not ask its neighbours (RFC 4861, section 7.2.2).
+    /// No link-local address: IPv6 needs one to solicit its neighbours (RFC 4861, section 7.2.2).
     #[error(
         "{0} has no link-local IPv6 address that is ready (`ip -6 address show {0}`): wait for it, or switch IPv6 on"
     )]
     NoLinkLocal(String),
-    /// All else.
+    /// Any other error.
     #[error("{doing}: {error}")]
     Refused {
-        /// The operation that failed, and its object.
+        /// Operation that failed, and its object.
         doing: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         error: io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err`: the operation that the kernel refused.
+    /// For `map_err`: adds the operation to the kernel's error.
     pub(super) fn refused(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         move |error| match error.kind() {
             io::ErrorKind::PermissionDenied if error.raw_os_error() == Some(EPERM) => Error::NotAllowed,
@@ -86,5 +86,5 @@ impl Error {
     }
 }
 
-/// Not EACCES: the kernel answers that when IPv6 is switched off on an interface.
+/// Not EACCES: the kernel returns that when IPv6 is disabled on an interface.
 const EPERM: i32 = rustix::io::Errno::PERM.raw_os_error();

@@ -1,4 +1,4 @@
-//! The Ethernet frames that announce an address.
+//! Ethernet frames that announce an address.
 //!
 //! ```text
 //! gratuitous ARP (RFC 826, RFC 5227 section 3), 42 bytes           offset
@@ -18,7 +18,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::Mac;
 
 const BROADCAST: Mac = Mac([0xff; 6]);
-/// Where ff02::1 goes (RFC 2464, section 7).
+/// MAC address of ff02::1 (RFC 2464, section 7).
 const ALL_NODES_MAC: Mac = Mac([0x33, 0x33, 0, 0, 0, 1]);
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
@@ -26,20 +26,20 @@ const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ICMPV6: u8 = 58;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
-/// Neither from a router nor asked for; replaces the cached entry.
+/// Flags: not from a router, not solicited, override the cached entry.
 const OVERRIDE: u32 = 0x2000_0000;
 const TARGET_LINK_LAYER_ADDRESS: u8 = 2;
 
-/// The two forms of gratuitous ARP.
+/// Forms of gratuitous ARP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arp {
-    /// The ARP announcement of RFC 5227.
+    /// ARP announcement of RFC 5227.
     Request,
-    /// The form that older machines expect.
+    /// ARP reply, which older machines expect.
     Reply,
 }
 
-/// Gratuitous ARP: `address` is at `mac`.
+/// Gratuitous ARP frame: `address` is at `mac`.
 pub(super) fn gratuitous_arp(form: Arp, mac: Mac, address: Ipv4Addr) -> Vec<u8> {
     let (operation, target) = match form {
         Arp::Request => (1_u16, Mac([0; 6])),
@@ -55,7 +55,7 @@ pub(super) fn gratuitous_arp(form: Arp, mac: Mac, address: Ipv4Addr) -> Vec<u8> 
     frame
 }
 
-/// An unsolicited neighbour advertisement to all nodes: `address` is at `mac`.
+/// Unsolicited neighbour advertisement to all nodes: `address` is at `mac`.
 pub(super) fn neighbour_advertisement(mac: Mac, address: Ipv6Addr) -> Vec<u8> {
     let mut message = vec![NEIGHBOUR_ADVERTISEMENT, 0, 0, 0];
     message.extend(OVERRIDE.to_be_bytes());
@@ -79,8 +79,8 @@ fn ethernet(to: Mac, from: Mac, ethertype: u16) -> Vec<u8> {
     [&to.0[..], &from.0, &ethertype.to_be_bytes()].concat()
 }
 
-/// Over the pseudo-header too (RFC 8200, section 8.1). `message` has an even number of bytes, and zeros for
-/// its checksum.
+/// Checksum over pseudo-header and message (RFC 8200, section 8.1). `message` has an even number of bytes,
+/// and zeros as its checksum.
 fn icmpv6_checksum(from: Ipv6Addr, to: Ipv6Addr, message: &[u8]) -> u16 {
     let mut bytes = [from.octets(), to.octets()].concat();
     bytes.extend((message.len() as u32).to_be_bytes());
@@ -128,7 +128,7 @@ mod tests {
             hex::encode(&message[4..]),
             "20000000 fd770000000000000000000000000050 0201 02005e100001".replace(' ', "")
         );
-        // A receiver sums all of it, the checksum too, and must get 0.
+        // The sum of a receiver, including the checksum, must be 0.
         assert_eq!(icmpv6_checksum(address, ALL_NODES, message), 0);
         assert_ne!(message[2..4], [0, 0]);
     }

@@ -1,5 +1,5 @@
-//! Requests to the kernel's rtnetlink and its answers: one at a time, on a socket of our own. The kernel does
-//! its work inside `send`, so that an answer is there when `send` returns.
+//! rtnetlink requests to the kernel, one at a time, on a socket of their own. The kernel works inside `send`,
+//! so the answer is there when `send` returns.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,13 +14,13 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netlink, recv, send, socket_with,
 };
 
-/// The kernel sends parts of long answers that are as large as we can take, up to this.
+/// Buffer length for an answer: the kernel sends parts of long answers as large as the buffer, up to this.
 const ANSWER_BYTES_MAX: usize = 32 << 10;
 
-/// Never needed, see above: an answer that went missing must not hang a server.
+/// Time limit of an answer. Not needed as above, but a lost answer must not hang a server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A socket in the network namespace of the thread that opened it.
+/// Socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
@@ -29,22 +29,22 @@ pub(super) struct Netlink {
 
 impl Netlink {
     pub(super) fn open() -> io::Result<Self> {
-        // Of protocol 0, which is rtnetlink.
+        // Protocol 0 is rtnetlink.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         bind(&socket, &netlink::SocketAddrNetlink::new(0, 0))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// For the few questions about interfaces that any socket can ask.
+    /// Socket for queries about interfaces that need any socket.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// One change or one question. `flags` are NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE.
+    /// Sends one change or one query. `flags` are NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// Error of the kernel.
     pub(super) fn request(
         &mut self,
         message: RouteNetlinkMessage,
@@ -53,10 +53,10 @@ impl Netlink {
         self.exchange(message, NLM_F_ACK | flags)
     }
 
-    /// All that there is of a kind.
+    /// Lists all objects of a kind.
     ///
     /// # Errors
-    /// The kernel's answer.
+    /// Error of the kernel.
     pub(super) fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.exchange(message, NLM_F_DUMP)
     }

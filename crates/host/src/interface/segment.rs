@@ -1,26 +1,25 @@
-//! The TCP segment that has a client find out that its connection is gone: an ACK that belongs to no
-//! connection of ours (RFC 9293, section 3.1).
+//! TCP segment that makes a client detect a lost connection: an ACK of a connection that this machine does
+//! not have (RFC 9293, section 3.1).
 //!
 //! ```text
 //!   client                                            next holder of the address
 //!     |<-- ACK with any number, from the old holder's port --|
-//!     |-- ACK with the connection's own numbers ------------>|   (RFC 9293, section 3.10.7.4: not acceptable, so answered)
-//!     |<-------------------------------- RST with those -----|   its kernel knows of no such connection
+//!     |-- ACK with the connection's own numbers ------------>|   (not acceptable: RFC 9293, 3.10.7.4)
+//!     |<-------------------------------- RST with those -----|   its kernel does not have the connection
 //!     |-- SYN ---------------------------------------------->|
 //! ```
 //!
-//! CTDB calls this a tickle. A reset of our own making would have to guess the number that the client
-//! expects.
+//! CTDB calls this a tickle. A hand-made RST would need the sequence number that the client expects.
 
 use std::net::{IpAddr, SocketAddr};
 
 const HEADER_BYTES: u16 = 20;
 const ACK: u16 = 1 << 4;
 const TCP: u8 = 6;
-/// Anything but 0, which would say that we cannot take more.
+/// Window, not 0: a window of 0 would stop the client.
 const WINDOW: u16 = 512;
 
-/// An ACK from `from` to `to` with this number, without data.
+/// ACK from `from` to `to` with this sequence number, without data.
 pub(super) fn ack(from: SocketAddr, to: SocketAddr, sequence: u32) -> Vec<u8> {
     let mut segment = Vec::with_capacity(HEADER_BYTES.into());
     segment.extend(from.port().to_be_bytes());
@@ -35,8 +34,8 @@ pub(super) fn ack(from: SocketAddr, to: SocketAddr, sequence: u32) -> Vec<u8> {
     segment
 }
 
-/// Over the pseudo-header too (RFC 9293, section 3.1; RFC 8200, section 8.1). `segment` has an even number of
-/// bytes.
+/// Checksum over pseudo-header and segment (RFC 9293, section 3.1; RFC 8200, section 8.1). `segment` has an
+/// even number of bytes.
 fn checksum(from: IpAddr, to: IpAddr, segment: &[u8]) -> u16 {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),
@@ -63,7 +62,7 @@ mod tests {
             assert_eq!(segment.len(), 20);
             assert_eq!(segment[..4], [0x08, 0x01, 0x03, 0x42]);
             assert_eq!(segment[12..14], [0x50, 0x10], "five words, and only ACK");
-            // A receiver sums all of it, the checksum too, and must get 0.
+            // The sum of a receiver, including the checksum, must be 0.
             assert_eq!(checksum(from.ip(), to.ip(), &segment), 0);
             assert_ne!(segment[16..18], [0, 0]);
         }

@@ -1,36 +1,35 @@
-//! Taking an address: ask whether it is free, add it, tell everybody. Waiting is the caller's: `sleep` is
-//! `tokio::time::sleep`, or a simulation's.
+//! Takes an address: conflict check, add, announce. The caller provides `sleep`: `tokio::time::sleep`, or a
+//! simulation's.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::{Error, Interfaces, Mac, Result};
 
-/// When to announce an address again, each after the one before: a frame may be lost, a switch that is just
-/// coming up may forward none. RFC 5227 says twice in 2 s, RFC 4861 up to three times a second apart.
+/// Gaps between repeated announcements: a frame may be lost, and a switch that is starting may forward none.
+/// RFC 5227 has two announcements in 2 s, RFC 4861 up to three at intervals of a second.
 pub const ANNOUNCEMENT_GAPS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(900), Duration::from_secs(2)];
 
-/// Time to wait for an answer of another holder of the address.
+/// Waiting times of the conflict check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// How often to ask: one frame may be lost.
+    /// Number of solicitations: a frame may be lost.
     pub solicitations: u32,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     pub gap: Duration,
 }
 
 impl Default for Patience {
-    /// RFC 5227 (section 1.1) asks three times in 4 to 7 s and allows less on links that are known to be
-    /// quick: clients stand still meanwhile. A machine in the same network that takes a tenth of a second to
-    /// answer is not well.
+    /// RFC 5227 (section 1.1) sends three probes in 4 to 7 s and allows less on fast links: clients wait
+    /// during the check. A healthy machine in the same network answers within a tenth of a second.
     fn default() -> Self {
         Self { solicitations: 3, gap: Duration::from_millis(100) }
     }
 }
 
-/// Who else on the network of `interface` has `address`, found in at most `solicitations` times `gap`. Not
-/// for an address that this machine holds: nobody is asked about those.
+/// MAC address of another machine on the network of `interface` that has `address`, found in at most
+/// `solicitations` times `gap`. Not for an address of this machine: the kernel does not solicit for those.
 ///
 /// # Errors
 /// As [`Interfaces::solicit`] and [`Interfaces::answered`].
@@ -52,13 +51,13 @@ pub async fn owner_elsewhere<Sleep: Future>(
     Ok(None)
 }
 
-/// Has `address` on the interface that [`Interfaces::find`] finds, for `time`, and announces it once. Where
-/// an earlier life of this server left it, its time begins again. Gives the name of the interface, for
-/// [`Interfaces::hold`] every third of `time` and [`announce_with_gaps`].
+/// Takes `address` for `time` on the interface of [`Interfaces::find`], and announces it once. If an earlier
+/// process of this server left the address here, its lifetime begins again. Returns the name of the
+/// interface, for [`Interfaces::hold`] every third of `time` and [`announce_with_gaps`].
 ///
 /// # Errors
-/// [`Error::InUse`], and as each step. After a failed announcement the address is held until `time` is over:
-/// take it again, or release it.
+/// [`Error::InUse`], and errors of each step. After a failed announcement the address is held until the end
+/// of `time`: take it again, or release it.
 pub async fn take<Sleep: Future>(
     interfaces: &dyn Interfaces,
     address: IpAddr,
@@ -78,8 +77,8 @@ pub async fn take<Sleep: Future>(
     Ok(interface)
 }
 
-/// Announces `address` after each gap, as long as this machine has it: who announces an address that has
-/// moved on takes the neighbours away from the machine that has it now.
+/// Announces `address` after each gap, while this machine has it: an announcement after the address has moved
+/// would redirect the neighbours away from its new holder.
 ///
 /// # Errors
 /// As [`Interfaces::announce`].

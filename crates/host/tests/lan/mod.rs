@@ -1,5 +1,5 @@
-//! Machines on one Ethernet: network namespaces, each with an interface `eth0` on a bridge in a namespace of
-//! its own.
+//! Machines on one Ethernet: network namespaces, each with an interface `eth0` on a bridge in its own
+//! namespace.
 //!
 //! ```text
 //!   host-PID-N-1      host-PID-N-2      host-PID-N-3        eth0: 10.77.1.NUMBER/24, fd77::NUMBER/64
@@ -20,17 +20,17 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 const NAMESPACES: &str = "/run/netns";
 const PREFIX: &str = "host-";
 
-/// Much longer than anything here takes, unless it is broken.
+/// Time limit of every wait.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Dropping it removes all of it.
+/// Network of machines; removed on drop.
 pub struct Lan {
     name: String,
     machines: u8,
 }
 
 impl Lan {
-    /// Machines 1 to `machines`. Removes what tests that were killed have left.
+    /// Machines 1 to `machines`. First removes the remains of killed tests.
     pub fn new(machines: u8) -> Lan {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         remove_those_of_the_dead();
@@ -48,7 +48,7 @@ impl Lan {
             lan.ip(number, &format!("addr add 10.77.1.{number}/24 dev eth0"));
             lan.ip(number, &format!("addr add fd77::{number}/64 dev eth0 nodad"));
         }
-        // A link-local address comes with the carrier, and would be a second in coming.
+        // A link-local address needs the carrier, and then a second.
         for number in 1..=machines {
             wait_until("a link-local address", || {
                 let said = lan.ip(number, "-6 -o addr show dev eth0 scope link");
@@ -65,7 +65,7 @@ impl Lan {
         self.ip(number, "link set lo up");
     }
 
-    /// The kernel's own detection (RFC 4862, section 5.4), of all that is added from now on.
+    /// Sets the kernel's duplicate address detection (RFC 4862, section 5.4) for addresses added from now on.
     fn set_detect_duplicates(&self, number: u8, detect: bool) {
         self.on(number, || {
             for which in ["default", "all"] {
@@ -80,12 +80,12 @@ impl Lan {
         format!("{}-{number}", self.name)
     }
 
-    /// `ip ARGUMENTS` on a machine, which must succeed.
+    /// Runs `ip ARGUMENTS` on a machine; it must succeed.
     pub fn ip(&self, number: u8, arguments: &str) -> String {
         run("ip", &format!("-n {} {arguments}", self.namespace(number)))
     }
 
-    /// Runs `work` on a thread of that machine.
+    /// Runs `work` on a thread in the namespace of a machine.
     pub fn on<T: Send>(&self, number: u8, work: impl FnOnce() -> T + Send) -> T {
         let path = Path::new(NAMESPACES).join(self.namespace(number));
         let result = std::thread::scope(|scope| {
@@ -101,13 +101,13 @@ impl Lan {
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// The MAC address of a machine, as `ip` writes it.
+    /// MAC address of a machine, in the format of `ip`.
     pub fn mac(&self, number: u8) -> String {
         let said = self.ip(number, "-o link show eth0");
         word_after(&said, "link/ether").unwrap_or_else(|| panic!("no MAC address: {said}"))
     }
 
-    /// The MAC address that a machine's kernel has for a neighbour.
+    /// MAC address in a machine's neighbour table.
     pub fn neighbour(&self, number: u8, address: IpAddr) -> Option<String> {
         word_after(&self.ip(number, &format!("neigh show {address} dev eth0")), "lladdr")
     }
@@ -118,12 +118,12 @@ impl Lan {
         said.lines().any(|line| line.contains(&format!(" {address}/")))
     }
 
-    /// Starts `hold_address` on a machine; it holds the address when this returns.
+    /// Starts `hold_address` on a machine, and waits until it holds the address.
     pub fn start_holder(&self, number: u8, address: IpAddr, seconds: u64) -> Holder {
         self.start_hold_address(number, address, &[&seconds.to_string()])
     }
 
-    /// The same, with a listener on port 2049; the address goes before that.
+    /// Starts `hold_address` with a listener on port 2049; the address goes away before the listener.
     pub fn start_listening_holder(&self, number: u8, address: IpAddr, seconds: u64) -> Holder {
         self.start_hold_address(number, address, &[&seconds.to_string(), "listen"])
     }
@@ -131,7 +131,8 @@ impl Lan {
     fn start_hold_address(&self, number: u8, address: IpAddr, words: &[&str]) -> Holder {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hold_address"));
         command.arg(address.to_string()).args(words).stdout(Stdio::piped());
-        // `ip netns exec` would be the process to kill: a child inherits its thread's namespace.
+        // Not by `ip netns exec`, which would be the process to kill: a child inherits its thread's
+        // namespace.
         let mut child = self.on(number, || command.spawn().expect("start hold_address"));
         let mut line = String::new();
         let read = BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line);
@@ -149,7 +150,7 @@ impl Drop for Lan {
     }
 }
 
-/// A process that is killed when dropped.
+/// Process, killed on drop.
 pub struct Holder(pub Child);
 
 impl Drop for Holder {
@@ -159,7 +160,7 @@ impl Drop for Holder {
     }
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
