@@ -1,8 +1,7 @@
-//! How a client machine's kernel is started: the command line of its process.
+//! Boot of a client machine's kernel: the command line of its process.
 //!
-//! Whatever the kernel, standard input and output are the line that scripts are asked for on, and standard
-//! error is the kernel's console. `init.sh` finds the rest in its environment: words of the kernel's command
-//! line.
+//! For any kernel, standard input and output are the line for requests to run scripts, and standard error is
+//! the kernel's console. `init.sh` reads the rest from its environment: words of the kernel's command line.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -13,30 +12,30 @@ use crate::{Error, Kernel, Result, xstate};
 
 const QEMU: &str = "qemu-system-x86_64";
 
-/// A client machine to be started.
+/// Client machine to boot.
 pub(crate) struct Boot<'a> {
     pub(crate) kernel: Kernel,
     pub(crate) name: &'a str,
     pub(crate) address: Ipv4Addr,
     pub(crate) memory_mib: u32,
-    /// Its network device on the host.
+    /// Network device (tap) on the host.
     pub(crate) tap: &'a str,
-    /// For what it writes on the host.
+    /// Folder for files of the machine on the host.
     pub(crate) folder: &'a Path,
 }
 
 impl Boot<'_> {
-    /// The first program that runs in it, as the host and the machine see it.
+    /// Path of the init program, the same on the host and in the machine.
     pub(crate) fn init(&self) -> PathBuf {
         self.folder.join("init.sh")
     }
 
-    /// The one folder of the host that the machine may write to.
+    /// The only host folder that the machine may write to.
     pub(crate) fn exchange(&self) -> PathBuf {
         self.folder.join("exchange")
     }
 
-    /// A command that runs the machine. It is killed with the thread that starts it, should that end first.
+    /// Command that runs the machine; the kernel kills it when the thread that started it ends.
     pub(crate) fn command(&self) -> Result<Command> {
         self.kernel.require()?;
         let mut command = Command::new("setpriv");
@@ -55,7 +54,7 @@ impl Boot<'_> {
         Ok(command)
     }
 
-    /// setpriv is the host's: `env` keeps from it what is only for the kernel.
+    /// Uses `env`, so that setpriv, a host program, does not see the variables for the kernel.
     fn uml_program(&self, command: &mut Command) -> Result<()> {
         command.arg("env");
         if matches!(self.kernel, Kernel::Uml | Kernel::UmlTrixie) {
@@ -67,7 +66,7 @@ impl Boot<'_> {
         if self.kernel == Kernel::Uml {
             command.arg("linux.uml");
         } else {
-            // Its program file names the loader of its own libc relative to this folder.
+            // The program file has a relative path to the loader of its libc, below this folder.
             let folder = self.kernel.folder();
             command.arg(format!("LD_LIBRARY_PATH={}", folder.join("lib").display()));
             command.arg(folder.join("usr/bin/linux.uml")).current_dir(folder);
@@ -91,11 +90,11 @@ impl Boot<'_> {
 
     fn qemu(&self, command: &mut Command) -> Result<()> {
         let (folder, exchange, tap) = (self.kernel.folder(), self.exchange(), self.tap);
-        // KVM, or QEMU's own translation of the code: scripts/setup-kernels.sh has tried what works on this
+        // KVM, or QEMU's own translation: scripts/setup-kernels.sh has tested the accelerator on this
         // machine.
         let file = folder.join("accelerator");
         let accelerator = fs::read_to_string(&file).map_err(Error::file("read", &file))?;
-        // A reboot, which follows a panic, ends the process.
+        // A panic causes a reboot, and a reboot ends the process.
         command
             .args(["-no-user-config", "-nodefaults", "-display", "none", "-no-reboot"])
             .args(["-accel", accelerator.trim(), "-cpu", "max"])
@@ -121,7 +120,7 @@ impl Boot<'_> {
         Ok(())
     }
 
-    /// For `init.sh`, and so that [`crate::remove_those_of_the_dead`] finds the process.
+    /// Words for `init.sh`; [`crate::remove_those_of_the_dead`] also finds the process by them.
     fn words(&self, line: &str) -> Result<[String; 6]> {
         Ok([
             format!("init={}", self.init().display()),
@@ -133,7 +132,7 @@ impl Boot<'_> {
         ])
     }
 
-    /// Locally administered, and as unique as the address that it is made from.
+    /// MAC address: locally administered, unique as the IP address in it.
     fn mac(&self) -> String {
         let [a, b, c, d] = self.address.octets();
         format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")

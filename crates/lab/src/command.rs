@@ -1,22 +1,22 @@
-//! `ip` and `tc`, as this machine has them.
+//! `ip` and `tc` of this machine.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::{Error, Result};
 
-/// `ip ARGUMENTS`, which must succeed.
+/// Runs `ip ARGUMENTS`; it must succeed.
 pub(crate) fn ip(arguments: &str) -> Result<()> {
     run("ip", arguments)
 }
 
-/// `tc ARGUMENTS`, which must succeed.
+/// Runs `tc ARGUMENTS`; it must succeed.
 pub(crate) fn tc(arguments: &str) -> Result<()> {
     run("tc", arguments)
 }
 
 fn run(program: &'static str, arguments: &str) -> Result<()> {
-    // A process group of its own: Ctrl-C must not end what takes a lab down.
+    // A process group of its own: Ctrl-C must not kill the commands that remove a lab.
     let output = Command::new(program)
         .args(arguments.split_whitespace())
         .process_group(0)
@@ -29,7 +29,7 @@ fn run(program: &'static str, arguments: &str) -> Result<()> {
     Err(Error::Refused { command: format!("{program} {arguments}"), said })
 }
 
-/// Refuses to go on without a program.
+/// Checks that a program is on PATH.
 pub(crate) fn require(program: &'static str) -> Result<()> {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path)

@@ -1,4 +1,4 @@
-//! Configuration of `lab run`: a file that a person writes.
+//! Configuration file of `lab run`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,28 +7,27 @@ use serde::Deserialize;
 
 use crate::{Error, Link, Result};
 
-/// A lab's experiments: each cluster is built, does all the runs, and is taken down.
+/// Experiments of a lab: each cluster is built, executes all runs, and is removed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Title, in a line.
+    /// Title in one line.
     pub title: String,
-    /// Of every link, in Mbit/s.
+    /// Speed of every link, in Mbit/s.
     pub mbit: u64,
-    /// Of every link, one way.
+    /// Delay of every link in one direction, in milliseconds.
     #[serde(default)]
     pub delay_ms: f64,
-    /// Of each client machine.
+    /// Memory of each client machine.
     #[serde(default = "Config::memory_mib")]
     pub memory_mib: u32,
-    /// As in `mount -o`: `vers=4.2`, `vers=4.1` or `vers=3`.
+    /// Mount options, as in `mount -o`: `vers=4.2`, `vers=4.1` or `vers=3`.
     #[serde(default = "Config::mount")]
     pub mount: String,
-    /// Read-ahead of clients in each file, as `/sys/class/bdi/*/read_ahead_kb`; without it, their kernel's
-    /// choice.
+    /// Read-ahead of clients for each file (`/sys/class/bdi/*/read_ahead_kb`); default: the kernel's.
     pub read_ahead_kib: Option<u32>,
-    /// How much a client has written before it begins to send, as `vm.dirty_background_bytes`; without it, as
-    /// their kernel chooses (a tenth of memory).
+    /// Dirty bytes at which a client begins to write back (`vm.dirty_background_bytes`); default: the
+    /// kernel's, a tenth of memory.
     pub dirty_background_kib: Option<u32>,
     /// Clusters, built one after the other.
     #[serde(rename = "cluster")]
@@ -38,59 +37,58 @@ pub struct Config {
     pub runs: Vec<Run>,
 }
 
-/// One cluster.
+/// Cluster of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// Whose servers.
+    /// Server software.
     pub system: System,
-    /// Client machines.
+    /// Number of client machines.
     pub clients: u16,
-    /// Of Heorot; ganesha is one server.
+    /// Number of metaservers of Heorot; ganesha has one server.
     #[serde(default = "Cluster::one")]
     pub metaservers: u16,
-    /// Of Heorot; ganesha is one server.
+    /// Number of data servers of Heorot; ganesha has one server.
     #[serde(default = "Cluster::one")]
     pub data_servers: u16,
-    /// Over how many data servers Heorot stripes a file; all, unless it says so.
+    /// Number of data servers over which Heorot stripes a file; default: all.
     pub stripe_columns: Option<u16>,
-    /// How much of a file is on one data server before the next has its turn; without it, as Heorot chooses.
+    /// Stripe unit; default: Heorot's.
     pub stripe_unit_kib: Option<u32>,
-    /// Of each of its links, where it is not [`Config::mbit`]: a large cluster wants slower ones on the same
-    /// CPUs.
+    /// Speed of each link, in place of [`Config::mbit`]: a large cluster needs slower links on the same CPUs.
     pub mbit: Option<u64>,
 }
 
-/// Whose servers.
+/// Server software.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
-    /// Ours.
+    /// Heorot.
     Heorot,
     /// nfs-ganesha.
     Ganesha,
 }
 
-/// Commands that are run at the same time, in `bash`. In them stands
+/// Commands that run at the same time, in `bash`. Placeholders:
 ///
-/// - `{dir}` for where clients have mounted the file system,
-/// - `{json}` for where results are to be written, as `heorot bench` does,
-/// - `{clients}` for how many clients there are,
-/// - `{address}` for the address at which clients reach what runs on this machine,
+/// - `{dir}`: mount point of the file system on clients,
+/// - `{json}`: file for results, written by `heorot bench`,
+/// - `{clients}`: number of clients,
+/// - `{address}`: address at which clients reach programs on this machine.
 ///
-/// and `heorot` is the one that the lab uses.
+/// The command `heorot` is the program that the lab uses.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// For people.
+    /// Name, for people.
     pub name: String,
-    /// On this machine.
+    /// Command on this machine.
     pub here: Option<String>,
-    /// On the first client.
+    /// Command on the first client.
     pub first: Option<String>,
-    /// On every client.
+    /// Command on every client.
     pub each: Option<String>,
-    /// When it is given up.
+    /// Time limit in minutes.
     #[serde(default = "Run::minutes_max")]
     pub minutes_max: u64,
 }
@@ -104,10 +102,10 @@ impl Config {
         "vers=4.2".into()
     }
 
-    /// Reads a file.
+    /// Reads a configuration file.
     ///
     /// # Errors
-    /// If it cannot be read, or says what cannot be.
+    /// When the file cannot be read, or is invalid.
     pub fn read(file: &Path) -> Result<Config> {
         let text = std::fs::read_to_string(file).map_err(Error::file("read", file))?;
         let wrong = |why: String| Error::Impossible(format!("{}: {why}", file.display()));
@@ -134,7 +132,7 @@ impl Config {
         Ok(())
     }
 
-    /// Every link of a cluster.
+    /// Links of a cluster.
     pub fn link(&self, cluster: &Cluster) -> Link {
         Link { mbit: cluster.mbit.unwrap_or(self.mbit), delay: Duration::from_secs_f64(self.delay_ms / 1e3) }
     }
@@ -145,12 +143,12 @@ impl Cluster {
         1
     }
 
-    /// Over how many data servers a file is striped.
+    /// Number of data servers over which a file is striped.
     pub fn columns(&self) -> u16 {
         self.stripe_columns.unwrap_or(self.data_servers).min(self.data_servers)
     }
 
-    /// For people and tables: `Heorot, 3 clients, 2 data servers`.
+    /// Title for tables: `Heorot, 3 clients, 2 data servers`.
     pub fn title(&self) -> String {
         let count = |n: u16, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let clients = count(self.clients, "client");
@@ -164,7 +162,7 @@ impl Cluster {
 }
 
 impl System {
-    /// Its name for people.
+    /// Name for tables.
     pub fn name(self) -> &'static str {
         match self {
             System::Heorot => "Heorot",

@@ -1,5 +1,5 @@
-//! The machine's disk: how quickly it keeps records that must be on it before the next one comes, as
-//! synchronous writes have it. All servers of a lab share this disk.
+//! Speed of the machine's disk for synchronous writes: each record is durable before the next one. All
+//! servers of a lab share this disk.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -11,17 +11,17 @@ use rustix::fs::OFlags;
 
 use crate::{Error, Result};
 
-/// Bytes of one request of the synchronous experiment.
+/// Bytes of one write in the synchronous experiment.
 const RECORD_BYTES: usize = 1 << 20;
 const LONG_ENOUGH: Duration = Duration::from_secs(2);
-/// It ends before its time where disks are quick.
+/// Bytes after which the measurement ends early on a fast disk.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// Writes records to a file in `folder`, each on the disk before the next (`O_DSYNC`), and returns bytes a
+/// Writes records to a file in `folder`, each durable before the next (`O_DSYNC`), and returns bytes a
 /// second.
 ///
 /// # Errors
-/// If they cannot be written.
+/// When a write fails.
 pub fn measure(folder: &Path) -> Result<f64> {
     let path = folder.join("disk");
     let dsync = OFlags::DSYNC.bits().cast_signed();

@@ -1,89 +1,89 @@
-//! Errors of a lab, in words for its user.
+//! Errors of a lab, for its user.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-/// Anything that keeps a lab from being built or used.
+/// Error of building or using a lab.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A program that `make setup` provides is not there.
+    /// A program of `make setup` is missing.
     #[error("{0} is missing on this machine: run `make setup`")]
     Missing(&'static str),
     /// A kernel is not installed.
     #[error("no kernel {name} in {}: run scripts/setup-kernels.sh {name}", .folder.display())]
     NoKernel {
-        /// Its name.
+        /// Name of the kernel.
         name: &'static str,
-        /// The folder that was looked for.
+        /// Expected folder.
         folder: PathBuf,
     },
     /// `ip` or `tc` refused.
     #[error("{command}: {said}")]
     Refused {
-        /// The whole command line.
+        /// Command line.
         command: String,
-        /// Its standard error.
+        /// Standard error of the command.
         said: String,
     },
-    /// No number of a subnet could be claimed.
+    /// No subnet number is free.
     #[error("no bridge could be made, not even {0}\nAre you root? Run `make setup` if not done yet.")]
     NoSubnet(Box<Error>),
     /// More machines than addresses.
     #[error("a lab has room for {max} {what}")]
     Full {
-        /// How many there can be.
+        /// Maximal number.
         max: u8,
-        /// Of what.
+        /// Kind of machines.
         what: &'static str,
     },
-    /// This machine refused something.
+    /// I/O error.
     #[error("{doing}: {why}")]
     Io {
         /// The operation that failed, and its object.
         doing: String,
-        /// The machine's error.
+        /// Error of the system.
         why: io::Error,
     },
-    /// A client machine died, or did not answer in time; with what is known about why.
+    /// A client machine died, or exceeded a timeout.
     #[error("client {name}: {why}\n{known}")]
     Client {
-        /// Its name.
+        /// Name of the client.
         name: String,
-        /// The failure.
+        /// Failure.
         why: String,
-        /// The end of its console, or what its processes were doing.
+        /// End of its console, or the state of its processes.
         known: String,
     },
-    /// A server did not start, or did not end, as it should.
+    /// A server did not start or did not stop.
     #[error("{name} {why}\n{log}")]
     Server {
-        /// Its name.
+        /// Name of the server.
         name: String,
-        /// The failure.
+        /// Failure.
         why: String,
-        /// The ends of its log.
+        /// First and last lines of its log.
         log: String,
     },
-    /// A server ended with another status than 0.
+    /// A server exited with a status other than 0.
     #[error("{name} ended with {status}\n{log}")]
     Ended {
-        /// Its name.
+        /// Name of the server.
         name: String,
-        /// How.
+        /// Exit status.
         status: ExitStatus,
-        /// The ends of its log.
+        /// First and last lines of its log.
         log: String,
     },
-    /// Ctrl-C, or another signal to end.
+    /// Ctrl-C, or another signal to terminate.
     #[error("interrupted")]
     Interrupted,
-    /// The request cannot be fulfilled.
+    /// Invalid request.
     #[error("{0}")]
     Impossible(String),
 }
 
-/// Of whatever a lab does.
+/// Result with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -92,7 +92,7 @@ impl Error {
         move |why| Error::Io { doing, why }
     }
 
-    /// `write /a/b: No space left on device`.
+    /// Error such as `write /a/b: No space left on device`.
     pub(crate) fn file(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         Error::io(format!("{verb} {}", path.display()))
     }

@@ -1,4 +1,4 @@
-//! One cluster of a configuration: built, measured with a plain TCP stream, put to work, and taken down.
+//! Experiment: one cluster of a configuration, built, measured with a plain TCP stream, loaded, and removed.
 
 use std::fs;
 use std::io::Read;
@@ -15,49 +15,48 @@ use crate::server::in_namespace;
 use crate::stream::{self, Direction};
 use crate::{Client, Error, Ganesha, Heorot, Kernel, Lab, Link, Namespace, Result, disk, heorot, interrupt};
 
-/// Where clients mount.
+/// Mount point on clients.
 const MOUNT_POINT: &str = "/mnt/lab";
-/// Long enough that its first round trips, and the burst of a token bucket, count for less than 0.1 %.
+/// Duration of a stream: its first round trips, and the burst of a token bucket, are less than 0.1 % of it.
 const STREAM: Duration = Duration::from_secs(5);
 const STREAMS: usize = 2;
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
-/// In bytes a second: what a plain TCP stream carries, and what the disk keeps.
+/// Speeds in bytes a second: of a plain TCP stream, and of the disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed {
     /// From a client to a server.
     pub up: f64,
     /// From a server to a client.
     pub down: f64,
-    /// To the disk that all servers share, record by record.
+    /// Synchronous writes to the disk that all servers share.
     pub disk: f64,
 }
 
 impl Speed {
-    /// The quicker of two measurements of each: what keeps a machine busy for a moment can only make it
-    /// slower.
+    /// The faster of two measurements of each: other load on the machine can only make a measurement slower.
     #[must_use]
     pub fn or_quicker(self, other: Speed) -> Speed {
         Speed { up: self.up.max(other.up), down: self.down.max(other.down), disk: self.disk.max(other.disk) }
     }
 }
 
-/// Output and results of a run.
+/// Report of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Its output on all machines.
+    /// Output on all machines.
     pub text: String,
-    /// Results in `{json}`, if it wrote any.
+    /// Results in `{json}`, if the run wrote any.
     pub results: Option<Results>,
 }
 
-/// A cluster that is up, mounted on all its clients.
+/// Running cluster, mounted on all its clients.
 pub struct Experiment {
-    // In the order in which they go: clients first, which wait for servers that are gone.
+    // Drop order: clients first, since they wait for servers that are gone.
     clients: Vec<Client>,
     servers: Servers,
-    /// Where commands of this machine are run: on a link without a limit. Whatever they start is found there.
+    /// Namespace for commands of this machine, on a link without a limit. Clients reach their programs there.
     desk: Namespace,
     program: PathBuf,
     link: Link,
@@ -70,10 +69,10 @@ enum Servers {
 }
 
 impl Experiment {
-    /// Builds it.
+    /// Builds the cluster.
     ///
     /// # Errors
-    /// If something of it cannot be had.
+    /// When a part of the cluster cannot be built.
     pub fn build(config: &Config, cluster: &Cluster) -> Result<Experiment> {
         let (lab, shaped, program) = (Lab::open()?, config.link(cluster), heorot::program()?);
         let link = Some(shaped);
@@ -119,7 +118,7 @@ impl Experiment {
         }
     }
 
-    /// The server that file data go to, or the first of them.
+    /// Namespace of the first server with file data.
     fn data_server(&self) -> &Namespace {
         match &self.servers {
             Servers::Heorot(heorot) => &heorot.namespaces()[1],
@@ -127,11 +126,11 @@ impl Experiment {
         }
     }
 
-    /// Measures a plain TCP stream between the first client and the first data server, and then the disk,
-    /// while nothing else moves.
+    /// Measures a plain TCP stream between the first client and the first data server, then the disk, without
+    /// other load.
     ///
     /// # Errors
-    /// If one of them does not come to its end.
+    /// When a measurement fails.
     pub fn speed(&self) -> Result<Speed> {
         let bytes = (self.link.bytes_per_second() * STREAM.as_secs_f64()) as u64;
         let (client, server) = (&self.clients[0], self.data_server());
@@ -143,20 +142,20 @@ impl Experiment {
         Ok(Speed { up, down, disk: disk::measure(self.lab.folder())? })
     }
 
-    /// Of each machine.
+    /// Link of each machine.
     pub fn link(&self) -> Link {
         self.link
     }
 
-    /// The network and the folder that it is in.
+    /// Network and folder of the cluster.
     pub fn lab(&self) -> &Lab {
         &self.lab
     }
 
-    /// Has the machines do what `run` says, all at the same time, and waits for all of them.
+    /// Executes `run` on all machines at the same time, and waits for all of them.
     ///
     /// # Errors
-    /// If one of them fails, or is not done in time.
+    /// When a command fails or exceeds the timeout.
     pub fn run(&self, run: &Run) -> Result<Report> {
         let timeout = Duration::from_secs(run.minutes_max * 60);
         let json_here = self.lab.folder().join("here.json");
@@ -167,7 +166,7 @@ impl Experiment {
         let here = here.transpose()?;
         let mut running = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
-            // Its results are in its own memory first: what it has in the exchange folder is written once.
+            // Write the results to the client's memory first: a file in the exchange folder is written once.
             let mut commands: Vec<_> = run.each.iter().collect();
             commands.extend(run.first.iter().filter(|_| number == 0));
             for command in commands {
@@ -204,14 +203,14 @@ impl Experiment {
     }
 }
 
-/// The results in a file, which is then gone.
+/// Reads and removes a file with results.
 fn take(file: &Path) -> Option<Result<Results>> {
     let text = fs::read(file).ok()?;
     let _ = fs::remove_file(file);
     Some(serde_json::from_slice(&text).map_err(|e| Error::Impossible(format!("results of a run: {e}"))))
 }
 
-/// A script on this machine; killed with all that it started when dropped.
+/// Script on this machine; killed with all its processes on drop.
 struct Here {
     process: Child,
     output: PathBuf,

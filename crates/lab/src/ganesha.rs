@@ -1,4 +1,4 @@
-//! nfs-ganesha from Debian: the single server that Heorot is measured beside.
+//! nfs-ganesha of Debian: a single server, for comparison with Heorot.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,18 +10,18 @@ use crate::{Error, Lab, Namespace, Ready, Result, Server};
 
 const PORT: u16 = 20049;
 
-/// A running ganesha that exports one folder of this machine. Dropping it kills it.
+/// Running ganesha that exports one folder of this machine; killed on drop.
 pub struct Ganesha {
     address: SocketAddr,
     server: Server,
 }
 
 impl Ganesha {
-    /// Starts it on a folder in the lab's, which is on the disk that Heorot's data are on too; in a
-    /// namespace, or on the machine's own network.
+    /// Starts ganesha on a folder of the lab, on the same disk as Heorot's data; in a namespace, or on the
+    /// machine's own network.
     ///
     /// # Errors
-    /// If it is not installed, or does not start.
+    /// When ganesha is not installed, or does not start.
     pub fn start(lab: &Lab, namespace: Option<&Namespace>) -> Result<Ganesha> {
         require("ganesha.nfsd").map_err(|_| {
             Error::Impossible("ganesha.nfsd is missing on this machine: run scripts/setup-bench.sh".into())
@@ -52,13 +52,13 @@ impl Ganesha {
         Ok(Ganesha { address, server })
     }
 
-    /// A script that mounts its folder on `mount_point`, with `vers=4.2`.
+    /// Script that mounts the folder on `mount_point`, with `vers=4.2`.
     pub fn mount_script(&self, mount_point: &str) -> String {
         let host = self.address.ip();
         format!("mkdir -p {mount_point}; mount -t nfs -o vers=4.2,port={PORT} {host}:/ {mount_point}")
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn pid(&self) -> Option<u32> {
         self.server.pid()
     }
@@ -71,8 +71,8 @@ impl Ganesha {
     }
 }
 
-/// Version 4 alone: for version 3 it wants rpcbind on this machine, and does not start without. It complains
-/// that there is no D-Bus, and serves.
+/// Configuration for version 4 only: version 3 needs rpcbind on this machine. Ganesha logs an error without
+/// D-Bus, and serves.
 fn text(address: Ipv4Addr, export: &Path, state: &Path) -> String {
     format!(
         r#"NFS_CORE_PARAM {{

@@ -1,4 +1,4 @@
-//! Heorot's servers, each a process. What labs know of its command line and its configuration files is here.
+//! Heorot's servers, each a process: their command lines and configuration files in a lab.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Lab, Link, Namespace, Ready, Result, Server, interrupt};
 
-/// Where a metaserver's clients mount.
+/// NFS port of a metaserver.
 pub const NFS_PORT: u16 = 2049;
-/// A data server's, in a namespace of its own; several on one address count on from it.
+/// NFS port of a data server in a namespace of its own; several on one address have consecutive ports.
 pub const DS_PORT: u16 = 2050;
-/// The metaserver's metrics.
+/// Port of the metaserver's metrics.
 pub const MDS_ADMIN_PORT: u16 = 20490;
-/// A data server's metrics; several on one address count on from it.
+/// Port of a data server's metrics; several on one address have consecutive ports.
 pub const DS_ADMIN_PORT: u16 = 20491;
-/// The word that each process says when it serves.
+/// Word that each process prints when it serves.
 pub const READY: Ready = Ready::Says("ready");
 
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
-/// First exports of a cluster, in a file beside the metaserver's configuration. Clients are root, and come
-/// from an address that is not this machine's: they are not squashed.
+/// First exports of a cluster, in a file beside the metaserver's configuration. Without squashing: clients
+/// are root, and their addresses are not this machine's.
 pub const BEGIN: &str = "exports = [\"* squash=none\"]\n";
 
 /// Configuration of a metaserver.
@@ -54,12 +54,12 @@ pub fn ds_configuration(
     )
 }
 
-/// A script that mounts a metaserver's root, with `vers=4.2`, `vers=4.1` or `vers=3` and what goes with it.
+/// Script that mounts a metaserver's root, with `vers=4.2`, `vers=4.1` or `vers=3` and the options for it.
 pub fn mount_script(metaserver: SocketAddr, version: &str, mount_point: &str) -> String {
     mount_path_script(metaserver, version, "/", mount_point)
 }
 
-/// The same of a directory.
+/// Script that mounts a directory of a metaserver.
 #[must_use]
 pub fn mount_path_script(metaserver: SocketAddr, version: &str, path: &str, mount_point: &str) -> String {
     let (host, port) = (metaserver.ip(), metaserver.port());
@@ -70,22 +70,22 @@ pub fn mount_path_script(metaserver: SocketAddr, version: &str, path: &str, moun
     format!("mkdir -p {mount_point}; mount -t nfs -o {options} {host}:{path} {mount_point}")
 }
 
-/// Where servers are at home on this machine.
+/// Program and folders of servers on this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Home<'a> {
-    /// The `heorot` that they run.
+    /// `heorot` program.
     pub program: &'a Path,
-    /// For their configurations and their logs.
+    /// Folder for configurations and logs.
     pub logs: &'a Path,
-    /// For their data.
+    /// Folder for data.
     pub folder: &'a Path,
 }
 
 impl Home<'_> {
-    /// Makes the folders of the metaserver's process, and writes its configuration.
+    /// Metaserver's process, with its folders and configuration.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// When a folder or file cannot be written.
     pub fn metaserver(&self, at: IpAddr, namespace: Option<&Namespace>) -> Result<Server> {
         make(&self.folder.join("mds"))?;
         let text = mds_configuration(self.folder, (at, NFS_PORT).into(), (at, MDS_ADMIN_PORT).into());
@@ -94,10 +94,10 @@ impl Home<'_> {
         self.configured("mds", "mds", &text, namespace)
     }
 
-    /// The same for data server `number`, called `ds` and its number, with one storage target.
+    /// Process of data server `number`, named `ds` and its number, with one storage target.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// When a folder or file cannot be written.
     pub fn data_server(
         &self,
         number: usize,
@@ -131,21 +131,22 @@ fn make(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(Error::file("make", folder))
 }
 
-/// Metaserver and data servers, each in a namespace on a link of its own. Dropping it kills them.
+/// Metaserver and data servers, each in a namespace on a link of its own; killed on drop.
 pub struct Heorot {
-    /// Where clients mount.
+    /// Address that clients mount.
     pub metaserver: SocketAddr,
-    /// The metaserver's socket is below it.
+    /// Folder with the metaserver's admin socket below it.
     folder: PathBuf,
     servers: Vec<Server>,
     namespaces: Vec<Namespace>,
 }
 
 impl Heorot {
-    /// Starts them, with their data in the lab's folder, and waits until all data servers have registered.
+    /// Starts the servers, with their data in the lab's folder, and waits until all data servers have
+    /// registered.
     ///
     /// # Errors
-    /// If one does not start, or if more than one metaserver is asked for.
+    /// When a server does not start, or with more than one metaserver.
     pub fn start(
         lab: &Lab,
         program: &Path,
@@ -175,7 +176,7 @@ impl Heorot {
             heorot.servers.push(home.data_server(number, listen, admin, metaserver, Some(&place))?);
             heorot.namespaces.push(place);
         }
-        // The metaserver makes the secret that the data servers need.
+        // The metaserver first: it makes the secret that the data servers need.
         for server in &mut heorot.servers {
             server.start()?;
         }
@@ -183,15 +184,15 @@ impl Heorot {
         Ok(heorot)
     }
 
-    /// The metaserver's first, then the data servers'.
+    /// Namespaces: the metaserver's, then those of the data servers.
     pub fn namespaces(&self) -> &[Namespace] {
         &self.namespaces
     }
 
-    /// Has new files striped over so many data servers, in units of so many KiB.
+    /// Sets the stripe of new files: number of data servers, and stripe unit in KiB.
     ///
     /// # Errors
-    /// If the metaserver refuses.
+    /// When the metaserver refuses.
     pub fn stripe(&self, program: &Path, columns: u16, unit_kib: Option<u32>) -> Result<()> {
         let mut words =
             vec!["stripe".into(), "set".into(), "/".into(), "--columns".into(), columns.to_string()];
@@ -205,7 +206,7 @@ impl Heorot {
         Err(Error::Refused { command: format!("heorot {}", words.join(" ")), said })
     }
 
-    /// `heorot WORDS --admin DIRECTORY`.
+    /// Runs `heorot WORDS --admin DIRECTORY`.
     fn ask(&self, program: &Path, words: &[&str]) -> Result<std::process::Output> {
         let output = Command::new(program).args(words).arg("--admin").arg(&self.folder).output();
         output.map_err(Error::file("run", program))
@@ -231,14 +232,14 @@ impl Heorot {
     }
 }
 
-/// `HEOROT_BIN`, or the release build beside this program or `beside`: that is what is measured.
+/// Path of the heorot program: `HEOROT_BIN`, or the release build.
 ///
 /// # Errors
-/// If it is not there.
+/// When the program does not exist.
 pub fn program() -> Result<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/heorot");
     let path = std::env::var_os("HEOROT_BIN").map_or(workspace, PathBuf::from);
-    // Clients see it at the same path, without this program's working directory.
+    // Absolute path: clients see the program at the same path, with another working directory.
     path.canonicalize()
         .map_err(|_| Error::Impossible(format!("{} is missing: run `make build`", path.display())))
 }

@@ -1,5 +1,5 @@
-//! Ctrl-C, and the other polite signals: every wait then ends with an error, and all that was built goes the
-//! way in which it goes after any other error.
+//! Ctrl-C and other termination signals: every wait then ends with an error, and the lab is removed as after
+//! any other error.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,10 +11,10 @@ use crate::{Error, Result};
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on SIGINT, SIGTERM and SIGHUP are errors of whatever is waited for.
+/// Turns SIGINT, SIGTERM and SIGHUP into errors of all waits from now on.
 ///
 /// # Errors
-/// If the kernel does not let us.
+/// When the handlers cannot be installed.
 pub fn watch() -> Result<()> {
     let asked = ASKED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -23,10 +23,10 @@ pub fn watch() -> Result<()> {
     Ok(())
 }
 
-/// Whether to go on.
+/// Checks for a signal.
 ///
 /// # Errors
-/// If not.
+/// [`Error::Interrupted`] after a signal.
 pub fn check() -> Result<()> {
     match ASKED.get() {
         Some(asked) if asked.load(Ordering::Relaxed) => Err(Error::Interrupted),

@@ -1,7 +1,7 @@
-//! The kernels that client machines can run.
+//! Kernels of client machines.
 //!
-//! User Mode Linux runs as a process of this machine. This machine's own is there after `make setup`; the
-//! others are unpacked by `scripts/setup-kernels.sh`, each into a folder of its own:
+//! User Mode Linux runs as a process of this machine. `make setup` installs this machine's own;
+//! `scripts/setup-kernels.sh` unpacks the others, each to a folder:
 //!
 //! ```text
 //! HEOROT_KERNELS, or heorot/kernels in the user's cache folder
@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Names the kernel of clients whose kernel is not named otherwise.
+/// Environment variable with the default kernel of clients.
 const CHOICE: &str = "HEOROT_KERNEL";
 const FOLDER: &str = "HEOROT_KERNELS";
 const UML_MODULES: &str = "/usr/lib/uml/modules";
 
-/// A kernel of a client machine, by where Debian has it.
+/// Kernel of a client machine, by its Debian package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
     /// This machine's package `user-mode-linux`: Linux 6.1 in Debian 12.
@@ -42,7 +42,7 @@ impl Kernel {
     /// All kernels, installed or not.
     pub const ALL: [Kernel; 4] = [Kernel::Uml, Kernel::UmlTrixie, Kernel::UmlSid, Kernel::QemuTrixie];
 
-    /// Its name for `HEOROT_KERNEL`, for `scripts/setup-kernels.sh`, and for its folder.
+    /// Name in `HEOROT_KERNEL`, in `scripts/setup-kernels.sh`, and of the kernel's folder.
     pub fn name(self) -> &'static str {
         match self {
             Kernel::Uml => "uml",
@@ -52,10 +52,10 @@ impl Kernel {
         }
     }
 
-    /// The kernel that the environment variable `HEOROT_KERNEL` names; without it, [`Kernel::Uml`].
+    /// Kernel in the environment variable `HEOROT_KERNEL`; default: [`Kernel::Uml`].
     ///
     /// # Errors
-    /// If no kernel has that name.
+    /// When no kernel has that name.
     pub fn chosen() -> Result<Kernel> {
         let Some(name) = std::env::var_os(CHOICE) else { return Ok(Kernel::Uml) };
         Kernel::ALL.into_iter().find(|kernel| *kernel.name() == *name).ok_or_else(|| {
@@ -64,12 +64,12 @@ impl Kernel {
         })
     }
 
-    /// The kernels that this machine has.
+    /// Installed kernels.
     pub fn installed() -> Vec<Kernel> {
         Kernel::ALL.into_iter().filter(|kernel| kernel.is_installed()).collect()
     }
 
-    /// Whether this machine has it.
+    /// Whether the kernel is installed.
     pub fn is_installed(self) -> bool {
         match self {
             Kernel::Uml => Path::new(UML_MODULES).exists(),
@@ -77,7 +77,7 @@ impl Kernel {
         }
     }
 
-    /// Refuses to go on without it.
+    /// Checks that the kernel is installed.
     pub(crate) fn require(self) -> Result<()> {
         match self {
             _ if self.is_installed() => Ok(()),
@@ -86,7 +86,7 @@ impl Kernel {
         }
     }
 
-    /// The folder that `scripts/setup-kernels.sh` unpacks it into; of no meaning for [`Kernel::Uml`].
+    /// Folder of `scripts/setup-kernels.sh` for the kernel; unused for [`Kernel::Uml`].
     pub(crate) fn folder(self) -> PathBuf {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -95,7 +95,7 @@ impl Kernel {
         kernels.unwrap_or_default().join(self.name())
     }
 
-    /// The folder that has its modules, as `/lib/modules` does for the kernel of a machine.
+    /// Folder of the kernel's modules, as /lib/modules on a machine.
     pub(crate) fn modules(self) -> Result<PathBuf> {
         let folder = match self {
             Kernel::Uml => UML_MODULES.into(),

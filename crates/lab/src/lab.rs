@@ -1,4 +1,4 @@
-//! The network between clients and servers, and the folder for everything that is written on the machine.
+//! Network between clients and servers, and folder for all files of a lab.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::{Client, Error, Kernel, Link, Result};
 const CLIENTS: std::ops::Range<u8> = 10..100;
 const SERVERS: std::ops::Range<u8> = 100..250;
 
-/// A bridge with an address range, and a folder. Several processes may each have one at the same time.
-/// Dropping it removes both, and all links and namespaces; servers and clients are dropped before.
+/// Bridge with an address range, and a folder. Several processes may each have one at the same time. Drop
+/// removes both, and all links and namespaces; drop servers and clients before.
 pub struct Lab {
     subnet: u8,
     next_client: AtomicU8,
@@ -23,20 +23,20 @@ pub struct Lab {
     folder: TempDir,
 }
 
-/// A server's own network: one interface, on one link to the bridge.
+/// Network namespace of a server: one interface, on one link to the bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// As `ip netns` knows it.
+    /// Name for `ip netns`.
     pub name: String,
-    /// Its address, as clients see it.
+    /// Address for clients.
     pub address: Ipv4Addr,
 }
 
 impl Lab {
-    /// A bridge on a free 10.77.x.0/24 and an empty folder. Removes what labs of dead processes left.
+    /// Makes a bridge on a free 10.77.x.0/24 and an empty folder. First removes labs of dead processes.
     ///
     /// # Errors
-    /// If this machine lacks something: `make setup` provides it.
+    /// When a program of `make setup` is missing on this machine.
     pub fn open() -> Result<Lab> {
         for program in ["ip", "tc", "mount.nfs", "setpriv", "nsenter"] {
             require(program)?;
@@ -54,27 +54,27 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The address of this machine in the lab's network.
+    /// Address of this machine in the lab's network.
     pub fn address(&self) -> Ipv4Addr {
         self.host(1)
     }
 
-    /// The address range of the lab's network.
+    /// Address range of the lab's network.
     pub fn network(&self) -> String {
         format!("{}/24", self.host(0))
     }
 
-    /// A place for files on this machine: data directories, logs. Clients can read it, not write it.
+    /// Folder for files on this machine: data directories, logs. Clients can read it, not write it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Starts a client machine: a Linux kernel with the host name `name`, an address of its own, and so much
-    /// memory. Its link is as fast as the machine can, or as it is told to be. [`Client::wait_booted`] waits
-    /// for it.
+    /// Boots a client machine: a Linux kernel with the host name `name`, an address of its own, and
+    /// `memory_mib` of memory. Without `link` its link has no limit. [`Client::wait_booted`] waits for the
+    /// boot.
     ///
     /// # Errors
-    /// If the kernel is not installed, if the machine refuses, or if there are too many.
+    /// When the kernel is not installed, a command fails, or the addresses are used up.
     pub fn client(&self, kernel: Kernel, name: &str, memory_mib: u32, link: Option<Link>) -> Result<Client> {
         let number = take_turn(&self.next_client, &CLIENTS, "clients")?;
         let tap = format!("{}c{number}", bridge(self.subnet));
@@ -92,7 +92,7 @@ impl Lab {
     /// Makes a namespace for a server, on a link of its own.
     ///
     /// # Errors
-    /// If the machine refuses, or if there are too many.
+    /// When a command fails, or the addresses are used up.
     pub fn namespace(&self, link: Option<Link>) -> Result<Namespace> {
         let number = take_turn(&self.next_server, &SERVERS, "servers")?;
         let bridge = bridge(self.subnet);
@@ -109,7 +109,7 @@ impl Lab {
             link.shape(None, &near)?;
         }
         ip(&format!("-n {name} link set eth0 up"))?;
-        // Linux's own congestion control, whatever this machine's: a namespace would inherit it.
+        // Linux's default congestion control: otherwise the namespace inherits this machine's.
         let net = self.host(0);
         ip(&format!(
             "-n {name} route replace {net}/24 dev eth0 proto kernel scope link src {address} congctl cubic"
@@ -136,7 +136,8 @@ fn take_turn(next: &AtomicU8, among: &std::ops::Range<u8>, what: &'static str) -
     if among.contains(&number) { Ok(number) } else { Err(Error::Full { max, what }) }
 }
 
-/// The bridge is the claim: making one fails if its name is taken. Its alias says which process owns it.
+/// Claims a subnet by its bridge: making a bridge fails if its name exists. Its alias has the process id of
+/// its owner.
 fn claim_subnet() -> Result<u8> {
     let mut refusal = None;
     for subnet in 0..=u8::MAX {

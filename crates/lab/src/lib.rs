@@ -1,5 +1,5 @@
-//! A cluster on one machine: real Linux kernels as clients, real servers, and a network between them whose
-//! links are as fast as one says.
+//! Lab: a cluster on one machine, with real Linux kernels as clients, real servers, and links of a configured
+//! speed between them.
 //!
 //! ```text
 //!   client "ash"   client "elm"          processes: each a Linux kernel with its own NFS client
@@ -9,11 +9,10 @@
 //!             mds           ds0          heorot processes, each in a network namespace
 //! ```
 //!
-//! A [`Lab`] is the network and a folder; [`Client`]s, [`Server`]s and [`Machine`]s live in it. All of it
-//! goes when they are dropped; what a killed process left goes when the next lab is opened
-//! ([`remove_those_of_the_dead`]).
+//! A [`Lab`] is the network and a folder; [`Client`]s, [`Server`]s and [`Machine`]s use it. Drop removes
+//! them; the next lab that opens removes the remains of a killed process ([`remove_those_of_the_dead`]).
 //!
-//! The end-to-end tests use the same machines, on links without a limit.
+//! The end-to-end tests use the same machines, with links without a limit.
 
 mod boot;
 mod client;

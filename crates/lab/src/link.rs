@@ -1,4 +1,4 @@
-//! The speed of a link, kept by `tc` at both of its ends.
+//! Speed limit of a link, by `tc` at both ends.
 //!
 //! ```text
 //!   server's namespace                  the machine
@@ -8,51 +8,50 @@
 //!
 //!   client's kernel
 //!   vec0 ──▶ tap ─▶ ifb ─ token bucket ─▶ ┐
-//!                                         ├─ bridge     the client's own kernel is left as Debian made it, so what it
-//!        ◀── tap ◀─────── token bucket ── ┘             sends is shaped where it enters the machine
+//!                                         ├─ bridge     no change in the client's kernel: the host shapes
+//!        ◀── tap ◀─────── token bucket ── ┘             what the client sends
 //! ```
 //!
-//! A link of `mbit` carries as much as a real one: Ethernet puts 24 bytes (preamble, checksum, gap) around
-//! each frame, which the kernel does not count. Frames travel in groups here, as network cards take them from
-//! a kernel, so the bytes cannot be added to each frame (`tbf overhead` would add them once for each group):
-//! the rate is lowered by what they are to a full frame. A plain TCP stream then gets 94.1 % of the link, as
-//! on a real one.
+//! A link of `mbit` has the throughput of a real one: Ethernet puts 24 bytes (preamble, checksum, gap) around
+//! each frame, which the kernel does not count. Frames travel in groups here (GSO), so `tbf overhead` would
+//! add these bytes once for each group: instead the rate is reduced by their share of a full frame. A plain
+//! TCP stream then gets 94.1 % of the link, as on a real one.
 
 use std::time::Duration;
 
 use crate::command::{ip, tc};
 use crate::{Error, Result};
 
-/// A full frame with its header, as the kernel counts it, and on a wire.
+/// Bytes of a full frame with its header: counted by the kernel, and on a wire.
 const FRAME_BYTES: (u64, u64) = (1514, 1538);
 
-/// Burst after a pause: 1.3 ms of 100 Mbit/s. It must hold one group of frames ([`GROUP_BYTES`]); less
-/// would cost CPU, and more would hide the limit: of 16 MiB it is 0.1 %.
+/// Burst after a pause: 1.3 ms of 100 Mbit/s. It must hold one group of frames ([`GROUP_BYTES`]); less would
+/// cost CPU, and more would weaken the limit: it is 0.1 % of 16 MiB.
 const BURST_BYTES: u64 = 16 << 10;
 
-/// The longest group of frames that is not taken apart on its way.
+/// Maximal length of a group of frames that is not split.
 const GROUP_BYTES: u64 = 15 << 10;
 
-/// Upper limit of the queue, as time: beyond it frames are lost, as in a switch, and TCP slows down.
+/// Maximal queue length, as time: beyond it frames are lost, as in a switch, and TCP slows down.
 const QUEUE: Duration = Duration::from_millis(20);
 
-/// One link, the same both ways.
+/// Link, the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// Millions of bits in a second, as network cards are sold.
+    /// Speed in millions of bits a second.
     pub mbit: u64,
-    /// From one end to the other.
+    /// Delay from end to end.
     pub delay: Duration,
 }
 
 impl Link {
-    /// Its speed in bytes a second, before Ethernet, IP and TCP take theirs.
+    /// Speed in bytes a second, including the headers of Ethernet, IP and TCP.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         self.mbit as f64 * 1e6 / 8.0
     }
 
-    /// Whether this kernel can do it.
+    /// Checks that this kernel supports the link.
     pub(crate) fn check(&self) -> Result<()> {
         if self.mbit == 0 {
             return Err(Error::Impossible("a link of 0 Mbit/s: it must be at least 1".into()));
@@ -60,7 +59,7 @@ impl Link {
         Ok(())
     }
 
-    /// Shapes what leaves through `device`, here or in a namespace.
+    /// Shapes frames that leave through `device`, here or in a namespace.
     pub(crate) fn shape(&self, namespace: Option<&str>, device: &str) -> Result<()> {
         let within = namespace.map_or_else(String::new, |namespace| format!("-n {namespace} "));
         let bits = self.mbit * 1_000_000 * FRAME_BYTES.0 / FRAME_BYTES.1;
@@ -83,8 +82,8 @@ impl Link {
         })
     }
 
-    /// Shapes what enters through `device`: it goes through `ifb`, which is made for it, and shaped as it
-    /// leaves that.
+    /// Shapes frames that enter through `device`: redirects them through `ifb`, a new device, which shapes
+    /// them.
     pub(crate) fn shape_entering(&self, device: &str, ifb: &str) -> Result<()> {
         ip(&format!("link add name {ifb} type ifb"))?;
         ip(&format!("link set {ifb} up"))?;
@@ -95,7 +94,7 @@ impl Link {
         ))
     }
 
-    /// Has the kernel send in groups of frames that a token bucket lets pass whole.
+    /// Limits groups of frames to a size that the token bucket passes whole.
     pub(crate) fn limit_groups(namespace: Option<&str>, device: &str) -> Result<()> {
         let within = namespace.map_or_else(String::new, |namespace| format!("-n {namespace} "));
         ip(&format!("{within}link set {device} gso_max_size {GROUP_BYTES}"))

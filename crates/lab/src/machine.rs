@@ -1,15 +1,15 @@
-//! A machine of a cluster as its operator has it: a host name, an address, and a root directory of its own,
-//! so that command lines run on it as they stand in a document, with `/var/lib/heorot` and all other paths.
+//! Machine of a cluster for an operator's commands: a host name, an address, and a root directory of its own,
+//! so that command lines of a document work unchanged, with `/var/lib/heorot` and all other paths.
 //!
 //! ```text
-//! FOLDER/          the root directory that commands on the machine see
-//!   usr dev proc sys etc      this computer's own
-//!   usr/local/bin             FOLDER/.programs: a program is installed, and replaced, on each machine
-//!   root var tmp run data …   the machine's own; a test mounts disks there
+//! FOLDER/          root directory of commands on the machine
+//!   usr dev proc sys etc      those of this computer
+//!   usr/local/bin             FOLDER/.programs: the installed program of this machine
+//!   root var tmp run data …   those of the machine; a test mounts disks there
 //! ```
 //!
-//! Each command has a mount namespace of its own, which goes with it. A disk is mounted before the process
-//! that is to use it is started.
+//! Each command has a mount namespace of its own, which ends with it. Mount a disk before the start of a
+//! process that uses it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,14 +21,14 @@ use crate::command::ip;
 use crate::server::in_namespace;
 use crate::{Error, Lab, Namespace, Ready, Result, Server};
 
-/// Folders of this computer that a machine has, too.
+/// Folders of this computer on every machine.
 const SHARED: [&str; 5] = ["usr", "dev", "proc", "sys", "etc"];
-/// Its own. On Debian the first four are links into usr.
+/// Folders of a machine. On Debian the first four are links into usr.
 const LINKS: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 const OWN: [&str; 8] = ["root", "tmp", "run", "mnt", "srv", "var/lib", "data", "backup"];
 const PROGRAMS: &str = ".programs";
 
-/// Arguments: the root directory, the host name, the command.
+/// Script that enters a machine. Arguments: root directory, host name, command.
 const ENTER: &str = r#"
 set -e
 root=$1; hostname "$2"; shift 2
@@ -38,7 +38,7 @@ mount --bind "$root/.programs" "$root/usr/local/bin"
 exec chroot "$root" /bin/bash -c 'cd /root; exec "$@"' bash "$@"
 "#;
 
-/// A machine. Its processes are [`Server`]s, and commands that run to their end.
+/// Machine with [`Server`]s and commands.
 pub struct Machine {
     name: String,
     namespace: Namespace,
@@ -47,13 +47,13 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine called `name` on a link of its own.
+    /// Makes a machine `name` on a link of its own.
     ///
     /// # Errors
-    /// If this computer refuses.
+    /// When a command or a file operation fails.
     pub fn new(lab: &Lab, name: &str) -> Result<Machine> {
         let namespace = lab.namespace(None)?;
-        // A machine finds its own address by its way to others.
+        // Default route: a machine finds its own address by its route to others.
         ip(&format!("-n {} route add default via {}", namespace.name, lab.address()))?;
         let root = lab.folder().join("machines").join(name);
         for folder in SHARED.iter().chain(&OWN).chain(&[PROGRAMS]) {
@@ -69,25 +69,25 @@ impl Machine {
         Ok(Machine { name: name.to_owned(), namespace, root, log })
     }
 
-    /// Its host name.
+    /// Host name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its network.
+    /// Network namespace.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Where `path` of the machine is on this computer.
+    /// Path on this computer of the machine's `path`.
     pub fn file(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Puts `program` into /usr/local/bin as heorot, in the place of one that may be running.
+    /// Installs `program` as /usr/local/bin/heorot, also while the old one runs.
     ///
     /// # Errors
-    /// If it cannot be copied.
+    /// When the program cannot be copied.
     pub fn install(&self, program: &Path) -> Result<()> {
         let programs = self.root.join(PROGRAMS);
         let (to, new) = (programs.join("heorot"), programs.join(".new"));
@@ -98,14 +98,14 @@ impl Machine {
     /// Runs a command line to its end, in bash and in /root, as root.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// When bash cannot be started.
     pub fn run(&self, line: &str) -> Result<Output> {
         let mut command = self.enter();
         let output = command.args(["bash", "-c", line]).output();
         output.map_err(Error::io(format!("run {line} on {}", self.name)))
     }
 
-    /// A process of the machine, not started yet, which says in a line that it is ready.
+    /// Process on the machine, not started yet; it prints the line `ready` when it serves.
     pub fn server(&self, words: &[&str], ready: &'static str) -> Server {
         let command = self.entering().into_iter().chain(words.iter().map(Into::into)).collect();
         Server::new(&self.name, command, Some(&self.namespace), Ready::SaysLine(ready), self.log.clone())

@@ -1,5 +1,5 @@
-//! `lab run CONFIG.toml`: builds a cluster with links of a given speed on this machine, has it do what the
-//! file says, prints what it reached beside what a plain TCP stream does, and takes all of it down.
+//! `lab run CONFIG.toml`: builds a cluster with links of a given speed on this machine, runs the commands of
+//! the file, prints results next to those of a plain TCP stream, and removes the cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -75,10 +75,10 @@ fn one(config: &Config, cluster: &Cluster, name: &str, out: Option<&Path>) -> Re
             println!("{}:\n\n```\n{}```\n", run.name, report.text);
             continue;
         };
-        // Once more: the machine may have been busy with something else the first time.
+        // Measure again: the machine may have had other load the first time.
         speed = speed.or_quicker(experiment.speed()?);
-        // What clients see has the lab's addresses in it, and two clusters of one system are one curve in a
-        // report.
+        // A name without the lab's addresses, so that a report shows several clusters of one system as one
+        // curve.
         results.system = format!("{}, {version}", cluster.system.name());
         table::set_bounds(&mut results, cluster, config.mount != "vers=3", speed);
         println!("{}:\n\n{}{}", run.name, table::HEADING, table::rows(&results));

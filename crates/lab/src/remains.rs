@@ -1,16 +1,17 @@
-//! Removal of a lab from the machine: the same way whether its driver ended, was interrupted, or was
-//! killed and another one cleans up after it.
+//! Removal of a lab from the machine, the same after its driver's end, after an interrupt, and for the
+//! remains of a killed driver.
 //!
 //! ```text
-//! hrt3              the bridge of 10.77.3.0/24; its alias is the process that made it, so it is also the claim
-//! hrt3c10 hrt3i10   the tap of client 10.77.3.10, and what shapes what it sends
-//! hrt3s100          the machine's end of server 10.77.3.100's link
+//! hrt3              bridge of 10.77.3.0/24, and the claim; its alias is the process id of its owner
+//! hrt3c10 hrt3i10   tap of client 10.77.3.10, and its shaping device
+//! hrt3s100          host end of server 10.77.3.100's link
 //! hrt3-100          that server's namespace, in /run/netns
-//! /var/tmp/heorot-lab.PID.XXXX     everything that is written
+//! /var/tmp/heorot-lab.PID.XXXX     all files
 //! ```
 //!
-//! Servers and clients are told to die with the thread that started them. What a client's kernel ran stays,
-//! stopped for ever, and so may what somebody else started in a namespace: they are looked for.
+//! Servers and clients are killed when the thread that started them ends. Stopped processes of a client's
+//! kernel may remain, and processes that another program started in a namespace: the removal searches for
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ pub(crate) fn bridge(subnet: u8) -> String {
     format!("{BRIDGE_PREFIX}{subnet}")
 }
 
-/// Where a namespace can be entered.
+/// Path of a namespace.
 pub(crate) fn namespace_path(namespace: &str) -> PathBuf {
     Path::new(NAMESPACES).join(namespace)
 }
@@ -53,7 +54,7 @@ pub fn remove_those_of_the_dead() {
     }
 }
 
-/// `None` also for a bridge whose maker has not written its name on it yet.
+/// Process id of a bridge's owner; `None` also for a bridge without an alias yet.
 fn owner(subnet: u8) -> Option<String> {
     let alias = fs::read_to_string(Path::new(LINKS).join(bridge(subnet)).join("ifalias")).ok()?;
     Some(alias.trim().to_owned()).filter(|pid| !pid.is_empty())
@@ -63,8 +64,8 @@ fn is_alive(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
 }
 
-/// Namespaces with what runs in them, then links, and the bridge last: it is the claim, so that nobody else
-/// takes the subnet before all is gone, and that all is found if we are killed on the way.
+/// Removes namespaces with their processes, then links, and the bridge last: it is the claim, so that no
+/// other process takes the subnet before, and that the next lab finds the remains after a kill.
 pub(crate) fn remove_network(subnet: u8) {
     let bridge = bridge(subnet);
     let ours = format!("{bridge}-");
@@ -90,8 +91,8 @@ fn pids_in(namespace: &str) -> Vec<Pid> {
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(Pid::from_raw).collect()
 }
 
-/// The command lines of a client's processes are its kernel's own, or have it in one word, with the lab's
-/// folder in it, which no other process has.
+/// Kills the processes of clients. Their command lines have the word `init=` with the lab's folder, which no
+/// other process has.
 pub(crate) fn kill_clients_in(folder: &Path) {
     let init = format!("init={}/", folder.display());
     for process in paths("/proc") {

@@ -1,4 +1,4 @@
-//! A server's process: on the machine's own network, or in a namespace.
+//! Process of a server, on the machine's own network or in a namespace.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,34 +16,34 @@ use crate::{Error, Namespace, Result, interrupt, remains};
 const START_TIMEOUT: Duration = Duration::from_secs(60); // ganesha takes seconds on a busy machine
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
-/// The beginning tells what went wrong first, the end what followed.
+/// Lines of a log in an error message: the first ones have the cause, the last ones the consequences.
 const LOG_SHOWN: (usize, usize) = (30, 40);
 
-/// One process and its log. Dropping it kills it.
+/// Server process and its log; killed on drop.
 pub struct Server {
     name: String,
     command: Vec<OsString>,
     namespace: Option<String>,
     ready: Ready,
     log: PathBuf,
-    /// Bytes that were in the log when it was started last.
+    /// Length of the log at the last start, in bytes.
     log_before: usize,
     process: Option<Child>,
 }
 
-/// How a server tells that it serves.
+/// Sign that a server serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ready {
-    /// It writes this word.
+    /// A word in its output.
     Says(&'static str),
-    /// It writes this line: of a process that passes on what others write.
+    /// A line in its output, for a process that forwards the output of others.
     SaysLine(&'static str),
-    /// It can be connected to.
+    /// Listening on this address.
     Listens(SocketAddr),
 }
 
 impl Server {
-    /// Not started yet. What it writes goes to `log`.
+    /// Server, not started yet. Its output goes to `log`.
     pub fn new(
         name: &str,
         command: Vec<OsString>,
@@ -55,49 +55,49 @@ impl Server {
         Server { name: name.to_owned(), command, namespace, ready, log, log_before: 0, process: None }
     }
 
-    /// Its name.
+    /// Name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its command line.
+    /// Command line.
     pub fn command(&self) -> &[OsString] {
         &self.command
     }
 
-    /// Where its output goes.
+    /// Path of the log.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Its process id, if it was started.
+    /// Process id, if started.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
     }
 
-    /// Whether its process is there.
+    /// Whether the process runs.
     pub fn is_running(&mut self) -> bool {
         self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
     }
 
-    /// Starts it and waits until it serves; does nothing if it runs.
+    /// Starts the process and waits until it serves; no effect if it runs.
     ///
     /// # Errors
-    /// If it does not start.
+    /// When the process does not start.
     pub fn start(&mut self) -> Result<()> {
         self.begin()?;
         self.wait_until_ready()
     }
 
-    /// Starts it, and does not wait; does nothing if it runs.
+    /// Starts the process without waiting; no effect if it runs.
     ///
     /// # Errors
-    /// If it does not start.
+    /// When the process does not start.
     pub fn begin(&mut self) -> Result<()> {
         if self.is_running() { Ok(()) } else { self.launch() }
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits for its end.
     pub fn kill(&mut self) {
         self.send(Signal::KILL);
         if let Some(mut process) = self.process.take() {
@@ -105,10 +105,10 @@ impl Server {
         }
     }
 
-    /// SIGTERM: it must end by itself, with status 0.
+    /// Sends SIGTERM: the process must exit with status 0.
     ///
     /// # Errors
-    /// If it does not; it is then killed.
+    /// When it does not; the process is then killed.
     pub fn stop(&mut self) -> Result<()> {
         let Some(mut process) = self.process.take() else { return Ok(()) };
         let asked = Instant::now();
@@ -129,14 +129,14 @@ impl Server {
         }
     }
 
-    /// To it, and to all processes that it started.
+    /// Sends a signal to the process and all processes that it started.
     pub fn send(&self, signal: Signal) {
         if let Some(process) = &self.process {
             let _ = kill_process_group(Pid::from_child(process), signal);
         }
     }
 
-    /// The first and the last lines that it logged.
+    /// First and last lines of the log.
     pub fn log_ends(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -171,7 +171,7 @@ impl Server {
     fn wait_until_ready(&mut self) -> Result<()> {
         let started = Instant::now();
         loop {
-            // Looked at before the log: what it said last is then in it.
+            // Check this before the log, so that the log has the process's last lines.
             let running = self.is_running();
             if self.is_ready() {
                 return Ok(());
@@ -209,8 +209,8 @@ impl Server {
     }
 }
 
-/// The beginning of a command line: what follows is killed with the thread that started it, should that end
-/// without dropping it, and is in a namespace, or on the machine's own network.
+/// Beginning of a command line: the command runs in a namespace, or on the machine's own network, and is
+/// killed when the thread that started it ends.
 pub(crate) fn in_namespace(namespace: Option<&str>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);

@@ -1,12 +1,12 @@
-//! A plain TCP stream over a link: what it carries at most, which every other figure is measured beside.
+//! Plain TCP stream over a link: its maximal throughput, the reference of all other results.
 //!
-//! Each side does what it is best at: the client's is a few words of shell, and the server's, a thread in its
-//! namespace, holds the clock. The time is from the first bytes to the end of the last: starting a program
-//! takes a client 30 ms, which is 1 % of a stream of 3 s.
+//! The client side is a short shell command; the server side, a thread in its namespace, measures the time,
+//! from the first bytes to the last: the start of a program takes a client 30 ms, which is 1 % of a stream of
+//! 3 s.
 //!
 //! ```text
-//! up      client  head ── bytes ──▶ server     clock: from the first of them
-//! down    client  wc, then "go" ──▶ server     clock: from there
+//! up      client  head ── bytes ──▶ server     time: from the first bytes
+//! down    client  wc, then "go" ──▶ server     time: from "go"
 //!                 wc ◀── bytes ────
 //! ```
 
@@ -27,19 +27,19 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(5);
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Which way.
+/// Direction of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From the client to the server, as data that are written go.
+    /// From the client to the server, as in a write.
     Up,
-    /// From the server to the client.
+    /// From the server to the client, as in a read.
     Down,
 }
 
-/// Sends `bytes` through one connection, and returns how many went each second.
+/// Sends `bytes` through one connection, and returns bytes a second.
 ///
 /// # Errors
-/// If the stream does not come to its end.
+/// When the stream does not end.
 pub fn measure(client: &Client, server: &Namespace, direction: Direction, bytes: u64) -> Result<f64> {
     let address = server.address;
     let listener = in_namespace(&server.name, move || TcpListener::bind((address, PORT)))?;
@@ -48,7 +48,7 @@ pub fn measure(client: &Client, server: &Namespace, direction: Direction, bytes:
     let device = format!("/dev/tcp/{address}/{PORT}");
     let script = match direction {
         Direction::Up => format!("head -c {bytes} /dev/zero >{device}"),
-        // Only wc has the connection in the end: it is closed as soon as all is there.
+        // Only wc has the connection at the end, and closes it after the last byte.
         Direction::Down => format!(
             "exec 3<>{device}; wc -c <&3 >/tmp/stream & sleep 0.3; echo go >&3; exec 3>&-; wait
             [ $(cat /tmp/stream) = {bytes} ]"
@@ -77,7 +77,7 @@ struct Moved {
     rate: f64,
 }
 
-/// A socket belongs to the network that its thread was in when it was made.
+/// Runs `make` in a namespace: a socket belongs to the namespace of the thread that makes it.
 fn in_namespace<T: Send>(name: &str, make: impl FnOnce() -> std::io::Result<T> + Send) -> Result<T> {
     let path = remains::namespace_path(name);
     let entered = || {
@@ -107,7 +107,7 @@ fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
     }
 }
 
-/// The clock starts with the first bytes, which do not count: how long they took nobody knows.
+/// Measures from the first bytes, which do not count: their start time is unknown.
 fn receive(mut connection: TcpStream) -> std::io::Result<Moved> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let first = connection.read(&mut buffer)? as u64;
@@ -116,7 +116,7 @@ fn receive(mut connection: TcpStream) -> std::io::Result<Moved> {
     Ok(Moved { bytes: first + rest, rate: rest as f64 / started.elapsed().as_secs_f64() })
 }
 
-/// The other side closes when it has read all: only then is it over.
+/// Measures until the other side closes, which it does after reading all.
 fn send(mut connection: TcpStream, bytes: u64) -> std::io::Result<Moved> {
     let mut go = [0; 3];
     connection.read_exact(&mut go)?;

@@ -1,4 +1,4 @@
-//! Results beside the bounds of the links, as a Markdown table.
+//! Markdown table of results and the bounds of the links.
 
 use std::fmt::Write;
 
@@ -9,13 +9,13 @@ use bench::task::Direction;
 use crate::config::{Cluster, System};
 use crate::experiment::Speed;
 
-/// The heading, and the line below it.
+/// Heading of the table.
 pub const HEADING: &str =
     "| measured | at | MB/s | Mbit/s | bound, MB/s | reached |\n| --- | --- | --- | --- | --- | --- |\n";
 
-/// Sets the bound of each transfer: what the model says that links of this speed allow. The disk counts for
-/// synchronous writes alone: other writes, and all reads, go through the servers' memory, and without it the
-/// bound is the stricter.
+/// Sets the bound of each transfer by the model for links of this speed. The disk counts for synchronous
+/// writes only: other writes, and all reads, use the servers' memory, and without the disk the bound is
+/// stricter.
 pub fn set_bounds(results: &mut Results, cluster: &Cluster, straight: bool, speed: Speed) {
     let machines = results.machines.len().max(1) as u64;
     let one_file = results.run == "shared-read";
@@ -44,14 +44,14 @@ fn bound(
     };
     let (servers, stripe_width) = match cluster.system {
         System::Heorot if straight => (cluster.data_servers, cluster.columns()),
-        // Without pNFS all goes through the metaservers.
+        // Without pNFS all data go through the metaservers.
         System::Heorot => (cluster.metaservers, cluster.metaservers),
         System::Ganesha => (1, 1),
     };
     let clients = measurement.at.get("clients").copied().unwrap_or(machines).max(1);
     let link = Rate::new(link).ok();
     let synchronous = measurement.cache == Cache::Direct && direction == Direction::Write;
-    // Each server's part of the one disk.
+    // Share of each server in the one disk.
     let disk = synchronous.then(|| Rate::new(speed.disk / f64::from(servers)).ok()).flatten();
     let hardware = Hardware {
         data_servers: servers.into(),
@@ -69,7 +69,7 @@ fn bound(
     Some(Bound { rate: solution.rate(), binds: solution.binds().name().into() })
 }
 
-/// A line for each measurement.
+/// One row for each measurement.
 #[must_use]
 pub fn rows(results: &Results) -> String {
     let mut text = String::new();

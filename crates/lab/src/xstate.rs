@@ -1,5 +1,6 @@
-//! A library for User Mode Linux up to 6.12 on processors with AMX, where it cannot start a process without:
-//! `xstate.c` says why. It is compiled for each lab that needs it, from what is in this program.
+//! Preloaded library for User Mode Linux up to 6.12 on processors with AMX, where it cannot start a process
+//! otherwise: `xstate.c` has the reason. Each lab that needs the library compiles it from the source in this
+//! program.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +11,7 @@ use crate::{Error, Result};
 
 const SOURCE: &str = include_str!("xstate.c");
 
-/// The library in `folder`, made if it is not there; `None` on a machine that does not need it.
+/// Library in `folder`, made if necessary; `None` on a machine without AMX.
 pub(crate) fn library(folder: &Path) -> Result<Option<PathBuf>> {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     if !processor.split_whitespace().any(|flag| flag == "amx_tile") {
@@ -23,7 +24,7 @@ pub(crate) fn library(folder: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(library))
 }
 
-/// Several clients may be started at once: the library appears whole.
+/// Compiles the library and renames it into place, since several clients may start at once.
 fn compile(folder: &Path, library: &Path) -> Result<()> {
     let new = tempfile::NamedTempFile::new_in(folder).map_err(Error::file("make a file in", folder))?;
     let mut cc = Command::new("cc")
