@@ -1,4 +1,4 @@
-//! Exports: which directory is served to which network, and what may be done there.
+//! Exports: directory, network, rights, and squash of users (root squash) for each.
 //!
 //! An export is a row of the cluster map's settings: the directory's inode and a network are the key, so that
 //! a directory has as many exports as networks, each with rules of its own. An export names a directory and
