@@ -1,5 +1,5 @@
 //! Replies to calls of NFSv3, whose clients have no session, and send a call again over a new connection,
-//! perhaps to another metaserver (RFC 1813, section 4.6).
+//! perhaps to another metaserver (RFC 1813, section 4.5).
 //!
 //! ```text
 //! 17 call     -> its number, and the reply to each of its commands
