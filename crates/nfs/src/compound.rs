@@ -1,7 +1,7 @@
-//! COMPOUND (RFC 8881, section 2.10.6 and 16.2): operations one after the other, until one fails.
+//! COMPOUND (RFC 8881, sections 2.10.6 and 16.2): executes operations in order until one fails.
 //!
 //! ```text
-//! header ─▶ SEQUENCE: session, slot ─┬─ repetition: the reply that the slot holds
+//! header ─▶ SEQUENCE: session, slot ─┬─ retry: the reply that the slot keeps
 //!                                    └─ new: operation, operation, … ─▶ reply, kept in the slot
 //! ```
 
@@ -18,19 +18,20 @@ use wire::xdr::{Decode, Decoder, Message};
 use crate::session::{RequestFingerprint, Session, SlotAnswer};
 use crate::{Answer, Call, Connection, Metrics, NoRoom, OperationLabels, Program, ReplyRoom};
 
-/// The status, tag length and result count before the results, and some for the last operation's status.
+/// Reply header before the results: status, tag and result count; and some bytes for the last operation's
+/// status.
 const REPLY_OVERHEAD_BYTES: usize = 64;
-/// Operation and status, session, and five words.
+/// Result of SEQUENCE: operation, status, session id, and five words.
 const SEQUENCE_RESULT_BYTES: usize = 44;
-/// What stands before the arguments of a call whose credential and verifier are empty (RFC 5531, section 9).
+/// RPC call header with empty credential and verifier (RFC 5531, section 9).
 const CALL_HEADER_BYTES_MIN: usize = 40;
 
-/// 64 data servers with 16 addresses each.
+/// Result of GETDEVICEINFO: 64 data servers with 16 addresses each.
 const DEVICE_BYTES_MAX: u32 = 64 << 10;
-/// An extended attribute in Linux.
+/// Largest value of an extended attribute in Linux.
 const XATTR_BYTES_MAX: u32 = 64 << 10;
 
-/// Which operation of which request of a session this is.
+/// Position of an operation: session, slot, sequence and index in the compound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Session.
@@ -39,65 +40,65 @@ pub struct Position {
     pub slot: u32,
     /// Sequence of the slot.
     pub sequence: u32,
-    /// Operation of the compound, from 0: SEQUENCE is that.
+    /// Index of the operation in the compound; SEQUENCE has 0.
     pub operation: u32,
 }
 
-/// What the operations of one compound share.
+/// State that the operations of one compound share.
 pub struct CompoundContext<S> {
-    /// Where the call came from.
+    /// Connection of the call.
     pub connection: Arc<Connection>,
-    /// Who calls.
+    /// Credential of the caller.
     pub credential: Credential,
-    /// 1 or 2.
+    /// Minor version: 1 or 2.
     pub minor_version: u32,
     /// The session, when the compound began with SEQUENCE.
     pub session: Option<Arc<Session>>,
-    /// The request's place in it.
+    /// Position of the present operation in the session.
     pub position: Option<Position>,
     /// The delegation that the next operation returns.
     pub returns_next: Option<Stateid>,
-    /// The bytes that the results of the present operation may have.
+    /// Byte limit of the present operation's results.
     pub room_bytes: usize,
-    /// Room for the payloads of all of them.
+    /// Reply budget for the payloads of the whole compound.
     reply_room: ReplyRoom,
-    /// The server's own: current and saved filehandle and the like.
+    /// State of the server: current and saved filehandle and so on.
     pub state: S,
 }
 
-/// A server of NFSv4: what it does with each operation but SEQUENCE.
+/// NFSv4 server: executes each operation except SEQUENCE.
 pub trait Nfs4: Send + Sync + 'static {
-    /// What the operations of one compound share.
+    /// State of the server for one compound.
     type State: Default + Send;
 
-    /// The session with this id, adopted if need be. None: there is no such session.
+    /// Finds the session with this id, or adopts it. None: no such session (BADSESSION).
     fn session(&self, id: SessionId) -> impl Future<Output = Option<Arc<Session>>> + Send;
 
-    /// Whether this server knows of the session without asking anybody.
+    /// Whether this server has the session in memory: no request to another server, no adoption.
     fn knows(&self, id: SessionId) -> bool;
 
-    /// Whether no other server serves these sessions, too.
+    /// Whether this server is the only one that serves these sessions.
     fn serves_alone(&self) -> bool {
         true
     }
 
-    /// A request of this session begins: renews the client's lease. Returns SEQUENCE's status flags, or what
-    /// SEQUENCE is answered when the session turns out to have ended. The connection is associated with the
-    /// session after that.
+    /// Begins a request of this session: renews the client lease. Returns SEQUENCE's status flags, or
+    /// SEQUENCE's error status when the session has ended. After success the connection is associated with
+    /// the session.
     fn sequenced(
         &self,
         session: &Session,
         context: &mut CompoundContext<Self::State>,
     ) -> impl Future<Output = Result<u32, Status>> + Send;
 
-    /// Carries out one operation.
+    /// Executes one operation.
     fn operation(
         &self,
         context: &mut CompoundContext<Self::State>,
         op: ArgOp,
     ) -> impl Future<Output = ResOp> + Send;
 
-    /// Where operations are counted.
+    /// Counters of operations.
     fn metrics(&self) -> &Metrics;
 
     /// See [`Program::is_out_of_service`].
@@ -106,7 +107,7 @@ pub trait Nfs4: Send + Sync + 'static {
     }
 }
 
-/// NFSv4 as a program: wraps the server.
+/// NFSv4 as an RPC program, around a server.
 pub struct Nfs4Program<N>(pub Arc<N>);
 
 impl<N: Nfs4> Program for Nfs4Program<N> {
@@ -118,7 +119,7 @@ impl<N: Nfs4> Program for Nfs4Program<N> {
         nfs4::VERSION..=nfs4::VERSION
     }
 
-    /// Who has a session: its id is known to its client alone.
+    /// A known session is trusted: only its client knows the session id.
     fn trusts(&self, header: &CallHeader, mut arguments: Decoder, _: &Connection) -> bool {
         if header.procedure != nfs4::PROC_COMPOUND {
             return false;
@@ -158,7 +159,8 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
         results.status = Status::MinorVersMismatch;
         return Ok(results.finish());
     }
-    // Names are bytes to us; the tag is the one string that must be UTF-8 (RFC 8881, section 16.2.3).
+    // Names are bytes to this server; the tag is the one string that must be UTF-8 (RFC 8881, section
+    // 16.2.3).
     if std::str::from_utf8(&header.tag.0).is_err() {
         results.status = Status::Inval;
         return Ok(results.finish());
@@ -209,8 +211,7 @@ async fn compound<N: Nfs4>(server: &N, mut call: Call) -> Result<Message, Reject
     }
 }
 
-/// Operations that may come without a session, and are then alone in their compound (RFC 8881, section
-/// 2.10.2.1).
+/// Operations that are allowed without a session, alone in their compound (RFC 8881, section 2.10.2.1).
 fn stands_alone(op: &ArgOp) -> bool {
     matches!(
         op,
@@ -226,11 +227,11 @@ fn stands_alone(op: &ArgOp) -> bool {
 struct Request<'a> {
     sequence: sequence::Args,
     header: &'a CompoundHeader,
-    /// Stands at the second operation.
+    /// Decoder at the second operation.
     ops: Decoder,
-    /// At least so many the whole request has.
+    /// Lower bound of the request's length in bytes.
     bytes: usize,
-    /// Not all operations are there.
+    /// Whether the record was cut: not all operations are there.
     cut: bool,
 }
 
@@ -249,7 +250,8 @@ async fn in_session<N: Nfs4>(
         return refuse(results, Status::BadSession);
     };
     if cut {
-        // Another metaserver made the session a moment ago: next time it is known here.
+        // Another metaserver made the session a moment ago: this server has adopted it when the client
+        // retries.
         return refuse(results, Status::Delay);
     }
     let limits = *session.limits();
@@ -286,7 +288,8 @@ async fn in_session<N: Nfs4>(
         Ok(SlotAnswer::Replay(reply)) => return Ok(reply),
         Ok(SlotAnswer::Execute) => {}
     }
-    // Here, not when the session is made: it may be one that another life of this server made.
+    // Set here and not when the session is made: an adopted session may come from an earlier process of this
+    // server.
     session.back.set_minor_version(header.minor_version);
     let slot = SlotGuard { session: &session, slot: args.slotid, sequence: args.sequenceid };
     let status_flags = match server.sequenced(&session, &mut context).await {
@@ -310,14 +313,14 @@ async fn in_session<N: Nfs4>(
         let result = match ArgOp::decode(&mut ops, header.minor_version) {
             Err(bad) => ResOp::refused(bad.number, Status::BadXdr),
             Ok(ArgOp::Sequence(_)) => ResOp::Sequence(Err(Status::SequencePos)),
-            // It ends the session that the rest would be in (section 18.37.3).
+            // DESTROY_SESSION ends the session that the remaining operations need (section 18.37.3).
             Ok(ArgOp::DestroySession(op)) if op.sessionid == args.sessionid && left > 1 => {
                 ResOp::DestroySession(Err(Status::NotOnlyOp))
             }
-            // The connection that it comes over is what it is about: no slot may answer for it (section
+            // BIND_CONN_TO_SESSION depends on its connection: a slot must not replay its reply (section
             // 18.34.3).
             Ok(op @ ArgOp::BindConnToSession(_)) => op.refused(Status::NotOnlyOp),
-            // Not done at all, rather than done and not told.
+            // Refuse before execution: a change without its reply would be lost to the client.
             Ok(op) if changing_result_bytes(&op) > context.room_bytes => op.refused(too_big),
             Ok(op) => {
                 let number = op.number();
@@ -347,7 +350,7 @@ async fn in_session<N: Nfs4>(
     Ok(reply)
 }
 
-/// The stateid, if the next operation is DELEGRETURN.
+/// Stateid of the next operation, if that is DELEGRETURN.
 fn delegation_returned(ops: &Decoder, minor_version: u32) -> Option<Stateid> {
     let mut ahead = ops.clone();
     if u32::decode(&mut ahead).ok()? != OpNum::DelegReturn as u32 {
@@ -359,8 +362,8 @@ fn delegation_returned(ops: &Decoder, minor_version: u32) -> Option<Stateid> {
     }
 }
 
-/// The longest result of success, of operations that change something and whose result has one length or
-/// nearly so.
+/// Upper bound of the successful result of a modifying operation, in bytes, for operations whose result has a
+/// nearly fixed length. 8 for all others.
 fn changing_result_bytes(op: &ArgOp) -> usize {
     const STATUS: usize = 8; // and the operation's number
     const STATEID: usize = 16;
@@ -374,7 +377,7 @@ fn changing_result_bytes(op: &ArgOp) -> usize {
             ArgOp::Rename(_) => 2 * CHANGE_INFO,
             ArgOp::SetAttr(_) => BITMAP,
             ArgOp::Write(_) => 16,
-            // Without a delegation, which a server grants only where there is room.
+            // Without a delegation: a server grants one only if the reply has room.
             ArgOp::Open(_) => STATEID + CHANGE_INFO + 4 + BITMAP + 12,
             _ => 0,
         }
@@ -391,14 +394,14 @@ async fn timed<N: Nfs4>(server: &N, context: &mut CompoundContext<N::State>, op:
     result
 }
 
-/// What the result of an operation may have in payload, for those that can have much.
+/// Upper bound of an operation's payload in bytes, for operations that can have a large payload.
 fn payload_bytes(op: &ArgOp) -> usize {
     let asked = match op {
         ArgOp::Read(args) => args.count,
         ArgOp::ReadPlus(args) => args.count,
         ArgOp::ReadDir(args) => args.maxcount,
         ArgOp::ListXattrs(args) => args.maxcount,
-        // 0 is as much as there is, which is not much: 64 data servers.
+        // A count of 0 means no limit; the device address itself is short.
         ArgOp::GetDeviceInfo(args) if args.maxcount > 0 => args.maxcount.min(DEVICE_BYTES_MAX),
         ArgOp::GetDeviceInfo(_) => DEVICE_BYTES_MAX,
         ArgOp::GetXattr(_) => XATTR_BYTES_MAX,
@@ -407,7 +410,7 @@ fn payload_bytes(op: &ArgOp) -> usize {
     asked as usize
 }
 
-/// Frees the slot if the request comes to no end.
+/// Guard of a busy slot: frees the slot if the request does not finish.
 struct SlotGuard<'a> {
     session: &'a Session,
     slot: u32,
@@ -420,7 +423,7 @@ impl Drop for SlotGuard<'_> {
     }
 }
 
-/// The results so far.
+/// Results so far, encoded.
 struct Results {
     tag: OwnerName,
     done: Vec<Message>,

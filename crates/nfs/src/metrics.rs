@@ -1,4 +1,4 @@
-//! What one server counts of itself, by role: read by the Prometheus endpoint and by `heorot status`.
+//! Metrics of one server, by role, for the Prometheus endpoint and `heorot status`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// Which operation of which protocol.
+/// Labels of an operation: its protocol and its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OperationLabels {
     /// `nfs3`, `nfs4`, `data`, …
@@ -41,25 +41,25 @@ type Histograms = Family<OperationLabels, Histogram, fn() -> Histogram>;
 /// Counters of one server: a metaserver or a data server.
 #[derive(Debug)]
 pub struct Metrics {
-    /// Bytes of requests, as they came off the wire.
+    /// Bytes of requests, as received.
     received_bytes: Counter,
     /// Bytes of replies.
     sent_bytes: Counter,
-    /// Calls being worked on: the queue's depth.
+    /// Calls in flight.
     calls_in_flight: Gauge<i64, AtomicI64>,
     /// Open connections.
     pub connections: Gauge<i64, AtomicI64>,
-    /// Bytes that replies being made or written may have in payloads.
+    /// Bytes of the reply budget in use, for replies that are built or written.
     pub(crate) reply_room: Gauge<i64, AtomicI64>,
-    /// Operations carried out that failed, with the protocol's error.
+    /// Failed operations, by protocol error status.
     errors: Family<OperationLabels, Counter<u64, AtomicU64>>,
-    /// How long operations took, and with it how many there were.
+    /// Duration of operations, and their number.
     latency: Histograms,
     /// File bytes that clients read from this server.
     pub file_bytes_read: Counter,
     /// File bytes that clients wrote to this server.
     pub file_bytes_written: Counter,
-    /// Calls from addresses that nothing is exported to.
+    /// Calls from addresses without an export.
     pub refused_clients: Counter,
 }
 
@@ -82,7 +82,7 @@ impl Default for Metrics {
     }
 }
 
-/// Counts a call in flight until it is dropped.
+/// Guard that counts a call in flight until it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight(Gauge<i64, AtomicI64>);
 
@@ -93,7 +93,7 @@ impl Drop for InFlight {
 }
 
 impl Metrics {
-    /// Puts all counters into `registry`, under names that begin with `heorot_`.
+    /// Registers all metrics in `registry`; the exposition prefixes their names with `heorot_`.
     pub fn register(self: &Arc<Self>, registry: &mut Registry) {
         let r = registry;
         r.register_with_unit("received", "Request bytes", Unit::Bytes, self.received_bytes.clone());
@@ -132,7 +132,7 @@ impl Metrics {
         InFlight(self.calls_in_flight.clone())
     }
 
-    /// Notes one operation that took `time`.
+    /// Counts one operation and its duration.
     pub fn operation(&self, labels: OperationLabels, time: Duration, failed: bool) {
         self.latency.get_or_create(&labels).observe(time.as_secs_f64());
         if failed {
@@ -141,12 +141,12 @@ impl Metrics {
     }
 }
 
-/// A registry's content in Prometheus' text format.
+/// Renders a registry in the text format of Prometheus.
 #[must_use]
 pub fn exposition(registry: &Registry) -> String {
     let mut text = String::new();
     if prometheus_client::encoding::text::encode(&mut text, registry).is_err() {
-        // Formatting into a String cannot fail; say so rather than show half a page.
+        // Formatting into a String cannot fail; if it does, show it rather than half a page.
         let _ = writeln!(text, "# encoding failed");
     }
     text

@@ -1,5 +1,5 @@
-//! Programs between servers of one cluster. Authentication comes before the program, so that none of its
-//! procedures can forget it.
+//! Private programs between servers of one cluster. Authentication runs before the program, so that no
+//! procedure can skip it.
 //!
 //! ```text
 //! call ─▶ NULL, HELLO, PROVE: answered here
@@ -16,19 +16,19 @@ use wire::xdr::{Decoder, Encode, Encoder, Message};
 
 use crate::{Answer, Call, Connection, PeerAuth, Program};
 
-/// A program that only servers of the cluster may call.
+/// Program that only servers of the cluster may call.
 pub trait PrivateProgram: Send + Sync + 'static {
-    /// Its number.
+    /// Program number.
     fn number(&self) -> u32;
-    /// The one version that it speaks.
+    /// Program version; there is one.
     fn version(&self) -> u32;
-    /// What knows which connections are proven.
+    /// Authentication of connections.
     fn peer_auth(&self) -> &PeerAuth;
-    /// Carries out a call of a peer that has proven itself: a procedure from 3 on.
+    /// Executes a call of a proven peer: a procedure from 3 on.
     fn call_of_peer(self: Arc<Self>, call: Call) -> Answer;
 }
 
-/// A private program behind its authentication.
+/// Private program behind its authentication.
 pub struct Authenticated<P>(pub Arc<P>);
 
 impl<P: PrivateProgram> Program for Authenticated<P> {
@@ -64,7 +64,7 @@ fn open(auth: &PeerAuth, procedure: Procedure, call: &mut Call) -> Result<Messag
     }))
 }
 
-/// Results as they are sent.
+/// Encodes results.
 pub fn encoded(results: &impl Encode) -> Message {
     let mut encoder = Encoder::default();
     results.encode(&mut encoder);

@@ -1,4 +1,4 @@
-//! The programs that a server serves, and finding the one that a call is for.
+//! RPC programs of a server, and look-up of the program of a call.
 
 use std::future::Future;
 use std::ops::RangeInclusive;
@@ -10,55 +10,55 @@ use wire::xdr::{Decoder, Message};
 
 use crate::{Connection, ReplyRoom};
 
-/// One call, ready to be carried out.
+/// Call, ready to be executed.
 #[derive(Debug)]
 pub struct Call {
     /// Program, procedure and credential.
     pub header: CallHeader,
-    /// Stands at the arguments.
+    /// Decoder at the arguments.
     pub arguments: Decoder,
-    /// Where it came from, and where call-backs can go.
+    /// Connection of the call, also for callbacks.
     pub connection: Arc<Connection>,
-    /// Room for payloads in the reply: to be taken before they are read.
+    /// Reply budget: take it before reading a payload.
     pub room: ReplyRoom,
-    /// The arguments are not all there: the caller was not trusted with so long a call ([`Program::trusts`]).
+    /// Whether the arguments are cut: the caller was not trusted with a long call ([`Program::trusts`]).
     pub cut: bool,
 }
 
-/// The results of a call, later.
+/// Future results of a call.
 pub type Answer = Pin<Box<dyn Future<Output = Result<Message, Rejection>> + Send>>;
 
-/// One program in a range of versions.
+/// RPC program in a range of versions.
 pub trait Program: Send + Sync + 'static {
-    /// Its number.
+    /// Program number.
     fn number(&self) -> u32;
-    /// The versions it speaks.
+    /// Versions of the program.
     fn versions(&self) -> RangeInclusive<u32>;
-    /// Whether a call of more than 16 KiB is taken in whole: what it takes in memory is for callers that are
-    /// known, by a session, an export or a proof. `arguments` has what came of them so far. Any other call is
-    /// given to [`Program::call`] all the same, cut, so that it is refused as a short one would be.
+    /// Whether a call of more than 16 KiB is read whole: memory for long calls is for callers that are known
+    /// by a session, an export or a proof. `arguments`: those that have arrived. A call that is not trusted
+    /// goes to [`Program::call`] all the same, cut, so that it is refused as a short one would be.
     fn trusts(&self, header: &CallHeader, arguments: Decoder, connection: &Connection) -> bool;
-    /// Carries out a call of one of these versions.
+    /// Executes a call of one of these versions.
     fn call(self: Arc<Self>, call: Call) -> Answer;
-    /// Whether the server turned out not to be relied upon: what was to be answered is not, and the
-    /// connection ends, so that its client asks another server.
+    /// Whether the server has become unreliable: it sends no reply and closes the connection, so that the
+    /// client tries another server.
     fn is_out_of_service(&self) -> bool {
         false
     }
 }
 
-/// All programs of one server. The same number may stand several times, with other versions.
+/// Programs of one server. A number may occur several times, with different versions.
 #[derive(Clone, Default)]
 pub struct Programs(Arc<Vec<Arc<dyn Program>>>);
 
 impl Programs {
-    /// These.
+    /// List of programs.
     #[must_use]
     pub fn new(programs: Vec<Arc<dyn Program>>) -> Self {
         Self(Arc::new(programs))
     }
 
-    /// The program for a call, or the answer that RFC 5531 has when there is none.
+    /// Finds the program of a call, or the rejection of RFC 5531.
     pub(crate) fn find(&self, header: &CallHeader) -> Result<Arc<dyn Program>, Rejection> {
         let mut range: Option<(u32, u32)> = None;
         for program in self.0.iter().filter(|p| p.number() == header.program) {

@@ -1,8 +1,8 @@
-//! Records off a stream (RFC 5531, section 11).
+//! Records from a stream: record marking (RFC 5531, section 11).
 //!
-//! Small records are cut from a read buffer: one system call brings many. A large record is read straight
-//! into a pooled buffer of its own, where its payload stays until the file has it; of a caller that is not
-//! trusted it is read and dropped but for its beginning. See `limits`.
+//! Small records are split from a read buffer: one system call reads many. A large record is read directly
+//! into a pooled buffer of its own, where its payload stays until it is written to the file. Of a caller that
+//! is not trusted, only the beginning of a large record is kept. See `limits`.
 
 use std::future::Future;
 
@@ -14,12 +14,12 @@ use wire::rpc::FragmentHeader;
 use crate::Limits;
 use crate::limits::{Admission, Gate, Length, SMALL_BYTES, in_time};
 
-/// How much is read ahead: small calls share a read, and at most this much of a payload is copied once more.
+/// Size of the read-ahead: small calls share a read, and at most this much of a payload is copied once more.
 const READ_AHEAD_BYTES: usize = SMALL_BYTES;
-/// Fragments of one record; real clients send one. Bounds the work of a record of empty fragments.
+/// Fragments of one record; real clients send one. Bounds the work for a record of empty fragments.
 const FRAGMENTS_MAX: usize = 256;
 
-/// Why no further record comes.
+/// Reason why the stream of records ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordError {
     #[error("connection closed inside a record")]
@@ -36,12 +36,12 @@ pub(crate) enum RecordError {
     Io(#[from] std::io::Error),
 }
 
-/// One record.
+/// Record and the room that it holds.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The whole of it; if it is `cut`, its first [`SMALL_BYTES`].
+    /// Whole record; if it is `cut`, its first [`SMALL_BYTES`].
     pub bytes: Bytes,
-    /// Its caller is not trusted with so long a record, and the rest of it was dropped.
+    /// Whether the rest was dropped, because the caller is not trusted with a long record.
     pub cut: bool,
     pub admission: Admission,
 }
@@ -52,20 +52,20 @@ pub(crate) struct RecordReader<R> {
     ahead: BytesMut,
     pool: BufferPool,
     limits: Limits,
-    /// Of the record that is being read.
+    /// Read state of the current record.
     now: Fragments,
 }
 
-/// How far a record was read.
+/// Read state of a record.
 #[derive(Debug, Default)]
 struct Fragments {
-    /// Bytes of the fragment that are still to be read.
+    /// Bytes left in the current fragment.
     left: usize,
-    /// Bytes of the record, as far as was announced.
+    /// Bytes of all fragments that have begun.
     total: usize,
-    /// Fragments.
+    /// Number of fragments that have begun.
     count: usize,
-    /// Whether no further fragment comes.
+    /// Whether the current fragment is the last.
     last: bool,
 }
 
@@ -74,14 +74,14 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         Self { stream, ahead: BytesMut::new(), pool, limits, now: Fragments::default() }
     }
 
-    /// The next record; none at a clean end. `trusts` is asked of the beginning of a record of more than
-    /// [`SMALL_BYTES`].
+    /// Reads the next record; none at a clean end. `trusts` decides about a record of more than
+    /// [`SMALL_BYTES`], from its beginning.
     pub(crate) async fn next(
         &mut self,
         gate: &Gate,
         trusts: impl Fn(&Bytes) -> bool,
     ) -> Result<Option<Record>, RecordError> {
-        // Waiting for a record to begin may take for ever: an idle client is a good client.
+        // No time limit between records: an idle client is legitimate.
         if self.ahead.is_empty() && self.fill().await? == 0 {
             return Ok(None);
         }
@@ -92,7 +92,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         self.now = Fragments::default();
         let limits = self.limits.clone();
         let beginning = timed(&limits, gate, self.beginning()).await?;
-        // How long the admission takes is our doing, not the client's: it has no limit.
+        // No time limit on admission: the delay is the server's, not the client's.
         let admit = async |length| gate.admit(length).await.ok_or(RecordError::Stopping);
         if self.is_at_end() {
             let admission = admit(Length::Small(beginning.len())).await?;
@@ -103,7 +103,8 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
             let admission = admit(Length::Small(beginning.len())).await?;
             return Ok(Record { bytes: beginning, cut: true, admission });
         }
-        // A record in fragments is admitted as the longest there is, for its length is known only at its end.
+        // A record in fragments is admitted with the maximal length, since its length is known only at its
+        // end.
         let is_whole = self.now.last && self.now.count == 1;
         let len = if is_whole { self.now.total } else { limits.record_bytes_max };
         let admission = admit(Length::Large(len)).await?;
@@ -118,7 +119,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         self.now.left == 0 && self.now.last
     }
 
-    /// The first bytes of a record: all of it, or [`SMALL_BYTES`].
+    /// Reads the first bytes of a record: all of it, or [`SMALL_BYTES`].
     async fn beginning(&mut self) -> Result<Bytes, RecordError> {
         self.fragment().await?;
         let len = self.now.left.min(SMALL_BYTES);
@@ -130,7 +131,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         if self.is_at_end() || len == SMALL_BYTES {
             return Ok(first); // nearly always
         }
-        // Several fragments are joined: no real client sends them, so a copy here costs nobody.
+        // Joins several fragments with a copy; no real client sends them.
         let mut joined = BytesMut::from(&first[..]);
         while joined.len() < SMALL_BYTES
             && let Some(piece) = self.piece(SMALL_BYTES - joined.len()).await?
@@ -140,7 +141,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         Ok(joined.freeze())
     }
 
-    /// The rest of a record of one fragment, behind its beginning.
+    /// Reads the rest of a record of one fragment, after its beginning.
     async fn rest(&mut self, beginning: Bytes) -> Result<Bytes, RecordError> {
         let mut buffer = self.pool.take(beginning.len() + self.now.left);
         buffer[..beginning.len()].copy_from_slice(&beginning);
@@ -156,7 +157,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         }
     }
 
-    /// The rest of a record of several fragments, behind its beginning.
+    /// Reads the rest of a record of several fragments, after its beginning.
     async fn joined(&mut self, beginning: Bytes) -> Result<Bytes, RecordError> {
         let mut joined = BytesMut::from(&beginning[..]);
         while let Some(piece) = self.piece(READ_AHEAD_BYTES).await? {
@@ -170,7 +171,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         Ok(())
     }
 
-    /// The next bytes of the record, at most so many; none at its end.
+    /// Reads the next bytes of the record, at most `bytes_max`; none at its end.
     async fn piece(&mut self, bytes_max: usize) -> Result<Option<Bytes>, RecordError> {
         while self.now.left == 0 {
             if self.now.last {
@@ -186,7 +187,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         Ok(Some(self.ahead.split_to(len).freeze()))
     }
 
-    /// Begins the next fragment.
+    /// Reads the header of the next fragment.
     async fn fragment(&mut self) -> Result<(), RecordError> {
         if self.now.count == FRAGMENTS_MAX {
             return Err(RecordError::TooManyFragments);
@@ -203,7 +204,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
         Ok(())
     }
 
-    /// Inside a record.
+    /// Reads more bytes inside a record, where the end of the stream is an error.
     async fn fill_more(&mut self) -> Result<(), RecordError> {
         if self.fill().await? == 0 { Err(RecordError::Torn) } else { Ok(()) }
     }
@@ -214,7 +215,7 @@ impl<R: AsyncRead + Unpin> RecordReader<R> {
     }
 }
 
-/// A client that sends half a record may hold what others wait for.
+/// Time limit of a read inside a record: half a record may hold a budget that others wait for.
 async fn timed<T>(
     limits: &Limits,
     gate: &Gate,

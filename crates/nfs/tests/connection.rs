@@ -1,4 +1,4 @@
-//! What RFC 5531 promises of a connection, over a real socket with hand-made bytes.
+//! RPC connection as RFC 5531 requires, over a real socket with hand-made bytes.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ const NUMBER: u32 = 0x2000_0001;
 const ECHO: u32 = 1;
 const GATED: u32 = 2;
 
-/// Version 3 and 4 of a program that echoes a number, at once or when the gate lets it.
+/// Program of version 3 or 4 that echoes a number, at once or when the gate opens.
 struct Echo {
     version: u32,
     gate: Arc<Semaphore>,
@@ -86,7 +86,7 @@ impl Peer {
         }
     }
 
-    /// The next reply; none when the server closed the connection.
+    /// Reads the next reply; none when the server closed the connection.
     async fn reply(&mut self) -> Option<(ReplyHeader, Decoder)> {
         let mut header = [0; 4];
         self.0.read_exact(&mut header).await.ok()?;

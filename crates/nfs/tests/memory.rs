@@ -1,4 +1,4 @@
-//! Clients that take and do not give: what they can make a server hold is bounded, and others are served.
+//! Memory bounds against clients that do not read or that send half records; other clients are served.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -20,10 +20,10 @@ const NUMBER: u32 = 0x2000_0002;
 const READ: u32 = 1;
 const GATED: u32 = 2;
 const MIB: usize = 1 << 20;
-/// A condition that does not come in this time never does, however busy the machine.
+/// Time limit of a wait, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Answers with as many bytes as are asked for, and counts those that are in memory.
+/// Program that answers with the requested number of bytes, and counts those in memory.
 struct Reader {
     live: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
@@ -88,7 +88,7 @@ async fn scene(limits: Limits) -> Scene {
 }
 
 impl Scene {
-    /// A client whose kernel takes little for it.
+    /// Client with a small receive buffer.
     async fn connect(&self) -> TcpStream {
         self.connect_from([127, 0, 0, 1]).await
     }
@@ -100,7 +100,7 @@ impl Scene {
         socket.connect(self.server.address()).await.unwrap()
     }
 
-    /// Every payload is gone.
+    /// Waits until no payload is in memory.
     async fn nothing_is_held(&self) {
         let gone = async {
             while self.program.live.load(Ordering::SeqCst) > 0 {
@@ -118,7 +118,7 @@ fn call(xid: u32, procedure: u32, len: usize) -> Vec<u8> {
     frame(e.finish()).concat()
 }
 
-/// The bytes of the next reply's payload; none when the connection ended first.
+/// Length of the next reply's payload; none when the connection ended first.
 async fn payload(stream: &mut TcpStream) -> Option<usize> {
     let mut header = [0; 4];
     stream.read_exact(&mut header).await.ok()?;
@@ -134,7 +134,8 @@ async fn asks(stream: &mut TcpStream, len: usize) -> Option<usize> {
     timeout(PATIENCE, payload(stream)).await.expect("an answer, or an end")
 }
 
-/// Until the server has ended the connection: seen by writing, since reading would let the replies go on.
+/// Waits until the server has ended the connection. It checks by writes, since reads would let the replies
+/// flow.
 async fn cut(stream: &TcpStream) {
     let ended = async {
         while !stream.try_write(&call(0, READ, 0)).is_err_and(|e| e.kind() != ErrorKind::WouldBlock) {
@@ -148,7 +149,7 @@ async fn cut(stream: &TcpStream) {
 async fn clients_that_do_not_read_hold_the_reply_budget_at_most_and_a_good_one_is_served() {
     let limits = Limits {
         connection_reply_bytes_max: 4 * MIB,
-        // Of which all that come from one address have a quarter.
+        // One address has a quarter of this.
         server_reply_bytes_max: 32 * MIB,
         pressed_time_max: Duration::from_millis(300),
         reply_time_max: Duration::from_secs(5),
@@ -207,7 +208,7 @@ async fn a_slow_client_is_not_a_stuck_one() {
     }
 }
 
-/// The beginning of a call of a megabyte; more of it than anybody may send, so that it takes room if
+/// Beginning of a call of a megabyte, longer than the limit for untrusted callers, so that it takes room if
 /// `trusted`.
 fn half_call(trusted: bool) -> Vec<u8> {
     let announced = FragmentHeader { last: true, len: MIB as u32 }.to_bytes();
@@ -215,7 +216,7 @@ fn half_call(trusted: bool) -> Vec<u8> {
     [&announced[..], &call, &[0; 20_000]].concat()
 }
 
-/// A call of a megabyte that asks for `len` bytes.
+/// Sends a call of a megabyte that requests `len` bytes.
 async fn asks_at_length(stream: &mut TcpStream, len: usize) -> Option<usize> {
     let call = call(1, READ, len)[4..].to_vec();
     let announced = FragmentHeader { last: true, len: MIB as u32 }.to_bytes();
@@ -243,7 +244,7 @@ async fn half_records_hold_the_request_budget_only_until_somebody_waits_for_it()
     assert_eq!(asks_at_length(&mut good, 100).await, Some(100));
 }
 
-/// With no end to what half records may hold: who is served does not wait for them.
+/// Without a time limit on half records: served clients do not wait for them.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_records_hold_up_nobody_but_their_own_address() {
     let limits = Limits {
