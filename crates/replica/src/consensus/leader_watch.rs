@@ -1,5 +1,5 @@
-//! Leader watch: a follower stands for election as soon as the leader's process is dead, without an election
-//! time-out.
+//! Leader watch, for a fast leader election: a follower stands for election as soon as the leader's process
+//! is dead, without an election time-out.
 //!
 //! ```text
 //! leader    ── heartbeat ── heartbeat ── killed

@@ -1,4 +1,4 @@
-//! Install of a received snapshot. It takes as long as the store takes, so the sender polls its state instead
+//! Snapshot install: a received snapshot replaces the store. It takes as long as the store takes, so the sender polls its state instead
 //! of waiting for one answer: a connection that a power failure breaks silently would be waited for in vain,
 //! and this member would receive nothing meanwhile.
 //!
