@@ -66,7 +66,7 @@ pub trait Edit: View {
     /// [`StoreError`] when the engine fails.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError>;
 
-    /// Deletes `key`, if it is there.
+    /// Deletes `key`, if it exists.
     ///
     /// # Errors
     /// [`StoreError`] when the engine fails.
@@ -93,7 +93,7 @@ pub trait Store: Send + Sync + 'static {
     /// Runs `edit` in one atomic batch and commits it. If `edit` fails, none of its changes remains.
     ///
     /// # Errors
-    /// What `edit` returned, or [`StoreError`] when the engine fails.
+    /// Error of `edit`, or [`StoreError`] when the engine fails.
     fn batch(
         &self,
         durability: Durability,
@@ -104,7 +104,7 @@ pub trait Store: Send + Sync + 'static {
     /// it returns. Not while a batch is in progress.
     ///
     /// # Errors
-    /// What `pairs` gave, or [`StoreError`] when the engine fails; then nothing has changed.
+    /// Error of `pairs`, or [`StoreError`] when the engine fails; then nothing has changed.
     fn replace(&self, pairs: &mut Pairs<'_>) -> Result<(), StoreError>;
 }
 

@@ -1,11 +1,11 @@
-//! Backend of redb that waits while the system has no memory for a read or a write. redb accepts no change
-//! after an error of its file, and the metaserver would end, although the disk is sound.
+//! Backend of redb that retries while the system has no memory for a read or a write. redb accepts no change
+//! after an error of its file, and the metaserver would stop although the disk is sound.
 //!
-//! A write without space waits, too, for a minute ([`with_room`]): a disk can become full in the middle of a
-//! commit, which is begun only if there is space.
+//! A write without space is retried, too, for a minute ([`with_room`]): a disk can become full in the middle
+//! of a commit, although a commit begins only if there is space.
 //!
-//! A failed sync is not repeated: the kernel may have dropped pages. No descriptor is opened after the start,
-//! so none can be missing.
+//! A failed sync is not retried: the kernel may have dropped pages. No descriptor is opened after the start,
+//! so a shortage of descriptors does not matter.
 
 use std::io;
 use std::ops::Bound;
@@ -13,7 +13,7 @@ use std::ops::Bound;
 use host::{patiently, with_room};
 use redb::{BackendError, StorageBackend};
 
-/// Backend that waits: a file, or a simulation's substitute.
+/// Backend with retries, around a file or a simulation's substitute.
 #[derive(Debug)]
 pub(crate) struct Patient<B>(pub B);
 
@@ -35,7 +35,7 @@ impl<B: StorageBackend> StorageBackend for Patient<B> {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        // The whole write is repeated: its first part is the same.
+        // Retry the whole write: its first part is the same.
         with_room("write the store", || self.0.write(offset, data))
     }
 
