@@ -1,19 +1,19 @@
-//! File handles are capabilities: what a handle names is sealed with a keyed tag, so that a guessed or
-//! altered handle is refused before anything is looked up.
+//! File handles as capabilities: a keyed tag seals each handle, so that a guessed or altered handle is
+//! refused before any look-up.
 //!
 //! ```text
-//! at a metaserver   │kind 1│vol 4│inode 8│gen 4│               tag 16│   33 bytes  export of the volume; pseudo file system
-//!                   │kind 1│vol 4│inode 8│gen 4│export 8│      tag 16│   41 bytes  export of a directory
-//! at a data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│incarnation 8│tag 16│   61 bytes
-//!                   the kind says whether it is one to write with, too
+//! metaserver   │kind 1│vol 4│inode 8│gen 4│tag 16│            33 bytes: export of the volume; pseudo fs
+//!              │kind 1│vol 4│inode 8│gen 4│export 8│tag 16│   41 bytes: export of a directory
+//! data server  │kind 1│vol 4│inode 8│gen 4│column 4│target 8│unit 4│columns 4│incarnation 8│tag 16│
+//!              61 bytes; the kind also tells whether the handle permits writes
 //! ```
 //!
-//! A metaserver's handle names the export that its client came through, so that a handle of one export gives
-//! no access through another.
+//! A metaserver's handle contains the export of its client, so that a handle of one export gives no access
+//! through another.
 //!
-//! The tag is the first 16 bytes of BLAKE3, keyed with the cluster's handle key, over the bytes before it.
-//! Whoever holds the key can mint; metaservers mint both kinds, data servers only open theirs. All numbers
-//! are big-endian.
+//! The tag is the first 16 bytes of BLAKE3 over the bytes before it, keyed with the cluster's handle key.
+//! Every holder of the key could make handles; metaservers make both kinds, data servers only open theirs.
+//! All numbers are big-endian.
 
 use bytes::Bytes;
 
@@ -27,12 +27,12 @@ const FILE_BYTES: usize = 17;
 const EXPORTED_FILE_BYTES: usize = 25;
 const OBJECT_BYTES: usize = 45;
 
-/// The key that seals handles. Every server of a cluster holds it; nobody else may.
+/// Key that seals handles. All servers of a cluster hold it, and no other machine.
 #[derive(Clone)]
 pub struct HandleKey([u8; 32]);
 
 impl HandleKey {
-    /// From 32 secret bytes.
+    /// Key of 32 secret bytes.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         Self(secret)
@@ -65,7 +65,7 @@ impl std::fmt::Debug for HandleKey {
     }
 }
 
-/// Names a file, directory or other inode at a metaserver.
+/// Handle of a file, directory or other inode at a metaserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileHandle {
     /// Volume.
@@ -77,7 +77,7 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// The sealed handle in the export of the whole volume.
+    /// Seals the handle, in the export of the whole volume.
     #[must_use]
     pub fn seal(&self, key: &HandleKey) -> Bytes {
         key.seal(&self.body(KIND_FILE))
@@ -100,25 +100,25 @@ impl FileHandle {
         })
     }
 
-    /// The file that a handle of any export names, or nothing when the handle was not minted with this key.
+    /// Opens a handle of any export; none if it was not sealed with this key.
     #[must_use]
     pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
         ClientHandle::open(handle, key).map(|handle| handle.file)
     }
 }
 
-/// The part of the name space that a client came to a file through.
+/// Export through which a client reached a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Via {
-    /// The export of the whole volume.
+    /// Export of the whole volume.
     Volume,
-    /// The export of the directory with this inode.
+    /// Export of the directory with this inode.
     Directory(u64),
     /// The pseudo file system above the exports (RFC 8881, section 7.3).
     Pseudo,
 }
 
-/// Names an inode at a metaserver, together with the export that the client came through.
+/// Handle of an inode at a metaserver, with the export of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientHandle {
     /// The inode.
@@ -128,7 +128,7 @@ pub struct ClientHandle {
 }
 
 impl ClientHandle {
-    /// The sealed handle.
+    /// Seals the handle.
     #[must_use]
     pub fn seal(&self, key: &HandleKey) -> Bytes {
         match self.via {
@@ -142,7 +142,7 @@ impl ClientHandle {
         }
     }
 
-    /// What a handle names, or nothing when it was not minted with this key.
+    /// Opens a handle; none if it was not sealed with this key.
     #[must_use]
     pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
         let (body, via) = match *handle.first()? {
@@ -158,7 +158,7 @@ impl ClientHandle {
     }
 }
 
-/// Names one object at a data server: one column of one file on one storage target.
+/// Handle of one object at a data server: one column of one file on one storage target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ObjectHandle {
     /// The file.
@@ -167,26 +167,27 @@ pub struct ObjectHandle {
     pub column: u32,
     /// Storage target that keeps the column.
     pub target: u64,
-    /// Bytes on one column before going on to the next.
+    /// Stripe unit in bytes.
     pub unit: u32,
-    /// Columns of the file.
+    /// Number of columns of the file.
     pub columns: u32,
-    /// Incarnation of the metaservers that minted it: the first half of its id. A target obeys one.
+    /// Incarnation of the group that made the handle: the first half of its id. A target obeys one
+    /// incarnation.
     pub incarnation: u64,
 }
 
-/// Where bytes of a file are in the object of a column.
+/// Position of a byte of a file in the object of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// From the object's start.
+    /// Offset from the object's start, in bytes.
     pub object_offset: u64,
-    /// Bytes up to where the next column goes on.
+    /// Bytes to the end of the stripe unit.
     pub left: u64,
 }
 
 impl ObjectHandle {
-    /// Where the file's byte at `file_offset` is in this object; nothing when another column has it. Stripe
-    /// unit `n` of a file is unit `n / columns` of column `n % columns`.
+    /// Position in this object of the file's byte at `file_offset`; none if another column has the byte.
+    /// Stripe unit `n` of a file is unit `n / columns` of column `n % columns`.
     #[must_use]
     pub fn place(&self, file_offset: u64) -> Option<Place> {
         let (unit, columns) = (u64::from(self.unit), u64::from(self.columns));
@@ -198,13 +199,13 @@ impl ObjectHandle {
             .then(|| Place { object_offset: stripe / columns * unit + within, left: unit - within })
     }
 
-    /// The sealed handle, to read and write with.
+    /// Seals the handle for reads and writes.
     #[must_use]
     pub fn seal(&self, key: &HandleKey) -> Bytes {
         self.seal_kind(KIND_OBJECT, key)
     }
 
-    /// The sealed handle, to read with: what a client gets that may not write, or did not ask to.
+    /// Seals the handle for reads, for a client that may not write or asked for a read layout only.
     #[must_use]
     pub fn seal_to_read(&self, key: &HandleKey) -> Bytes {
         self.seal_kind(KIND_OBJECT_TO_READ, key)
@@ -220,13 +221,13 @@ impl ObjectHandle {
         key.seal(&body)
     }
 
-    /// Whether a handle that can be opened is one to write with, too.
+    /// Whether an opened handle permits writes.
     #[must_use]
     pub fn is_to_write(handle: &[u8]) -> bool {
         handle.first() == Some(&KIND_OBJECT)
     }
 
-    /// What a handle names, of either kind, or nothing when it was not minted with this key.
+    /// Opens a handle of either kind; none if it was not sealed with this key.
     #[must_use]
     pub fn open(handle: &[u8], key: &HandleKey) -> Option<Self> {
         let to_write = Self::is_to_write(handle);

@@ -1,4 +1,4 @@
-//! STATUS: the status of the cluster as the metaserver knows it, for a data server's admin interface.
+//! STATUS: the metaserver's status of the cluster, for a data server's admin interface.
 
 use bytes::Bytes;
 
@@ -6,16 +6,16 @@ use super::Status;
 use crate::xdr_struct;
 
 xdr_struct! {
-    /// No arguments.
+    /// Arguments: none.
     #[derive(Copy, Default)]
     pub struct Args {}
 
     /// The results.
     pub struct ResOk {
-        /// A JSON object: text that programs of other versions read, too.
+        /// Status as a JSON object; programs of other versions can read it.
         pub json: Bytes,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! Between servers: registration with the metaservers' leader, and questions about files.
+//! Private program from data servers to metaservers: registration with the leader, and queries about files.
 //!
 //! A connection begins with [`crate::handshake`].
 
@@ -14,11 +14,10 @@ pub use procedure::{Call, Procedure, Reply};
 pub use crate::data::{TargetCondition, TargetSpace};
 pub use crate::handshake::Status;
 
-/// The RPC program number: "HEC" in ASCII, in the range that sites define for themselves (RFC 5531, section
-/// 8.4.2).
+/// RPC program number: "HEC" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4543;
-/// The version of the program that these modules speak.
+/// Version of the program.
 pub const VERSION: u32 = 5;
 
-/// How a procedure of either program ended: its results, or why there are none.
+/// Results of a procedure, or its error status.
 pub type Res<T> = Result<T, Status>;

@@ -1,12 +1,12 @@
-//! The procedures, beside those of the handshake.
+//! Procedures of the program, besides those of the handshake.
 
 use super::{cluster_status, register, size};
 
 crate::rpc::program! {
-    /// A data server is alive, at these addresses, with these targets.
+    /// Registers a data server with its addresses and targets; also its heartbeat.
     3 Register register "REGISTER";
-    /// How long an object is in its file.
+    /// Length of an object according to the file's size.
     4 Size size "SIZE";
-    /// The status of the cluster.
+    /// Status of the cluster.
     5 Status cluster_status "STATUS";
 }

@@ -1,5 +1,5 @@
-//! SIZE: how long an object is in its file as the metaservers know it. A data server asks when a read meets
-//! the end of an object: behind it may be a hole, or the end of the file.
+//! SIZE: length of an object according to the metaservers. A data server asks when a read reaches the end of
+//! an object, which may be followed by a hole or by the end of the file.
 
 use bytes::Bytes;
 
@@ -9,17 +9,17 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments.
     pub struct Args {
-        /// The object's handle: [`crate::handle::ObjectHandle`].
+        /// Sealed handle of the object: [`crate::handle::ObjectHandle`].
         pub handle: Bytes,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Length in bytes that the object has in a file of its present size without holes.
+        /// Length in bytes of the object in a file of the present size without holes.
         pub len: u64,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! Every procedure there and back, bytes that nobody should send, and who can prove what.
+//! Round trips of every procedure, hostile bytes, and proofs of the handshake.
 
 use bytes::Bytes;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! CALL: one message of a member to another, and what that answers.
+//! CALL: one consensus message from member to member, and its answer.
 
 use bytes::Bytes;
 
@@ -8,16 +8,17 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments.
     pub struct Args {
-        /// The message.
+        /// Encoded message.
         pub body: Bytes,
     }
 
     /// The results.
     pub struct ResOk {
-        /// The answer.
+        /// Encoded answer.
         pub body: Bytes,
     }
 }
 
-/// How it ended. `Invalid`: the other does not understand the message; its log says why.
+/// Results, or the error status. `Invalid`: the other member cannot decode the message; its log has the
+/// reason.
 pub type Res = Result<ResOk, Status>;

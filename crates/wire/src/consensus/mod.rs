@@ -1,7 +1,7 @@
-//! Between metaservers of one group: what they agree by. The messages themselves are the replica's own; here
-//! they are bytes.
+//! Private program between the metaservers of one group, for consensus. The `replica` crate encodes the
+//! messages; here they are bytes.
 //!
-//! A connection begins with the [`crate::handshake`]; until then everything but NULL is answered
+//! A connection begins with the [`crate::handshake`]; before its end every procedure except NULL returns
 //! [`Status::NotProven`].
 
 pub mod call;
@@ -13,8 +13,7 @@ pub use procedure::{Call, Procedure, Reply};
 
 pub use crate::handshake::Status;
 
-/// The RPC program number: "HEG" in ASCII, in the range that sites define for themselves (RFC 5531, section
-/// 8.4.2).
+/// RPC program number: "HEG" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4547;
-/// The version of the program that these modules speak.
+/// Version of the program.
 pub const VERSION: u32 = 1;

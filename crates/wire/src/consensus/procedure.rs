@@ -1,4 +1,4 @@
-//! The procedure, beside those of the handshake.
+//! Procedure of the program, besides those of the handshake.
 
 use super::call;
 

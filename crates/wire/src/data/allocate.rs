@@ -1,4 +1,4 @@
-//! ALLOCATE: reserves room for a range of an object, durably. What was not written there before reads as
+//! ALLOCATE: reserves space for a range of an object, durably. Parts that were not written before read as
 //! zeros.
 
 use bytes::Bytes;
@@ -9,30 +9,29 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments.
     pub struct Args {
-        /// The object; created when it is not there yet.
+        /// Object, which MAKE has created.
         pub handle: Bytes,
-        /// First byte of the object.
+        /// Offset in the object, in bytes.
         pub offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         pub len: u64,
-        /// Only say how much room it takes, and whether there is as much: nothing is reserved.
+        /// Query only: return the space needed and free, and reserve nothing.
         pub ask: bool,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Bytes that the disk did not have for the range yet: at most this many.
+        /// Upper bound of the bytes that the disk still had to reserve for the range.
         pub needed: u64,
-        /// Bytes that it had free before.
+        /// Free bytes before the call.
         pub free: u64,
-        /// Which file system of which machine: see
-        /// [`TargetSpace::file_system`](super::TargetSpace::file_system).
+        /// File system of the target: see [`TargetSpace::file_system`](super::TargetSpace::file_system).
         pub file_system: u64,
-        /// Changes when a data server may have lost unstable writes.
+        /// Write verifier: changes when a data server may have lost unstable writes.
         pub verifier: WriteVerifier,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

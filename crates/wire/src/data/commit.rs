@@ -15,10 +15,10 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// If it is not that of the writes, they must be sent again.
+        /// Write verifier. If it differs from that of the writes, send them again.
         pub verifier: WriteVerifier,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,5 +1,5 @@
-//! COPY: copies ranges of one object into another, which the called server has. What the first does not have
-//! (holes, and all beyond its end) is a hole in the other afterwards.
+//! COPY: copies ranges of one object to another, which is on the called server. Holes of the source, and all
+//! beyond its end, become holes of the target.
 
 use bytes::Bytes;
 
@@ -7,39 +7,39 @@ use super::{Status, WriteVerifier};
 use crate::xdr_struct;
 
 xdr_struct! {
-    /// A range of both.
+    /// Range to copy.
     #[derive(Copy, Hash)]
     pub struct Piece {
-        /// First byte in the object that is read.
+        /// Offset in the source object, in bytes.
         pub from: u64,
-        /// First byte in the object that is written.
+        /// Offset in the target object, in bytes.
         pub to: u64,
-        /// Bytes.
+        /// Length in bytes.
         pub len: u64,
     }
 
     /// The arguments.
     pub struct Args {
-        /// The object that is read.
+        /// Source object.
         pub source: Bytes,
-        /// The address of the data server that has it, such as `10.0.0.5:2050`: asked when it is not the
-        /// called one.
+        /// Address of the source's data server, such as `10.0.0.5:2050`; the called server pulls from there
+        /// unless it has the source itself.
         pub address: Bytes,
-        /// The object that is written; created when it is not there yet.
+        /// Target object; created if it does not exist.
         pub handle: Bytes,
-        /// What.
+        /// Ranges to copy.
         pub pieces: Vec<Piece>,
-        /// Whether to answer only when the bytes are durable.
+        /// Whether the bytes must be durable before the reply.
         pub stable: bool,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Changes when unstable writes may be lost.
+        /// Write verifier: changes when unstable writes may be lost.
         pub verifier: WriteVerifier,
     }
 }
 
-/// How it ended. After an error, some of the pieces may have been copied.
+/// Results, or the error status. After an error, some of the ranges may have been copied.
 pub type Res = Result<ResOk, Status>;

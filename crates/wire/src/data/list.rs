@@ -1,10 +1,10 @@
-//! LIST: names the objects of a target, a page at a time.
+//! LIST: lists the objects of a target, in pages.
 
 use super::Status;
 use crate::xdr_struct;
 
 xdr_struct! {
-    /// Where a page of the list ends.
+    /// Position in the list: the name of an object.
     #[derive(Copy, Hash, PartialOrd, Ord)]
     pub struct ObjectName {
         /// Inode.
@@ -31,9 +31,9 @@ xdr_struct! {
     pub struct Args {
         /// The target.
         pub target: u64,
-        /// The last object of the page before; `None` for the first page.
+        /// Last object of the previous page; `None` for the first page.
         pub after: Option<ObjectName>,
-        /// Objects wanted at most; the server may return fewer.
+        /// Maximal number of objects; the server may return fewer.
         pub max: u32,
     }
 
@@ -41,16 +41,16 @@ xdr_struct! {
     pub struct ResOk {
         /// Objects, in order.
         pub objects: Vec<ObjectEntry>,
-        /// Whether there are no more after these.
+        /// Whether the list ends here.
         pub done: bool,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;
 
 impl ResOk {
-    /// Where the next page begins; `None` after the last.
+    /// Position of the next page; `None` after the last.
     #[must_use]
     pub fn next(&self) -> Option<ObjectName> {
         let last = self.objects.last().filter(|_| !self.done)?;

@@ -1,6 +1,7 @@
-//! MAKE: makes objects, empty and durable. One that is there stays as it is, so that a call can be repeated.
+//! MAKE: creates objects, empty and durable. An existing object stays unchanged, so that a call can be
+//! retried.
 //!
-//! No other procedure makes an object, but for TRUNCATE to length 0: an object that READ or WRITE does not
+//! No other procedure creates an object, except TRUNCATE to length 0: an object that READ or WRITE does not
 //! find is lost.
 
 use bytes::Bytes;
@@ -18,5 +19,5 @@ xdr_struct! {
 
 /// No results.
 pub type ResOk = ();
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,7 +1,8 @@
-//! From metaservers to data servers: file data for clients without pNFS, and the care of objects.
+//! Private program from metaservers to data servers: file data for clients without pNFS, and maintenance of
+//! objects.
 //!
-//! A connection begins with the [`crate::handshake`]; until then everything but NULL is answered
-//! [`Status::NotProven`]. Handles are those of [`crate::handle::ObjectHandle`]: the same that clients hold.
+//! A connection begins with the [`crate::handshake`]; before its end every procedure except NULL returns
+//! [`Status::NotProven`]. Handles are sealed [`crate::handle::ObjectHandle`]s, as clients have them.
 
 pub mod allocate;
 pub mod commit;
@@ -30,11 +31,10 @@ pub use status::{TargetCondition, TargetSpace};
 
 pub use crate::handshake::Status;
 
-/// The RPC program number: "HEA" in ASCII, in the range that sites define for themselves (RFC 5531, section
-/// 8.4.2).
+/// RPC program number: "HEA" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_4541;
-/// The version of the program that these modules speak.
+/// Version of the program.
 pub const VERSION: u32 = 4;
 
-/// Changes when a data server may have lost unstable writes.
+/// Write verifier: changes when a data server may have lost unstable writes.
 pub type WriteVerifier = [u8; 8];

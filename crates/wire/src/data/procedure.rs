@@ -1,4 +1,4 @@
-//! The procedures, beside those of the handshake.
+//! Procedures of the program, besides those of the handshake.
 
 use super::{allocate, commit, copy, list, make, punch, read, read_plus, remove};
 use super::{seek, stat, status, truncate, write};
@@ -14,21 +14,21 @@ crate::rpc::program! {
     6 Truncate truncate "TRUNCATE";
     /// Removes objects.
     7 Remove remove "REMOVE";
-    /// Names the objects of a target.
+    /// Lists the objects of a target.
     8 List list "LIST";
-    /// How full and how well the targets are.
+    /// Space and condition of the targets.
     9 Status status "STATUS";
     /// Finds data or holes of an object.
     10 Seek seek "SEEK";
-    /// Reserves room for a range of an object.
+    /// Reserves space for a range of an object.
     11 Allocate allocate "ALLOCATE";
-    /// Makes a range of an object a hole.
+    /// Makes a hole in an object.
     12 Punch punch "PUNCH";
     /// Copies ranges from object to object.
     13 Copy copy "COPY";
-    /// Reads from an object, holes told apart.
+    /// Reads data and holes of an object.
     14 ReadPlus read_plus "READ_PLUS";
-    /// Makes objects, empty and durable.
+    /// Creates objects, empty and durable.
     15 Make make "MAKE";
     /// Lengths and modification times of objects.
     16 Stat stat "STAT";

@@ -1,4 +1,4 @@
-//! PUNCH: makes a range of an object a hole, durably. The object keeps its length.
+//! PUNCH: makes a hole in an object, durably. The object keeps its length.
 
 use bytes::Bytes;
 
@@ -8,16 +8,16 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments.
     pub struct Args {
-        /// The object. One that is not there is a hole already.
+        /// Object. The call succeeds if it does not exist.
         pub handle: Bytes,
-        /// First byte of the object.
+        /// Offset in the object, in bytes.
         pub offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         pub len: u64,
     }
 }
 
 /// No results.
 pub type ResOk = ();
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

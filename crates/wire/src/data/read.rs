@@ -11,20 +11,20 @@ xdr_struct! {
     pub struct Args {
         /// The object.
         pub handle: Bytes,
-        /// First byte of the object.
+        /// Offset in the object, in bytes.
         pub offset: u64,
-        /// Bytes wanted at most.
+        /// Maximal number of bytes.
         pub count: u32,
     }
 
     /// The results.
     pub struct ResOk {
-        /// The data; fewer bytes than wanted only at the end of the object.
+        /// Data; shorter than `count` only at the end of the object.
         pub payload: Payload,
         /// Whether the object ends at or before the end of this read. The file may go on in other columns.
         pub eof: bool,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

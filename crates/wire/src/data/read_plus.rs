@@ -1,4 +1,4 @@
-//! READ_PLUS: reads from an object, its holes told apart from data.
+//! READ_PLUS: reads data and holes of an object.
 
 use super::Status;
 use crate::xdr::Payload;
@@ -7,11 +7,11 @@ use crate::{xdr_struct, xdr_union};
 pub use super::read::Args;
 
 xdr_union! {
-    /// A run of bytes.
+    /// Run of data or of zeros.
     pub enum Run {
-        /// These.
+        /// Data.
         0 => Data(Payload),
-        /// As many zeros.
+        /// Hole, with its length in bytes.
         1 => Hole(u64),
     }
 }
@@ -19,10 +19,10 @@ xdr_union! {
 xdr_struct! {
     /// The results.
     pub struct ResOk {
-        /// One after the other; together fewer bytes than wanted only at the end of the object.
+        /// Runs in order; together shorter than `count` only at the end of the object.
         pub runs: Vec<Run>,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! REMOVE: removes objects. One that is not there is no failure, so that a call can be repeated.
+//! REMOVE: removes objects. A missing object is not an error, so that a call can be retried.
 
 use bytes::Bytes;
 
@@ -15,5 +15,5 @@ xdr_struct! {
 
 /// No results.
 pub type ResOk = ();
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

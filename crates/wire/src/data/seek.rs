@@ -6,13 +6,13 @@ use super::Status;
 use crate::{xdr_enum, xdr_struct};
 
 xdr_enum! {
-    /// What is looked for.
+    /// Kind of the searched position.
     pub enum What {
-        /// The next data.
+        /// Next data.
         Data = 0,
-        /// The next hole. All that lies beyond the end of an object is one.
+        /// Next hole. Everything beyond the end of an object is a hole.
         Hole = 1,
-        /// The end of the object; where to look from does not matter.
+        /// End of the object; the offset is ignored.
         End = 2,
     }
 }
@@ -22,19 +22,19 @@ xdr_struct! {
     pub struct Args {
         /// The object.
         pub handle: Bytes,
-        /// From this byte of the object on.
+        /// Start of the search: offset in the object, in bytes.
         pub offset: u64,
-        /// What.
+        /// Kind of the searched position.
         pub what: What,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Where it begins, in the object; none: the object has no more data.
+        /// Offset in the object, in bytes; none: no more data.
         pub found: Option<u64>,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

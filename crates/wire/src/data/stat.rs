@@ -1,4 +1,4 @@
-//! STAT: how long objects are, and when they were last written.
+//! STAT: lengths and modification times of objects.
 
 use bytes::Bytes;
 
@@ -10,26 +10,26 @@ xdr_struct! {
     pub struct Args {
         /// The objects.
         pub handles: Vec<Bytes>,
-        /// Whether what was written to them is made durable first.
+        /// Whether to make writes to the objects durable first.
         pub sync: bool,
     }
 
-    /// One object. One that is not there has no bytes, and was never written.
+    /// Length and modification time of an object; zeros for a missing object.
     #[derive(Copy, Default)]
     pub struct ObjectStat {
-        /// Its length in bytes.
+        /// Length in bytes.
         pub len: u64,
-        /// When it was last written, in nanoseconds since 1970 by the data server's clock. A write after this
-        /// answer makes it another one, however soon it comes.
+        /// Time of the last write, in nanoseconds since 1970 by the data server's clock. Any write after this
+        /// reply changes the time, however soon the write is.
         pub modified_ns: u64,
     }
 
     /// The results.
     pub struct ResOk {
-        /// The objects, in the order of the handles.
+        /// Results in the order of the handles.
         pub objects: Vec<ObjectStat>,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

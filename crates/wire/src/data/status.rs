@@ -1,4 +1,4 @@
-//! STATUS: how full and how well the targets are.
+//! STATUS: space and condition of the targets.
 
 use bytes::Bytes;
 
@@ -6,51 +6,51 @@ use super::Status;
 use crate::{xdr_enum, xdr_struct};
 
 xdr_enum! {
-    /// Condition of a storage target, as its data server sees it. The numbers are in the order of gravity.
+    /// Condition of a storage target, as its data server finds it. The numbers are in the order of severity.
     pub enum TargetCondition {
-        /// Takes reads and writes.
+        /// Reads and writes work.
         Ok = 0,
-        /// Has no room for new data; what it has is read and removed as before.
+        /// No space for new data; reads and removals work.
         Full = 1,
-        /// Its file system is mounted read-only.
+        /// The file system is mounted read-only.
         ReadOnly = 2,
-        /// A sync or the file system failed: nothing is served before the data server is started again.
+        /// A sync or the file system failed: the target serves nothing until the data server restarts.
         Failed = 3,
         /// The directory is not the target that was there at the start (its disk was unmounted, or its marker
-        /// is gone): nothing is served before the data server is started again.
+        /// is gone): the target serves nothing until the data server restarts.
         Missing = 4,
     }
 }
 
 xdr_struct! {
-    /// One storage target.
+    /// Status of one storage target.
     pub struct TargetSpace {
-        /// Which file system of which machine (a hash): targets on one file system share its room, which
+        /// File system (a hash, unique over machines): targets on one file system share its space, which
         /// counts once.
         pub file_system: u64,
-        /// Its id.
+        /// Target id.
         pub target: u64,
-        /// Its directory, for people.
+        /// Directory, for people.
         pub path: Bytes,
-        /// Bytes it can hold.
+        /// Capacity in bytes.
         pub total: u64,
-        /// Bytes free.
+        /// Free bytes.
         pub free: u64,
-        /// Objects on it.
+        /// Number of objects.
         pub objects: u64,
-        /// Whether it can be read and written.
+        /// Condition for reads and writes.
         pub condition: TargetCondition,
         /// Whether objects can share their data (reflink).
         pub reflinks: bool,
-        /// Whose objects it has:
-        /// [`register::ResOk::name_space`](crate::cluster::register::ResOk::name_space); 0: nobody's yet.
+        /// Name space of its objects:
+        /// [`register::ResOk::name_space`](crate::cluster::register::ResOk::name_space); 0: none yet.
         pub name_space: u64,
-        /// The incarnation of metaservers that it obeys:
+        /// Incarnation of the group that it obeys:
         /// [`register::ResOk::incarnation`](crate::cluster::register::ResOk::incarnation); 0: none yet.
         pub incarnation: u64,
-        /// Bytes of removed objects that are still kept; they are counted in `free`.
+        /// Bytes of removed objects in the trash; `free` includes them.
         pub trash: u64,
-        /// Bytes of its file system that are left alone; they are not counted in `free`.
+        /// Reserve of its file system in bytes; `free` does not include it.
         pub reserve: u64,
     }
 
@@ -65,5 +65,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! Every procedure there and back, and bytes that nobody should send.
+//! Round trips of every procedure, and hostile bytes.
 
 use bytes::Bytes;
 use proptest::prelude::*;

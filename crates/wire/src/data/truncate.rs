@@ -10,12 +10,12 @@ xdr_struct! {
     pub struct Args {
         /// The object.
         pub handle: Bytes,
-        /// Its new length in bytes; what it grows by reads as zeros.
+        /// Greatest length in bytes afterwards; a shorter object stays as it is.
         pub len: u64,
     }
 }
 
 /// No results.
 pub type ResOk = ();
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

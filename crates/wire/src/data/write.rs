@@ -9,13 +9,13 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments.
     pub struct Args {
-        /// The object; created when it is not there yet.
+        /// Object, which MAKE has created.
         pub handle: Bytes,
-        /// First byte of the object.
+        /// Offset in the object, in bytes.
         pub offset: u64,
-        /// Whether to answer only when the data are durable.
+        /// Whether the data must be durable before the reply.
         pub stable: bool,
-        /// The data, a slice of the record.
+        /// Data, a slice of the record.
         pub data: Payload,
     }
 
@@ -24,10 +24,10 @@ xdr_struct! {
     pub struct ResOk {
         /// Bytes written.
         pub count: u32,
-        /// Changes when unstable writes may be lost.
+        /// Write verifier: changes when unstable writes may be lost.
         pub verifier: WriteVerifier,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

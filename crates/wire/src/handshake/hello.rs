@@ -1,26 +1,26 @@
-//! HELLO: the first half of the handshake of our own programs. Each end shows that it holds the cluster's
-//! secret, and neither sends it.
+//! HELLO: the first half of the handshake of the private programs. Each end proves that it holds the
+//! cluster's secret, without sending the secret.
 //!
 //! ```text
 //! server proof = BLAKE3(key, "heorot hello server v1" │ client nonce 32 │ server nonce 32)
 //! client proof = BLAKE3(key, "heorot hello client v1" │ client nonce 32 │ server nonce 32)
 //! ```
 //!
-//! Both nonces are in both proofs, so a recorded handshake proves nothing later. The prefixes differ, so a
-//! server's proof sent back is not a client's; and neither can be the tag of a file handle, which begins with
-//! 1 or 2.
+//! Both nonces are in both proofs, so a recorded handshake cannot be replayed. The prefixes differ, so a
+//! server's proof cannot be reflected as a client's; and no proof can be the tag of a file handle, which
+//! begins with 1 to 3.
 //!
-//! What it does not do: protect the bytes that follow. Who can alter packets between two servers can pass the
-//! handshake on and then speak in the caller's name; against that, run the programs over TLS.
+//! The handshake does not protect the bytes that follow. An attacker who can alter packets between two
+//! servers can relay the handshake and then call as the client; to prevent that, run the programs over TLS.
 
 use super::Status;
 use crate::xdr_struct;
 
 pub use super::prove::Args as ProveArgs;
 
-/// HELLO's number, the same in both programs.
+/// Procedure number of HELLO, the same in all private programs.
 pub const HELLO: u32 = 1;
-/// PROVE's number, the same in both programs.
+/// Procedure number of PROVE, the same in all private programs.
 pub const PROVE: u32 = 2;
 
 const SERVER_PREFIX: &[u8; 22] = b"heorot hello server v1";
@@ -28,14 +28,14 @@ const CLIENT_PREFIX: &[u8; 22] = b"heorot hello client v1";
 
 /// Random bytes, new for each connection.
 pub type Nonce = [u8; 32];
-/// What only a holder of the cluster's secret can compute from the nonces.
+/// Proof: only a holder of the cluster's secret can compute it from the nonces.
 pub type Proof = [u8; 32];
 
 xdr_struct! {
     /// The arguments.
     #[derive(Copy)]
     pub struct Args {
-        /// The cluster that the caller belongs to.
+        /// Cluster id of the caller.
         pub cluster: [u8; 16],
         /// The caller's nonce.
         pub nonce: Nonce,
@@ -51,16 +51,16 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;
 
-/// The server's proof, sent with HELLO's results.
+/// Computes the server's proof, sent in the results of HELLO.
 #[must_use]
 pub fn server_proof(key: &[u8; 32], client_nonce: &Nonce, server_nonce: &Nonce) -> Proof {
     proof(key, SERVER_PREFIX, client_nonce, server_nonce)
 }
 
-/// The caller's proof, sent with PROVE.
+/// Computes the caller's proof, sent in PROVE.
 #[must_use]
 pub fn client_proof(key: &[u8; 32], client_nonce: &Nonce, server_nonce: &Nonce) -> Proof {
     proof(key, CLIENT_PREFIX, client_nonce, server_nonce)
@@ -72,8 +72,8 @@ fn proof(key: &[u8; 32], prefix: &[u8; 22], client_nonce: &Nonce, server_nonce: 
     *hasher.finalize().as_bytes()
 }
 
-/// Whether a received proof is the expected one. In constant time, so that nobody learns a proof byte by
-/// byte.
+/// Compares a received proof with the expected one, in constant time, so that an attacker cannot guess a
+/// proof byte by byte.
 #[must_use]
 pub fn proof_matches(expected: &Proof, received: &Proof) -> bool {
     blake3::Hash::from_bytes(*expected) == blake3::Hash::from_bytes(*received)

@@ -1,16 +1,17 @@
-//! How a connection of a private program begins: both ends prove that they hold the cluster's secret.
+//! Handshake at the start of a connection of a private program: both ends prove that they hold the cluster's
+//! secret.
 //!
 //! ```text
 //! caller                                  server
 //!   HELLO cluster, client nonce  ─────▶
-//!                                ◀─────  server nonce, server proof      caller: is it one of ours?
-//!   PROVE client proof           ─────▶                                  server: is it one of ours?
+//!                                ◀─────  server nonce, server proof  caller: does it hold the secret?
+//!   PROVE client proof           ─────▶                              server: does it hold the secret?
 //!                                ◀─────  ()
-//!   any other procedure          ─────▶  until then answered NotProven
+//!   any other procedure          ─────▶  NotProven before the proof
 //! ```
 //!
-//! The procedures 0 to 2 of [`crate::cluster`], [`crate::data`] and [`crate::consensus`]; those of the
-//! programs themselves begin at 3. The results of all of them but NULL begin with a [`Status`].
+//! Procedures 0 to 2 of [`crate::cluster`], [`crate::data`] and [`crate::consensus`]; their own procedures
+//! begin at 3. The results of all procedures except NULL begin with a [`Status`].
 
 pub mod hello;
 pub mod null;
@@ -23,7 +24,7 @@ pub use hello::{Nonce, Proof, client_proof, proof_matches, server_proof};
 pub use status::Status;
 
 crate::rpc::program! {
-    /// Does nothing: to see whether the server lives.
+    /// Does nothing: a ping.
     0 Null null "NULL";
     /// First half of the handshake.
     1 Hello hello "HELLO";

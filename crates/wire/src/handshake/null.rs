@@ -1,4 +1,4 @@
-//! NULL: does nothing. The one procedure that needs no proof, apart from the handshake itself.
+//! NULL: does nothing. Besides the handshake, the only procedure that needs no proof.
 
 use crate::xdr_struct;
 

@@ -1,5 +1,5 @@
-//! PROVE: the second half of the handshake, see [`super::hello`]. From its success on, the connection is one
-//! of ours.
+//! PROVE: the second half of the handshake, see [`super::hello`]. After success the connection is
+//! authenticated.
 
 use super::{Proof, Status};
 use crate::xdr_struct;
@@ -15,5 +15,5 @@ xdr_struct! {
 
 /// No results.
 pub type ResOk = ();
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,18 +1,18 @@
-//! How a procedure of our own programs ends.
+//! Status of a procedure of the private programs.
 
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_enum;
 
 xdr_enum! {
-    /// Why a procedure of a private program failed.
+    /// Error status of a procedure of a private program.
     pub enum Status {
-        /// It did not: stands before the results, and is never the `Err` of a `Result`.
+        /// No error; precedes the results, and is never the `Err` of a `Result`.
         Ok = 0,
-        /// The connection has not gone through HELLO and PROVE, or the proof is wrong.
+        /// HELLO or PROVE is missing, or the proof is wrong.
         NotProven = 1,
         /// The caller belongs to another cluster.
         WrongCluster = 2,
-        /// The handle was not minted with our key.
+        /// The handle was not sealed with this cluster's key.
         BadHandle = 3,
         /// No space left on the target.
         NoSpace = 4,
@@ -20,24 +20,24 @@ xdr_enum! {
         Io = 5,
         /// No such file, object or target here.
         NotFound = 6,
-        /// The handle names a generation that is gone.
+        /// The generation in the handle is no longer current.
         Stale = 7,
-        /// Arguments that cannot be meant.
+        /// Invalid arguments.
         Invalid = 8,
-        /// The target takes no writes.
+        /// The target is read-only.
         ReadOnly = 9,
-        /// Not now: try again later.
+        /// Temporary failure: retry later.
         Delay = 10,
         /// The file system of the target cannot do this.
         NotSupported = 11,
-        /// A target has objects of another name space.
+        /// A target has the objects of another name space.
         OtherNameSpace = 12,
-        /// The target does not have the object, which was made there: it is lost.
+        /// Object loss: the object was created on the target and is missing.
         ObjectLost = 13,
-        /// The target is not the one that was there when its server started (its disk was unmounted), or
-        /// failed.
+        /// The target failed, or is not the one that was there at the server's start (its disk was
+        /// unmounted).
         TargetLost = 14,
-        /// The handle was minted by another incarnation of the metaservers than the target obeys.
+        /// The target obeys another incarnation of the group than the one that made the handle.
         OtherIncarnation = 15,
     }
 }
@@ -49,8 +49,8 @@ impl<T: Encode> Encode for Result<T, Status> {
                 Status::Ok.encode(e);
                 body.encode(e);
             }
-            // A failure that says Ok is a fault of ours. Sent as it is, the caller would read results that
-            // are not there.
+            // `Err(Status::Ok)` is a bug. Sent unchanged, it would make the caller decode results that do not
+            // follow.
             Err(Status::Ok) => Status::Invalid.encode(e),
             Err(status) => status.encode(e),
         }

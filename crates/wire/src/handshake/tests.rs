@@ -1,4 +1,4 @@
-//! Every procedure there and back, and bytes that no server of ours sends.
+//! Round trips of every procedure, and hostile bytes.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn every_procedure_goes_there_and_back() {
     }
 }
 
-/// What every private program answers a caller without a proof, whichever results its procedure has.
+/// Reply of every private program to a caller without a proof, for any procedure.
 #[test]
 fn a_failure_is_a_status_alone() {
     assert_eq!(bytes_of(&Err::<(), _>(Status::NotProven)), bytes_of(&Reply::Prove(Err(Status::NotProven))));

@@ -1,4 +1,4 @@
-//! ENTER: what the machine wants to be, and all that it has to know for that.
+//! ENTER: the roles that a machine requests, and the data that it needs to join.
 
 use bytes::Bytes;
 
@@ -10,33 +10,33 @@ xdr_struct! {
     pub struct Args {
         /// [`super::client_proof`] of both nonces with the token's key.
         pub proof: Proof,
-        /// Random bits of the machine's, the same when it asks again.
+        /// Random ticket of the machine, the same in a retry.
         pub ticket: Nonce,
-        /// The node's name, for people.
+        /// Node name, for people.
         pub name: Word,
-        /// Where the other metaservers would reach it, "address:port"; empty: it will be none.
+        /// Consensus address as metaserver, "address:port"; empty: no metaserver.
         pub consensus: Word,
-        /// Where clients would reach its data, "address:port"; empty: it will be no data server.
+        /// Data address as data server, "address:port"; empty: no data server.
         pub data: Word,
     }
 
     /// The results.
     pub struct ResOk {
-        /// The cluster's secret: see [`super::seal`].
+        /// Sealed secret of the cluster: see [`super::seal`].
         pub sealed: [u8; 32],
-        /// Shows that the secret arrived as it was sent.
+        /// Tag that authenticates `sealed`.
         pub tag: [u8; 32],
-        /// Where metaservers serve, and data servers register: "address:port" each.
+        /// Addresses of the metaservers, "address:port" each, also for the registration of data servers.
         pub metaservers: Vec<Bytes>,
     }
 }
 
 xdr_union! {
-    /// How it ended.
+    /// Results, or the error status.
     pub enum Res {
-        /// It can begin.
+        /// The machine has joined.
         0 => Entered(ResOk),
-        /// Something has to be mended first.
+        /// Refusal, with a cause that an operator must fix first.
         1 => Refused(Refusal),
     }
 }

@@ -1,4 +1,4 @@
-//! HELLO: which cluster is meant, and what would hinder both from working together.
+//! HELLO: checks that machine and cluster match, before anything is written.
 
 use super::{Nonce, Proof, Refusal, Word};
 use crate::{xdr_struct, xdr_union};
@@ -8,24 +8,24 @@ xdr_struct! {
     pub struct Args {
         /// [`super::PROTOCOL`] of the machine.
         pub protocol: u32,
-        /// Its heorot's version, for people.
+        /// Version of its heorot, for people.
         pub version: Word,
-        /// The cluster that the token is of.
+        /// Cluster id in the token.
         pub cluster: [u8; 16],
-        /// Which of the cluster's tokens it is.
+        /// Id of the token.
         pub id: u64,
-        /// Until when it holds: seconds since 1970.
+        /// Expiry of the token: seconds since 1970.
         pub expires: u64,
-        /// The machine's clock: milliseconds since 1970.
+        /// Clock of the machine: milliseconds since 1970.
         pub clock_ms: u64,
-        /// The machine's nonce.
+        /// Nonce of the machine.
         pub nonce: Nonce,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// The metaserver's nonce.
+        /// Nonce of the metaserver.
         pub nonce: Nonce,
         /// [`super::server_proof`] of both nonces with the token's key.
         pub proof: Proof,
@@ -33,11 +33,11 @@ xdr_struct! {
 }
 
 xdr_union! {
-    /// How it ended.
+    /// Results, or the error status.
     pub enum Res {
-        /// The metaserver waits for ENTER.
+        /// Success: the metaserver expects ENTER.
         0 => Welcome(ResOk),
-        /// Something has to be mended first.
+        /// Refusal, with a cause that an operator must fix first.
         1 => Refused(Refusal),
     }
 }

@@ -1,16 +1,15 @@
-//! A machine that wants to become one of a cluster's, and a metaserver that takes it in.
+//! Join: the protocol between a machine that joins a cluster and a metaserver.
 //!
 //! ```text
 //! machine                                   metaserver
 //!   HELLO cluster, its clock, nonce  ─────▶
-//!                                    ◀─────  nonce, proof      machine: is it the cluster that my token is of?
-//!   ENTER proof, what it wants to be ─────▶                    metaserver: does it hold a token of ours, which is still good?
-//!                                    ◀─────  the cluster's secret, sealed; where the metaservers are
+//!                                    ◀─────  nonce, proof      machine: is this the cluster of my token?
+//!   ENTER proof, requested roles     ─────▶                    metaserver: is the proof of a valid token?
+//!                                    ◀─────  the cluster's secret, sealed; addresses of the metaservers
 //! ```
 //!
-//! The cluster notes that the token was used, and nothing else: a machine that has the secret becomes a
-//! member or a data server by acting as one. A machine whose ENTER was not answered asks again, with the same
-//! ticket.
+//! The cluster only records that the token was used: a machine that has the secret becomes a member or a data
+//! server by acting as one. A machine whose ENTER got no reply retries with the same ticket.
 
 pub mod enter;
 pub mod hello;
@@ -29,18 +28,17 @@ pub use crate::handshake::{Nonce, Proof, client_proof, null, proof_matches, serv
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_struct;
 
-/// The RPC program number: "HEJ" in ASCII, in the range that sites define for themselves (RFC 5531, section
-/// 8.4.2).
+/// RPC program number: "HEJ" in ASCII, in the user-defined range (RFC 5531, section 8.4.2).
 pub const PROGRAM: u32 = 0x2048_454A;
-/// The version of the program that these modules speak.
+/// Version of the program.
 pub const VERSION: u32 = 2;
-/// What the servers of one cluster say to each other, all of it: raised with every change that an older one
+/// Version of all protocols between the servers of one cluster: raised with every change that an older server
 /// would not understand.
 pub const PROTOCOL: u32 = 3;
-/// A name, a version or an address is shorter. Anybody may send them, and they go into a log.
+/// Maximal length of a name, a version or an address: any client can send them, and they go into a log.
 pub const WORD_BYTES_MAX: usize = 255;
 
-/// What a machine says of itself: at most [`WORD_BYTES_MAX`] bytes.
+/// Text from an unauthenticated machine, at most [`WORD_BYTES_MAX`] bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word(pub Bytes);
 
@@ -57,9 +55,9 @@ impl Decode for Word {
 }
 
 xdr_struct! {
-    /// Why a machine is not taken in.
+    /// Refusal of a join.
     pub struct Refusal {
-        /// One line, for the person who sits at the machine.
+        /// Cause in one line, for the operator of the machine.
         pub line: Bytes,
     }
 }

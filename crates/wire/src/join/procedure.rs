@@ -1,12 +1,12 @@
-//! The three procedures.
+//! Procedures of the program.
 
 use super::{enter, hello, null};
 
 crate::rpc::program! {
-    /// Does nothing: to see whether the server lives.
+    /// Does nothing: a ping.
     0 Null null "NULL";
-    /// Which cluster is meant.
+    /// Checks that machine and cluster match.
     1 Hello hello "HELLO";
-    /// To become one of its machines.
+    /// Joins the cluster.
     2 Enter enter "ENTER";
 }

@@ -1,4 +1,4 @@
-//! The cluster's secret on its way to who holds a token.
+//! Encryption of the cluster's secret for the holder of a token.
 //!
 //! ```text
 //! key    = the token's
@@ -7,22 +7,22 @@
 //! tag    = BLAKE3(key, "heorot join tag v1\0\0\0\0" │ client nonce 32 │ server nonce 32 │ sealed 32)
 //! ```
 //!
-//! Nonces are new for each connection, so a pad is used once. Who listens and does not hold the token learns
-//! nothing; who holds it could ask for the secret, too.
+//! Nonces are new for each connection, so each pad is used once. An eavesdropper without the token learns
+//! nothing; one with the token could request the secret anyway.
 
 use super::{Nonce, proof_matches};
 
 const PAD_PREFIX: &[u8; 22] = b"heorot join pad v1\0\0\0\0";
 const TAG_PREFIX: &[u8; 22] = b"heorot join tag v1\0\0\0\0";
 
-/// `(sealed, tag)`.
+/// Seals the secret: returns `(sealed, tag)`.
 #[must_use]
 pub fn seal(key: &[u8; 32], client: &Nonce, server: &Nonce, secret: &[u8; 32]) -> ([u8; 32], [u8; 32]) {
     let sealed = xor(secret, &keyed(key, PAD_PREFIX, &[client, server]));
     (sealed, keyed(key, TAG_PREFIX, &[client, server, &sealed]))
 }
 
-/// The secret, if nobody changed it.
+/// Opens the sealed secret; none if the tag does not match.
 #[must_use]
 pub fn open(
     key: &[u8; 32],

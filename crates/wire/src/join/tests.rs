@@ -1,4 +1,4 @@
-//! Every procedure there and back, bytes that nobody should send, tokens, and what is sealed.
+//! Round trips of every procedure, hostile bytes, tokens, and seals.
 
 use bytes::Bytes;
 use proptest::prelude::*;

@@ -1,13 +1,14 @@
-//! A join token: what lets one machine into a cluster, once, until it expires or is revoked.
+//! Join token: lets one machine join a cluster, once, until the token expires or is revoked.
 //!
 //! ```text
 //! heorot2-  hexadecimal of: │ expires u40 │ id u64 │ cluster 16 │ key 16 │ check 3 │
-//! key     = BLAKE3(the cluster's key for tokens, "heorot join key v2\0\0\0\0" │ id u64 │ expires u64), the first 16 bytes
-//! check   = BLAKE3(all before it), the first 3 bytes: finds what was mistyped
+//! key     = BLAKE3(the cluster's key for tokens, "heorot join key v2\0\0\0\0" │ id u64 │ expires u64),
+//!           the first 16 bytes
+//! check   = BLAKE3(all before it), the first 3 bytes: detects typing errors
 //! ```
 //!
-//! The cluster keeps ids and ends, and which machine used which token; each metaserver can tell a token's key
-//! from these. A machine that was let in holds the cluster's secret, and keeps it.
+//! The cluster stores the id and expiry of each token, and the machine that used it; each metaserver derives
+//! the token's key from these. A machine that has joined holds the cluster's secret, and keeps it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,30 +17,30 @@ const PREFIX: &str = "heorot2-";
 const KEY_PREFIX: &[u8; 22] = b"heorot join key v2\0\0\0\0";
 const PROOF_CONTEXT: &str = "heorot 2026 join proofs";
 const BYTES: usize = 5 + 8 + 16 + 16 + 3;
-/// The id of a token that a member makes for itself: it proves to another one that both hold the secret, and
-/// lets nobody in.
+/// Id of a token that a member makes for itself: it proves to another member that both hold the secret. No
+/// machine can join with it.
 pub const OWN_ID: u64 = 0;
-/// Of 40 bits.
+/// Largest value of 40 bits.
 const EXPIRES_MAX: u64 = (1 << 40) - 1;
 
-/// A token.
+/// Join token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Tells it from others of the cluster.
+    /// Token id, unique in the cluster.
     pub id: u64,
-    /// Seconds since 1970.
+    /// Expiry: seconds since 1970.
     pub expires: u64,
     /// The cluster's id.
     pub cluster: [u8; 16],
     key: [u8; 16],
 }
 
-/// Why a text is no token. One line.
+/// Error of parsing a token. One line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenError {
-    /// It does not look like one.
+    /// The text does not have the form of a token.
     NoToken,
-    /// Something was mistyped, or is missing.
+    /// The check fails: a typing error, or a part is missing.
     Mistyped,
 }
 
@@ -65,8 +66,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// The token of a cluster with this id, which holds until `expires`. `tokens`: the cluster's key for
-    /// tokens.
+    /// Token of a cluster with this id, valid until `expires`. `tokens`: the cluster's key for tokens.
     #[must_use]
     pub fn new(cluster: [u8; 16], tokens: &[u8; 32], id: u64, expires: u64) -> Self {
         let expires = expires.min(EXPIRES_MAX);
@@ -77,7 +77,7 @@ impl Token {
         Self { id, expires, cluster, key }
     }
 
-    /// What both ends prove to hold, and the secret is sealed with.
+    /// Key for the proofs of both ends and for the seal of the secret.
     #[must_use]
     pub fn proof_key(&self) -> [u8; 32] {
         blake3::derive_key(PROOF_CONTEXT, &self.key)

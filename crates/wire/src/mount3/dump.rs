@@ -1,4 +1,4 @@
-//! DUMP (RFC 1813, section 5.2.2): who mounts what. Only as good as the clients' UMNT.
+//! DUMP (RFC 1813, section 5.2.2): list of mounts. Only as accurate as the clients' UMNT calls.
 
 use super::{DirPath, Name};
 use crate::nfs3::List;
@@ -20,7 +20,7 @@ xdr_struct! {
     /// The results.
     #[derive(Default)]
     pub struct Res {
-        /// All that the server remembers.
+        /// All mounts that the server remembers.
         pub mounts: List<Mount>,
     }
 }

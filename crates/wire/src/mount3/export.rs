@@ -1,4 +1,4 @@
-//! EXPORT (RFC 1813, section 5.2.5): what is exported, and to whom.
+//! EXPORT (RFC 1813, section 5.2.5): list of exports, and of the clients that may mount each.
 
 use super::{DirPath, Name};
 use crate::nfs3::List;
@@ -13,7 +13,7 @@ xdr_struct! {
     pub struct Export {
         /// The directory.
         pub path: DirPath,
-        /// Who may mount it; empty means everybody.
+        /// Groups of clients that may mount it; empty: all clients.
         pub groups: List<Name>,
     }
 

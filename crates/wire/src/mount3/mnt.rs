@@ -4,9 +4,9 @@ use super::{DirPath, Status};
 use crate::nfs3::FileHandle;
 use crate::xdr_struct;
 
-/// The flavor of a call by nobody in particular (RFC 5531, section 8.1).
+/// Flavor of a call without a user (RFC 5531, section 8.1).
 pub const AUTH_NONE: u32 = 0;
-/// The flavor of a call by a user and groups (RFC 5531, section 8.1).
+/// Flavor of a call by a user and groups (RFC 5531, section 8.1).
 pub const AUTH_SYS: u32 = 1;
 
 xdr_struct! {
@@ -18,12 +18,12 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// Its handle, for NFS.
+        /// Handle of the directory, for NFS.
         pub handle: FileHandle,
-        /// The flavors of credential that it may be used with, the best first.
+        /// Flavors of credential that are allowed with the handle, the preferred one first.
         pub auth_flavors: Vec<u32>,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

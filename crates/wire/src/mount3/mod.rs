@@ -16,7 +16,7 @@ pub use procedure::{Call, Procedure, Reply};
 pub use status::Status;
 pub use types::{DirPath, NAME_BYTES_MAX, Name, PATH_BYTES_MAX};
 
-/// The RPC program number of MOUNT.
+/// RPC program number of MOUNT.
 pub const PROGRAM: u32 = 100_005;
-/// The version of the program that these modules speak.
+/// Version of the program.
 pub const VERSION: u32 = 3;

@@ -3,16 +3,16 @@
 use super::{dump, export, mnt, null, umnt, umntall};
 
 crate::rpc::program! {
-    /// Does nothing: to see whether the server lives.
+    /// Does nothing: a ping.
     0 Null null "NULL";
-    /// The handle of an exported directory.
+    /// Returns the handle of an exported directory.
     1 Mnt mnt "MNT";
-    /// Who mounts what.
+    /// Lists mounts.
     2 Dump dump "DUMP";
-    /// The caller no longer mounts a directory.
+    /// Ends the caller's mount of a directory.
     3 Umnt umnt "UMNT";
-    /// The caller no longer mounts anything.
+    /// Ends all mounts of the caller.
     4 UmntAll umntall "UMNTALL";
-    /// What is exported, and to whom.
+    /// Lists exports.
     5 Export export "EXPORT";
 }

@@ -1,21 +1,21 @@
-//! How MNT ends (RFC 1813, section 5.1.4).
+//! Status of MNT (RFC 1813, section 5.1.4).
 
 use crate::xdr_enum;
 
 xdr_enum! {
-    /// mountstat3: why a mount failed. MNT3_OK is no value of it, but the `Ok` of a `Result`.
+    /// mountstat3: error of a mount. MNT3_OK is the `Ok` of a `Result`.
     pub enum Status {
         /// Not the owner.
         Perm = 1,
         /// No such directory.
         NoEnt = 2,
-        /// A disk or the like failed.
+        /// I/O error, such as a failed disk.
         Io = 5,
-        /// The caller is not permitted.
+        /// Permission denied.
         Acces = 13,
         /// Not a directory.
         NotDir = 20,
-        /// The path cannot be meant.
+        /// Invalid path.
         Inval = 22,
         /// The path is too long.
         NameTooLong = 63,

@@ -1,4 +1,4 @@
-//! UMNT (RFC 1813, section 5.2.3): the caller no longer mounts a directory. Advice only.
+//! UMNT (RFC 1813, section 5.2.3): ends the caller's mount of a directory. Advisory.
 
 use super::DirPath;
 use crate::xdr_struct;

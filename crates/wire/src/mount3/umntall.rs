@@ -1,4 +1,4 @@
-//! UMNTALL (RFC 1813, section 5.2.4): the caller no longer mounts anything. Advice only.
+//! UMNTALL (RFC 1813, section 5.2.4): ends all mounts of the caller. Advisory.
 
 use crate::xdr_struct;
 

@@ -1,4 +1,4 @@
-//! ACCESS (RFC 1813, section 3.3.4): which kinds of access the caller has.
+//! ACCESS (RFC 1813, section 3.3.4): checks which kinds of access the caller has.
 
 use super::{Failure, FileHandle, PostOpAttr};
 use crate::xdr_struct;
@@ -21,7 +21,7 @@ xdr_struct! {
     pub struct Args {
         /// The object.
         pub object: FileHandle,
-        /// Kinds that the caller asks about: [`READ`], [`LOOKUP`] and so on.
+        /// Kinds of access to check: [`READ`], [`LOOKUP`] and so on.
         pub access: u32,
     }
 
@@ -29,11 +29,11 @@ xdr_struct! {
     pub struct ResOk {
         /// Attributes of the object.
         pub obj_attributes: PostOpAttr,
-        /// Those kinds that it has.
+        /// Kinds of access that the caller has.
         pub access: u32,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the object.
@@ -41,5 +41,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

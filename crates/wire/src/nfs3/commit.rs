@@ -18,11 +18,11 @@ xdr_struct! {
     pub struct ResOk {
         /// Attributes of the file, before and after.
         pub file_wcc: WccData,
-        /// Must be that of the writes; else they are to be sent again.
+        /// Write verifier. If it differs from that of the writes, the client must send them again.
         pub verf: WriteVerf,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the file, before and after.
@@ -30,5 +30,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

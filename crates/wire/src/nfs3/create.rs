@@ -4,13 +4,13 @@ use super::{CreateVerf, DirOpArgs, Failure, PostOpAttr, PostOpFh, SetAttr, WccDa
 use crate::{xdr_struct, xdr_union};
 
 xdr_union! {
-    /// createhow3: what to do when the name is taken.
+    /// createhow3: treatment of an existing file.
     pub enum CreateHow {
-        /// Take what is there.
+        /// UNCHECKED: use the existing file.
         0 => Unchecked(SetAttr),
-        /// Fail with [`super::Status::Exist`].
+        /// GUARDED: fail with [`super::Status::Exist`].
         1 => Guarded(SetAttr),
-        /// Fail, except when it was created with the same verifier.
+        /// EXCLUSIVE: fail, unless the file was created with the same verifier.
         2 => Exclusive(CreateVerf),
     }
 }
@@ -20,7 +20,7 @@ xdr_struct! {
     pub struct Args {
         /// Directory and name (`where` in the RFC).
         pub at: DirOpArgs,
-        /// How to create it.
+        /// Treatment of an existing file.
         pub how: CreateHow,
     }
 
@@ -28,13 +28,13 @@ xdr_struct! {
     pub struct ResOk {
         /// The new object.
         pub obj: PostOpFh,
-        /// Its attributes.
+        /// Attributes of the object.
         pub obj_attributes: PostOpAttr,
         /// Attributes of the directory, before and after.
         pub dir_wcc: WccData,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the directory, before and after.
@@ -42,5 +42,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -1,4 +1,4 @@
-//! FSINFO (RFC 1813, section 3.3.19): what the server can do, and the sizes it likes.
+//! FSINFO (RFC 1813, section 3.3.19): capabilities and preferred sizes of the server.
 
 use super::{Failure, FileHandle, PostOpAttr, Time};
 use crate::xdr_struct;
@@ -41,11 +41,11 @@ xdr_struct! {
         pub maxfilesize: u64,
         /// Granularity of times.
         pub time_delta: Time,
-        /// What there is: [`LINK`], [`SYMLINK`], [`HOMOGENEOUS`], [`CAN_SET_TIME`].
+        /// Capabilities: [`LINK`], [`SYMLINK`], [`HOMOGENEOUS`], [`CAN_SET_TIME`].
         pub properties: u32,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the object.
@@ -53,5 +53,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -26,11 +26,11 @@ xdr_struct! {
         pub ffiles: u64,
         /// Files free for the caller.
         pub afiles: u64,
-        /// Seconds for which these will not change; 0 when unknown.
+        /// Seconds for which these values will not change; 0 when unknown.
         pub invarsec: u32,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the object.
@@ -38,5 +38,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

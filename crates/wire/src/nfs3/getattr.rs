@@ -12,7 +12,7 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// Its attributes.
+        /// Attributes of the object.
         pub obj_attributes: Fattr,
     }
 
@@ -21,5 +21,5 @@ xdr_struct! {
     pub struct ResFail {}
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -1,4 +1,4 @@
-//! LINK (RFC 1813, section 3.3.15): gives a file one more name.
+//! LINK (RFC 1813, section 3.3.15): creates a hard link to a file.
 
 use super::{DirOpArgs, Failure, FileHandle, PostOpAttr, WccData};
 use crate::xdr_struct;
@@ -20,7 +20,7 @@ xdr_struct! {
         pub linkdir_wcc: WccData,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the file.
@@ -30,5 +30,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

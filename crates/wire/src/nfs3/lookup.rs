@@ -12,7 +12,7 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// What was found.
+        /// Object of the name.
         pub object: FileHandle,
         /// Attributes of the object.
         pub obj_attributes: PostOpAttr,
@@ -20,7 +20,7 @@ xdr_struct! {
         pub dir_attributes: PostOpAttr,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the directory.
@@ -28,5 +28,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -8,7 +8,7 @@ xdr_struct! {
     pub struct Args {
         /// Directory and name (`where` in the RFC).
         pub at: DirOpArgs,
-        /// Attributes of the new one.
+        /// Attributes of the new directory.
         pub attributes: SetAttr,
     }
 
@@ -16,13 +16,13 @@ xdr_struct! {
     pub struct ResOk {
         /// The new object.
         pub obj: PostOpFh,
-        /// Its attributes.
+        /// Attributes of the object.
         pub obj_attributes: PostOpAttr,
         /// Attributes of the directory, before and after.
         pub dir_wcc: WccData,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the directory, before and after.
@@ -30,5 +30,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -6,26 +6,26 @@ use crate::{xdr_struct, xdr_union};
 xdr_struct! {
     /// devicedata3: a device.
     pub struct DeviceData {
-        /// Its attributes.
+        /// Attributes of the device.
         pub attributes: SetAttr,
-        /// Its number.
+        /// Major and minor number of the device.
         pub spec: SpecData,
     }
 }
 
 xdr_union! {
-    /// mknoddata3: by type. Those that have procedures of their own are decoded, so that a server can answer
-    /// [`super::Status::BadType`].
+    /// mknoddata3, by type. Types that have procedures of their own are decoded too, so that a server can
+    /// answer [`super::Status::BadType`].
     pub enum MkNodData {
-        /// Refused: CREATE makes it.
+        /// Refused: CREATE creates regular files.
         1 => Regular,
-        /// Refused: MKDIR makes it.
+        /// Refused: MKDIR creates directories.
         2 => Directory,
         /// Block device.
         3 => Block(DeviceData),
         /// Character device.
         4 => Character(DeviceData),
-        /// Refused: SYMLINK makes it.
+        /// Refused: SYMLINK creates symbolic links.
         5 => SymLink,
         /// Socket.
         6 => Socket(SetAttr),
@@ -39,7 +39,7 @@ xdr_struct! {
     pub struct Args {
         /// Directory and name (`where` in the RFC).
         pub at: DirOpArgs,
-        /// What to create.
+        /// Type and data of the new object.
         pub what: MkNodData,
     }
 
@@ -47,13 +47,13 @@ xdr_struct! {
     pub struct ResOk {
         /// The new object.
         pub obj: PostOpFh,
-        /// Its attributes.
+        /// Attributes of the object.
         pub obj_attributes: PostOpAttr,
         /// Attributes of the directory, before and after.
         pub dir_wcc: WccData,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the directory, before and after.
@@ -61,5 +61,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -1,8 +1,7 @@
 //! NFS version 3 (RFC 1813): one file for each procedure, with its `Args`, `ResOk`, `ResFail` and `Res`.
 //!
-//! Text and names are bytes, bounded by the record that they came in: a server answers a name that is too
-//! long with [`Status::NameTooLong`], not with a decode error. Only a file handle has a bound in the
-//! protocol.
+//! Text and names are bytes, bounded by their record: a server answers a name that is too long with
+//! [`Status::NameTooLong`], not with a decode error. Only a file handle has a bound in the protocol.
 
 pub mod access;
 pub mod commit;
@@ -42,7 +41,7 @@ pub use types::{
     PostOpFh, SetAttr, SetTime, SpecData, StableHow, Time, WccAttr, WccData, WriteVerf,
 };
 
-/// The RPC program number of NFS.
+/// RPC program number of NFS.
 pub const PROGRAM: u32 = 100_003;
-/// The version of the program that these modules speak.
+/// Version of the program.
 pub const VERSION: u32 = 3;

@@ -14,21 +14,21 @@ xdr_struct! {
     pub struct ResOk {
         /// Attributes of the object.
         pub obj_attributes: PostOpAttr,
-        /// Hard links at most.
+        /// Maximal number of hard links.
         pub linkmax: u32,
-        /// Bytes in a name at most.
+        /// Maximal length of a name, in bytes.
         pub name_max: u32,
-        /// Whether a longer name is refused, not cut.
+        /// Whether a longer name is refused, not truncated.
         pub no_trunc: bool,
-        /// Whether only a privileged user may give files away.
+        /// Whether only a privileged user may change the owner of a file.
         pub chown_restricted: bool,
-        /// Whether names differ by more than case.
+        /// Whether name comparison ignores case.
         pub case_insensitive: bool,
         /// Whether the case of names is kept.
         pub case_preserving: bool,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the object.
@@ -36,5 +36,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -6,7 +6,7 @@ use super::{
 };
 
 crate::rpc::program! {
-    /// Does nothing: to see whether the server lives.
+    /// Does nothing: a ping.
     0 Null null "NULL";
     /// Attributes of an object.
     1 GetAttr getattr "GETATTR";
@@ -14,7 +14,7 @@ crate::rpc::program! {
     2 SetAttr setattr "SETATTR";
     /// Finds a name in a directory.
     3 Lookup lookup "LOOKUP";
-    /// Which kinds of access the caller has.
+    /// Checks which kinds of access the caller has.
     4 Access access "ACCESS";
     /// The text of a symbolic link.
     5 ReadLink readlink "READLINK";
@@ -34,17 +34,17 @@ crate::rpc::program! {
     12 Remove remove "REMOVE";
     /// Removes an empty directory.
     13 RmDir rmdir "RMDIR";
-    /// Gives an object another name.
+    /// Renames an object.
     14 Rename rename "RENAME";
-    /// Gives a file one more name.
+    /// Creates a hard link to a file.
     15 Link link "LINK";
-    /// Names in a directory.
+    /// Lists a directory.
     16 ReadDir readdir "READDIR";
-    /// Names in a directory, with attributes and handles.
+    /// Lists a directory, with attributes and handles.
     17 ReadDirPlus readdirplus "READDIRPLUS";
     /// Space and files, used and free.
     18 FsStat fsstat "FSSTAT";
-    /// What the server can do, and the sizes it likes.
+    /// Capabilities and preferred sizes of the server.
     19 FsInfo fsinfo "FSINFO";
     /// POSIX pathconf values.
     20 PathConf pathconf "PATHCONF";
@@ -53,7 +53,7 @@ crate::rpc::program! {
 }
 
 impl Call {
-    /// The handle of the object that the call is about, the first one if there are two.
+    /// Handle of the call's object, the first one if there are two.
     #[must_use]
     pub fn object(&self) -> Option<&FileHandle> {
         Some(match self {

@@ -11,7 +11,7 @@ xdr_struct! {
         pub file: FileHandle,
         /// First byte.
         pub offset: u64,
-        /// Bytes wanted at most.
+        /// Maximal number of bytes.
         pub count: u32,
     }
 
@@ -27,7 +27,7 @@ xdr_struct! {
         pub data: Payload,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the file.
@@ -35,5 +35,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -1,11 +1,11 @@
-//! READDIR (RFC 1813, section 3.3.16): names in a directory.
+//! READDIR (RFC 1813, section 3.3.16): lists a directory.
 
 use bytes::Bytes;
 
 use super::{CookieVerf, Failure, FileHandle, List, PostOpAttr};
 use crate::xdr_struct;
 
-/// Bytes of [`ResOk`] without entries, the directory's attributes included.
+/// Bytes of an empty [`ResOk`], including the directory's attributes.
 pub const RES_OK_BYTES_EMPTY: usize = 4 + 84 + 8 + 4 + 4; // attributes follow, fattr3, cookieverf, end of list, eof
 
 xdr_struct! {
@@ -13,15 +13,15 @@ xdr_struct! {
     pub struct Entry {
         /// The inode's number.
         pub fileid: u64,
-        /// Its name.
+        /// Name of the entry.
         pub name: Bytes,
-        /// Where the next call goes on, after this entry.
+        /// Cookie for the call that continues after this entry.
         pub cookie: u64,
     }
 }
 
 impl Entry {
-    /// Bytes that the entry adds to [`ResOk`], for a server that must respect `count`.
+    /// Bytes of the entry in [`ResOk`], for a server that must respect `count`.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
         4 + 8 + 4 + self.name.len().next_multiple_of(4) + 8 // entry follows, fileid, name, cookie
@@ -33,11 +33,11 @@ xdr_struct! {
     pub struct Args {
         /// The directory.
         pub dir: FileHandle,
-        /// 0, or the cookie of the last entry that the client has.
+        /// Cookie of the last entry that the client has; 0 at first.
         pub cookie: u64,
-        /// 0, or what the call before returned.
+        /// Verifier of the previous call; 0 at first.
         pub cookieverf: CookieVerf,
-        /// [`ResOk`] must not be longer, in bytes.
+        /// Maximal length of [`ResOk`] in bytes.
         pub count: u32,
     }
 
@@ -45,15 +45,15 @@ xdr_struct! {
     pub struct ResOk {
         /// Attributes of the directory.
         pub dir_attributes: PostOpAttr,
-        /// For the next call.
+        /// Verifier for the next call.
         pub cookieverf: CookieVerf,
-        /// Names.
+        /// Entries.
         pub entries: List<Entry>,
         /// Whether the last entry is the last of the directory.
         pub eof: bool,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the directory.
@@ -61,5 +61,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

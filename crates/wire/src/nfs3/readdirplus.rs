@@ -1,25 +1,25 @@
-//! READDIRPLUS (RFC 1813, section 3.3.17): names in a directory, with attributes and handles.
+//! READDIRPLUS (RFC 1813, section 3.3.17): lists a directory, with attributes and handles.
 
 use bytes::Bytes;
 
 use super::{CookieVerf, Failure, FileHandle, List, PostOpAttr, PostOpFh};
 use crate::xdr_struct;
 
-/// Bytes of [`ResOk`] without entries, the directory's attributes included.
+/// Bytes of an empty [`ResOk`], including the directory's attributes.
 pub const RES_OK_BYTES_EMPTY: usize = 4 + 84 + 8 + 4 + 4; // attributes follow, fattr3, cookieverf, end of list, eof
 
 xdr_struct! {
-    /// entryplus3: a name in the directory, and what it names.
+    /// entryplus3: a name in the directory, with attributes and handle.
     pub struct Entry {
         /// The inode's number.
         pub fileid: u64,
-        /// Its name.
+        /// Name of the entry.
         pub name: Bytes,
-        /// Where the next call goes on, after this entry.
+        /// Cookie for the call that continues after this entry.
         pub cookie: u64,
-        /// Its attributes.
+        /// Attributes of the object.
         pub name_attributes: PostOpAttr,
-        /// Its handle.
+        /// Handle of the object.
         pub name_handle: PostOpFh,
     }
 }
@@ -31,7 +31,7 @@ impl Entry {
         8 + 4 + self.name.len().next_multiple_of(4) + 8
     }
 
-    /// Bytes that the entry adds to [`ResOk`], for a server that must respect `maxcount`.
+    /// Bytes of the entry in [`ResOk`], for a server that must respect `maxcount`.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
         let attributes = if self.name_attributes.is_some() { 84 } else { 0 };
@@ -45,13 +45,13 @@ xdr_struct! {
     pub struct Args {
         /// The directory.
         pub dir: FileHandle,
-        /// 0, or the cookie of the last entry that the client has.
+        /// Cookie of the last entry that the client has; 0 at first.
         pub cookie: u64,
-        /// 0, or what the call before returned.
+        /// Verifier of the previous call; 0 at first.
         pub cookieverf: CookieVerf,
-        /// The sum of [`Entry::dir_bytes`] must not be larger.
+        /// Maximal sum of [`Entry::dir_bytes`].
         pub dircount: u32,
-        /// [`ResOk`] must not be longer, in bytes.
+        /// Maximal length of [`ResOk`] in bytes.
         pub maxcount: u32,
     }
 
@@ -59,15 +59,15 @@ xdr_struct! {
     pub struct ResOk {
         /// Attributes of the directory.
         pub dir_attributes: PostOpAttr,
-        /// For the next call.
+        /// Verifier for the next call.
         pub cookieverf: CookieVerf,
-        /// Names.
+        /// Entries.
         pub entries: List<Entry>,
         /// Whether the last entry is the last of the directory.
         pub eof: bool,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the directory.
@@ -75,5 +75,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

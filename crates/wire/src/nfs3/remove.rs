@@ -16,7 +16,7 @@ xdr_struct! {
         pub dir_wcc: WccData,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the directory, before and after.
@@ -24,5 +24,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

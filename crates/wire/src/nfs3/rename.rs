@@ -1,4 +1,4 @@
-//! RENAME (RFC 1813, section 3.3.14): gives an object another name.
+//! RENAME (RFC 1813, section 3.3.14): renames an object.
 
 use super::{DirOpArgs, Failure, WccData};
 use crate::xdr_struct;
@@ -20,7 +20,7 @@ xdr_struct! {
         pub todir_wcc: WccData,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the old directory, before and after.
@@ -30,5 +30,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

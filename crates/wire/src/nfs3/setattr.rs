@@ -8,9 +8,9 @@ xdr_struct! {
     pub struct Args {
         /// The object.
         pub object: FileHandle,
-        /// What to change.
+        /// New attributes.
         pub new_attributes: SetAttr,
-        /// Only if the ctime is still this; else [`super::Status::NotSync`].
+        /// Guard: the expected ctime; if it differs, [`super::Status::NotSync`].
         pub guard: Option<Time>,
     }
 
@@ -20,7 +20,7 @@ xdr_struct! {
         pub obj_wcc: WccData,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the object, before and after.
@@ -28,5 +28,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -1,4 +1,4 @@
-//! How a procedure ends (RFC 1813, section 2.6).
+//! Status of a procedure (RFC 1813, section 2.6).
 
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_enum;
@@ -6,19 +6,19 @@ use crate::xdr_enum;
 const OK: u32 = 0;
 
 xdr_enum! {
-    /// Why a procedure failed: NFS3ERR_* of the RFC. NFS3_OK is no value of it, but the `Ok` of a `Result`.
+    /// nfsstat3: error of a procedure, NFS3ERR_* of the RFC. NFS3_OK is the `Ok` of a `Result`.
     pub enum Status {
-        /// Only the owner or a privileged user may do this.
+        /// Operation not permitted: the caller is neither the owner nor privileged.
         Perm = 1,
         /// No such name.
         NoEnt = 2,
-        /// A disk or the like failed.
+        /// I/O error, such as a failed disk.
         Io = 5,
         /// No such device.
         Nxio = 6,
-        /// The caller is not permitted.
+        /// Permission denied.
         Acces = 13,
-        /// The name is taken.
+        /// The name exists.
         Exist = 17,
         /// A hard link from one file system to another.
         Xdev = 18,
@@ -26,9 +26,9 @@ xdr_enum! {
         NoDev = 19,
         /// Not a directory.
         NotDir = 20,
-        /// A directory, where none can be.
+        /// Is a directory.
         IsDir = 21,
-        /// An argument cannot be meant, such as READLINK of a file.
+        /// Invalid argument, such as READLINK of a file.
         Inval = 22,
         /// The file would be too large.
         FBig = 27,
@@ -44,11 +44,11 @@ xdr_enum! {
         NotEmpty = 66,
         /// The quota is exhausted.
         DQuot = 69,
-        /// The handle names what is no longer there.
+        /// Stale handle: the object does not exist any more.
         Stale = 70,
         /// Too many levels of remote in path.
         Remote = 71,
-        /// The handle is none of ours.
+        /// Bad handle: not made by this server.
         BadHandle = 10001,
         /// SETATTR's guard does not match the ctime.
         NotSync = 10002,
@@ -62,17 +62,17 @@ xdr_enum! {
         ServerFault = 10006,
         /// The server cannot create this type of object.
         BadType = 10007,
-        /// Not now: try again later, with another xid.
+        /// Temporary failure: retry later, with another xid.
         Jukebox = 10008,
     }
 }
 
-/// A failure, with the attributes that version 3 returns also then.
+/// Failure of a procedure, with the attributes that version 3 also returns then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure<F> {
-    /// Why.
+    /// Error status.
     pub status: Status,
-    /// The attributes. In a box, for two sets of wcc_data would make each `Result` a quarter of a KiB.
+    /// Attributes. Boxed: two sets of wcc_data would make each `Result` a quarter of a KiB.
     pub body: Box<F>,
 }
 
@@ -84,7 +84,7 @@ impl<F> Failure<F> {
     }
 }
 
-/// A failure that returns no attributes: always permitted, at the price of the client's cache.
+/// Failure without attributes: always permitted, but the client loses its cache.
 impl<F: Default> From<Status> for Failure<F> {
     fn from(status: Status) -> Self {
         Self::new(status, F::default())

@@ -20,13 +20,13 @@ xdr_struct! {
     pub struct ResOk {
         /// The new object.
         pub obj: PostOpFh,
-        /// Its attributes.
+        /// Attributes of the object.
         pub obj_attributes: PostOpAttr,
         /// Attributes of the directory, before and after.
         pub dir_wcc: WccData,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the directory, before and after.
@@ -34,5 +34,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -1,4 +1,4 @@
-//! Checks that the tests of every program share.
+//! Checks that the tests of all programs share.
 
 use std::fmt::Debug;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::xdr::{DecodeError, Decoder, Encode, Encoder};
 
-/// The value in one piece.
+/// Encodes a value to one buffer.
 pub(crate) fn bytes_of(value: &impl Encode) -> Bytes {
     let mut e = Encoder::new();
     value.encode(&mut e);
@@ -16,7 +16,7 @@ pub(crate) fn bytes_of(value: &impl Encode) -> Bytes {
     bytes
 }
 
-/// Encodes, decodes, and compares; and every strict prefix is refused.
+/// Checks that a value survives encode and decode, and that every strict prefix is refused.
 pub(crate) fn round_trip<T: Encode + PartialEq + Debug>(
     value: &T,
     decode: impl Fn(&mut Decoder) -> Result<T, DecodeError>,
@@ -31,7 +31,7 @@ pub(crate) fn round_trip<T: Encode + PartialEq + Debug>(
     }
 }
 
-/// Whatever `bytes` are, decoding them ends in an error or in a value that survives a round trip.
+/// Checks that decoding `bytes` ends in an error or in a value that survives a round trip.
 pub(crate) fn hostile<T: Encode + PartialEq + Debug>(
     bytes: &[u8],
     decode: impl Fn(&mut Decoder) -> Result<T, DecodeError>,
@@ -41,7 +41,7 @@ pub(crate) fn hostile<T: Encode + PartialEq + Debug>(
     }
 }
 
-/// A valid message cut short anywhere, and with any word of it changed, is an error or a value that survives.
+/// Checks each prefix of a valid message, and each change of one word, as [`hostile`] does.
 pub(crate) fn mutated<T: Encode + PartialEq + Debug>(
     message: &[u8],
     decode: impl Fn(&mut Decoder) -> Result<T, DecodeError>,
@@ -57,8 +57,8 @@ pub(crate) fn mutated<T: Encode + PartialEq + Debug>(
     }
 }
 
-/// Writes `messages` where the fuzzer finds its seeds: one file each, behind the words that tell the target
-/// what it is. The folder of the target is named by `HEOROT_FUZZ_SEEDS`; see fuzz/README.md.
+/// Writes `messages` as seeds of the fuzzer: one file each, after the words that select the type for the
+/// target. `HEOROT_FUZZ_SEEDS` names the folder of the target; see fuzz/README.md.
 pub(crate) fn seeds(target: &str, messages: impl IntoIterator<Item = (Vec<u32>, Bytes)>) {
     let dir = std::env::var("HEOROT_FUZZ_SEEDS").expect("HEOROT_FUZZ_SEEDS names a folder");
     let dir = std::path::Path::new(&dir).join(target);

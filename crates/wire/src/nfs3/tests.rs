@@ -1,4 +1,4 @@
-//! Every procedure there and back; the RFC's own bytes for a few; and bytes that nobody should send.
+//! Round trips of every procedure, bytes from the RFC for a few, and hostile bytes.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -295,7 +295,7 @@ fn the_data_of_a_write_and_a_read_are_not_copied() {
     assert_eq!(got.data.segments()[0].as_ptr(), record[record.len() - (1 << 20)..].as_ptr());
 }
 
-/// Bytes from words, as they stand in the RFC's XDR.
+/// Bytes of words, as in the RFC's XDR.
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_be_bytes()).collect()
 }
@@ -393,7 +393,7 @@ fn an_entry_tells_its_size() {
         assert_eq!(plain(vec![one.clone()]), readdir::RES_OK_BYTES_EMPTY + one.encoded_bytes());
         let bare = entry_plus(name, false);
         let full = entry_plus(name, true);
-        // What dircount bounds is the plain entry without the word before it.
+        // dircount bounds the plain entry without the word before it.
         assert_eq!(full.dir_bytes(), one.encoded_bytes() - 4);
         let sum = bare.encoded_bytes() + full.encoded_bytes();
         assert_eq!(plus(vec![bare, full]), readdirplus::RES_OK_BYTES_EMPTY + sum);
@@ -424,7 +424,7 @@ proptest! {
         }
     }
 
-    // Small words are what lengths, booleans and discriminants are made of: they get much further in.
+    // Lengths, booleans and discriminants are small words: the decoder gets further with them.
     #[test]
     fn random_small_words_never_panic(small in prop::collection::vec(0u32..6, 0..100)) {
         for procedure in Procedure::ALL {

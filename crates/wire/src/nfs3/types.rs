@@ -10,7 +10,7 @@ use crate::{xdr_enum, xdr_struct, xdr_union};
 /// NFS3_FHSIZE.
 pub const HANDLE_BYTES_MAX: usize = 64;
 
-/// Opaque data with a bound that the protocol sets; checked when decoded.
+/// Opaque data with a bound of the protocol, checked when decoded.
 macro_rules! bounded_opaque {
     ($(#[$meta:meta])* pub struct $name:ident, $max:expr) => {
         $(#[$meta])*
@@ -46,15 +46,15 @@ macro_rules! bounded_opaque {
 pub(crate) use bounded_opaque;
 
 bounded_opaque! {
-    /// nfs_fh3: at most [`HANDLE_BYTES_MAX`] bytes that mean something to the server alone.
+    /// nfs_fh3: at most [`HANDLE_BYTES_MAX`] bytes, opaque to the client.
     pub struct FileHandle, HANDLE_BYTES_MAX
 }
 
-/// Chosen by the client of an exclusive CREATE, so that a repeated call is known.
+/// createverf3: chosen by the client of an exclusive CREATE, to recognize a retry.
 pub type CreateVerf = [u8; 8];
-/// Tells whether a READDIR cookie still means something.
+/// cookieverf3: tells whether a READDIR cookie is still valid.
 pub type CookieVerf = [u8; 8];
-/// Changes when the server may have lost unstable writes.
+/// writeverf3: changes when the server may have lost unstable writes.
 pub type WriteVerf = [u8; 8];
 
 xdr_struct! {
@@ -79,7 +79,7 @@ xdr_struct! {
     /// fattr3: the attributes of an object.
     #[derive(Copy)]
     pub struct Fattr {
-        /// What it is.
+        /// Type of the object.
         pub kind: FileType,
         /// Permission bits, the low 12.
         pub mode: u32,
@@ -91,7 +91,7 @@ xdr_struct! {
         pub gid: u32,
         /// Length in bytes.
         pub size: u64,
-        /// Bytes of disk that it uses.
+        /// Disk space in bytes.
         pub used: u64,
         /// Device number, when it is a device.
         pub rdev: SpecData,
@@ -107,7 +107,7 @@ xdr_struct! {
         pub ctime: Time,
     }
 
-    /// wcc_attr: what tells whether a cache is still valid.
+    /// wcc_attr: attributes that tell whether a cache is still valid.
     #[derive(Copy)]
     pub struct WccAttr {
         /// Length in bytes.
@@ -119,10 +119,10 @@ xdr_struct! {
     }
 
     /// wcc_data: attributes before and after an operation, for weak cache consistency. If the client's cache
-    /// agrees with `before`, then nobody else changed the object, and the cache stays valid.
+    /// matches `before`, then no other client changed the object, and the cache stays valid.
     #[derive(Copy, Default)]
     pub struct WccData {
-        /// Before the operation; only if read in one step with it.
+        /// Before the operation; only if read atomically with it.
         pub before: Option<WccAttr>,
         /// After it.
         pub after: PostOpAttr,
@@ -155,13 +155,13 @@ xdr_struct! {
     }
 }
 
-/// post_op_attr: attributes, if the server has them at hand.
+/// post_op_attr: attributes, if the server returns them.
 pub type PostOpAttr = Option<Fattr>;
-/// post_op_fh3: a handle, if the server has it at hand.
+/// post_op_fh3: a handle, if the server returns it.
 pub type PostOpFh = Option<FileHandle>;
 
 xdr_enum! {
-    /// ftype3: what an object is.
+    /// ftype3: type of an object.
     pub enum FileType {
         /// Regular file.
         Regular = 1,
@@ -179,11 +179,11 @@ xdr_enum! {
         Fifo = 7,
     }
 
-    /// stable_how: how durable a write is asked to be, or was made.
+    /// stable_how: durability of a write, requested or done.
     pub enum StableHow {
-        /// Perhaps in memory only; COMMIT follows.
+        /// Possibly in memory only; COMMIT follows.
         Unstable = 0,
-        /// The data are durable, and what is needed to read them.
+        /// The data are durable, and the metadata to read them.
         DataSync = 1,
         /// Data and all metadata are durable.
         FileSync = 2,
@@ -191,15 +191,15 @@ xdr_enum! {
 }
 
 xdr_union! {
-    /// set_atime and set_mtime: which time to set.
+    /// set_atime and set_mtime: source of the new time.
     #[derive(Copy, Default)]
     pub enum SetTime {
-        /// Leave it.
+        /// No change.
         #[default]
         0 => DontChange,
-        /// To the server's time.
+        /// The server's clock.
         1 => ServerTime,
-        /// To this time.
+        /// This time.
         2 => ClientTime(Time),
     }
 }

@@ -11,12 +11,12 @@ xdr_struct! {
         pub file: FileHandle,
         /// First byte.
         pub offset: u64,
-        /// Bytes to write. Not compared with `data` here: a server answers a difference with
+        /// Bytes to write. The decoder does not compare it with `data`: a server answers a difference with
         /// [`super::Status::Inval`].
         pub count: u32,
-        /// How durable to make them.
+        /// Requested durability.
         pub stable: StableHow,
-        /// The data, a slice of the record.
+        /// Data, a slice of the record.
         pub data: Payload,
     }
 
@@ -26,13 +26,13 @@ xdr_struct! {
         pub file_wcc: WccData,
         /// Bytes written.
         pub count: u32,
-        /// How durable they are: at least as asked.
+        /// Durability of the data: at least as requested.
         pub committed: StableHow,
-        /// Changes when unstable writes may be lost.
+        /// Write verifier: changes when unstable writes may be lost.
         pub verf: WriteVerf,
     }
 
-    /// What a failure returns.
+    /// Results of a failure.
     #[derive(Default)]
     pub struct ResFail {
         /// Attributes of the file, before and after.
@@ -40,5 +40,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Failure<ResFail>>;

@@ -1,5 +1,5 @@
-//! ACCESS (RFC 8881, section 18.1; RFC 8276, section 8.3 for extended attributes): which kinds of access the
-//! caller has.
+//! ACCESS (RFC 8881, section 18.1; RFC 8276, section 8.3 for extended attributes): checks which kinds of
+//! access the caller has.
 
 use super::Status;
 use crate::xdr_struct;
@@ -27,19 +27,19 @@ xdr_struct! {
     /// The arguments. Current handle: the object.
     #[derive(Copy)]
     pub struct Args {
-        /// Kinds that the caller asks about: [`READ`], [`LOOKUP`] and so on.
+        /// Kinds of access to check: [`READ`], [`LOOKUP`] and so on.
         pub access: u32,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Those of the kinds that the server can check.
+        /// Kinds of access that the server can check.
         pub supported: u32,
-        /// Those that the caller has.
+        /// Kinds of access that the caller has.
         pub access: u32,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! BACKCHANNEL_CTL (RFC 8881, section 18.33): changes the call-back program and its security.
+//! BACKCHANNEL_CTL (RFC 8881, section 18.33): changes the callback program and its security.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use super::{Opaque, Status};
 use crate::{xdr_struct, xdr_union};
 
 xdr_struct! {
-    /// authsys_parms (RFC 5531, appendix A): what the server says it is in call-backs.
+    /// authsys_parms (RFC 5531, appendix A): the server's AUTH_SYS credential in callbacks.
     pub struct AuthSysParms {
         /// Arbitrary.
         pub stamp: u32,
@@ -23,19 +23,19 @@ xdr_struct! {
 
     /// gss_cb_handles4.
     pub struct GssHandles {
-        /// What is protected.
+        /// Kind of protection.
         pub service: GssService,
-        /// The context that the server has given.
+        /// GSS context handle from the server.
         pub handle_from_server: Bytes,
-        /// The context that the client has given.
+        /// GSS context handle from the client.
         pub handle_from_client: Bytes,
     }
 
     /// The arguments.
     pub struct Args {
-        /// The RPC program number of call-backs.
+        /// RPC program number of callbacks.
         pub cb_program: u32,
-        /// Credentials that the client accepts in call-backs, its favourite first.
+        /// Credentials that the client accepts in callbacks, the preferred one first.
         pub sec_parms: Vec<CallbackSec>,
     }
 }
@@ -55,5 +55,5 @@ xdr_union! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! BIND_CONN_TO_SESSION (RFC 8881, section 18.34): gives a session one more connection.
+//! BIND_CONN_TO_SESSION (RFC 8881, section 18.34): binds a connection to a session.
 
 use super::{SessionId, Status};
 use crate::{xdr_enum, xdr_struct};
@@ -6,23 +6,23 @@ use crate::{xdr_enum, xdr_struct};
 xdr_enum! {
     /// channel_dir_from_client4.
     pub enum DirFromClient {
-        /// For calls.
+        /// Fore channel.
         Fore = 1,
-        /// For call-backs.
+        /// Back channel.
         Back = 2,
-        /// For both, or for calls alone.
+        /// Both channels, or the fore channel only.
         ForeOrBoth = 3,
-        /// For both, or for call-backs alone.
+        /// Both channels, or the back channel only.
         BackOrBoth = 7,
     }
 
     /// channel_dir_from_server4.
     pub enum DirFromServer {
-        /// For calls.
+        /// Fore channel.
         Fore = 1,
-        /// For call-backs.
+        /// Back channel.
         Back = 2,
-        /// For both.
+        /// Both channels.
         Both = 3,
     }
 }
@@ -33,9 +33,9 @@ xdr_struct! {
     pub struct Args {
         /// The session.
         pub sessid: SessionId,
-        /// What the connection is for.
+        /// Channels of the connection.
         pub dir: DirFromClient,
-        /// Whether it goes over to RDMA.
+        /// Whether the connection changes to RDMA mode.
         pub use_conn_in_rdma_mode: bool,
     }
 
@@ -44,12 +44,12 @@ xdr_struct! {
     pub struct ResOk {
         /// The session.
         pub sessid: SessionId,
-        /// What the connection is for.
+        /// Channels of the connection.
         pub dir: DirFromServer,
-        /// Whether it goes over to RDMA.
+        /// Whether the connection changes to RDMA mode.
         pub use_conn_in_rdma_mode: bool,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

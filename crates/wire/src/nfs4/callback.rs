@@ -1,6 +1,6 @@
-//! Call-backs (RFC 8881, sections 19 and 20; RFC 7862, section 16): a server calls its client over the
-//! session's back channel. Here the server encodes calls and decodes replies; the reverse is for tests and
-//! for our own clients.
+//! Callbacks (RFC 8881, sections 19 and 20; RFC 7862, section 16): a server calls its client over the
+//! session's back channel. The server encodes calls and decodes replies; the other direction is for tests and
+//! for the clients of this project.
 
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ pub const RECALL_ANY_DIR_DELEG: u32 = 2;
 pub const RECALL_ANY_FILE_LAYOUTS: u32 = 3;
 
 xdr_struct! {
-    /// CB_GETATTR (section 20.1): asks the holder of a write delegation for size and change.
+    /// CB_GETATTR (section 20.1): requests size and change from the holder of a write delegation.
     pub struct GetAttrArgs {
         /// The file.
         pub fh: FileHandle,
@@ -30,11 +30,11 @@ xdr_struct! {
         pub attr_request: Bitmap,
     }
 
-    /// CB_RECALL (section 20.2): wants a delegation back.
+    /// CB_RECALL (section 20.2): recalls a delegation.
     pub struct RecallArgs {
         /// The delegation.
         pub stateid: Stateid,
-        /// Whether the file is about to be cut to nothing, so that its data need not be written.
+        /// Whether the file is about to be truncated to 0 bytes, so that its data need not be written.
         pub truncate: bool,
         /// The file.
         pub fh: FileHandle,
@@ -46,47 +46,46 @@ xdr_struct! {
         pub fh: FileHandle,
         /// First byte.
         pub offset: u64,
-        /// Bytes; `u64::MAX` is to the end, however far that is.
+        /// Bytes; `u64::MAX` is to the endof the file.
         pub length: u64,
         /// The layout.
         pub stateid: Stateid,
     }
 
-    /// CB_LAYOUTRECALL (section 20.3): wants layouts back.
+    /// CB_LAYOUTRECALL (section 20.3): recalls layouts.
     pub struct LayoutRecallArgs {
         /// The type.
         pub layout_type: LayoutType,
-        /// Those to read, those to write, or both.
+        /// Layouts for reads, for reads and writes, or both.
         pub iomode: LayoutIoMode,
-        /// Whether the data will be elsewhere, so that the client should write by the metaserver what it
-        /// still has.
+        /// Whether the data will move, so that the client should write its dirty data through the metaserver.
         pub changed: bool,
-        /// What is recalled.
+        /// Layouts to recall.
         pub recall: LayoutRecall,
     }
 
     /// CB_RECALL_ANY (section 20.6) and CB_RECALLABLE_OBJ_AVAIL (section 20.7).
     #[derive(Copy)]
     pub struct RecallAnyArgs {
-        /// How many the client may keep.
+        /// Number of objects that the client may keep.
         pub objects_to_keep: u32,
-        /// Kinds meant: [`RECALL_ANY_FILE_LAYOUTS`] and so on.
+        /// Kinds of objects: [`RECALL_ANY_FILE_LAYOUTS`] and so on.
         pub type_mask: Bitmap,
     }
 
-    /// CB_RECALL_SLOT (section 20.8): wants slots of the session back.
+    /// CB_RECALL_SLOT (section 20.8): recalls slots of the session.
     #[derive(Copy)]
     pub struct RecallSlotArgs {
         /// The highest slot that the client may use.
         pub target_highest_slotid: u32,
     }
 
-    /// referring_call4: a call of the client on which this call-back depends.
+    /// referring_call4: a call of the client on which this callback depends.
     #[derive(Copy, Hash)]
     pub struct ReferringCall {
-        /// Its sequence.
+        /// Sequence id of the call.
         pub sequenceid: u32,
-        /// Its slot.
+        /// Slot of the call.
         pub slotid: u32,
     }
 
@@ -94,11 +93,11 @@ xdr_struct! {
     pub struct ReferringCalls {
         /// The session.
         pub sessionid: SessionId,
-        /// Calls in it.
+        /// Calls of the session.
         pub calls: Vec<ReferringCall>,
     }
 
-    /// CB_SEQUENCE (section 20.9): the first of every call-back.
+    /// CB_SEQUENCE (section 20.9): the first operation of every callback.
     pub struct SequenceArgs {
         /// The session.
         pub sessionid: SessionId,
@@ -117,11 +116,11 @@ xdr_struct! {
     /// The results of CB_SEQUENCE.
     #[derive(Copy)]
     pub struct SequenceOk {
-        /// As in the arguments.
+        /// Same value as in the arguments.
         pub sessionid: SessionId,
-        /// As in the arguments.
+        /// Same value as in the arguments.
         pub sequenceid: u32,
-        /// As in the arguments.
+        /// Same value as in the arguments.
         pub slotid: u32,
         /// The highest slot that the client has.
         pub highest_slotid: u32,
@@ -133,7 +132,7 @@ xdr_struct! {
     pub struct NotifyLockArgs {
         /// The file.
         pub fh: FileHandle,
-        /// Who waits.
+        /// Lock-owner that waits.
         pub lock_owner: StateOwner,
     }
 
@@ -157,13 +156,13 @@ xdr_struct! {
         pub fh: FileHandle,
         /// The copy.
         pub stateid: Stateid,
-        /// How it ended.
+        /// Outcome of the copy.
         pub info: OffloadInfo,
     }
 }
 
 xdr_union! {
-    /// layoutrecall4: which layouts.
+    /// layoutrecall4: layouts to recall.
     pub enum LayoutRecall {
         /// A range of one file.
         1 => File(RecallFile),
@@ -175,7 +174,7 @@ xdr_union! {
 }
 
 impl LayoutRecall {
-    /// Recalls all layouts of the files type that a client has of one file, data in place.
+    /// Recalls all layouts of the files type that a client has of one file; the data stay in place.
     #[must_use]
     pub fn whole_file(fh: FileHandle, stateid: Stateid) -> LayoutRecallArgs {
         LayoutRecallArgs {
@@ -194,9 +193,9 @@ pub enum OffloadInfo {
     Done(WriteResponse),
     /// The copy failed.
     Failed {
-        /// Why; not [`Status::Ok`].
+        /// Error; not [`Status::Ok`].
         status: Status,
-        /// Bytes copied until then.
+        /// Bytes copied before the error.
         bytes_copied: u64,
     },
 }
@@ -250,28 +249,28 @@ macro_rules! callbacks {
             }
         }
 
-        /// One operation of a call-back.
+        /// One operation of a callback.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum CbArgOp {
             $(#[doc = $name] $variant($args),)+
-            /// Known, but its arguments are not read; nothing after it can be.
+            /// Known operation whose arguments are not decoded; nothing after it can be decoded.
             Unsupported(u32),
-            /// A number that the protocol does not have.
+            /// Number without an operation in the protocol.
             Illegal(u32),
         }
 
-        /// The result of one operation of a call-back.
+        /// The result of one operation of a callback.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum CbResOp {
             $(#[doc = $name] $variant(Result<$res, Status>),)+
-            /// Of [`CbArgOp::Unsupported`]: the number, and a status that is not [`Status::Ok`].
+            /// Result of [`CbArgOp::Unsupported`]: the number, and a status that is not [`Status::Ok`].
             Unsupported(u32, Status),
-            /// Of [`CbArgOp::Illegal`].
+            /// Result of [`CbArgOp::Illegal`].
             Illegal,
         }
 
         impl CbArgOp {
-            /// The number on the wire.
+            /// Operation number on the wire.
             #[must_use]
             pub fn number(&self) -> u32 {
                 match self {
@@ -302,7 +301,7 @@ macro_rules! callbacks {
         }
 
         impl CbResOp {
-            /// The result of operation `number` when it failed.
+            /// Result of operation `number` with an error status.
             #[must_use]
             pub fn refused(number: u32, status: Status) -> Self {
                 match number {
@@ -312,7 +311,7 @@ macro_rules! callbacks {
                 }
             }
 
-            /// How it ended.
+            /// Status of the result.
             #[must_use]
             pub fn status(&self) -> Status {
                 match self {
@@ -375,12 +374,12 @@ callbacks! {
     12 "CB_WANTS_CANCELLED" WantsCancelled,
 }
 
-/// CB_COMPOUND (section 20.1): a whole call-back.
+/// CB_COMPOUND (section 19.2): a whole callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CbCompound {
-    /// Repeated in the reply.
+    /// Tag, returned in the reply.
     pub tag: OwnerName,
-    /// That of the session.
+    /// Minor version of the session.
     pub minor_version: u32,
     /// Unused since minor version 1.
     pub callback_ident: u32,
@@ -389,7 +388,7 @@ pub struct CbCompound {
 }
 
 impl CbCompound {
-    /// A call-back without tag.
+    /// A callback without tag.
     #[must_use]
     pub fn new(minor_version: u32, ops: Vec<CbArgOp>) -> Self {
         Self { tag: OwnerName::default(), minor_version, callback_ident: 0, ops }
@@ -406,7 +405,7 @@ impl Encode for CbCompound {
 }
 
 impl Decode for CbCompound {
-    /// All operations, up to the first whose arguments are not read.
+    /// Decodes operations up to the first whose arguments cannot be decoded.
     fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
         let (tag, minor_version) = (OwnerName::decode(d)?, d.u32()?);
         let (callback_ident, count) = (d.u32()?, d.u32()?);
@@ -423,14 +422,14 @@ impl Decode for CbCompound {
     }
 }
 
-/// The reply to a call-back.
+/// The reply to a callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CbReply {
     /// The status of the last operation.
     pub status: Status,
-    /// As in the call.
+    /// Tag of the call.
     pub tag: OwnerName,
-    /// Results up to the first that failed.
+    /// Results up to the first failure.
     pub ops: Vec<CbResOp>,
 }
 

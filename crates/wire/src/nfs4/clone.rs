@@ -7,9 +7,9 @@ xdr_struct! {
     /// The arguments. Saved handle: the source. Current handle: the target.
     #[derive(Copy)]
     pub struct Args {
-        /// By what right the source is read.
+        /// Stateid for the reads of the source.
         pub src_stateid: Stateid,
-        /// By what right the target is written.
+        /// Stateid for the writes to the target.
         pub dst_stateid: Stateid,
         /// First byte in the source.
         pub src_offset: u64,
@@ -23,5 +23,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

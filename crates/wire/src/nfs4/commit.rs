@@ -16,10 +16,10 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Equal to that of a WRITE when its data were kept.
+        /// Write verifier: equal to that of a WRITE if its data were kept.
         pub writeverf: Verifier,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,8 +1,8 @@
-//! COMPOUND (RFC 8881, section 16.2): what stands around the operations of a call, and around their results.
+//! COMPOUND (RFC 8881, section 16.2): header of the operations of a call, and of their results.
 //!
 //! ```text
-//! call:   tag │ minor version │ count │ op args │ op args │ …       decoded one by one, as they are carried out
-//! reply:  status of the last │ tag │ count │ op status body │ …     ends with the first that failed
+//! call:   tag │ minor version │ count │ op args │ op args │ …     decoded one by one, before execution
+//! reply:  status of the last │ tag │ count │ op status body │ …   ends with the first failure
 //! ```
 
 use super::{ArgOp, BadOp, OwnerName, ResOp, Status};
@@ -10,19 +10,19 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, Message};
 use crate::xdr_struct;
 
 xdr_struct! {
-    /// What stands before the operations of a call. Decoded, the decoder then stands at the first operation.
+    /// Header before the operations of a call. After its decode, the decoder is at the first operation.
     pub struct CompoundHeader {
-        /// Repeated in the reply.
+        /// Tag, returned in the reply.
         pub tag: OwnerName,
-        /// 1 or 2; another is answered NFS4ERR_MINOR_VERS_MISMATCH.
+        /// Minor version: 1 or 2; any other is answered NFS4ERR_MINOR_VERS_MISMATCH.
         pub minor_version: u32,
-        /// Operations that follow, as the client says. Allocate nothing by it.
+        /// Number of operations, claimed by the client. Never allocate by it.
         pub op_count: u32,
     }
 }
 
-/// One result as a message of its own, payloads by reference, so that a server knows its size before it goes
-/// on.
+/// Encodes one result as a message of its own, payloads by reference, so that a server knows its size before
+/// the next operation.
 #[must_use]
 pub fn encode_op(result: &ResOp) -> Message {
     let mut e = Encoder::new();
@@ -30,7 +30,7 @@ pub fn encode_op(result: &ResOp) -> Message {
     e.finish()
 }
 
-/// A reply, of results that were encoded before.
+/// Reply with results that are encoded already.
 #[must_use]
 pub fn reply(status: Status, tag: &OwnerName, results: &[Message]) -> Message {
     let mut e = Encoder::new();
@@ -41,28 +41,28 @@ pub fn reply(status: Status, tag: &OwnerName, results: &[Message]) -> Message {
     e.finish()
 }
 
-/// A whole call, as a client makes it.
+/// Whole call, for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompoundCall {
-    /// Repeated in the reply.
+    /// Tag, returned in the reply.
     pub tag: OwnerName,
-    /// 1 or 2.
+    /// Minor version: 1 or 2.
     pub minor_version: u32,
     /// The operations.
     pub ops: Vec<ArgOp>,
 }
 
 impl CompoundCall {
-    /// A call without tag.
+    /// Call without a tag.
     #[must_use]
     pub fn new(minor_version: u32, ops: Vec<ArgOp>) -> Self {
         Self { tag: OwnerName::default(), minor_version, ops }
     }
 
-    /// All operations, up to the first whose arguments are not read.
+    /// Decodes operations up to the first whose arguments cannot be decoded.
     ///
     /// # Errors
-    /// [`BadOp`] of the header or of an operation.
+    /// [`BadOp`] in the header or in an operation.
     pub fn decode(d: &mut Decoder) -> Result<Self, BadOp> {
         let header = CompoundHeader::decode(d).map_err(|error| BadOp { number: super::OP_ILLEGAL, error })?;
         let mut ops = Vec::new();
@@ -87,22 +87,22 @@ impl Encode for CompoundCall {
 }
 
 xdr_struct! {
-    /// A whole reply, as a client reads it.
+    /// Whole reply, for clients.
     pub struct CompoundReply {
         /// The status of the last operation.
         pub status: Status,
-        /// As in the call.
+        /// Tag of the call.
         pub tag: OwnerName,
-        /// Results up to the first that failed.
+        /// Results up to the first failure.
         pub ops: Vec<ResOp>,
     }
 }
 
 impl CompoundReply {
-    /// Reads a reply after which nothing may follow.
+    /// Decodes a reply that fills the record.
     ///
     /// # Errors
-    /// [`DecodeError`] when it is malformed, or goes on after its end.
+    /// [`DecodeError`] when it is malformed, or followed by more bytes.
     pub fn decode_all(mut d: Decoder) -> Result<Self, DecodeError> {
         let reply = Self::decode(&mut d)?;
         if d.remaining() == 0 { Ok(reply) } else { Err(DecodeError::Range) }

@@ -7,9 +7,9 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments. Saved handle: the source. Current handle: the target.
     pub struct Args {
-        /// By what right the source is read.
+        /// Stateid for the reads of the source.
         pub src_stateid: Stateid,
-        /// By what right the target is written.
+        /// Stateid for the writes to the target.
         pub dst_stateid: Stateid,
         /// First byte in the source.
         pub src_offset: u64,
@@ -21,7 +21,7 @@ xdr_struct! {
         pub consecutive: bool,
         /// Whether the reply must wait for the end.
         pub synchronous: bool,
-        /// Where the source is; empty: here.
+        /// Servers of the source; empty: this server.
         pub source_server: Vec<NetLoc>,
     }
 
@@ -37,19 +37,19 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// How far it came.
+        /// Progress of the copy.
         pub response: WriteResponse,
-        /// How it was done.
+        /// Properties of the copy.
         pub requirements: Requirements,
     }
 }
 
-/// Why nothing is copied.
+/// Error of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyError {
-    /// NFS4ERR_OFFLOAD_NO_REQS: only this can be done.
+    /// NFS4ERR_OFFLOAD_NO_REQS: the server can only meet these requirements.
     NoReqs(Requirements),
-    /// Another reason.
+    /// Any other error.
     Status(Status),
 }
 
@@ -88,5 +88,5 @@ impl OpError for CopyError {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, CopyError>;

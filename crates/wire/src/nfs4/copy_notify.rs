@@ -1,4 +1,4 @@
-//! COPY_NOTIFY (RFC 7862, section 15.3): tells a source server of a copy to come.
+//! COPY_NOTIFY (RFC 7862, section 15.3): announces a copy to the source server.
 
 use super::{NetLoc, Stateid, Status, Time};
 use crate::xdr_struct;
@@ -6,22 +6,22 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments. Current handle: the source.
     pub struct Args {
-        /// By what right it is read.
+        /// Stateid for the reads of the source.
         pub src_stateid: Stateid,
-        /// Who will read it.
+        /// Destination server, which will read the source.
         pub destination_server: NetLoc,
     }
 
     /// The results.
     pub struct ResOk {
-        /// How long the stateid is good for.
+        /// Lease time of the stateid.
         pub lease_time: Time,
-        /// For the destination server.
+        /// Stateid for the destination server.
         pub stateid: Stateid,
-        /// Where the source can be read.
+        /// Addresses where the source can be read.
         pub source_server: Vec<NetLoc>,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! CREATE (RFC 8881, section 18.4): makes an object that is no regular file.
+//! CREATE (RFC 8881, section 18.4): creates an object that is not a regular file.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use super::{Bitmap, ChangeInfo, Fattr, FileType, SpecData, Status};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::xdr_struct;
 
-/// createtype4: what to make.
+/// createtype4: type of the new object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreateType {
     /// A symbolic link with this text.
@@ -21,12 +21,12 @@ pub enum CreateType {
     Fifo,
     /// A directory.
     Directory,
-    /// Something that CREATE does not make; answered NFS4ERR_BADTYPE.
+    /// Any other type; answered NFS4ERR_BADTYPE.
     Other(u32),
 }
 
 impl CreateType {
-    /// The type, unless it is none that CREATE makes.
+    /// File type; none for a type that CREATE does not create.
     #[must_use]
     pub fn file_type(&self) -> Option<FileType> {
         Some(match self {
@@ -73,11 +73,11 @@ impl Decode for CreateType {
 xdr_struct! {
     /// The arguments. Current handle: the directory; afterwards the new object.
     pub struct Args {
-        /// What to make.
+        /// Type of the new object.
         pub objtype: CreateType,
-        /// Its name.
+        /// Name of the entry.
         pub objname: Bytes,
-        /// Its first attributes.
+        /// First attributes of the object.
         pub createattrs: Box<Fattr>,
     }
 
@@ -91,5 +91,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

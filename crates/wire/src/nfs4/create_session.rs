@@ -1,4 +1,4 @@
-//! CREATE_SESSION (RFC 8881, section 18.36): makes a session, and confirms the client id.
+//! CREATE_SESSION (RFC 8881, section 18.36): creates a session, and confirms the client id.
 
 use super::backchannel_ctl::CallbackSec;
 use super::{ClientId, SessionId, Status};
@@ -6,9 +6,9 @@ use crate::xdr_struct;
 
 /// The session survives a restart of the server.
 pub const PERSIST: u32 = 1;
-/// The connection also carries call-backs.
+/// The connection is also the back channel.
 pub const CONN_BACK_CHAN: u32 = 2;
-/// The connection goes over to RDMA.
+/// The connection changes to RDMA mode.
 pub const CONN_RDMA: u32 = 4;
 
 xdr_struct! {
@@ -35,17 +35,17 @@ xdr_struct! {
     pub struct Args {
         /// The client.
         pub clientid: ClientId,
-        /// From EXCHANGE_ID, then one more for each session.
+        /// Sequence id: from EXCHANGE_ID, then one more for each session.
         pub sequence: u32,
         /// [`PERSIST`], [`CONN_BACK_CHAN`], [`CONN_RDMA`].
         pub flags: u32,
-        /// Bounds of calls.
+        /// Limits of the fore channel.
         pub fore_chan_attrs: ChannelAttrs,
-        /// Bounds of call-backs.
+        /// Limits of the back channel.
         pub back_chan_attrs: ChannelAttrs,
-        /// The RPC program number of call-backs.
+        /// RPC program number of callbacks.
         pub cb_program: u32,
-        /// Credentials that the client accepts in call-backs, its favourite first.
+        /// Credentials that the client accepts in callbacks, the preferred one first.
         pub sec_parms: Vec<CallbackSec>,
     }
 
@@ -54,16 +54,16 @@ xdr_struct! {
     pub struct ResOk {
         /// The session.
         pub sessionid: SessionId,
-        /// As in the arguments.
+        /// Sequence id of the arguments.
         pub sequence: u32,
-        /// Which of the flags are granted.
+        /// Granted flags.
         pub flags: u32,
-        /// Bounds of calls.
+        /// Limits of the fore channel.
         pub fore_chan_attrs: ChannelAttrs,
-        /// Bounds of call-backs.
+        /// Limits of the back channel.
         pub back_chan_attrs: ChannelAttrs,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

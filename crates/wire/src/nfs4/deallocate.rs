@@ -1,4 +1,4 @@
-//! DEALLOCATE (RFC 7862, section 15.4): makes a range a hole.
+//! DEALLOCATE (RFC 7862, section 15.4): makes a hole.
 
 use super::{Stateid, Status};
 use crate::xdr_struct;
@@ -7,7 +7,7 @@ xdr_struct! {
     /// The arguments. Current handle: the file.
     #[derive(Copy)]
     pub struct Args {
-        /// By what right.
+        /// Stateid of the open, lock or delegation, or a special stateid.
         pub stateid: Stateid,
         /// First byte.
         pub offset: u64,
@@ -19,5 +19,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

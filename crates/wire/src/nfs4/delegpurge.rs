@@ -1,4 +1,4 @@
-//! DELEGPURGE (RFC 8881, section 18.5): gives up delegations that wait to be reclaimed.
+//! DELEGPURGE (RFC 8881, section 18.5): drops delegations that await a reclaim.
 
 use super::{ClientId, Status};
 use crate::xdr_struct;
@@ -15,5 +15,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

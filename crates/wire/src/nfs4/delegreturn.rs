@@ -1,4 +1,4 @@
-//! DELEGRETURN (RFC 8881, section 18.6): gives back a delegation.
+//! DELEGRETURN (RFC 8881, section 18.6): returns a delegation.
 
 use super::{Stateid, Status};
 use crate::xdr_struct;
@@ -15,5 +15,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! DESTROY_CLIENTID (RFC 8881, section 18.50): forgets a client that has no sessions and no state.
+//! DESTROY_CLIENTID (RFC 8881, section 18.50): removes a client that has no sessions and no state.
 
 use super::{ClientId, Status};
 use crate::xdr_struct;
@@ -15,5 +15,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

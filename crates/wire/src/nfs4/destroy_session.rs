@@ -15,5 +15,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

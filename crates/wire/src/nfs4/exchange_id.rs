@@ -1,15 +1,15 @@
-//! EXCHANGE_ID (RFC 8881, section 18.35): a client makes itself known, and learns what the server is.
+//! EXCHANGE_ID (RFC 8881, section 18.35): registers a client, and returns the server's identity and roles.
 
 use bytes::Bytes;
 
 use super::{Bitmap, ClientId, ImplId, OwnerName, Status, Verifier};
 use crate::{xdr_struct, xdr_union};
 
-/// Referrals are understood.
+/// Referrals are supported.
 pub const SUPP_MOVED_REFER: u32 = 0x1;
-/// Migration is understood.
+/// Migration is supported.
 pub const SUPP_MOVED_MIGR: u32 = 0x2;
-/// v4.2: fencing of I/O is understood.
+/// v4.2: fencing of I/O is supported.
 pub const SUPP_FENCE_OPS: u32 = 0x4;
 /// Stateids belong to the principal that made them.
 pub const BIND_PRINC_STATEID: u32 = 0x100;
@@ -35,7 +35,7 @@ pub const FLAGS_FROM_CLIENT: u32 = SUPP_MOVED_REFER
     | UPD_CONFIRMED_REC_A;
 
 xdr_struct! {
-    /// client_owner4: the same in every life of a client but for its verifier.
+    /// client_owner4: constant over restarts of a client, except its verifier.
     pub struct ClientOwner {
         /// Changes when the client restarts.
         pub verifier: Verifier,
@@ -48,7 +48,7 @@ xdr_struct! {
     pub struct StateProtectOps {
         /// Operations that need the machine credential.
         pub must_enforce: Bitmap,
-        /// Operations for which it is enough.
+        /// Operations for which the machine credential is sufficient.
         pub must_allow: Bitmap,
     }
 
@@ -82,7 +82,7 @@ xdr_struct! {
         pub handles: Vec<Bytes>,
     }
 
-    /// server_owner4: two connections whose servers have the same can share a session or a client id.
+    /// server_owner4: tells whether the servers of two connections share sessions or client ids (trunking).
     #[derive(Default)]
     pub struct ServerOwner {
         /// Equal: sessions can be shared.
@@ -97,7 +97,7 @@ xdr_struct! {
         pub clientowner: ClientOwner,
         /// [`USE_PNFS_MDS`] and so on.
         pub flags: u32,
-        /// How state is protected.
+        /// State protection.
         pub state_protect: StateProtectArgs,
         /// The client's program.
         pub client_impl_id: Option<ImplId>,
@@ -105,13 +105,13 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// The client's id from now on.
+        /// Client id.
         pub clientid: ClientId,
-        /// For its next CREATE_SESSION.
+        /// Sequence id of the client's next CREATE_SESSION.
         pub sequenceid: u32,
         /// [`USE_PNFS_MDS`] and so on.
         pub flags: u32,
-        /// How state is protected.
+        /// State protection.
         pub state_protect: StateProtectRes,
         /// The server.
         pub server_owner: ServerOwner,
@@ -144,5 +144,5 @@ xdr_union! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

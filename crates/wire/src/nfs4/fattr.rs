@@ -1,12 +1,12 @@
-//! fattr4: attributes, asked for by number and sent as a bitmap and the values in order (RFC 8881, section
+//! fattr4: attributes, requested by number and sent as a bitmap and the values in order (RFC 8881, section
 //! 5).
 //!
 //! ```text
 //! │ bitmap: size 4, mode 33 │ length 12 │ size 8 bytes │ mode 4 bytes │
 //! ```
 //!
-//! Values have no length of their own, so a number that is not known ends the decoding: nobody can tell where
-//! the next value begins. [`Fattr::unknown`] then says what the peer asked for, so that a server can answer
+//! Values have no length of their own, so an unknown number ends the decode: the position of the next value
+//! is unknown. [`Fattr::unknown`] then has the numbers that the peer sent, so that a server can answer
 //! NFS4ERR_ATTRNOTSUPP.
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use super::{Bitmap, FileHandle, FileType, FsId, LayoutType, SpecData, Status, Ti
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::{xdr_enum, xdr_struct, xdr_union};
 
-/// The table of attributes: number, constant, field, type, in the order of their numbers.
+/// Table of attributes: number, constant, field, type, in the order of the numbers.
 macro_rules! attributes {
     ($($(#[$meta:meta])* $number:literal $constant:ident $field:ident: $ty:ty,)+) => {
         /// Attribute numbers, for [`Bitmap`]s.
@@ -25,20 +25,19 @@ macro_rules! attributes {
             $($(#[$meta])* pub const $constant: u32 = $number;)+
         }
 
-        /// The attributes of one object, as far as known.
+        /// Attributes of one object; none for those that are not set.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Fattr {
             $($(#[$meta])* pub $field: Option<$ty>,)+
-            /// Attributes that the peer sent and we do not know. Decoding of values stopped at the first of
-            /// them.
+            /// Unknown attributes that the peer sent. The decode of values stopped at the first of them.
             pub unknown: Bitmap,
         }
 
         impl Fattr {
-            /// Every attribute that has a field here.
+            /// All attributes that have a field here.
             pub const KNOWN: Bitmap = Bitmap::of(&[$($number),+]);
 
-            /// The attributes that have a value.
+            /// Attributes that have a value.
             #[must_use]
             pub fn mask(&self) -> Bitmap {
                 let mut mask = Bitmap::EMPTY;
@@ -50,7 +49,7 @@ macro_rules! attributes {
                 $(if let Some(value) = &self.$field && wanted.contains($number) { value.encode(e); })+
             }
 
-            /// False when `number` is not known; then nothing was read.
+            /// Decodes one value. False when `number` is unknown; then nothing was read.
             fn decode_value(&mut self, number: u32, d: &mut Decoder) -> Result<bool, DecodeError> {
                 match number {
                     $($number => self.$field = Some(<$ty as Decode>::decode(d)?),)+
@@ -63,15 +62,15 @@ macro_rules! attributes {
 }
 
 attributes! {
-    /// What the server supports for this object.
+    /// Attributes that the server supports for this object.
     0 SUPPORTED_ATTRS supported_attrs: Bitmap,
-    /// What kind of object.
+    /// Type of the object.
     1 TYPE file_type: FileType,
-    /// How handles expire: FH4_PERSISTENT is 0 (RFC 8881, section 4.2).
+    /// Expiry of handles: FH4_PERSISTENT is 0 (RFC 8881, section 4.2).
     2 FH_EXPIRE_TYPE fh_expire_type: u32,
-    /// Changes whenever data or attributes do.
+    /// Change attribute: changes with each change of data or attributes.
     3 CHANGE change: u64,
-    /// Bytes.
+    /// Size in bytes.
     4 SIZE size: u64,
     /// Whether hard links are supported.
     5 LINK_SUPPORT link_support: bool,
@@ -81,17 +80,17 @@ attributes! {
     7 NAMED_ATTR named_attr: bool,
     /// The file system.
     8 FSID fsid: FsId,
-    /// Whether two handles always mean two objects.
+    /// Whether two different handles always name two objects.
     9 UNIQUE_HANDLES unique_handles: bool,
-    /// Seconds of a lease.
+    /// Lease time in seconds.
     10 LEASE_TIME lease_time: u32,
-    /// READDIR: why this entry's attributes are missing.
+    /// READDIR: the reason why this entry's attributes are missing.
     11 RDATTR_ERROR rdattr_error: Status,
-    /// ACL4_SUPPORT_* bits: which kinds of entries are supported.
+    /// ACL4_SUPPORT_* bits: supported kinds of ACL entries.
     13 ACLSUPPORT aclsupport: u32,
     /// Whether times can be set.
     15 CANSETTIME cansettime: bool,
-    /// Whether names are compared without case.
+    /// Whether name comparison ignores case.
     16 CASE_INSENSITIVE case_insensitive: bool,
     /// Whether names keep their case.
     17 CASE_PRESERVING case_preserving: bool,
@@ -105,25 +104,25 @@ attributes! {
     21 FILES_AVAIL files_avail: u64,
     /// Files that can still be created.
     22 FILES_FREE files_free: u64,
-    /// Files that there can be.
+    /// Maximal number of files.
     23 FILES_TOTAL files_total: u64,
-    /// Where else the file system is.
+    /// Other locations of the file system.
     24 FS_LOCATIONS fs_locations: FsLocations,
-    /// Whether all objects of the file system answer the same for per-file-system attributes.
+    /// Whether all objects of the file system have the same per-file-system attributes.
     26 HOMOGENEOUS homogeneous: bool,
-    /// Bytes in the largest file.
+    /// Maximal size of a file in bytes.
     27 MAXFILESIZE maxfilesize: u64,
-    /// Hard links of one object.
+    /// Maximal number of hard links of one object.
     28 MAXLINK maxlink: u32,
-    /// Bytes in a name.
+    /// Maximal length of a name in bytes.
     29 MAXNAME maxname: u32,
-    /// Bytes in a READ.
+    /// Maximal length of a READ in bytes.
     30 MAXREAD maxread: u64,
-    /// Bytes in a WRITE.
+    /// Maximal length of a WRITE in bytes.
     31 MAXWRITE maxwrite: u64,
     /// Permission bits, 12 of them.
     33 MODE mode: u32,
-    /// Whether names that are too long are refused and not cut.
+    /// Whether names that are too long are refused, not truncated.
     34 NO_TRUNC no_trunc: bool,
     /// Hard links.
     35 NUMLINKS numlinks: u32,
@@ -131,7 +130,7 @@ attributes! {
     36 OWNER owner: Bytes,
     /// The group: `name@domain`, or a number.
     37 OWNER_GROUP owner_group: Bytes,
-    /// The device that a special file names.
+    /// Device number of a special file.
     41 RAWDEV rawdev: SpecData,
     /// Bytes that this user can still use.
     42 SPACE_AVAIL space_avail: u64,
@@ -165,19 +164,19 @@ attributes! {
     65 LAYOUT_BLKSIZE layout_blksize: u32,
     /// Preferred alignment in a layout, in bytes.
     66 LAYOUT_ALIGNMENT layout_alignment: u32,
-    /// Where else the file system is, and how alike it is there.
+    /// Other locations of the file system, with their properties.
     67 FS_LOCATIONS_INFO fs_locations_info: FsLocationsInfo,
-    /// Up to which sizes I/O should go through the metaserver (section 5.12.4).
+    /// File and I/O sizes below which I/O should go through the metaserver (section 5.12.4).
     68 MDSTHRESHOLD mdsthreshold: Vec<ThresholdItem>,
     /// Sets some of the mode bits.
     74 MODE_SET_MASKED mode_set_masked: ModeMasked,
-    /// What may be set in an EXCLUSIVE4_1 create.
+    /// Attributes that an EXCLUSIVE4_1 create may set.
     75 SUPPATTR_EXCLCREAT suppattr_exclcreat: Bitmap,
-    /// FSCHARSET_CAP4_* bits: how names may be encoded.
+    /// FSCHARSET_CAP4_* bits: allowed encodings of names.
     76 FS_CHARSET_CAP fs_charset_cap: u32,
     /// Alignment of CLONE, in bytes (RFC 7862, section 12.2.1).
     77 CLONE_BLKSIZE clone_blksize: u32,
-    /// How the change attribute changes (RFC 7862, section 12.2.3).
+    /// Behaviour of the change attribute (RFC 7862, section 12.2.3).
     79 CHANGE_ATTR_TYPE change_attr_type: ChangeAttrType,
     /// Mode and umask of a create (RFC 8275).
     81 MODE_UMASK mode_umask: ModeUmask,
@@ -187,20 +186,20 @@ attributes! {
 
 /// Hints of a [`ThresholdItem`], in the order of its list.
 pub mod threshold {
-    /// Files below this many bytes are to be read through the metaserver.
+    /// Size in bytes of files below which reads should go through the metaserver.
     pub const READ_SIZE: u32 = 0;
-    /// The same for writing.
+    /// Size in bytes of files below which writes should go through the metaserver.
     pub const WRITE_SIZE: u32 = 1;
 }
 
 xdr_struct! {
     /// threshold_item4 (RFC 8881, section 3.3.27).
     pub struct ThresholdItem {
-        /// The layouts that the hints are about.
+        /// Layout type of the hints.
         pub layout_type: LayoutType,
-        /// Which hints there are: see [`threshold`].
+        /// Hints that are present: see [`threshold`].
         pub hint_set: Bitmap,
-        /// Each of them, 8 bytes for those that we use.
+        /// Values of the hints, 8 bytes for each of [`threshold`].
         pub hint_list: Bytes,
     }
 }
@@ -216,10 +215,10 @@ impl ThresholdItem {
 }
 
 xdr_union! {
-    /// settime4: whose clock a time is set from.
+    /// settime4: source of a new time.
     #[derive(Copy)]
     pub enum SetTime {
-        /// The server's.
+        /// The server's clock.
         0 => Server,
         /// This time, from the client.
         1 => Client(Time),
@@ -232,7 +231,7 @@ xdr_struct! {
     pub struct ModeMasked {
         /// The new bits.
         pub value: u32,
-        /// Which bits are set.
+        /// Bits to change.
         pub mask: u32,
     }
 
@@ -241,7 +240,7 @@ xdr_struct! {
     pub struct ModeUmask {
         /// Permission bits before the umask.
         pub mode: u32,
-        /// Bits that the umask takes away.
+        /// Bits that the umask clears.
         pub umask: u32,
     }
 }
@@ -249,29 +248,29 @@ xdr_struct! {
 xdr_enum! {
     /// change_attr_type4 (RFC 7862, section 12.2.3).
     pub enum ChangeAttrType {
-        /// Only ever goes up.
+        /// Only increases.
         MonotonicIncr = 0,
-        /// Goes up by one with each change.
+        /// Increases by one with each change.
         VersionCounter = 1,
         /// As VersionCounter, but not over pNFS.
         VersionCounterNoPnfs = 2,
         /// Derived from the ctime.
         TimeMetadata = 3,
-        /// Says only "the same" or "not the same".
+        /// Tells only equal from different.
         Undefined = 4,
     }
 }
 
 impl Fattr {
-    /// Writes a fattr4 of the attributes that were asked for and that have a value.
+    /// Encodes the requested attributes that have a value as a fattr4.
     pub fn encode(&self, requested: &Bitmap, e: &mut Encoder) {
         let wanted = self.mask().intersection(requested);
         wanted.encode(e);
         e.counted(|e| self.encode_values(&wanted, e));
     }
 
-    /// Whether each attribute of `which` has the same value here and in `other`, or none in both: VERIFY,
-    /// NVERIFY.
+    /// Whether each attribute of `which` has the same value here and in `other`, or none in both, for VERIFY
+    /// and NVERIFY.
     #[must_use]
     pub fn same(&self, other: &Self, which: &Bitmap) -> bool {
         let said = |attrs: &Self| {
@@ -283,7 +282,7 @@ impl Fattr {
     }
 }
 
-/// All attributes that have a value.
+/// Encodes all attributes that have a value.
 impl Encode for Box<Fattr> {
     fn encode(&self, e: &mut Encoder) {
         Fattr::encode(self, &Fattr::KNOWN, e);
@@ -307,12 +306,12 @@ impl Decode for Box<Fattr> {
     }
 }
 
-/// What GETATTR and READDIR return: of `attrs`, what was `requested`.
+/// Attributes in the results of GETATTR and READDIR: the requested ones of `attrs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AttrReply {
-    /// What the client asked for; decoded, what the server sent.
+    /// Requested attributes; after a decode, the attributes that the server sent.
     pub requested: Bitmap,
-    /// The values, possibly of more than was asked for.
+    /// Values, possibly of more attributes than requested.
     pub attrs: Box<Fattr>,
 }
 

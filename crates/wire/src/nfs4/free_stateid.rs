@@ -1,4 +1,4 @@
-//! FREE_STATEID (RFC 8881, section 18.38): forgets a stateid that has no locks, or was revoked.
+//! FREE_STATEID (RFC 8881, section 18.38): removes a stateid that has no locks, or was revoked.
 
 use super::{Stateid, Status};
 use crate::xdr_struct;
@@ -15,5 +15,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,8 +1,8 @@
-//! fs_locations_info: where else a file system is to be found, and what of a client's state goes with it (RFC
-//! 8881, section 11.17).
+//! fs_locations_info: other locations of a file system, and the parts of a client's state that stay valid
+//! there (RFC 8881, section 11.17).
 //!
 //! ```text
-//! fls_info │ general flags │ transport flags │ 6 classes │ read rank │ write rank │ read order │ write order │
+//! fls_info │ general flags │ transport flags │ 6 classes │ read rank │ write rank │ read, write order │
 //!            each one byte, in the order of the FSLI4BX_ numbers
 //! ```
 
@@ -14,27 +14,27 @@ use crate::xdr_struct;
 xdr_struct! {
     /// fs_locations_info4.
     pub struct FsLocationsInfo {
-        /// FSLI4IF_ bits; none of them concerns us.
+        /// FSLI4IF_ bits; none of them is used.
         pub flags: u32,
-        /// For how many seconds a client may believe this without asking again.
+        /// Validity of this information, in seconds.
         pub valid_for_s: i32,
-        /// The path of the file system's root at the server that answers; empty for `/`.
+        /// Path of the file system's root at this server; empty for `/`.
         pub fs_root: Vec<Component>,
-        /// Where it is, that server included.
+        /// Locations, including this server.
         pub items: Vec<FsLocationsItem>,
     }
 
-    /// fs_locations_item4: servers that have it under the same path.
+    /// fs_locations_item4: servers that have the file system under the same path.
     pub struct FsLocationsItem {
-        /// Each of them.
+        /// Servers.
         pub entries: Vec<FsLocationsServer>,
-        /// Its path at each of them.
+        /// Path at each of these servers.
         pub rootpath: Vec<Component>,
     }
 
     /// fs_locations_server4.
     pub struct FsLocationsServer {
-        /// How many seconds its data are behind; 0 for none, -1 for "not known".
+        /// Age of the server's data, in seconds; 0: current, -1: unknown.
         pub currency_s: i32,
         /// See [`ServerInfo`]. A server may send fewer bytes, or more.
         pub info: Bytes,
@@ -45,47 +45,47 @@ xdr_struct! {
 
 /// General flags of a [`ServerInfo`]: FSLI4GF_.
 pub mod general {
-    /// It takes changes.
+    /// The server accepts writes.
     pub const WRITABLE: u8 = 0x01;
     /// This entry is the server address that the request came to.
     pub const CUR_REQ: u8 = 0x02;
-    /// The file system is not there now.
+    /// The file system is absent now.
     pub const ABSENT: u8 = 0x04;
-    /// It is going away: a client does well to use another one.
+    /// The server is about to stop: clients should use another one.
     pub const GOING: u8 = 0x08;
 }
 
-/// What is said of one server. In each class servers with the same number are alike.
+/// Properties of one server. In each class, servers with the same number are equivalent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServerInfo {
     /// See [`general`].
     pub flags: u8,
     /// FSLI4TF_ bits: RDMA.
     pub transport_flags: u8,
-    /// May be used at the same time, as one: what was written at one of them is read at the others.
+    /// Class of simultaneous use: a write at one server can be read at the others.
     pub simultaneous_use: u8,
-    /// File handles mean the same.
+    /// Class of equal file handles.
     pub handle: u8,
-    /// File ids mean the same.
+    /// Class of equal file ids.
     pub fileid: u8,
-    /// Verifiers of unstable writes can be compared.
+    /// Class of comparable write verifiers.
     pub write_verifier: u8,
-    /// Change attributes can be compared.
+    /// Class of comparable change attributes.
     pub change: u8,
-    /// Cookies and verifiers of READDIR mean the same.
+    /// Class of equal READDIR cookies and verifiers.
     pub readdir: u8,
-    /// The lower, the better to read from.
+    /// Rank for reads; the lowest is the best.
     pub read_rank: u8,
-    /// The lower, the better to write to.
+    /// Rank for writes; the lowest is the best.
     pub write_rank: u8,
-    /// Within a rank, the order in which to try.
+    /// Order of tries within a read rank.
     pub read_order: u8,
-    /// The same for writing.
+    /// Order of tries within a write rank.
     pub write_order: u8,
 }
 
 impl ServerInfo {
-    /// As it stands in [`FsLocationsServer::info`].
+    /// Encodes the properties for [`FsLocationsServer::info`].
     #[must_use]
     pub fn to_bytes(self) -> Bytes {
         let classes =

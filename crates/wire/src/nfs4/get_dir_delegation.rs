@@ -1,4 +1,4 @@
-//! GET_DIR_DELEGATION (RFC 8881, section 18.39): asks for a delegation of a directory.
+//! GET_DIR_DELEGATION (RFC 8881, section 18.39): requests a delegation of a directory.
 
 use super::{Bitmap, Stateid, Status, Time, Verifier};
 use crate::{xdr_struct, xdr_union};
@@ -7,13 +7,13 @@ xdr_struct! {
     /// The arguments. Current handle: the directory.
     #[derive(Copy)]
     pub struct Args {
-        /// Whether the client wants to be told when one can be had.
+        /// Whether the client requests a signal when a delegation becomes available.
         pub signal_deleg_avail: bool,
         /// Notifications wanted, by their numbers.
         pub notification_types: Bitmap,
-        /// How late entries' attributes may be told.
+        /// Maximal delay of notifications of entries' attributes.
         pub child_attr_delay: Time,
-        /// How late the directory's attributes may be told.
+        /// Maximal delay of notifications of the directory's attributes.
         pub dir_attr_delay: Time,
         /// Entries' attributes wanted.
         pub child_attributes: Bitmap,
@@ -24,15 +24,15 @@ xdr_struct! {
     /// GET_DIR_DELEGATION4resok.
     #[derive(Copy)]
     pub struct Granted {
-        /// For READDIR.
+        /// Verifier for READDIR.
         pub cookieverf: Verifier,
         /// The delegation.
         pub stateid: Stateid,
-        /// Notifications that will come.
+        /// Granted notifications.
         pub notification: Bitmap,
-        /// Entries' attributes that will come.
+        /// Granted attributes of entries.
         pub child_attributes: Bitmap,
-        /// The directory's attributes that will come.
+        /// Granted attributes of the directory.
         pub dir_attributes: Bitmap,
     }
 }
@@ -43,10 +43,10 @@ xdr_union! {
     pub enum ResOk {
         /// GDD4_OK.
         0 => Granted(Granted),
-        /// GDD4_UNAVAIL: none, and whether the client will be told when there is.
+        /// GDD4_UNAVAIL: no delegation, and whether the server will signal when one is available.
         1 => Unavailable(bool),
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

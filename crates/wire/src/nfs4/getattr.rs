@@ -7,7 +7,7 @@ xdr_struct! {
     /// The arguments. Current handle: the object.
     #[derive(Copy)]
     pub struct Args {
-        /// Attributes wanted; those that are not supported are left out of the reply.
+        /// Requested attributes; the reply leaves out those that are not supported.
         pub attr_request: Bitmap,
     }
 }
@@ -15,5 +15,5 @@ xdr_struct! {
 /// The results.
 pub type ResOk = AttrReply;
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

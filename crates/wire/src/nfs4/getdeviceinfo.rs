@@ -1,4 +1,4 @@
-//! GETDEVICEINFO (RFC 8881, section 18.40): what a device id stands for.
+//! GETDEVICEINFO (RFC 8881, section 18.40): returns the data servers of a device id.
 
 use bytes::Bytes;
 
@@ -17,9 +17,9 @@ xdr_struct! {
     pub struct Args {
         /// The device.
         pub device_id: DeviceId,
-        /// The layout type that named it.
+        /// Layout type that named the device.
         pub layout_type: LayoutType,
-        /// Bytes of [`ResOk`] at most; 0 asks for notifications alone.
+        /// Maximal length of [`ResOk`] in bytes; 0 requests notifications only.
         pub maxcount: u32,
         /// Bits [`NOTIFY_CHANGE`] and [`NOTIFY_DELETE`].
         pub notify_types: Bitmap,
@@ -27,30 +27,30 @@ xdr_struct! {
 
     /// device_addr4.
     pub struct DeviceAddr {
-        /// How to read the body.
+        /// Layout type, which defines the body.
         pub layout_type: LayoutType,
-        /// For the files type an encoded [`super::layout_files::DsAddr`].
+        /// Body; for the files type an encoded [`super::layout_files::DsAddr`].
         pub body: Bytes,
     }
 
     /// The results.
     pub struct ResOk {
-        /// Where the data servers are.
+        /// Addresses of the data servers.
         pub device_addr: DeviceAddr,
-        /// Notifications that will come.
+        /// Granted notifications.
         pub notification: Bitmap,
     }
 }
 
-/// Why there is no address.
+/// Error of GETDEVICEINFO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// NFS4ERR_TOOSMALL.
     TooSmall {
-        /// Bytes that `maxcount` must allow.
+        /// Needed value of `maxcount`, in bytes.
         mincount: u32,
     },
-    /// Another reason.
+    /// Any other error.
     Status(Status),
 }
 
@@ -87,5 +87,5 @@ impl OpError for Error {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Error>;

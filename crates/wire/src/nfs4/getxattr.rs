@@ -8,16 +8,16 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments. Current handle: the object.
     pub struct Args {
-        /// Its name, without the prefix `user.`.
+        /// Attribute's name, without the prefix `user.`.
         pub name: Bytes,
     }
 
     /// The results.
     pub struct ResOk {
-        /// Its value.
+        /// Value of the attribute.
         pub value: Bytes,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! IO_ADVISE (RFC 7862, section 15.5): how a range will be used.
+//! IO_ADVISE (RFC 7862, section 15.5): hints about the future use of a range.
 
 use super::{Bitmap, Stateid, Status};
 use crate::xdr_struct;
@@ -30,7 +30,7 @@ xdr_struct! {
     /// The arguments. Current handle: the file.
     #[derive(Copy)]
     pub struct Args {
-        /// By what right.
+        /// Stateid of the open, lock or delegation, or a special stateid.
         pub stateid: Stateid,
         /// First byte.
         pub offset: u64,
@@ -43,10 +43,10 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Hints that the server follows.
+        /// Hints that the server will use.
         pub hints: Bitmap,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

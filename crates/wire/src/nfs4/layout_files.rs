@@ -1,8 +1,7 @@
-//! The bodies of the files layout type (RFC 8881, section 13).
+//! Bodies of the files layout type (RFC 8881, section 13).
 //!
-//! A device is a list of data servers, each with several addresses, and a list of stripe indices that point
-//! into it. A layout says where in the stripe indices a file begins, how large its stripe unit is, and its
-//! handle on each server.
+//! A device is a list of data servers, each with several addresses, and a list of stripe indices into the
+//! servers. A layout has the first stripe index of a file, its stripe unit, and its handle on each server.
 
 use bytes::Bytes;
 
@@ -14,18 +13,18 @@ use crate::xdr_struct;
 pub const UTIL_DENSE: u32 = 1;
 /// nfl_util: COMMIT goes to the metaserver, not to the data servers.
 pub const UTIL_COMMIT_THRU_MDS: u32 = 2;
-/// nfl_util: the bits that are flags.
+/// nfl_util: mask of the flags.
 pub const UTIL_FLAGS_MASK: u32 = 0x3f;
-/// nfl_util: the bits that are the stripe unit in bytes, which is a multiple of 64.
+/// nfl_util: mask of the stripe unit in bytes, a multiple of 64.
 pub const UTIL_STRIPE_UNIT_MASK: u32 = !UTIL_FLAGS_MASK;
 
 xdr_struct! {
     /// nfsv4_1_file_layout_ds_addr4: the body of a device address.
     #[derive(Default)]
     pub struct DsAddr {
-        /// For each stripe column the index of its data server in `multipath_ds_list`.
+        /// Index in `multipath_ds_list` of each stripe column's data server.
         pub stripe_indices: Vec<u32>,
-        /// For each data server its addresses.
+        /// Addresses of each data server.
         pub multipath_ds_list: Vec<Vec<NetAddr>>,
     }
 
@@ -37,9 +36,10 @@ xdr_struct! {
         pub util: u32,
         /// The index in `stripe_indices` of the file's first column.
         pub first_stripe_index: u32,
-        /// The byte of the file with which the pattern begins.
+        /// Offset in the file where the striping pattern begins.
         pub pattern_offset: u64,
-        /// Handles: one for all columns, or (dense) one for each, or none when it is the metaserver's own.
+        /// Handles: one for all columns, or (dense) one for each column, or none to use the metaserver's
+        /// handle.
         pub fh_list: Vec<FileHandle>,
     }
 }
@@ -58,7 +58,7 @@ impl FileLayout {
     }
 }
 
-/// A layout or a device address as the body that LAYOUTGET or GETDEVICEINFO carries.
+/// Encodes a layout or a device address as the body for LAYOUTGET or GETDEVICEINFO.
 #[must_use]
 pub fn to_body(value: &impl Encode) -> Bytes {
     let mut e = Encoder::new();
@@ -66,10 +66,10 @@ pub fn to_body(value: &impl Encode) -> Bytes {
     e.finish().into_bytes()
 }
 
-/// The layout or device address in a body.
+/// Decodes the layout or device address in a body.
 ///
 /// # Errors
-/// [`DecodeError`] when it is malformed, or goes on after its end.
+/// [`DecodeError`] when it is malformed, or followed by more bytes.
 pub fn from_body<T: Decode>(body: Bytes) -> Result<T, DecodeError> {
     let mut d = Decoder::new(body);
     let value = T::decode(&mut d)?;

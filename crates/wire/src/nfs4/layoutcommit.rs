@@ -1,4 +1,4 @@
-//! LAYOUTCOMMIT (RFC 8881, section 18.42): tells the metaserver what was written by a layout.
+//! LAYOUTCOMMIT (RFC 8881, section 18.42): commits the size and time of writes through a layout.
 
 use bytes::Bytes;
 
@@ -12,15 +12,15 @@ xdr_struct! {
         pub offset: u64,
         /// Bytes.
         pub length: u64,
-        /// Whether it was written before the metaserver restarted.
+        /// Whether the writes were before a restart of the metaserver.
         pub reclaim: bool,
         /// The layout.
         pub stateid: Stateid,
-        /// The last byte written, so that the file's size is at least one more.
+        /// Offset of the last byte written: the file's size is at least one more.
         pub last_write_offset: Option<u64>,
-        /// When.
+        /// Modification time.
         pub time_modify: Option<Time>,
-        /// How to read the body.
+        /// Layout type, which defines the body.
         pub layout_type: LayoutType,
         /// layoutupdate4: empty for the files type.
         pub body: Bytes,
@@ -29,10 +29,10 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// The file's size, if it changed.
+        /// New size of the file, if it changed.
         pub newsize: Option<u64>,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! LAYOUTERROR (RFC 7862, section 15.6): a client tells which data server failed it.
+//! LAYOUTERROR (RFC 7862, section 15.6): reports failed I/O at data servers.
 
 use super::{DeviceId, Stateid, Status};
 use crate::xdr_struct;
@@ -9,9 +9,9 @@ xdr_struct! {
     pub struct DeviceError {
         /// The device.
         pub deviceid: DeviceId,
-        /// What it answered, or NFS4ERR_NXIO if nothing.
+        /// Status of the data server, or NFS4ERR_NXIO without an answer.
         pub status: Status,
-        /// To which operation, by its number.
+        /// Number of the failed operation.
         pub opnum: u32,
     }
 
@@ -23,7 +23,7 @@ xdr_struct! {
         pub length: u64,
         /// The layout.
         pub stateid: Stateid,
-        /// What failed.
+        /// Failures.
         pub errors: Vec<DeviceError>,
     }
 }
@@ -31,5 +31,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

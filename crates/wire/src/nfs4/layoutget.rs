@@ -1,4 +1,4 @@
-//! LAYOUTGET (RFC 8881, section 18.43): where a file's data are.
+//! LAYOUTGET (RFC 8881, section 18.43): returns the location of a file's data.
 
 use bytes::Bytes;
 
@@ -10,21 +10,21 @@ xdr_struct! {
     /// The arguments. Current handle: the file.
     #[derive(Copy)]
     pub struct Args {
-        /// Whether the client wants to be told when a layout can be had.
+        /// Whether the client requests a signal when a layout becomes available.
         pub signal_layout_avail: bool,
-        /// The type wanted.
+        /// Requested layout type.
         pub layout_type: LayoutType,
-        /// To read, or to read and write.
+        /// For reads, or for reads and writes.
         pub iomode: LayoutIoMode,
         /// First byte.
         pub offset: u64,
-        /// Bytes wanted; `u64::MAX` is to the end, however far that is.
+        /// Bytes wanted; `u64::MAX` is to the endof the file.
         pub length: u64,
-        /// Bytes needed; 0 asks for what is convenient.
+        /// Minimal length in bytes; 0: any length.
         pub minlength: u64,
-        /// The layout that the client has already, or an open.
+        /// Stateid of the client's layout, or of an open.
         pub stateid: Stateid,
-        /// Bytes of layouts at most.
+        /// Maximal length of the layouts, in bytes.
         pub maxcount: u32,
     }
 
@@ -32,36 +32,36 @@ xdr_struct! {
     pub struct Layout {
         /// First byte.
         pub offset: u64,
-        /// Bytes; `u64::MAX` is to the end, however far that is.
+        /// Bytes; `u64::MAX` is to the endof the file.
         pub length: u64,
-        /// To read, or to read and write.
+        /// For reads, or for reads and writes.
         pub iomode: LayoutIoMode,
-        /// How to read the body.
+        /// Layout type, which defines the body.
         pub layout_type: LayoutType,
-        /// For the files type an encoded [`super::layout_files::FileLayout`].
+        /// Body; for the files type an encoded [`super::layout_files::FileLayout`].
         pub body: Bytes,
     }
 
     /// The results.
     pub struct ResOk {
-        /// Whether it must be returned before the last CLOSE.
+        /// Whether the layout must be returned before the last CLOSE.
         pub return_on_close: bool,
-        /// All layouts that the client has of this file.
+        /// Stateid of all layouts that the client has of this file.
         pub stateid: Stateid,
         /// The pieces, in order.
         pub layouts: Vec<Layout>,
     }
 }
 
-/// Why there is no layout.
+/// Error of LAYOUTGET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// NFS4ERR_LAYOUTTRYLATER.
     TryLater {
-        /// Whether the client will be told when there is.
+        /// Whether the server will signal when a layout is available.
         will_signal: bool,
     },
-    /// Another reason.
+    /// Any other error.
     Status(Status),
 }
 
@@ -98,5 +98,5 @@ impl OpError for Error {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Error>;

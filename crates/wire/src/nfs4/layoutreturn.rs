@@ -1,4 +1,4 @@
-//! LAYOUTRETURN (RFC 8881, section 18.44): gives back layouts.
+//! LAYOUTRETURN (RFC 8881, section 18.44): returns layouts.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ xdr_struct! {
     pub struct ReturnFile {
         /// First byte.
         pub offset: u64,
-        /// Bytes; `u64::MAX` is to the end, however far that is.
+        /// Bytes; `u64::MAX` is to the endof the file.
         pub length: u64,
         /// The layout.
         pub stateid: Stateid,
@@ -20,20 +20,20 @@ xdr_struct! {
 
     /// The arguments. Current handle: the file or, for a whole file system, any object of it.
     pub struct Args {
-        /// Whether the layout is of before the metaserver restarted.
+        /// Whether the layout is from before a restart of the metaserver.
         pub reclaim: bool,
         /// The type.
         pub layout_type: LayoutType,
-        /// Those to read, those to write, or both.
+        /// Layouts for reads, for reads and writes, or both.
         pub iomode: LayoutIoMode,
-        /// What is given back.
+        /// Layouts to return.
         pub what: Return,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// The layouts that remain of this file, if any do.
+        /// Stateid of the remaining layouts of this file, if any.
         pub stateid: Option<Stateid>,
     }
 }
@@ -50,5 +50,5 @@ xdr_union! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

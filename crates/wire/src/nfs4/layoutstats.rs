@@ -1,4 +1,4 @@
-//! LAYOUTSTATS (RFC 7862, section 15.7): a client tells how much I/O it did by a layout.
+//! LAYOUTSTATS (RFC 7862, section 15.7): reports the amount of I/O through a layout.
 
 use bytes::Bytes;
 
@@ -14,13 +14,13 @@ xdr_struct! {
         pub length: u64,
         /// The layout.
         pub stateid: Stateid,
-        /// What was read.
+        /// Reads.
         pub read: IoInfo,
-        /// What was written.
+        /// Writes.
         pub write: IoInfo,
         /// The device.
         pub deviceid: DeviceId,
-        /// How to read the body.
+        /// Layout type, which defines the body.
         pub layout_type: LayoutType,
         /// layoutupdate4: empty for the files type.
         pub body: Bytes,
@@ -30,5 +30,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

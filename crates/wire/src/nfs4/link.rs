@@ -1,4 +1,4 @@
-//! LINK (RFC 8881, section 18.9): gives a file one more name.
+//! LINK (RFC 8881, section 18.9): creates a hard link to a file.
 
 use bytes::Bytes;
 
@@ -15,10 +15,10 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// The directory's change.
+        /// Change of the directory.
         pub cinfo: ChangeInfo,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

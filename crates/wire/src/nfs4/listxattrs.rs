@@ -9,7 +9,7 @@ xdr_struct! {
     /// The arguments. Current handle: the object.
     #[derive(Copy)]
     pub struct Args {
-        /// The cookie of the page before; 0 at first.
+        /// Cookie of the previous page; 0 at first.
         pub cookie: u64,
         /// Bytes of [`ResOk`] at most.
         pub maxcount: u32,
@@ -17,7 +17,7 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// For the next page.
+        /// Cookie for the next page.
         pub cookie: u64,
         /// Names, without the prefix `user.`.
         pub names: Vec<Bytes>,
@@ -26,5 +26,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! LOCK (RFC 8881, section 18.10): takes a byte-range lock.
+//! LOCK (RFC 8881, section 18.10): acquires a byte-range lock.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use super::{ClientId, LockType, OpError, Opaque, StateOwner, Stateid, Status};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 use crate::{xdr_struct, xdr_union};
 
-/// A length that goes to the end of the file, however far that is.
+/// Length to the end of the file, also when it grows.
 pub const LENGTH_TO_EOF: u64 = u64::MAX;
 
 xdr_struct! {
@@ -14,18 +14,18 @@ xdr_struct! {
     pub struct OpenToLockOwner {
         /// Ignored since minor version 1.
         pub open_seqid: u32,
-        /// The open under which the lock stands.
+        /// Open of the lock.
         pub open_stateid: Stateid,
         /// Ignored since minor version 1.
         pub lock_seqid: u32,
-        /// Who locks.
+        /// Lock-owner.
         pub lock_owner: StateOwner,
     }
 
     /// exist_lock_owner4: a further lock of an owner on this file.
     #[derive(Copy)]
     pub struct ExistLockOwner {
-        /// The owner's locks on this file.
+        /// Stateid of the owner's locks on this file.
         pub lock_stateid: Stateid,
         /// Ignored since minor version 1.
         pub lock_seqid: u32,
@@ -39,48 +39,48 @@ xdr_struct! {
         pub reclaim: bool,
         /// First byte.
         pub offset: u64,
-        /// Bytes; [`LENGTH_TO_EOF`] is to the end, however far that is.
+        /// Bytes; [`LENGTH_TO_EOF`] is to the endof the file.
         pub length: u64,
-        /// Who locks.
+        /// Lock-owner.
         pub locker: Locker,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// The owner's locks on this file.
+        /// Stateid of the owner's locks on this file.
         pub lock_stateid: Stateid,
     }
 
     /// LOCK4denied: a lock that conflicts.
     pub struct Denied {
-        /// Its first byte.
+        /// Offset of the conflicting lock, in bytes.
         pub offset: u64,
-        /// Its bytes.
+        /// Length of the conflicting lock, in bytes.
         pub length: u64,
         /// Shared or exclusive.
         pub locktype: LockType,
-        /// Who holds it.
+        /// Owner of the conflicting lock.
         pub owner: StateOwner,
     }
 }
 
 xdr_union! {
-    /// locker4: who locks.
+    /// locker4: lock-owner.
     pub enum Locker {
-        /// An owner that has locks on this file.
+        /// Owner that has locks on this file.
         0 => Existing(ExistLockOwner),
-        /// An owner that has none yet.
+        /// Owner without locks on this file.
         1 => New(OpenToLockOwner),
     }
 }
 
-/// Why there is no lock.
+/// Error of LOCK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// NFS4ERR_DENIED: this lock conflicts.
+    /// NFS4ERR_DENIED: the conflicting lock.
     Denied(Denied),
-    /// Another reason.
+    /// Any other error.
     Status(Status),
 }
 
@@ -93,7 +93,7 @@ impl From<Status> for Error {
     }
 }
 
-/// A denial without its lock: one that nobody holds, so that the reply can still be read.
+/// NFS4ERR_DENIED without a known conflicting lock: placeholder, so that the reply can be decoded.
 const UNKNOWN: Denied = Denied {
     offset: 0,
     length: LENGTH_TO_EOF,
@@ -125,5 +125,5 @@ impl OpError for Error {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Error>;

@@ -1,4 +1,4 @@
-//! LOCKT (RFC 8881, section 18.11): asks whether a byte-range lock would be granted.
+//! LOCKT (RFC 8881, section 18.11): tests whether a byte-range lock would be granted.
 
 use super::lock::Error;
 use super::{LockType, StateOwner};
@@ -11,9 +11,9 @@ xdr_struct! {
         pub locktype: LockType,
         /// First byte.
         pub offset: u64,
-        /// Bytes; `u64::MAX` is to the end, however far that is.
+        /// Bytes; `u64::MAX` is to the endof the file.
         pub length: u64,
-        /// Who would lock.
+        /// Lock-owner of the tested lock.
         pub owner: StateOwner,
     }
 }
@@ -21,5 +21,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Error>;

@@ -1,4 +1,4 @@
-//! LOCKU (RFC 8881, section 18.12): releases a byte range.
+//! LOCKU (RFC 8881, section 18.12): releases a byte-range lock.
 
 use super::{LockType, Stateid, Status};
 use crate::xdr_struct;
@@ -11,21 +11,21 @@ xdr_struct! {
         pub locktype: LockType,
         /// Ignored since minor version 1.
         pub seqid: u32,
-        /// The owner's locks on this file.
+        /// Stateid of the owner's locks on this file.
         pub lock_stateid: Stateid,
         /// First byte.
         pub offset: u64,
-        /// Bytes; `u64::MAX` is to the end, however far that is.
+        /// Bytes; `u64::MAX` is to the endof the file.
         pub length: u64,
     }
 
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// The owner's locks on this file.
+        /// Stateid of the owner's locks on this file.
         pub lock_stateid: Stateid,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! LOOKUP (RFC 8881, section 18.13): goes to an entry of a directory.
+//! LOOKUP (RFC 8881, section 18.13): sets the current filehandle to an entry of a directory.
 
 use bytes::Bytes;
 
@@ -16,5 +16,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,9 +1,9 @@
-//! LOOKUPP (RFC 8881, section 18.14): goes to the directory's parent.
+//! LOOKUPP (RFC 8881, section 18.14): sets the current filehandle to the directory's parent.
 
 use super::Status;
 
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

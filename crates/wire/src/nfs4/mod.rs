@@ -1,15 +1,15 @@
 //! NFS version 4, minor versions 1 and 2 (RFC 8881, RFC 7862, RFC 8276): one file for each operation.
 //!
 //! ```text
-//! COMPOUND call   CompoundHeader │ ArgOp │ ArgOp │ …      each op decoded when its turn comes
+//! COMPOUND call   CompoundHeader │ ArgOp │ ArgOp │ …      each op decoded just before its execution
 //! COMPOUND reply  status, tag    │ ResOp │ ResOp │ …      each op a message of its own, joined by reference
 //! ```
 //!
-//! A server reads the header, then one [`ArgOp`] at a time: arguments behind an operation that fails are
-//! never looked at, as RFC 8881, section 15.1 wants. Every type goes both ways, because tests and the back
-//! channel need the other side. Names, link texts and layout bodies are bytes bounded by the record alone;
-//! whether they are UTF-8, too long or empty is the server's question. What has a bound in the protocol
-//! (handles, owners, tags) is refused beyond it.
+//! A server decodes the header, then one [`ArgOp`] at a time: arguments after a failed operation are never
+//! decoded, as RFC 8881, section 15.1 requires. Every type encodes and decodes, because tests and the back
+//! channel need the other direction. Names, link texts and layout bodies are bytes bounded by the record
+//! alone; the server checks whether they are UTF-8, too long or empty. Handles, owners and tags have a bound
+//! in the protocol, which the decoder enforces.
 
 pub mod access;
 pub mod allocate;
@@ -97,21 +97,21 @@ pub use result::{OpError, OpResult};
 pub use status::Status;
 pub use types::*;
 
-/// The RPC program number of NFS.
+/// RPC program number of NFS.
 pub const PROGRAM: u32 = 100_003;
-/// The version of the program that these modules speak.
+/// Version of the program.
 pub const VERSION: u32 = 4;
-/// Does nothing (RFC 8881, section 16.1).
+/// NULL procedure (RFC 8881, section 16.1).
 pub const PROC_NULL: u32 = 0;
-/// A list of operations (RFC 8881, section 16.2).
+/// COMPOUND procedure (RFC 8881, section 16.2).
 pub const PROC_COMPOUND: u32 = 1;
-/// The version of a client's call-back program; its number is the client's choice (RFC 8881, section 18.36).
+/// Version of a client's callback program; the client chooses the program number (RFC 8881, section 18.36).
 pub const CB_VERSION: u32 = 1;
-/// Does nothing, at a client (RFC 8881, section 20).
+/// CB_NULL procedure (RFC 8881, section 20).
 pub const CB_PROC_NULL: u32 = 0;
-/// A list of call-back operations (RFC 8881, section 20.2).
+/// CB_COMPOUND procedure (RFC 8881, section 19.2).
 pub const CB_PROC_COMPOUND: u32 = 1;
-/// What a result is numbered when the operation's own number has no meaning (RFC 8881, section 18.52).
+/// Operation number of a result whose operation is unknown (RFC 8881, section 18.52).
 pub const OP_ILLEGAL: u32 = 10_044;
-/// The highest minor version that these modules know.
+/// Highest supported minor version.
 pub const MINOR_VERSION_MAX: u32 = 2;

@@ -1,4 +1,4 @@
-//! NVERIFY (RFC 8881, section 18.15): goes on only if some attribute differs.
+//! NVERIFY (RFC 8881, section 18.15): fails if all attributes are equal.
 
 use super::{Fattr, Status};
 use crate::xdr_struct;
@@ -6,7 +6,7 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments. Current handle: the object.
     pub struct Args {
-        /// The values to compare with.
+        /// Values to compare with.
         pub obj_attributes: Box<Fattr>,
     }
 }
@@ -14,5 +14,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

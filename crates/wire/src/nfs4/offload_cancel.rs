@@ -1,4 +1,4 @@
-//! OFFLOAD_CANCEL (RFC 7862, section 15.8): stops a copy that goes on by itself.
+//! OFFLOAD_CANCEL (RFC 7862, section 15.8): cancels an asynchronous copy.
 
 use super::{Stateid, Status};
 use crate::xdr_struct;
@@ -15,5 +15,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! OFFLOAD_STATUS (RFC 7862, section 15.9): how far a copy is that goes on by itself.
+//! OFFLOAD_STATUS (RFC 7862, section 15.9): progress of an asynchronous copy.
 
 use super::{Stateid, Status};
 use crate::xdr_struct;
@@ -16,10 +16,10 @@ xdr_struct! {
     pub struct ResOk {
         /// Bytes copied.
         pub count: u64,
-        /// How it ended, if it has.
+        /// Final status, if the copy has ended.
         pub complete: Option<Status>,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -11,13 +11,13 @@ use crate::xdr_enum;
 /// The highest operation of minor version 1.
 const MINOR_1_LAST: u32 = 58;
 
-/// Arguments that cannot be decoded, and the operation to name in the result.
+/// Decode error of an operation's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("arguments of operation {number}: {error}")]
 pub struct BadOp {
-    /// The operation; [`OP_ILLEGAL`] when not even its number can be read.
+    /// Operation number for the result; [`OP_ILLEGAL`] when the number cannot be decoded.
     pub number: u32,
-    /// What is wrong.
+    /// Cause.
     pub error: DecodeError,
 }
 
@@ -57,10 +57,10 @@ macro_rules! operations {
         pub enum ArgOp {
             $(#[doc = concat!("See [`", stringify!($module), "`](super::", stringify!($module), ").")]
             $variant $(($args))?,)+
-            /// An operation that is known, but whose arguments are not read: answered NFS4ERR_NOTSUPP. The
-            /// decoder stands inside its arguments; nothing after it can be read.
+            /// Known operation whose arguments are not decoded: answered NFS4ERR_NOTSUPP. The decoder is
+            /// inside its arguments, so nothing after it can be decoded.
             Unsupported(u32),
-            /// A number that this minor version does not have: answered OP_ILLEGAL and NFS4ERR_OP_ILLEGAL.
+            /// Number that this minor version does not have: answered OP_ILLEGAL and NFS4ERR_OP_ILLEGAL.
             Illegal(u32),
         }
 
@@ -69,14 +69,14 @@ macro_rules! operations {
         pub enum ResOp {
             $(#[doc = concat!("See [`", stringify!($module), "`](super::", stringify!($module), ").")]
             $variant($module::Res),)+
-            /// Of [`ArgOp::Unsupported`]: the number, and a status that is not [`Status::Ok`].
+            /// Result of [`ArgOp::Unsupported`]: the number, and a status that is not [`Status::Ok`].
             Unsupported(u32, Status),
-            /// Of [`ArgOp::Illegal`].
+            /// Result of [`ArgOp::Illegal`].
             Illegal,
         }
 
         impl ArgOp {
-            /// Reads the next operation of a compound of this minor version.
+            /// Decodes the next operation of a compound of this minor version.
             ///
             /// # Errors
             /// [`BadOp`], answered NFS4ERR_BADXDR: see [`ResOp::refused`].
@@ -93,7 +93,7 @@ macro_rules! operations {
                 .map_err(|error| BadOp { number, error })
             }
 
-            /// The number on the wire; of an illegal operation that which came.
+            /// Operation number on the wire; of an illegal operation the received number.
             #[must_use]
             pub fn number(&self) -> u32 {
                 match self {
@@ -114,7 +114,7 @@ macro_rules! operations {
         }
 
         impl ResOp {
-            /// The result of operation `number` when it failed with nothing but a status.
+            /// Result of operation `number` with an error status and nothing else.
             #[must_use]
             pub fn refused(number: u32, status: Status) -> Self {
                 match number {
@@ -124,7 +124,7 @@ macro_rules! operations {
                 }
             }
 
-            /// How it ended.
+            /// Status of the result.
             #[must_use]
             pub fn status(&self) -> Status {
                 match self {
@@ -134,7 +134,7 @@ macro_rules! operations {
                 }
             }
 
-            /// The number on the wire.
+            /// Operation number on the wire.
             #[must_use]
             pub fn number(&self) -> u32 {
                 match self {
@@ -256,7 +256,7 @@ operations! {
 }
 
 impl ArgOp {
-    /// The operation's name in the RFC, for logs and metrics; `ILLEGAL` for those that have none.
+    /// Name of the operation in the RFC, for logs and metrics; `ILLEGAL` for unknown ones.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -265,8 +265,8 @@ impl ArgOp {
         }
     }
 
-    /// The result of this operation when it failed with nothing but a status. An illegal operation always
-    /// ends with NFS4ERR_OP_ILLEGAL.
+    /// Result of this operation with an error status and nothing else. An illegal operation always has
+    /// NFS4ERR_OP_ILLEGAL.
     #[must_use]
     pub fn refused(&self, status: Status) -> ResOp {
         match self {

@@ -1,4 +1,4 @@
-//! OPEN (RFC 8881, section 18.16): opens a regular file, and perhaps makes it.
+//! OPEN (RFC 8881, section 18.16): opens a regular file, and can create it.
 
 use bytes::Bytes;
 
@@ -16,37 +16,37 @@ pub const SHARE_ACCESS_READ: u32 = 1;
 pub const SHARE_ACCESS_WRITE: u32 = 2;
 /// share_access: read and write.
 pub const SHARE_ACCESS_BOTH: u32 = 3;
-/// share_deny: nothing.
+/// share_deny: none.
 pub const SHARE_DENY_NONE: u32 = 0;
-/// share_deny: that others read.
+/// share_deny: read.
 pub const SHARE_DENY_READ: u32 = 1;
-/// share_deny: that others write.
+/// share_deny: write.
 pub const SHARE_DENY_WRITE: u32 = 2;
-/// share_deny: that others read or write.
+/// share_deny: read and write.
 pub const SHARE_DENY_BOTH: u32 = 3;
 
-/// share_access: the bits that say which delegation is wanted.
+/// share_access: mask of the requested delegation.
 pub const WANT_DELEG_MASK: u32 = 0xff00;
-/// Any delegation or none, as the server likes.
+/// Any delegation or none; the server chooses.
 pub const WANT_NO_PREFERENCE: u32 = 0;
-/// A read delegation.
+/// Read delegation.
 pub const WANT_READ_DELEG: u32 = 0x100;
-/// A write delegation.
+/// Write delegation.
 pub const WANT_WRITE_DELEG: u32 = 0x200;
-/// Either kind.
+/// Read or write delegation.
 pub const WANT_ANY_DELEG: u32 = 0x300;
-/// None.
+/// No delegation.
 pub const WANT_NO_DELEG: u32 = 0x400;
-/// No longer what was wanted before.
+/// Cancels an earlier request.
 pub const WANT_CANCEL: u32 = 0x500;
-/// share_access: tell the client when one can be had.
+/// share_access: signal the client when a delegation becomes available.
 pub const WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL: u32 = 0x1_0000;
-/// share_access: push one when nobody conflicts any more.
+/// share_access: push a delegation when no conflict is left.
 pub const WANT_PUSH_DELEG_WHEN_UNCONTENDED: u32 = 0x2_0000;
 
-/// rflags: byte-range locks behave as POSIX says.
+/// rflags: byte-range locks have POSIX semantics.
 pub const RESULT_LOCKTYPE_POSIX: u32 = 4;
-/// rflags: a removed file lives until its last close.
+/// rflags: a removed file keeps its data until its last close.
 pub const RESULT_PRESERVE_UNLINKED: u32 = 8;
 /// rflags: the server may send CB_NOTIFY_LOCK.
 pub const RESULT_MAY_NOTIFY_LOCK: u32 = 0x20;
@@ -54,13 +54,13 @@ pub const RESULT_MAY_NOTIFY_LOCK: u32 = 0x20;
 xdr_struct! {
     /// creatverfattr: an exclusive create with attributes.
     pub struct ExclusiveAttrs {
-        /// Tells a retry from another's file.
+        /// Verifier that tells a retry from the file of another client.
         pub verifier: Verifier,
-        /// The first attributes; see suppattr_exclcreat.
+        /// Initial attributes; see suppattr_exclcreat.
         pub attrs: Box<Fattr>,
     }
 
-    /// open_claim_delegate_cur4: an open that the client did by its delegation.
+    /// open_claim_delegate_cur4: an open that the client did under its delegation.
     pub struct DelegateCur {
         /// The delegation.
         pub delegate_stateid: Stateid,
@@ -68,7 +68,8 @@ xdr_struct! {
         pub file: Bytes,
     }
 
-    /// The arguments. Current handle: the directory or, by the claim, the file; afterwards the file.
+    /// The arguments. Current handle: the directory or, depending on the claim, the file; afterwards the
+    /// file.
     pub struct Args {
         /// Ignored since minor version 1.
         pub seqid: u32,
@@ -76,11 +77,11 @@ xdr_struct! {
         pub share_access: u32,
         /// [`SHARE_DENY_READ`] and [`SHARE_DENY_WRITE`].
         pub share_deny: u32,
-        /// Who opens.
+        /// Open-owner.
         pub owner: StateOwner,
-        /// Whether the file is made.
+        /// Whether the file is created.
         pub openhow: OpenHow,
-        /// What is opened.
+        /// File to open.
         pub claim: Claim,
     }
 
@@ -88,7 +89,7 @@ xdr_struct! {
     pub struct ResOk {
         /// The open.
         pub stateid: Stateid,
-        /// The directory's change.
+        /// Change of the directory.
         pub cinfo: ChangeInfo,
         /// The `RESULT_` bits.
         pub rflags: u32,
@@ -100,13 +101,13 @@ xdr_struct! {
 }
 
 impl Args {
-    /// The access wanted, without the bits about delegations.
+    /// Requested access, without the delegation bits.
     #[must_use]
     pub fn access(&self) -> u32 {
         self.share_access & SHARE_ACCESS_BOTH
     }
 
-    /// The delegation wanted: one of [`WANT_READ_DELEG`] and so on.
+    /// Requested delegation: one of [`WANT_READ_DELEG`] and so on.
     #[must_use]
     pub fn want(&self) -> u32 {
         self.share_access & WANT_DELEG_MASK
@@ -114,44 +115,44 @@ impl Args {
 }
 
 xdr_union! {
-    /// createhow4: how a file is made.
+    /// createhow4: treatment of an existing file.
     pub enum CreateHow {
-        /// A file that exists is opened; of the attributes only a size of 0 is then applied.
+        /// An existing file is opened; of the attributes only a size of 0 is then applied.
         0 => Unchecked(Box<Fattr>),
-        /// A file that exists is an error.
+        /// An existing file is an error.
         1 => Guarded(Box<Fattr>),
-        /// A file that exists is an error, unless it was made with this verifier.
+        /// An existing file is an error, unless it was created with this verifier.
         2 => Exclusive(Verifier),
         /// The same, with attributes: EXCLUSIVE4_1.
         3 => Exclusive41(ExclusiveAttrs),
     }
 
-    /// openflag4: whether a file is made.
+    /// openflag4: whether a file is created.
     pub enum OpenHow {
-        /// It must exist.
+        /// No: the file must exist.
         0 => NoCreate,
-        /// It is made.
+        /// Yes.
         1 => Create(CreateHow),
     }
 
-    /// open_claim4: what is opened, and by what right.
+    /// open_claim4: the file to open, and the claim to it.
     pub enum Claim {
-        /// This name in the current directory.
+        /// Name in the current directory.
         0 => Null(Bytes),
-        /// The current file, which was open before the server restarted, with this delegation.
+        /// Current file, opened before a restart of the server, with this delegation.
         1 => Previous(DelegationType),
-        /// A name in the current directory, opened before by the delegation.
+        /// Name in the current directory, opened before under the delegation.
         2 => DelegateCur(DelegateCur),
-        /// A name in the current directory, opened before by a delegation of the client's earlier life.
+        /// Name in the current directory, opened before under a delegation of before the client's restart.
         3 => DelegatePrev(Bytes),
-        /// The current file.
+        /// Current file.
         4 => Fh,
-        /// The current file, opened before by this delegation.
+        /// Current file, opened before under this delegation.
         5 => DelegCurFh(Stateid),
-        /// The current file, opened before by a delegation of the client's earlier life.
+        /// Current file, opened before under a delegation of before the client's restart.
         6 => DelegPrevFh,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

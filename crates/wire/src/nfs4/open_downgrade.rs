@@ -1,4 +1,4 @@
-//! OPEN_DOWNGRADE (RFC 8881, section 18.18): gives up a part of an open's access.
+//! OPEN_DOWNGRADE (RFC 8881, section 18.18): reduces the access and denial of an open.
 
 use super::{Stateid, Status};
 use crate::xdr_struct;
@@ -11,9 +11,9 @@ xdr_struct! {
         pub open_stateid: Stateid,
         /// Ignored since minor version 1.
         pub seqid: u32,
-        /// The access that remains; see [`super::open::SHARE_ACCESS_READ`].
+        /// Remaining access; see [`super::open::SHARE_ACCESS_READ`].
         pub share_access: u32,
-        /// The denial that remains.
+        /// Remaining denial.
         pub share_deny: u32,
     }
 
@@ -25,5 +25,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! OPENATTR (RFC 8881, section 18.17): goes to the directory of named attributes.
+//! OPENATTR (RFC 8881, section 18.17): sets the current filehandle to the directory of named attributes.
 
 use super::Status;
 use crate::xdr_struct;
@@ -7,7 +7,7 @@ xdr_struct! {
     /// The arguments. Current handle: the object.
     #[derive(Copy)]
     pub struct Args {
-        /// Whether to make the directory.
+        /// Whether to create the directory.
         pub createdir: bool,
     }
 }
@@ -15,5 +15,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

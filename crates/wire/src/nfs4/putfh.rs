@@ -1,4 +1,4 @@
-//! PUTFH (RFC 8881, section 18.19): goes to a handle.
+//! PUTFH (RFC 8881, section 18.19): sets the current filehandle.
 
 use super::{FileHandle, Status};
 use crate::xdr_struct;
@@ -14,5 +14,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,9 +1,9 @@
-//! PUTROOTFH (RFC 8881, section 18.21): goes to the root.
+//! PUTROOTFH (RFC 8881, section 18.21): sets the current filehandle to the root.
 
 use super::Status;
 
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -8,11 +8,11 @@ xdr_struct! {
     /// The arguments. Current handle: the file.
     #[derive(Copy)]
     pub struct Args {
-        /// By what right.
+        /// Stateid of the open, lock or delegation, or a special stateid.
         pub stateid: Stateid,
         /// First byte.
         pub offset: u64,
-        /// Bytes wanted at most.
+        /// Maximal number of bytes.
         pub count: u32,
     }
 
@@ -25,5 +25,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

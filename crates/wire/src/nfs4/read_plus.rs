@@ -1,4 +1,4 @@
-//! READ_PLUS (RFC 7862, section 15.10): reads from a file, holes told apart from data.
+//! READ_PLUS (RFC 7862, section 15.10): reads data and holes of a file.
 
 use super::Status;
 use crate::xdr::Payload;
@@ -43,5 +43,5 @@ xdr_union! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,6 +1,6 @@
 //! READDIR (RFC 8881, section 18.23): lists a directory, with attributes.
 //!
-//! A page is a linked list on the wire, and bounded in bytes by the client: see [`Page`].
+//! A page is a linked list on the wire, and the client bounds its bytes: see [`Page`].
 
 use bytes::Bytes;
 
@@ -12,13 +12,13 @@ xdr_struct! {
     /// The arguments. Current handle: the directory.
     #[derive(Copy)]
     pub struct Args {
-        /// The last entry of the page before; 0 at first.
+        /// Cookie of the previous page's last entry; 0 at first.
         pub cookie: u64,
-        /// The verifier of the page before; zeros at first.
+        /// Verifier of the previous page; zeros at first.
         pub cookieverf: Verifier,
-        /// A hint: bytes of names and cookies at most; 0 is none.
+        /// Hint: maximal length of names and cookies in bytes; 0: no hint.
         pub dircount: u32,
-        /// Bytes of [`ResOk`] at most.
+        /// Maximal length of [`ResOk`] in bytes.
         pub maxcount: u32,
         /// Attributes wanted of each entry.
         pub attr_request: Bitmap,
@@ -28,7 +28,7 @@ xdr_struct! {
 xdr_struct! {
     /// entry4.
     pub struct DirEntry {
-        /// Where the next page begins, if this is the last entry of its page. Not 0, 1 or 2.
+        /// Cookie for the page after this entry. Not 0, 1 or 2.
         pub cookie: u64,
         /// The name.
         pub name: Bytes,
@@ -40,15 +40,15 @@ xdr_struct! {
 /// Bytes of a page without entries: verifier, end of list, eof.
 pub const OVERHEAD_BYTES: usize = 8 + 4 + 4;
 
-/// Entries as they stand on the wire, without the end of their list.
+/// Encoded entries, without the end of their list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entries(Message);
 
 impl Entries {
-    /// Each of them, in order.
+    /// Decodes the entries, in order.
     ///
     /// # Errors
-    /// [`DecodeError`] never, for entries that came out of a [`Page`] or a decoder.
+    /// [`DecodeError`] never, for entries from a [`Page`] or a decoder.
     pub fn decode(&self) -> Result<Vec<DirEntry>, DecodeError> {
         let mut d = Decoder::new(self.0.clone().into_bytes());
         let mut entries = Vec::new();
@@ -60,7 +60,8 @@ impl Entries {
     }
 }
 
-/// A page being filled. Entries are encoded as they come, since how many a page holds depends on their bytes.
+/// Builder of a page. It encodes entries at once, since the number of entries on a page depends on their
+/// bytes.
 #[derive(Debug)]
 pub struct Page {
     encoder: Encoder,
@@ -69,13 +70,13 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page with room for so many bytes, beside its [`OVERHEAD_BYTES`].
+    /// Empty page with room for `room_bytes`, besides its [`OVERHEAD_BYTES`].
     #[must_use]
     pub fn new(room_bytes: usize) -> Self {
         Self { encoder: Encoder::new(), room_bytes, count: 0 }
     }
 
-    /// Adds an entry with those of `attrs` that were `requested`; false when it does not fit.
+    /// Adds an entry with the `requested` ones of `attrs`; false when the page is full.
     pub fn push(&mut self, cookie: u64, name: &[u8], requested: &Bitmap, attrs: &Fattr) -> bool {
         let before = self.encoder.len();
         true.encode(&mut self.encoder);
@@ -91,7 +92,7 @@ impl Page {
         fits
     }
 
-    /// Whether nothing was added yet.
+    /// Whether the page has no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -107,7 +108,7 @@ impl Page {
 /// The results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResOk {
-    /// To be sent with the next page.
+    /// Verifier for the next page.
     pub cookieverf: Verifier,
     /// The entries.
     pub entries: Entries,
@@ -138,5 +139,5 @@ impl Decode for ResOk {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

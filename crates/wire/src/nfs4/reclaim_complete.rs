@@ -1,13 +1,13 @@
-//! RECLAIM_COMPLETE (RFC 8881, section 18.51): the client has reclaimed all that it had.
+//! RECLAIM_COMPLETE (RFC 8881, section 18.51): the client has reclaimed all its state.
 
 use super::Status;
 use crate::xdr_struct;
 
 xdr_struct! {
-    /// The arguments. Current handle: for one file system an object of it.
+    /// The arguments. Current handle: with `one_fs`, an object of the file system.
     #[derive(Copy)]
     pub struct Args {
-        /// Whether one file system is meant, not all.
+        /// Whether it is for one file system, not for all.
         pub one_fs: bool,
     }
 }
@@ -15,5 +15,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

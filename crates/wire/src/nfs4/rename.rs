@@ -1,4 +1,4 @@
-//! RENAME (RFC 8881, section 18.26): moves an entry, to another directory perhaps.
+//! RENAME (RFC 8881, section 18.26): renames an entry, or moves it to another directory.
 
 use bytes::Bytes;
 
@@ -17,12 +17,12 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// The source directory's change.
+        /// Change of the source directory.
         pub source_cinfo: ChangeInfo,
-        /// The target directory's change.
+        /// Change of the target directory.
         pub target_cinfo: ChangeInfo,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

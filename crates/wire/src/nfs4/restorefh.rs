@@ -1,9 +1,9 @@
-//! RESTOREFH (RFC 8881, section 18.27): goes to the saved handle, and takes up the saved stateid.
+//! RESTOREFH (RFC 8881, section 18.27): restores the saved filehandle and stateid.
 
 use super::Status;
 
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,15 +1,15 @@
-//! The form of all results: a status, then what depends on it.
+//! Form of all results: a status, then a body that depends on it.
 
 use super::Status;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// Why an operation failed: mostly a [`Status`] alone, sometimes with more behind it.
+/// Error of an operation: mostly a [`Status`] alone, sometimes with a body.
 pub trait OpError: From<Status> {
-    /// The status on the wire.
+    /// Status on the wire.
     fn status(&self) -> Status;
-    /// Writes what follows the status.
+    /// Encodes the body after the status.
     fn encode_body(&self, e: &mut Encoder);
-    /// Reads what follows the status.
+    /// Decodes the body after the status.
     ///
     /// # Errors
     /// [`DecodeError`] when it is malformed.
@@ -28,7 +28,7 @@ impl OpError for Status {
     }
 }
 
-/// A failure must never read as success: the peer would take what follows for results.
+/// An error must not encode as success: the peer would decode results that do not follow.
 pub(super) fn failure(status: Status) -> Status {
     match status {
         Status::Ok => Status::ServerFault,
@@ -36,15 +36,15 @@ pub(super) fn failure(status: Status) -> Status {
     }
 }
 
-/// What an operation ends with.
+/// Result of an operation.
 pub trait OpResult: Sized {
-    /// The status on the wire.
+    /// Status on the wire.
     fn status(&self) -> Status;
-    /// A failure that has only a status.
+    /// Failure with a status only.
     fn failed(status: Status) -> Self;
-    /// Writes status and body.
+    /// Encodes status and body.
     fn encode_result(&self, e: &mut Encoder);
-    /// Reads status and body.
+    /// Decodes status and body.
     ///
     /// # Errors
     /// [`DecodeError`] when they are malformed.

@@ -1,9 +1,9 @@
-//! SAVEFH (RFC 8881, section 18.28): saves the current handle and stateid.
+//! SAVEFH (RFC 8881, section 18.28): saves the current filehandle and stateid.
 
 use super::Status;
 
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

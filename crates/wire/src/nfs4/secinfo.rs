@@ -1,4 +1,4 @@
-//! SECINFO (RFC 8881, section 18.29): which security flavors a name wants.
+//! SECINFO (RFC 8881, section 18.29): security flavors that a name requires.
 
 use bytes::Bytes;
 
@@ -14,13 +14,13 @@ pub const AUTH_NONE: u32 = 0;
 pub const AUTH_SYS: u32 = 1;
 
 xdr_enum! {
-    /// rpc_gss_svc_t (RFC 2203): what RPCSEC_GSS protects.
+    /// rpc_gss_svc_t (RFC 2203): protection by RPCSEC_GSS.
     pub enum GssService {
-        /// Who calls.
+        /// Authentication of the caller.
         Authentication = 1,
-        /// And that nothing is altered.
+        /// Authentication and integrity.
         Integrity = 2,
-        /// And that nobody reads it.
+        /// Authentication, integrity and encryption.
         Privacy = 3,
     }
 }
@@ -38,7 +38,7 @@ xdr_struct! {
         pub oid: Bytes,
         /// Quality of protection; 0 is the mechanism's default.
         pub qop: u32,
-        /// What is protected.
+        /// Kind of protection.
         pub service: GssService,
     }
 }
@@ -73,8 +73,8 @@ impl Decode for SecInfo {
     }
 }
 
-/// The results: flavors, the server's favourite first.
+/// The results: flavors, the preferred one first.
 pub type ResOk = Vec<SecInfo>;
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

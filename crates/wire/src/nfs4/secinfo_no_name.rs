@@ -1,5 +1,5 @@
-//! SECINFO_NO_NAME (RFC 8881, section 18.45): which security flavors the current object, or its parent,
-//! wants.
+//! SECINFO_NO_NAME (RFC 8881, section 18.45): security flavors that the current object, or its parent,
+//! requires.
 
 use crate::{xdr_enum, xdr_struct};
 
@@ -19,7 +19,7 @@ xdr_struct! {
     /// The arguments. Current handle: the object; afterwards none.
     #[derive(Copy)]
     pub struct Args {
-        /// Which object is meant.
+        /// Object of the query.
         pub style: Style,
     }
 }

@@ -3,18 +3,18 @@
 use super::{Stateid, Status};
 use crate::xdr_struct;
 
-/// Look for data.
+/// Search for data.
 pub const DATA: u32 = 0;
-/// Look for a hole; the end of a file is one.
+/// Search for a hole; the end of a file is one.
 pub const HOLE: u32 = 1;
 
 xdr_struct! {
     /// The arguments. Current handle: the file.
     #[derive(Copy)]
     pub struct Args {
-        /// By what right.
+        /// Stateid of the open, lock or delegation, or a special stateid.
         pub stateid: Stateid,
-        /// From here.
+        /// Start of the search, in bytes.
         pub offset: u64,
         /// [`DATA`] or [`HOLE`]; another is answered NFS4ERR_UNION_NOTSUPP.
         pub what: u32,
@@ -23,12 +23,12 @@ xdr_struct! {
     /// The results.
     #[derive(Copy)]
     pub struct ResOk {
-        /// Whether there is none before the end of the file.
+        /// Whether there is no match before the end of the file.
         pub eof: bool,
-        /// Where it is.
+        /// Offset of the match, in bytes.
         pub offset: u64,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,17 +1,17 @@
-//! SEQUENCE (RFC 8881, section 18.46): names session, slot and sequence; renews the lease.
+//! SEQUENCE (RFC 8881, section 18.46): sets session, slot and sequence; renews the client lease.
 
 use super::{SessionId, Status};
 use crate::xdr_struct;
 
-/// No connection for call-backs at all.
+/// No connection of the client has a back channel.
 pub const CB_PATH_DOWN: u32 = 0x1;
-/// GSS contexts of call-backs end soon.
+/// GSS contexts of callbacks expire soon.
 pub const CB_GSS_CONTEXTS_EXPIRING: u32 = 0x2;
-/// GSS contexts of call-backs have ended.
+/// GSS contexts of callbacks have expired.
 pub const CB_GSS_CONTEXTS_EXPIRED: u32 = 0x4;
-/// The lease ran out: all state is revoked.
+/// The client lease expired: all state is revoked.
 pub const EXPIRED_ALL_STATE_REVOKED: u32 = 0x8;
-/// The lease ran out: some state is revoked.
+/// The client lease expired: some state is revoked.
 pub const EXPIRED_SOME_STATE_REVOKED: u32 = 0x10;
 /// An administrator revoked state.
 pub const ADMIN_STATE_REVOKED: u32 = 0x20;
@@ -19,11 +19,11 @@ pub const ADMIN_STATE_REVOKED: u32 = 0x20;
 pub const RECALLABLE_STATE_REVOKED: u32 = 0x40;
 /// A lease moved to another server.
 pub const LEASE_MOVED: u32 = 0x80;
-/// The server lost its state: reclaim.
+/// The server lost its state: the client must reclaim.
 pub const RESTART_RECLAIM_NEEDED: u32 = 0x100;
-/// No connection for call-backs of this session.
+/// No connection has this session's back channel.
 pub const CB_PATH_DOWN_SESSION: u32 = 0x200;
-/// The client answers call-backs wrongly.
+/// The client answers callbacks with errors.
 pub const BACKCHANNEL_FAULT: u32 = 0x400;
 /// A device id changed.
 pub const DEVID_CHANGED: u32 = 0x800;
@@ -49,20 +49,20 @@ xdr_struct! {
     /// The results.
     #[derive(Copy, Hash)]
     pub struct ResOk {
-        /// As in the arguments.
+        /// Same value as in the arguments.
         pub sessionid: SessionId,
-        /// As in the arguments.
+        /// Same value as in the arguments.
         pub sequenceid: u32,
-        /// As in the arguments.
+        /// Same value as in the arguments.
         pub slotid: u32,
         /// The highest slot that the server has.
         pub highest_slotid: u32,
-        /// The highest slot that the server would like the client to use.
+        /// Highest slot that the server wants the client to use.
         pub target_highest_slotid: u32,
         /// [`CB_PATH_DOWN`] and so on.
         pub status_flags: u32,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! SET_SSV (RFC 8881, section 18.47): changes the secret that protects state.
+//! SET_SSV (RFC 8881, section 18.47): changes the secret state verifier.
 
 use bytes::Bytes;
 
@@ -21,5 +21,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

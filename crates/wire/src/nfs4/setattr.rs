@@ -8,13 +8,13 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments. Current handle: the object.
     pub struct Args {
-        /// By what right; needed to set the size.
+        /// Stateid of an open, lock or delegation; needed to set the size.
         pub stateid: Stateid,
         /// The new values.
         pub obj_attributes: Box<Fattr>,
     }
 
-    /// How it ended: a failure also says how far it came.
+    /// Result: a failure also has the attributes that were set.
     #[derive(Copy)]
     pub struct Res {
         /// The status.

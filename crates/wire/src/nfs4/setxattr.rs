@@ -20,11 +20,11 @@ xdr_enum! {
 xdr_struct! {
     /// The arguments. Current handle: the object.
     pub struct Args {
-        /// Whether it must exist.
+        /// Whether the attribute must exist.
         pub option: SetOption,
-        /// Its name, without the prefix `user.`.
+        /// Attribute's name, without the prefix `user.`.
         pub name: Bytes,
-        /// Its value.
+        /// Value of the attribute.
         pub value: Bytes,
     }
 
@@ -36,5 +36,5 @@ xdr_struct! {
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

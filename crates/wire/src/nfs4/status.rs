@@ -1,17 +1,17 @@
-//! nfsstat4: how an operation ended (RFC 8881, section 15.1; RFC 7862, section 11; RFC 8276, section 8.5).
+//! nfsstat4: status of an operation (RFC 8881, section 15.1; RFC 7862, section 11; RFC 8276, section 8.5).
 
 use crate::xdr_enum;
 
 xdr_enum! {
     /// nfsstat4. Zero is success.
     pub enum Status {
-        /// Done.
+        /// Success.
         Ok = 0,
-        /// Only the owner or the superuser may.
+        /// Operation not permitted: the caller is neither the owner nor the superuser.
         Perm = 1,
         /// No such file or directory.
         NoEnt = 2,
-        /// A disk or the network behind the server failed.
+        /// I/O error: a disk or the network behind the server failed.
         Io = 5,
         /// No such device.
         NxIo = 6,
@@ -25,7 +25,7 @@ xdr_enum! {
         NotDir = 20,
         /// Is a directory.
         IsDir = 21,
-        /// An argument makes no sense here.
+        /// Invalid argument.
         Inval = 22,
         /// The file would grow beyond its largest size.
         FBig = 27,
@@ -35,27 +35,27 @@ xdr_enum! {
         RoFs = 30,
         /// Too many hard links.
         MLink = 31,
-        /// A name is longer than the server takes.
+        /// A name is longer than the server accepts.
         NameTooLong = 63,
         /// The directory is not empty.
         NotEmpty = 66,
         /// The quota is used up.
         DQuot = 69,
-        /// The handle names a file that is gone.
+        /// Stale handle: the file does not exist any more.
         Stale = 70,
-        /// The handle is not one of this server's.
+        /// Bad handle: not made by this server.
         BadHandle = 10_001,
-        /// The READDIR cookie means nothing any more.
+        /// The READDIR cookie is not valid any more.
         BadCookie = 10_003,
         /// The operation is known but not supported.
         NotSupp = 10_004,
         /// The buffer cannot hold even one entry.
         TooSmall = 10_005,
-        /// The server is wrong and cannot say how.
+        /// Internal error of the server.
         ServerFault = 10_006,
-        /// Such an object cannot be created.
+        /// CREATE does not support this type of object.
         BadType = 10_007,
-        /// Ask again later.
+        /// Temporary failure: retry later.
         Delay = 10_008,
         /// NVERIFY: the attributes are the same.
         Same = 10_009,
@@ -71,7 +71,7 @@ xdr_enum! {
         FhExpired = 10_014,
         /// A share reservation forbids the open.
         ShareDenied = 10_015,
-        /// Another security flavor is wanted here.
+        /// Another security flavor is required here.
         WrongSec = 10_016,
         /// The client id belongs to another principal.
         ClidInUse = 10_017,
@@ -109,7 +109,7 @@ xdr_enum! {
         NoGrace = 10_033,
         /// The client has nothing to reclaim here.
         ReclaimBad = 10_034,
-        /// Somebody else has what is reclaimed.
+        /// Another client has the state that is reclaimed.
         ReclaimConflict = 10_035,
         /// The arguments cannot be decoded.
         BadXdr = 10_036,
@@ -127,23 +127,23 @@ xdr_enum! {
         BadRange = 10_042,
         /// The lock cannot be upgraded or downgraded.
         LockNotSupp = 10_043,
-        /// The operation has no meaning in this minor version.
+        /// The operation does not exist in this minor version.
         OpIllegal = 10_044,
-        /// The lock would wait for itself.
+        /// The lock would be a deadlock.
         Deadlock = 10_045,
         /// The file is open.
         FileOpen = 10_046,
         /// An administrator revoked the state.
         AdminRevoked = 10_047,
-        /// The call-back path is down.
+        /// The callback path is down.
         CbPathDown = 10_048,
         /// The layout's iomode does not allow this.
         BadIoMode = 10_049,
-        /// The layout does not match what was asked.
+        /// The layout does not match the request.
         BadLayout = 10_050,
         /// The digest of SET_SSV is wrong.
         BadSessionDigest = 10_051,
-        /// The session is not known.
+        /// The session is unknown.
         BadSession = 10_052,
         /// The slot is beyond the session's table.
         BadSlot = 10_053,
@@ -151,17 +151,17 @@ xdr_enum! {
         CompleteAlready = 10_054,
         /// The connection is not bound to the session.
         ConnNotBoundToSession = 10_055,
-        /// The delegation was asked for before.
+        /// The client requested this delegation before.
         DelegAlreadyWanted = 10_056,
-        /// Call-backs of the session are outstanding.
+        /// Callbacks of the session are outstanding.
         BackChanBusy = 10_057,
         /// The layout is not available now.
         LayoutTryLater = 10_058,
         /// The file has no layouts of this kind.
         LayoutUnavailable = 10_059,
-        /// The client has no layout such as is recalled.
+        /// The client has no layout that matches the recall.
         NoMatchingLayout = 10_060,
-        /// A recall conflicts with what was asked.
+        /// A recall conflicts with the request.
         RecallConflict = 10_061,
         /// The layout type is not served.
         UnknownLayoutType = 10_062,
@@ -199,7 +199,7 @@ xdr_enum! {
         EncrAlgUnsupp = 10_079,
         /// I/O at a data server without a layout.
         PnfsNoLayout = 10_080,
-        /// The operation must stand alone in its compound.
+        /// The operation must be alone in its compound.
         NotOnlyOp = 10_081,
         /// The principal may not do this with this state.
         WrongCred = 10_082,

@@ -1,4 +1,4 @@
-//! TEST_STATEID (RFC 8881, section 18.48): asks which stateids are still valid.
+//! TEST_STATEID (RFC 8881, section 18.48): tests which stateids are valid.
 
 use super::{Stateid, Status};
 use crate::xdr_struct;
@@ -12,10 +12,10 @@ xdr_struct! {
 
     /// The results.
     pub struct ResOk {
-        /// A status for each of them, in order.
+        /// Status of each stateid, in order.
         pub status_codes: Vec<Status>,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

@@ -1,4 +1,4 @@
-//! Every operation there and back; the RFC's own bytes for a few; and bytes that nobody should send.
+//! Round trips of every operation, bytes from the RFC for a few, and hostile bytes.
 
 mod golden;
 mod hostile;

@@ -20,7 +20,7 @@ pub const OPAQUE_BYTES_MAX: usize = 1024;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Opaque<const MAX: usize>(pub Bytes);
 
-/// nfs_fh4: means something to the server that made it, alone.
+/// nfs_fh4: opaque to the client.
 pub type FileHandle = Opaque<HANDLE_BYTES_MAX>;
 /// The name of an owner, a server, a scope, or a compound's tag.
 pub type OwnerName = Opaque<OPAQUE_BYTES_MAX>;
@@ -50,7 +50,7 @@ impl<const MAX: usize> Decode for Opaque<MAX> {
     }
 }
 
-/// An id of its own type, encoded as what it wraps.
+/// Id with a type of its own, encoded as its inner type.
 macro_rules! id {
     ($($(#[$meta:meta])* pub struct $name:ident($inner:ty);)+) => {$(
         $(#[$meta])*
@@ -72,13 +72,13 @@ macro_rules! id {
 }
 
 id! {
-    /// sessionid4: names a session (RFC 8881, section 2.10).
+    /// sessionid4: id of a session (RFC 8881, section 2.10).
     pub struct SessionId([u8; 16]);
-    /// clientid4: names a client to a server (RFC 8881, section 2.4).
+    /// clientid4: id of a client at a server (RFC 8881, section 2.4).
     pub struct ClientId(u64);
-    /// deviceid4: names the data servers of a layout (RFC 8881, section 12.2.10).
+    /// deviceid4: id of the data servers of a layout (RFC 8881, section 12.2.10).
     pub struct DeviceId([u8; 16]);
-    /// layouttype4, also those that we do not serve: the answer to them is NFS4ERR_UNKNOWN_LAYOUTTYPE, not
+    /// layouttype4, including unsupported types: the answer to these is NFS4ERR_UNKNOWN_LAYOUTTYPE, not
     /// NFS4ERR_BADXDR (RFC 8881, section 3.3.13).
     pub struct LayoutType(u32);
 }
@@ -96,7 +96,7 @@ impl LayoutType {
     pub const SCSI: Self = Self(5);
 }
 
-/// verifier4: eight bytes that change when what they vouch for may be gone.
+/// verifier4: eight bytes that change when the verified data or state may be lost.
 pub type Verifier = [u8; 8];
 /// component4: one name in a directory, as bytes.
 pub type Component = Bytes;
@@ -105,9 +105,9 @@ xdr_struct! {
     /// stateid4 (RFC 8881, section 8.2).
     #[derive(Copy, Default, Hash, PartialOrd, Ord)]
     pub struct Stateid {
-        /// Goes up with each change of the state; zero in an argument means the latest.
+        /// Sequence number: increases with each change of the state; zero in an argument means the latest.
         pub seqid: u32,
-        /// Names the state.
+        /// Id of the state.
         pub other: [u8; 12],
     }
 
@@ -120,7 +120,7 @@ xdr_struct! {
         pub minor: u32,
     }
 
-    /// fsid4: names a file system within a server.
+    /// fsid4: id of a file system within a server.
     #[derive(Copy, Default, Hash)]
     pub struct FsId {
         /// Major number.
@@ -129,10 +129,10 @@ xdr_struct! {
         pub minor: u64,
     }
 
-    /// change_info4: a directory's change attribute around an operation on it.
+    /// change_info4: change attribute of a directory, before and after an operation.
     #[derive(Copy, Default, Hash)]
     pub struct ChangeInfo {
-        /// Whether nothing else changed the directory between the two.
+        /// Whether both values were read atomically with the operation.
         pub atomic: bool,
         /// Before.
         pub before: u64,
@@ -143,13 +143,13 @@ xdr_struct! {
     /// state_owner4: the open_owner4 or lock_owner4 of a client.
     #[derive(Hash)]
     pub struct StateOwner {
-        /// The client. Ignored in arguments: the session tells (RFC 8881, section 3.3.10).
+        /// Client. Ignored in arguments: the session has the client (RFC 8881, section 3.3.10).
         pub clientid: ClientId,
-        /// Its name for the owner.
+        /// Name of the owner, chosen by the client.
         pub owner: OwnerName,
     }
 
-    /// netaddr4: where a server listens.
+    /// netaddr4: address of a server.
     #[derive(Hash)]
     pub struct NetAddr {
         /// `tcp` or `tcp6` (RFC 5665).
@@ -158,7 +158,7 @@ xdr_struct! {
         pub uaddr: Bytes,
     }
 
-    /// io_info4 (RFC 7862): how much I/O there was.
+    /// io_info4 (RFC 7862): amount of I/O.
     #[derive(Copy, Default, Hash)]
     pub struct IoInfo {
         /// Operations.
@@ -167,26 +167,26 @@ xdr_struct! {
         pub bytes: u64,
     }
 
-    /// write_response4 (RFC 7862): how far a copy came.
+    /// write_response4 (RFC 7862): progress of a copy.
     #[derive(Copy, Hash)]
     pub struct WriteResponse {
-        /// Names a copy that goes on after the reply.
+        /// Stateid of an asynchronous copy.
         pub callback_id: Option<Stateid>,
         /// Bytes written.
         pub count: u64,
-        /// How durable they are.
+        /// Durability of the bytes.
         pub committed: StableHow,
         /// The write verifier.
         pub writeverf: Verifier,
     }
 
-    /// nfs_impl_id4: which program a client or server is.
+    /// nfs_impl_id4: implementation of a client or server.
     pub struct ImplId {
-        /// The DNS domain of its vendor.
+        /// DNS domain of the vendor.
         pub domain: Bytes,
-        /// Its name and version.
+        /// Name and version.
         pub name: Bytes,
-        /// When it was built.
+        /// Build time.
         pub date: Time,
     }
 
@@ -198,13 +198,13 @@ xdr_struct! {
         pub flag: u32,
         /// ACE4_* access bits.
         pub access_mask: u32,
-        /// Whom it is about.
+        /// Principal of the entry.
         pub who: Bytes,
     }
 }
 
 impl NetAddr {
-    /// An address of TCP: the host, and the port as two more numbers (RFC 5665, section 5.2.3.3).
+    /// TCP address: the host, and the port as two more numbers (RFC 5665, section 5.2.3.3).
     #[must_use]
     pub fn tcp(address: SocketAddr) -> Self {
         let (high, low) = (address.port() >> 8, address.port() & 0xff);
@@ -215,7 +215,7 @@ impl NetAddr {
 }
 
 xdr_union! {
-    /// netloc4 (RFC 7862): where another server is.
+    /// netloc4 (RFC 7862): location of another server.
     #[derive(Hash)]
     pub enum NetLoc {
         /// By name.
@@ -228,13 +228,13 @@ xdr_union! {
 }
 
 impl Stateid {
-    /// For I/O without state (RFC 8881, section 8.2.3).
+    /// Anonymous stateid, for I/O without state (RFC 8881, section 8.2.3).
     pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };
-    /// For READs that ignore locks.
+    /// READ bypass stateid, for READs that ignore locks.
     pub const BYPASS: Self = Self { seqid: u32::MAX, other: [0xff; 12] };
-    /// The stateid that an operation before in the same compound returned.
+    /// Current stateid: the one that an earlier operation of the same compound returned.
     pub const CURRENT: Self = Self { seqid: 1, other: [0; 12] };
-    /// Never names any state.
+    /// Invalid stateid: names no state.
     pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; 12] };
 }
 
@@ -248,7 +248,7 @@ pub struct Time {
 }
 
 impl Time {
-    /// Of one second.
+    /// Nanoseconds in a second.
     pub const NANOSECONDS: u32 = 1_000_000_000;
 }
 
@@ -288,7 +288,7 @@ xdr_enum! {
         NamedAttr = 9,
     }
 
-    /// stable_how4: how durable a write is (RFC 8881, section 18.32).
+    /// stable_how4: durability of a write (RFC 8881, section 18.32).
     pub enum StableHow {
         /// In memory; COMMIT makes it durable.
         Unstable = 0,
@@ -308,7 +308,7 @@ xdr_enum! {
         Any = 3,
     }
 
-    /// nfs_lock_type4: the waiting kinds only tell that the client will ask again.
+    /// nfs_lock_type4: the waiting kinds only announce that the client will retry.
     pub enum LockType {
         /// Shared.
         Read = 1,
@@ -322,7 +322,7 @@ xdr_enum! {
 }
 
 impl LockType {
-    /// Whether the lock excludes every other.
+    /// Whether the lock is exclusive.
     #[must_use]
     pub fn is_write(self) -> bool {
         matches!(self, Self::Write | Self::WriteWait)

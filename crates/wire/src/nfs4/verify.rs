@@ -1,4 +1,4 @@
-//! VERIFY (RFC 8881, section 18.31): goes on only if all attributes are equal.
+//! VERIFY (RFC 8881, section 18.31): fails unless all attributes are equal.
 
 use super::{Fattr, Status};
 use crate::xdr_struct;
@@ -6,7 +6,7 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments. Current handle: the object.
     pub struct Args {
-        /// The values to compare with.
+        /// Values to compare with.
         pub obj_attributes: Box<Fattr>,
     }
 }
@@ -14,5 +14,5 @@ xdr_struct! {
 /// No results.
 pub type ResOk = ();
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

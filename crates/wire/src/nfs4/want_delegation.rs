@@ -1,4 +1,4 @@
-//! WANT_DELEGATION (RFC 8881, section 18.49): asks for a delegation of a file that is not opened.
+//! WANT_DELEGATION (RFC 8881, section 18.49): requests a delegation of a file without an open.
 
 use super::Status;
 use super::open::{Delegation, DelegationType};
@@ -10,7 +10,7 @@ xdr_struct! {
     pub struct Args {
         /// The `WANT_` bits of [`super::open`].
         pub want: u32,
-        /// By what right.
+        /// Claim to the delegation.
         pub claim: DelegClaim,
     }
 }
@@ -31,5 +31,5 @@ xdr_union! {
 /// The results.
 pub type ResOk = Delegation;
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

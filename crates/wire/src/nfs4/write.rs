@@ -7,11 +7,11 @@ use crate::xdr_struct;
 xdr_struct! {
     /// The arguments. Current handle: the file.
     pub struct Args {
-        /// By what right.
+        /// Stateid of the open, lock or delegation, or a special stateid.
         pub stateid: Stateid,
         /// First byte.
         pub offset: u64,
-        /// How durable it must be before the reply.
+        /// Requested durability.
         pub stable: StableHow,
         /// The data.
         pub data: Payload,
@@ -22,12 +22,12 @@ xdr_struct! {
     pub struct ResOk {
         /// Bytes written.
         pub count: u32,
-        /// How durable they are: at least as was asked.
+        /// Durability of the data: at least as requested.
         pub committed: StableHow,
-        /// Changes when unstable data may have been lost.
+        /// Write verifier: changes when unstable data may have been lost.
         pub writeverf: Verifier,
     }
 }
 
-/// How it ended.
+/// Results, or the error status.
 pub type Res = Result<ResOk, Status>;

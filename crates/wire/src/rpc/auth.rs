@@ -6,15 +6,15 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// Supplementary groups that AUTH_SYS can carry (RFC 5531, appendix A).
 pub const SYS_GIDS_MAX: usize = 16;
-/// The body of a credential or verifier (RFC 5531, section 8.2).
+/// Maximal length of the body of a credential or verifier (RFC 5531, section 8.2).
 const BODY_BYTES_MAX: usize = 400;
-/// The machine name in AUTH_SYS.
+/// Maximal length of the machine name in AUTH_SYS.
 const MACHINE_BYTES_MAX: usize = 255;
 
 const FLAVOR_NONE: u32 = 0;
 const FLAVOR_SYS: u32 = 1;
 
-/// Who a client says its user is: numbers that are as trustworthy as the client's kernel.
+/// AUTH_SYS credential: user and groups that the client claims, as trustworthy as the client's kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthSys {
     /// The client's host name.
@@ -30,11 +30,11 @@ pub struct AuthSys {
 /// The credential of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// AUTH_NONE: nobody in particular.
+    /// AUTH_NONE: no user.
     None,
     /// AUTH_SYS: a user and groups.
     Sys(AuthSys),
-    /// A flavor that we do not speak; answered AUTH_REJECTEDCRED.
+    /// Unsupported flavor; answered AUTH_REJECTEDCRED.
     Unknown(u32),
 }
 
@@ -82,7 +82,7 @@ impl Encode for Credential {
     }
 }
 
-/// Skips a verifier: with AUTH_NONE and AUTH_SYS it says nothing.
+/// Skips a verifier: with AUTH_NONE and AUTH_SYS it is empty.
 pub(super) fn skip_verifier(d: &mut Decoder) -> Result<(), DecodeError> {
     d.u32()?;
     d.opaque(BODY_BYTES_MAX)?;

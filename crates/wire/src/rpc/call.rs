@@ -1,4 +1,4 @@
-//! The header of a call (RFC 5531, section 9).
+//! Header of a call (RFC 5531, section 9).
 
 use thiserror::Error;
 
@@ -10,10 +10,10 @@ use crate::xdr::{DecodeError, Decoder, Encode, Encoder};
 /// The only version of RPC.
 pub const RPC_VERSION: u32 = 2;
 
-/// What stands before the arguments of every call.
+/// Header before the arguments of every call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallHeader {
-    /// Chosen by the caller, repeated in the reply.
+    /// Transaction id, chosen by the caller, returned in the reply.
     pub xid: u32,
     /// Program number.
     pub program: u32,
@@ -21,14 +21,14 @@ pub struct CallHeader {
     pub version: u32,
     /// Procedure of that version.
     pub procedure: u32,
-    /// Who calls.
+    /// Credential of the caller.
     pub credential: Credential,
 }
 
-/// Why a call cannot be taken up.
+/// Error of decoding a call header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CallError {
-    /// Not a call, or too short for a reply to be addressed: nothing can be answered.
+    /// Not a call, or too short to have an xid: no reply is possible.
     #[error("not an RPC call: {0}")]
     Malformed(DecodeError),
     /// Another version of RPC: answered RPC_MISMATCH.
@@ -36,24 +36,24 @@ pub enum CallError {
     RpcVersion {
         /// The call's xid.
         xid: u32,
-        /// The version it asked for.
+        /// RPC version of the call.
         version: u32,
     },
-    /// The credential cannot be read: answered AUTH_ERROR.
+    /// Malformed credential: answered AUTH_ERROR.
     #[error("bad credential")]
     Auth {
         /// The call's xid.
         xid: u32,
-        /// What is wrong with it.
+        /// Error status.
         stat: AuthStat,
     },
 }
 
 impl CallHeader {
-    /// Reads a header; the decoder then stands at the arguments.
+    /// Decodes a header; afterwards the decoder is at the arguments.
     ///
     /// # Errors
-    /// [`CallError`] says what the answer is.
+    /// [`CallError`], which determines the reply.
     pub fn decode(d: &mut Decoder) -> Result<Self, CallError> {
         use crate::xdr::Decode;
         let xid = d.u32().map_err(CallError::Malformed)?;

@@ -1,8 +1,7 @@
-//! What every RPC program has: a list of procedures, each with arguments and results. Used by all of ours but
-//! NFS 4.
+//! Procedures of an RPC program, with arguments and results, for all programs except NFSv4.
 
-/// Declares `Procedure`, `Call` and `Reply` of a program from one table. Each line names a procedure's
-/// number, its variant, the module that holds its `Args` and `Res`, and its name in the RFC.
+/// Declares `Procedure`, `Call` and `Reply` of a program from one table. Each line has a procedure's number,
+/// its variant, the module of its `Args` and `Res`, and its name in the RFC.
 macro_rules! program {
     ($($(#[$meta:meta])* $number:literal $variant:ident $module:ident $name:literal;)+) => {
         $crate::xdr_enum! {
@@ -11,22 +10,22 @@ macro_rules! program {
         }
 
         impl Procedure {
-            /// All of them, in the order of their numbers.
+            /// All procedures, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name in the protocol's text, for metrics and traces.
+            /// Name in the protocol's specification, for metrics and traces.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
         }
 
-        /// A procedure with its arguments.
+        /// Procedure with its arguments.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Call { $($(#[$meta])* $variant($module::Args),)+ }
 
         impl Call {
-            /// Reads the arguments of `procedure`, which follow the call's header.
+            /// Decodes the arguments of `procedure`, after the call's header.
             ///
             /// # Errors
             /// [`DecodeError`](crate::xdr::DecodeError) when they are malformed: answered GARBAGE_ARGS.
@@ -39,7 +38,7 @@ macro_rules! program {
                 })
             }
 
-            /// The procedure called.
+            /// Procedure of the call.
             #[must_use]
             pub const fn procedure(&self) -> Procedure {
                 match self { $(Self::$variant(_) => Procedure::$variant,)+ }
@@ -52,12 +51,12 @@ macro_rules! program {
             }
         }
 
-        /// A procedure with its results.
+        /// Procedure with its results.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Reply { $($(#[$meta])* $variant($module::Res),)+ }
 
         impl Reply {
-            /// Reads the results of `procedure`, which follow the reply's header.
+            /// Decodes the results of `procedure`, after the reply's header.
             ///
             /// # Errors
             /// [`DecodeError`](crate::xdr::DecodeError) when they are malformed.
@@ -70,7 +69,7 @@ macro_rules! program {
                 })
             }
 
-            /// The procedure that this answers.
+            /// Procedure of the reply.
             #[must_use]
             pub const fn procedure(&self) -> Procedure {
                 match self { $(Self::$variant(_) => Procedure::$variant,)+ }
@@ -86,7 +85,7 @@ macro_rules! program {
 }
 pub(crate) use program;
 
-/// Writes `Result<T, Status>` as the union of a status and, when that is 0, a body. So `$status` has no value
+/// Encodes `Result<T, Status>` as a union of a status and, when that is 0, a body. So `$status` has no value
 /// 0.
 macro_rules! status_union {
     ($status:ty) => {

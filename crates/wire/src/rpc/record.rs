@@ -17,12 +17,12 @@ pub const MESSAGE_REPLY: u32 = 1;
 /// The largest length a fragment header can hold.
 pub const FRAGMENT_BYTES_MAX: u32 = 0x7fff_ffff;
 
-/// The four bytes before each fragment.
+/// Header of a fragment: four bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentHeader {
-    /// Whether the record ends with this fragment.
+    /// Whether this fragment is the last of its record.
     pub last: bool,
-    /// Bytes in the fragment.
+    /// Length of the fragment in bytes.
     pub len: u32,
 }
 
@@ -42,10 +42,10 @@ impl FragmentHeader {
     }
 }
 
-/// A message as one record of one fragment: its header, then the message's own segments.
+/// Frames a message as one record of one fragment: header, then the message's own segments.
 ///
 /// # Panics
-/// When the message is longer than a fragment can be; ours are bounded far below.
+/// When the message is longer than a fragment can be; messages of this crate are far shorter.
 #[must_use]
 pub fn frame(message: Message) -> Vec<Bytes> {
     let len = u32::try_from(message.len).expect("a message is bounded far below 2^31 bytes");

@@ -1,4 +1,4 @@
-//! Replies: the results of a call, or why there are none (RFC 5531, section 9).
+//! Replies: the results of a call, or the reason for none (RFC 5531, section 9).
 
 use super::auth::skip_verifier;
 use super::record::MESSAGE_REPLY;
@@ -7,7 +7,7 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, Message};
 use crate::xdr_enum;
 
 xdr_enum! {
-    /// Why a credential was refused (RFC 5531, section 8.1).
+    /// auth_stat: error of authentication (RFC 5531, section 8.1).
     pub enum AuthStat {
         /// The credential is malformed.
         BadCred = 1,
@@ -22,23 +22,23 @@ xdr_enum! {
     }
 }
 
-/// Why a call has no results.
+/// Rejection of a call by RPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
-    /// The program is not served here.
+    /// Program unavailable.
     ProgramUnavailable,
-    /// The program is served, but in these versions only.
+    /// The program has other versions only.
     ProgramMismatch {
-        /// Lowest version served.
+        /// Lowest supported version.
         low: u32,
-        /// Highest version served.
+        /// Highest supported version.
         high: u32,
     },
     /// The program has no such procedure.
     ProcedureUnavailable,
     /// The arguments cannot be decoded.
     GarbageArguments,
-    /// Memory, or something like it, has run out.
+    /// Resource exhaustion of the server, such as memory.
     SystemError,
     /// Another version of RPC.
     RpcMismatch,
@@ -46,20 +46,20 @@ pub enum Rejection {
     Auth(AuthStat),
 }
 
-/// The header of a reply, as the caller sees it.
+/// Header of a reply, for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyHeader {
-    /// The call that this answers.
+    /// Transaction id of the call.
     pub xid: u32,
-    /// Whether results follow.
+    /// Success, which results follow, or rejection.
     pub outcome: Result<(), Rejection>,
 }
 
 impl ReplyHeader {
-    /// Reads a header; the decoder then stands at the results, if there are any.
+    /// Decodes a header; afterwards the decoder is at the results, if any.
     ///
     /// # Errors
-    /// [`DecodeError`] when this is no reply.
+    /// [`DecodeError`] when this is not a reply.
     pub fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
         let xid = d.u32()?;
         let kind = d.u32()?;
@@ -98,7 +98,7 @@ fn denied(d: &mut Decoder) -> Result<Rejection, DecodeError> {
     }
 }
 
-/// A whole reply message: header, then `results` when the call was carried out.
+/// Whole reply message: header, and on success the results.
 #[must_use]
 pub fn reply(xid: u32, outcome: Result<&Message, Rejection>) -> Message {
     let mut e = Encoder::new();

@@ -1,16 +1,15 @@
-//! Reading values out of one record.
+//! Decoder of values in one record.
 
 use bytes::Bytes;
 use thiserror::Error;
 
-/// Why a record is not what it claims to be. Answered with GARBAGE_ARGS or NFS4ERR_BADXDR, never with a
-/// panic.
+/// Error of decoding a record. Answered with GARBAGE_ARGS or NFS4ERR_BADXDR; never a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The record ends inside a value.
     #[error("record ends inside a value")]
     Short,
-    /// A length is larger than its bound, or than what the record still holds.
+    /// A length exceeds its bound, or the rest of the record.
     #[error("length {0} is beyond its bound")]
     Length(u32),
     /// A discriminant or enum value that the protocol does not define.
@@ -19,40 +18,40 @@ pub enum DecodeError {
     /// A boolean that is neither 0 nor 1 (RFC 4506, section 4.4).
     #[error("boolean is {0}")]
     Bool(u32),
-    /// A value that is well formed but cannot be meant, such as a time of 10^9 nanoseconds.
+    /// A well-formed value outside its range, such as a time of 10^9 nanoseconds.
     #[error("value out of range")]
     Range,
 }
 
-/// A value that can be read from XDR.
+/// Type that can be decoded from XDR.
 pub trait Decode: Sized {
-    /// Reads one value and moves past it.
+    /// Decodes one value and advances past it.
     ///
     /// # Errors
     /// [`DecodeError`] when the bytes are not such a value.
     fn decode(d: &mut Decoder) -> Result<Self, DecodeError>;
 }
 
-/// A cursor over one record. Opaque data are returned as slices of the record: nothing is copied.
+/// Cursor over one record. Opaque data are slices of the record, without a copy.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     rest: Bytes,
 }
 
 impl Decoder {
-    /// Starts at the first byte of `record`.
+    /// Decoder at the first byte of `record`.
     #[must_use]
     pub fn new(record: Bytes) -> Self {
         Self { rest: record }
     }
 
-    /// Bytes not read yet.
+    /// Number of bytes left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// The bytes not read yet, as they stand in the record.
+    /// Bytes left, as a slice of the record.
     #[must_use]
     pub fn rest(&self) -> Bytes {
         self.rest.clone()
@@ -65,7 +64,7 @@ impl Decoder {
         Ok(self.rest.split_to(n))
     }
 
-    /// Exactly `N` bytes, without padding (for `N` a multiple of four there is none).
+    /// Reads exactly `N` bytes and skips the padding.
     ///
     /// # Errors
     /// [`DecodeError::Short`] at the end of the record.
@@ -77,7 +76,7 @@ impl Decoder {
         Ok(out)
     }
 
-    /// An unsigned 32-bit integer.
+    /// Reads an unsigned 32-bit integer.
     ///
     /// # Errors
     /// [`DecodeError::Short`] at the end of the record.
@@ -92,7 +91,7 @@ impl Decoder {
         }
     }
 
-    /// A variable-length opaque or string of at most `max` bytes, as a slice of the record.
+    /// Reads a variable-length opaque or string of at most `max` bytes, as a slice of the record.
     ///
     /// # Errors
     /// [`DecodeError::Length`] beyond `max`, [`DecodeError::Short`] beyond the record.
@@ -110,8 +109,8 @@ impl Decoder {
         Ok(padded)
     }
 
-    /// A variable-length array of at most `max` elements. Room is reserved only for what the record can hold,
-    /// for every element takes at least four bytes.
+    /// Reads a variable-length array of at most `max` elements. Every element has at least four bytes, so the
+    /// allocation is bounded by the rest of the record.
     ///
     /// # Errors
     /// [`DecodeError`] of the length or of an element.
@@ -172,7 +171,7 @@ impl<const N: usize> Decode for [u8; N] {
     }
 }
 
-/// Opaque data bounded by the record alone; operations apply the bounds of their own.
+/// Opaque data bounded by the record alone; operations check their own bounds.
 impl Decode for Bytes {
     fn decode(d: &mut Decoder) -> Result<Self, DecodeError> {
         d.opaque(usize::MAX)

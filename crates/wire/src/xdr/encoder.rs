@@ -1,19 +1,19 @@
-//! Writing values as a list of segments.
+//! Encoder of values to a list of segments.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::Payload;
 
-/// Payloads below this are copied: a segment of their own costs more than the copy.
+/// Threshold in bytes for payloads: smaller ones are copied, since a segment of their own costs more.
 const SEGMENT_BYTES_MIN: usize = 2048;
 
-/// A value that can be written as XDR.
+/// Type that can be encoded as XDR.
 pub trait Encode {
     /// Appends the value.
     fn encode(&self, e: &mut Encoder);
 }
 
-/// Collects one message: short values in a buffer of its own, large payloads by reference.
+/// Encoder of one message: short values in a buffer of its own, large payloads by reference.
 #[derive(Debug, Default)]
 pub struct Encoder {
     done: Vec<Bytes>,
@@ -21,17 +21,17 @@ pub struct Encoder {
     tail: BytesMut,
 }
 
-/// One encoded message: its segments in order, ready for a vectored write.
+/// Encoded message: segments in order, for a vectored write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The bytes of the message, in order.
+    /// Segments of the message, in order.
     pub segments: Vec<Bytes>,
     /// The sum of the segments' lengths.
     pub len: usize,
 }
 
 impl Message {
-    /// The message in one piece: no copy when it has only one segment.
+    /// Joins the segments; without a copy when there is only one.
     #[must_use]
     pub fn into_bytes(mut self) -> Bytes {
         if self.segments.len() == 1 {
@@ -59,24 +59,24 @@ impl Encoder {
         self.done_bytes + self.tail.len()
     }
 
-    /// An unsigned 32-bit integer.
+    /// Appends an unsigned 32-bit integer.
     pub fn u32(&mut self, value: u32) {
         self.tail.put_u32(value);
     }
 
-    /// Fixed-length opaque data, padded to four bytes.
+    /// Appends fixed-length opaque data, padded to four bytes.
     pub fn fixed(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
         self.pad(bytes.len());
     }
 
-    /// Variable-length opaque data or a string, copied.
+    /// Appends variable-length opaque data or a string, copied.
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.u32(length(bytes.len()));
         self.fixed(bytes);
     }
 
-    /// Variable-length opaque data whose length shows once `write` has written them.
+    /// Appends variable-length opaque data whose length is known only after `write`.
     pub fn counted(&mut self, write: impl FnOnce(&mut Self)) {
         let (before, segments, at) = (self.len(), self.done.len(), self.tail.len());
         self.u32(0);
@@ -85,7 +85,7 @@ impl Encoder {
         let count = length(written).to_be_bytes();
         match self.done.get_mut(segments) {
             None => self.tail[at..at + 4].copy_from_slice(&count),
-            // A large value by reference has set the length aside, with what stood before it.
+            // A large payload by reference has moved the length into a finished segment.
             Some(head) => {
                 let mut bytes = BytesMut::from(std::mem::take(head));
                 bytes[at..at + 4].copy_from_slice(&count);
@@ -95,7 +95,7 @@ impl Encoder {
         self.pad(written);
     }
 
-    /// Takes back what was written since the message was `len` bytes long.
+    /// Truncates the message to `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         while self.done_bytes > len
             && let Some(mut last) = self.done.pop()
@@ -111,7 +111,7 @@ impl Encoder {
         self.tail.truncate(len - self.done_bytes);
     }
 
-    /// Variable-length opaque data by reference: large segments are not copied.
+    /// Appends variable-length opaque data by reference: large segments are not copied.
     pub fn payload(&mut self, payload: &Payload) {
         self.u32(length(payload.len()));
         for segment in payload.segments() {
@@ -120,7 +120,7 @@ impl Encoder {
         self.pad(payload.len());
     }
 
-    /// An already encoded message, appended by reference.
+    /// Appends an encoded message by reference.
     pub fn message(&mut self, message: &Message) {
         for segment in &message.segments {
             self.segment(segment);
@@ -141,7 +141,7 @@ impl Encoder {
         self.done.push(segment.clone());
     }
 
-    /// A variable-length array.
+    /// Appends a variable-length array.
     pub fn array<T: Encode>(&mut self, items: &[T]) {
         self.u32(length(items.len()));
         for item in items {
@@ -154,7 +154,7 @@ impl Encoder {
         self.tail.extend_from_slice(&ZERO[..len.next_multiple_of(4) - len]);
     }
 
-    /// Ends the message.
+    /// Finishes the message.
     #[must_use]
     pub fn finish(mut self) -> Message {
         let len = self.len();
@@ -165,7 +165,7 @@ impl Encoder {
     }
 }
 
-/// A length that we made ourselves: everything we encode is bounded far below 2^32.
+/// XDR length of own data, which is bounded far below 2^32.
 fn length(n: usize) -> u32 {
     u32::try_from(n).unwrap_or_else(|_| unreachable!("encoded value of {n} bytes"))
 }
@@ -241,7 +241,7 @@ mod tests {
         Payload::from(Bytes::from(vec![7; LARGE]))
     }
 
-    /// Bytes are the same whether values were copied or set aside by reference.
+    /// Copied and referenced values encode to the same bytes.
     #[test]
     fn what_is_counted_has_its_length_before_it_however_large() {
         for len in [0, 1, 4, LARGE] {

@@ -1,6 +1,6 @@
 //! Structs and enums whose XDR form is their fields in order.
 
-/// A struct that is encoded field by field, in the order written.
+/// Struct that is encoded field by field, in the order of declaration.
 #[macro_export]
 macro_rules! xdr_struct {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)* })+) => {$(
@@ -22,7 +22,7 @@ macro_rules! xdr_struct {
     )+};
 }
 
-/// An enum that is a number on the wire. Unknown numbers are a decode error.
+/// Enum that is a number on the wire. An unknown number is a decode error.
 #[macro_export]
 macro_rules! xdr_enum {
     ($($(#[$meta:meta])* pub enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $value:expr,)+ })+) => {$(
@@ -32,7 +32,7 @@ macro_rules! xdr_enum {
         pub enum $name { $($(#[$vmeta])* $variant = $value,)+ }
 
         impl $name {
-            /// The value with this number, if the protocol has one.
+            /// Variant with this number, if the protocol has one.
             #[must_use]
             pub fn from_u32(value: u32) -> Option<Self> {
                 $(if value == $value { return Some(Self::$variant); })+
@@ -55,7 +55,7 @@ macro_rules! xdr_enum {
     )+};
 }
 
-/// A union `switch` over a number: each arm has a discriminant and fields of its own.
+/// Union `switch` over a number: each arm has a discriminant and fields of its own.
 #[macro_export]
 macro_rules! xdr_union {
     ($($(#[$meta:meta])* pub enum $name:ident {

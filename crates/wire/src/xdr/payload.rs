@@ -1,11 +1,11 @@
-//! File data on its way through: a list of reference-counted pieces, never joined.
+//! File data in transit: a list of reference-counted pieces, never joined.
 
 use bytes::Bytes;
 
 use super::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// The data of a READ or WRITE. Decoded, it is one slice of the record that it came in; a READ that a
-/// metaserver gathers from several data servers keeps one piece for each.
+/// Data of a READ or WRITE. A decoded payload is one slice of its record; a READ that a metaserver gathers
+/// from several data servers has one piece for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Payload {
     segments: Vec<Bytes>,
@@ -13,13 +13,13 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Bytes in all pieces.
+    /// Number of bytes in all pieces.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Whether the payload is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -31,22 +31,22 @@ impl Payload {
         &self.segments
     }
 
-    /// Adds a piece at the end, by reference.
+    /// Appends a piece by reference.
     pub fn push(&mut self, piece: Bytes) {
         self.len += piece.len();
         self.segments.push(piece);
     }
 
-    /// Adds the pieces of `other` at the end, by reference.
+    /// Appends the pieces of `other` by reference.
     pub fn append(&mut self, other: Payload) {
         self.len += other.len;
         self.segments.extend(other.segments);
     }
 
-    /// Bytes `start..end` of the data, by reference.
+    /// Slice `start..end` of the data, by reference.
     ///
     /// # Panics
-    /// When the range is not inside the data: a fault of the caller, not of the wire.
+    /// When the range is not inside the data: a bug of the caller, not of the peer.
     #[must_use]
     pub fn slice(&self, start: usize, end: usize) -> Payload {
         assert!(start <= end && end <= self.len, "slice {start}..{end} of {} bytes", self.len);
@@ -63,7 +63,7 @@ impl Payload {
         out
     }
 
-    /// The data in one piece; copies when there are several.
+    /// Data in one piece; copies when there are several.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         match self.segments.as_slice() {

@@ -1,4 +1,4 @@
-//! open_delegation4: a delegation that comes with an open, or why there is none (RFC 8881, section 10.4).
+//! open_delegation4: a delegation in the results of OPEN, or the reason for none (RFC 8881, section 10.4).
 
 use crate::nfs4::{Ace, Stateid};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
@@ -13,7 +13,7 @@ xdr_enum! {
         Read = 1,
         /// For writing.
         Write = 2,
-        /// None, with a reason.
+        /// None, with a reason (NONE_EXT).
         NoneExt = 3,
     }
 }
@@ -27,11 +27,11 @@ xdr_union! {
         1 => Read(ReadDelegation),
         /// OPEN_DELEGATE_WRITE.
         2 => Write(WriteDelegation),
-        /// OPEN_DELEGATE_NONE_EXT: for clients that said what they want.
+        /// OPEN_DELEGATE_NONE_EXT: for clients that set `WANT_` bits.
         3 => NoneExt(WhyNone),
     }
 
-    /// nfs_space_limit4: how far a file under a write delegation may grow.
+    /// nfs_space_limit4: growth limit of a file under a write delegation.
     #[derive(Copy)]
     pub enum SpaceLimit {
         /// Bytes of the file.
@@ -48,7 +48,7 @@ xdr_struct! {
         pub stateid: Stateid,
         /// Whether it is recalled at once.
         pub recall: bool,
-        /// Who may open without asking the server.
+        /// Users that may open without a request to the server.
         pub permissions: Ace,
     }
 
@@ -58,9 +58,9 @@ xdr_struct! {
         pub stateid: Stateid,
         /// Whether it is recalled at once.
         pub recall: bool,
-        /// How far the file may grow before writes must go to the server.
+        /// Growth limit before writes must go to the server.
         pub space_limit: SpaceLimit,
-        /// Who may open without asking the server.
+        /// Users that may open without a request to the server.
         pub permissions: Ace,
     }
 
@@ -74,15 +74,15 @@ xdr_struct! {
     }
 }
 
-/// open_none_delegation4: why there is no delegation.
+/// open_none_delegation4: the reason for no delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyNone {
-    /// Others contend for the file; whether the server will push a delegation later.
+    /// Contention for the file; the server may push a delegation later.
     Contention {
         /// ond_server_will_push_deleg.
         will_push: bool,
     },
-    /// No resources; whether the server will signal when there are some.
+    /// No resources; the server may signal when there are some.
     Resource {
         /// ond_server_will_signal_avail.
         will_signal: bool,
@@ -92,7 +92,7 @@ pub enum WhyNone {
 }
 
 xdr_enum! {
-    /// why_no_delegation4, without the two reasons that carry a promise.
+    /// why_no_delegation4, without the two reasons that have a flag.
     pub enum WhyOther {
         /// The client did not want one.
         NotWanted = 0,

@@ -1,4 +1,4 @@
-//! Bytes written out by hand from RFC 5662, so that both directions cannot be wrong in the same way.
+//! Hand-made bytes from RFC 5662, to find an error that encoder and decoder share.
 
 use super::samples::{STATEID, name};
 use super::*;

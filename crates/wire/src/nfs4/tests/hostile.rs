@@ -1,4 +1,4 @@
-//! Bytes that nobody should send.
+//! Hostile bytes.
 
 use proptest::prelude::*;
 
@@ -6,8 +6,8 @@ use super::*;
 use crate::nfs4::callback::{CbCompound, CbReply};
 use crate::xdr::Encode;
 
-/// Decoding ends in an error or a value; and what we then say ourselves can be read, and is stable. (Unknown
-/// attributes are noted when read but never said, so the first value itself need not come back.)
+/// Checks that decoding ends in an error or a value, and that the encoded value decodes to itself. (Unknown
+/// attributes are decoded but not encoded, so the first value may differ from the second.)
 fn check<T: Encode + PartialEq + std::fmt::Debug>(
     bytes: &[u8],
     decode: impl Fn(&mut Decoder) -> Result<T, DecodeError>,
@@ -45,7 +45,7 @@ fn valid_messages() -> Vec<Bytes> {
         .collect()
 }
 
-/// Words as XDR has them: mostly small numbers, sometimes none at all sensible.
+/// Random words typical of XDR: mostly small numbers, sometimes large ones.
 fn hostile_words() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![4 => 0u32..8, 2 => 0u32..100, 1 => Just(u32::MAX), 1 => any::<u32>()];
     prop::collection::vec(word, 0..60)

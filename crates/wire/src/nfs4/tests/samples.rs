@@ -1,4 +1,4 @@
-//! One value, or a few, of everything.
+//! Sample values of every type.
 
 use bytes::Bytes;
 
@@ -403,7 +403,7 @@ pub fn args() -> Vec<ArgOp> {
     all
 }
 
-/// Delegations, and what minor version 2 added.
+/// Arguments about delegations, and of minor version 2.
 fn rare_args() -> Vec<ArgOp> {
     let (stateid, offset, length) = (STATEID, 4096, 8192);
     let want = |claim| ArgOp::WantDelegation(want_delegation::Args { want: WANT_ANY_DELEG, claim });

@@ -2,7 +2,8 @@
 
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// Attributes and operations end below 100; the bound leaves room for minor versions to come.
+/// Words of a bitmap: attributes and operations end below 100; the bound leaves room for minor versions to
+/// come.
 const WORDS_MAX: usize = 8;
 
 /// bitmap4: bit n is in word n / 32 (RFC 8881, section 3.3.7). Trailing zero words are not sent.
@@ -12,10 +13,10 @@ pub struct Bitmap([u32; WORDS_MAX]);
 impl Bitmap {
     /// The empty set.
     pub const EMPTY: Self = Self([0; WORDS_MAX]);
-    /// One more than the highest bit that fits.
+    /// Number of bits.
     pub const BITS: u32 = 32 * WORDS_MAX as u32;
 
-    /// The set of `bits`; those of [`Self::BITS`] or more are left out. Can be evaluated at compile time.
+    /// Set of `bits`, without those of [`Self::BITS`] or more. Usable at compile time.
     #[must_use]
     pub const fn of(bits: &[u32]) -> Self {
         let mut words = [0; WORDS_MAX];
@@ -36,7 +37,7 @@ impl Bitmap {
         }
     }
 
-    /// Takes `bit` out.
+    /// Removes `bit`.
     pub fn clear(&mut self, bit: u32) {
         if let Some(word) = self.0.get_mut(bit as usize / 32) {
             *word &= !(1 << (bit % 32));
@@ -49,13 +50,13 @@ impl Bitmap {
         self.0.get(bit as usize / 32).is_some_and(|word| word & (1 << (bit % 32)) != 0)
     }
 
-    /// Whether nothing is in the set.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::EMPTY
     }
 
-    /// What is in the set, upwards.
+    /// Bits of the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         let words = self.0;
         words.into_iter().zip((0..).step_by(32)).flat_map(|(word, base)| {
@@ -63,19 +64,19 @@ impl Bitmap {
         })
     }
 
-    /// What is in both.
+    /// Bits in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
     }
 
-    /// What is in either.
+    /// Bits in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] | other.0[i]))
     }
 
-    /// What is in this set but not in `other`.
+    /// Bits in this set but not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & !other.0[i]))
