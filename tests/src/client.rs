@@ -1,4 +1,4 @@
-//! A client machine whose scripts must succeed: [`lab::Client`], where what fails panics.
+//! Client machine for tests: [`lab::Client`] whose failures panic.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,16 +9,16 @@ use crate::must;
 
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A booted client machine. Dropping it kills it.
+/// Booted client machine, killed on drop.
 pub struct Client {
     client: lab::Client,
     kernel: String,
 }
 
-/// A script that was started on a client.
+/// Running script on a client.
 pub struct Running(lab::Running);
 
-/// What a script wrote, and how it ended.
+/// Output and exit status of a script.
 #[derive(Debug, Clone)]
 pub struct Output(lab::Output);
 
@@ -29,38 +29,38 @@ impl Client {
         Client { client, kernel }
     }
 
-    /// Its host name, by which NFSv4 servers tell it apart.
+    /// Host name, which is part of the NFSv4 client owner.
     pub fn name(&self) -> &str {
         self.client.name()
     }
 
-    /// Its address in the lab's network.
+    /// Address in the lab's network.
     pub fn address(&self) -> Ipv4Addr {
         self.client.address()
     }
 
-    /// The release of its kernel, such as `6.1.176`.
+    /// Release of the kernel, such as `6.1.176`.
     pub fn kernel(&self) -> &str {
         &self.kernel
     }
 
     /// Starts a bash script (`-eu -o pipefail`) as root. Several can run at once. It may write under /mnt and
-    /// /tmp, which are the client's own, in memory.
+    /// /tmp, which are in the client's memory.
     #[track_caller]
     pub fn spawn(&self, script: &str) -> Running {
         Running(must(self.client.spawn(script)))
     }
 
-    /// Runs a script, and returns what it wrote.
+    /// Runs a script and returns its output.
     ///
     /// # Panics
-    /// If it fails, or takes more than two minutes.
+    /// If the script fails, or takes more than two minutes.
     #[track_caller]
     pub fn run(&self, script: &str) -> String {
         self.run_within(RUN_TIMEOUT, script)
     }
 
-    /// [`run`](Client::run) with a time-out of its own.
+    /// [`run`](Client::run) with its own time limit.
     #[track_caller]
     pub fn run_within(&self, timeout: Duration, script: &str) -> String {
         must(self.client.run(timeout, script))
@@ -72,36 +72,36 @@ impl Client {
         self.spawn(script).wait(RUN_TIMEOUT)
     }
 
-    /// The last lines of its kernel's log.
+    /// Last lines of the kernel's log.
     pub fn console(&self) -> String {
         self.client.console()
     }
 }
 
 impl Running {
-    /// Waits for it to end.
+    /// Waits for the end of the script.
     ///
     /// # Panics
-    /// If it does not within `timeout`, or if the client's kernel dies; with the kernel's log, and with what
-    /// the script was doing.
+    /// If the script exceeds `timeout`, or the client's kernel dies; with the kernel's log and the script's
+    /// state.
     #[track_caller]
     pub fn wait(self, timeout: Duration) -> Output {
         Output(must(self.0.wait(timeout)))
     }
 
-    /// Whether it has ended: [`wait`](Running::wait) then returns at once.
+    /// Whether the script has ended: [`wait`](Running::wait) then returns at once.
     pub fn is_done(&self) -> bool {
         self.0.is_done()
     }
 
-    /// Kills it and the processes it started; [`wait`](Running::wait) still tells how it ended.
+    /// Kills the script and its processes; [`wait`](Running::wait) still returns its status.
     pub fn kill(&self) {
         self.0.kill();
     }
 }
 
 impl Output {
-    /// What it wrote, if it ended with status 0.
+    /// Output, if the exit status is 0.
     #[track_caller]
     pub fn must_succeed(self, script: &str) -> String {
         assert!(self.status == 0, "{}\n--- script\n{script}\n", self.0);

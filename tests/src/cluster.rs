@@ -1,7 +1,7 @@
-//! Heorot's servers, as processes of this machine that listen on the lab's network.
+//! Heorot's servers as processes of this machine, on the lab's network.
 //!
-//! All that only the tests know of the command line, and the metrics' labels, is here, between marks; what
-//! the lab knows too is in [`lab::heorot`].
+//! The part between the marks has everything that only the tests know about the command line and the metrics'
+//! labels; [`lab::heorot`] has what the lab knows, too.
 
 use std::fs;
 use std::iter::once;
@@ -18,18 +18,18 @@ use rustix::process::Signal;
 
 use crate::{Client, FileBytes, Lab, Metrics, Traffic, must};
 
-/// Where [`Cluster::mount`] mounts.
+/// Mount point of [`Cluster::mount`].
 pub const MOUNT_POINT: &str = "/mnt/h";
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
-/// A metaserver and data servers. Dropping it kills them; if the test is failing, it prints their logs.
+/// Metaserver and data servers; drop kills them, and prints their logs if the test fails.
 pub struct Cluster {
     listen: SocketAddr,
     data_servers: usize,
     folder: PathBuf,
-    /// The metaserver first; one process alone if all servers are in it.
+    /// The metaserver first; a single process if it contains all servers.
     servers: Vec<Server>,
 }
 
@@ -39,7 +39,7 @@ pub struct Server {
     admin: SocketAddr,
 }
 
-// ---- What the tests know of the binary
+// ---- Metrics, log texts and arguments of the binary
 // ------------------------------------------------------------------------------
 
 const ROLE_METASERVER: (&str, &str) = ("role", "metaserver");
@@ -55,8 +55,8 @@ fn data_server_name(number: usize) -> String {
     format!("ds{number}")
 }
 
-/// Clients are root, and come from an address that is not this machine's: without the last flag, root is
-/// squashed.
+/// Arguments of `heorot up`. Without the last flag root is squashed: clients are root, and their addresses
+/// are not this machine's.
 fn up_arguments(data: &Path, data_servers: usize, listen: SocketAddr, admin: SocketAddr) -> Vec<String> {
     let text = format!(
         "up --data {} --data-servers {data_servers} --listen {listen} --admin {admin} --no-root-squash",
@@ -65,10 +65,10 @@ fn up_arguments(data: &Path, data_servers: usize, listen: SocketAddr, admin: Soc
     text.split(' ').map(str::to_owned).collect()
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 impl Cluster {
-    /// `heorot up`: everything in one process.
+    /// Starts `heorot up`: all servers in one process.
     #[track_caller]
     pub fn up(lab: &Lab, data_servers: usize) -> Cluster {
         let folder = make_folder(lab.folder().join("data"));
@@ -81,7 +81,7 @@ impl Cluster {
         Cluster::started(listen, data_servers, folder, vec![server])
     }
 
-    /// `heorot mds` and `heorot ds`, a process for each server.
+    /// Starts `heorot mds` and `heorot ds`, a process for each server.
     #[track_caller]
     pub fn separate(lab: &Lab, data_servers: usize) -> Cluster {
         let (program, logs, address) = (binary(), lab.folder(), IpAddr::from(lab.address()));
@@ -106,8 +106,8 @@ impl Cluster {
         cluster
     }
 
-    /// Mounts the root on the client's [`MOUNT_POINT`], with `vers=4.2`, `vers=4.1` or `vers=3` and what goes
-    /// with it.
+    /// Mounts the root on the client's [`MOUNT_POINT`], with `vers=4.2`, `vers=4.1` or `vers=3` and the
+    /// options for it.
     #[track_caller]
     pub fn mount(&self, client: &Client, version: &str) {
         self.mount_at(client, version, MOUNT_POINT);
@@ -119,7 +119,7 @@ impl Cluster {
         client.run(&mount_script(self.listen, version, mount_point));
     }
 
-    /// What mounts a directory on the client's `mount_point`.
+    /// Script that mounts a directory on the client's `mount_point`.
     #[must_use]
     pub fn mount_path_script(&self, version: &str, path: &str, mount_point: &str) -> String {
         mount_path_script(self.listen, version, path, mount_point)
@@ -131,8 +131,7 @@ impl Cluster {
         client.run(&self.mount_path_script(version, path, mount_point));
     }
 
-    /// Runs `heorot export` once for each of `commands`, and waits until the change is in force at the data
-    /// servers, too.
+    /// Runs `heorot export` once for each of `commands`, and waits until the data servers apply the change.
     #[track_caller]
     pub fn set_exports(&mut self, commands: &[&str]) {
         let said = |mds: &Server| {
@@ -150,22 +149,21 @@ impl Cluster {
         }
     }
 
-    /// The process that the metaserver is in.
+    /// Process of the metaserver.
     pub fn mds(&mut self) -> &mut Server {
         &mut self.servers[0]
     }
 
-    /// The process that data server `number` is in.
+    /// Process of data server `number`.
     pub fn ds(&mut self, number: usize) -> &mut Server {
         let index = if self.servers.len() == 1 { 0 } else { 1 + number };
         &mut self.servers[index]
     }
 
-    /// Starts those that are not running, and waits until all data servers have registered with the
-    /// metaserver.
+    /// Starts the stopped processes, and waits until all data servers have registered with the metaserver.
     #[track_caller]
     pub fn start_all(&mut self) {
-        // The metaserver makes the secret that the data servers need.
+        // The metaserver first: it makes the secret that the data servers need.
         for server in &mut self.servers {
             server.start();
         }
@@ -177,7 +175,7 @@ impl Cluster {
         }
     }
 
-    /// `kill -9` of every process, as a power failure of the whole cluster would.
+    /// Kills all processes (`kill -9`), like a power failure of the whole cluster.
     pub fn kill_all(&mut self) {
         for server in &mut self.servers {
             server.server.send(Signal::KILL);
@@ -187,7 +185,7 @@ impl Cluster {
         }
     }
 
-    /// SIGTERM to every process; each must end by itself, with status 0.
+    /// Sends SIGTERM to every process; each must exit with status 0.
     #[track_caller]
     pub fn stop_all(&mut self) {
         for server in &mut self.servers {
@@ -195,20 +193,20 @@ impl Cluster {
         }
     }
 
-    /// What the metaserver counted.
+    /// Metrics of the metaserver.
     #[track_caller]
     pub fn metrics_mds(&self) -> Metrics {
         Metrics::read(self.servers[0].admin).with(ROLE_METASERVER.0, ROLE_METASERVER.1)
     }
 
-    /// Truncations and removals that have not reached every object.
+    /// Number of deferred object operations.
     pub fn deferred_ops(&self) -> f64 {
         let metrics = Metrics::read(self.servers[0].admin);
         assert!(metrics.sum(TARGETS_UP, &[]) > 0.0, "the metaserver's own metrics are there");
         metrics.sum(DEFERRED_OPS, &[])
     }
 
-    /// What data server `number` counted.
+    /// Metrics of data server `number`.
     #[track_caller]
     pub fn metrics_ds(&self, number: usize) -> Metrics {
         let metrics = match self.servers.as_slice() {
@@ -218,7 +216,7 @@ impl Cluster {
         metrics.with(ROLE_DATA_SERVER.0, ROLE_DATA_SERVER.1)
     }
 
-    /// File bytes that clients moved so far, by the server that they moved them to or from.
+    /// File bytes that clients have moved so far, by server.
     #[track_caller]
     pub fn traffic(&self) -> Traffic {
         Traffic {
@@ -227,7 +225,7 @@ impl Cluster {
         }
     }
 
-    /// Runs `heorot ARGUMENTS --admin FOLDER`, which must succeed, and returns what it printed.
+    /// Runs `heorot ARGUMENTS --admin FOLDER`, which must succeed, and returns its output.
     #[track_caller]
     pub fn admin(&self, arguments: &[&str]) -> String {
         let output = Command::new(binary())
@@ -241,7 +239,7 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What `heorot status --json` prints, whatever its verdict.
+    /// Output of `heorot status --json`, for any verdict.
     #[track_caller]
     pub fn status_json(&self) -> String {
         let output = Command::new(binary()).args(["status", "--json", "--admin"]).arg(&self.folder).output();
@@ -249,7 +247,7 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The folder that holds everything these servers keep.
+    /// Folder with all data of these servers.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -270,34 +268,34 @@ impl Drop for Cluster {
 }
 
 impl Server {
-    /// Starts it and waits until it can be reached.
+    /// Starts the process and waits until it serves.
     #[track_caller]
     pub fn start(&mut self) {
         must(self.server.start());
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process (`kill -9`) and waits for its end.
     pub fn kill(&mut self) {
         self.server.kill();
     }
 
-    /// SIGTERM: it must end by itself, with status 0.
+    /// Sends SIGTERM: the process must exit with status 0.
     #[track_caller]
     pub fn stop(&mut self) {
         must(self.server.stop());
     }
 
-    /// Its process id, if it was started.
+    /// Process id, if started.
     pub fn pid(&self) -> Option<u32> {
         self.server.pid()
     }
 
-    /// Whether its process is there.
+    /// Whether the process runs.
     pub fn is_running(&mut self) -> bool {
         self.server.is_running()
     }
 
-    /// The first and the last lines that it logged.
+    /// First and last lines of the log.
     pub fn log_ends(&self) -> String {
         self.server.log_ends()
     }
@@ -315,7 +313,7 @@ fn make_folder(folder: PathBuf) -> PathBuf {
     folder
 }
 
-/// Without what metaservers moved for clients.
+/// File bytes of clients, without those that metaservers moved for clients.
 #[track_caller]
 fn clients(metrics: Metrics) -> FileBytes {
     metrics.with(CALLER_CLIENT.0, CALLER_CLIENT.1).file_bytes()

@@ -5,7 +5,7 @@
 pub struct Dice(u64);
 
 impl Dice {
-    /// The choices that belong to `seed`.
+    /// Choices of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Dice {
         Dice(seed)
@@ -31,7 +31,7 @@ impl Dice {
     /// One of `from..to`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the range is empty.
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to - from)
     }
@@ -39,7 +39,7 @@ impl Dice {
     /// One of `choices`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `choices` is empty.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }

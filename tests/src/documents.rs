@@ -1,15 +1,15 @@
-//! Commands that a document shows: in code blocks, and as code in its text.
+//! Commands in a document: in code blocks, and as code in its text.
 
 use std::path::{Path, PathBuf};
 
-/// One command line, without prompt, comment and what comes after `;`, `&&` or `|`.
+/// Command line, without prompt, comment and the text after `;`, `&&` or `|`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shown {
-    /// The heading that it is below.
+    /// Heading of its section.
     pub section: String,
-    /// As a person types it, blanks squeezed: `heorot files --on elm > lost-files`.
+    /// Text as typed, with single blanks: `heorot files --on elm > lost-files`.
     pub line: String,
-    /// In a code block: to be typed as it is. In the text it may be a mention: `heorot stripe set`.
+    /// Whether it is in a code block, so complete. In the text it may be a mention: `heorot stripe set`.
     pub is_block: bool,
 }
 
@@ -34,7 +34,7 @@ pub fn all(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The command lines in the Markdown `text` that begin with `program`.
+/// Command lines in the Markdown `text` that begin with `program`.
 #[must_use]
 pub fn commands(text: &str, program: &str) -> Vec<Shown> {
     let (mut found, mut section, mut is_block) = (Vec::new(), String::new(), false);
@@ -64,7 +64,7 @@ fn is_of(line: &str, program: &str) -> bool {
     line.strip_prefix(program).is_some_and(|rest| rest.starts_with(' '))
 }
 
-/// Command lines of a code block: prompts, comments and continued lines as shells know them.
+/// Command lines of a code block, with prompts, comments and continued lines as in shells.
 fn lines_of(block: &str) -> Vec<String> {
     let joined = block.replace("\\\n", " ");
     let lines = joined.lines().map(|line| {
@@ -83,7 +83,7 @@ fn spans_of(prose: &str) -> Vec<String> {
     prose.split('`').skip(1).step_by(2).flat_map(|span| commands_of(&span.replace("\\|", "|"))).collect()
 }
 
-/// The commands of one line. `a|b` without blanks is a choice of words and not a pipe.
+/// Commands of one line. `a|b` without blanks is a choice of words and not a pipe.
 fn commands_of(line: &str) -> Vec<String> {
     let mut all = vec![String::new()];
     for word in line.split_whitespace() {

@@ -1,4 +1,4 @@
-//! The lab of one test: [`lab::Lab`], where what fails panics.
+//! Lab of one test: [`lab::Lab`] whose failures panic.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -7,35 +7,35 @@ use lab::Kernel;
 
 use crate::{Client, must};
 
-/// Page cache for 256 MiB of test data, twice, and a compiler.
+/// Memory of a client: page cache for 256 MiB of test data, twice, and a compiler.
 const CLIENT_MEMORY_MIB: u32 = 768;
 
-/// One test's network and folder. Other tests may have labs at the same time: mostly they wait for a clock.
+/// Network and folder of one test. Other tests may have labs at the same time: they mostly wait.
 pub struct Lab(lab::Lab);
 
 impl Lab {
-    /// A bridge on a free 10.77.x.0/24 and an empty folder.
+    /// Makes a bridge on a free 10.77.x.0/24 and an empty folder.
     ///
     /// # Panics
-    /// If this machine lacks something: `make setup` provides it.
+    /// If a program of `make setup` is missing on this machine.
     #[track_caller]
     pub fn open() -> Lab {
         Lab(must(lab::Lab::open()))
     }
 
-    /// The address of this machine, where the servers listen, as clients see it.
+    /// Address of this machine in the lab's network, where the servers listen.
     pub fn address(&self) -> Ipv4Addr {
         self.0.address()
     }
 
-    /// A place for the test's own files on this machine: data directories, logs. Clients can read it, not
-    /// write it.
+    /// Folder for the test's files on this machine: data directories, logs. Clients can read it, not write
+    /// it.
     pub fn folder(&self) -> &Path {
         self.0.folder()
     }
 
     /// Boots a client machine: a Linux kernel with the host name `name` and an address of its own. The
-    /// environment variable `HEOROT_KERNEL` chooses the kernel, so that each story can run with each.
+    /// environment variable `HEOROT_KERNEL` selects the kernel, so that each story can run with each.
     #[track_caller]
     pub fn client(&self, name: &str) -> Client {
         self.client_on(name, None)
@@ -58,7 +58,7 @@ impl Lab {
         Client::booted(must(self.0.client(kernel, name, CLIENT_MEMORY_MIB, link)))
     }
 
-    /// The lab itself, for what is not a matter of tests.
+    /// Underlying lab.
     pub fn inner(&self) -> &lab::Lab {
         &self.0
     }

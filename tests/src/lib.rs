@@ -8,9 +8,9 @@
 //!   heorot mds, heorot ds ...        processes of this machine
 //! ```
 //!
-//! A [`Lab`] is the network and a folder; [`Client`]s and the cluster live in it, and all of it goes when
-//! they are dropped, also by a panic. They are those of the crate `lab`, on links without a limit. These are
-//! tools for tests, so what fails here panics, with all that is known about why.
+//! A [`Lab`] is the network and a folder; [`Client`]s and the cluster use it, and drop removes all, also
+//! after a panic. They are those of the crate `lab`, with links without a limit. Failures panic with all
+//! known facts.
 
 mod client;
 mod cluster;
@@ -44,7 +44,7 @@ pub use metrics::{FileBytes, Metrics, Traffic};
 pub use ports::free_ports;
 pub use up::Up;
 
-/// What a lab could not do fails the test.
+/// Panics with the error of a lab.
 #[track_caller]
 fn must<T>(result: ::lab::Result<T>) -> T {
     result.unwrap_or_else(|e| panic!("{e}"))

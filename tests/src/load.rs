@@ -9,13 +9,13 @@ use bench::result::Results;
 use crate::cluster::binary;
 use crate::{Client, Lab};
 
-/// The load generator, where clients see it.
+/// Load generator, at a path that clients see.
 pub struct Load {
     program: PathBuf,
 }
 
 impl Load {
-    /// Copies the programs under test into the lab's folder: a client does not see /tmp and /mnt of this
+    /// Copies the programs under test to the lab's folder: a client does not see /tmp and /mnt of this
     /// machine.
     #[track_caller]
     pub fn new(lab: &Lab) -> Load {
@@ -27,13 +27,13 @@ impl Load {
         Load { program: lab.folder().join("heorot") }
     }
 
-    /// The path of `heorot` as a client sees it; heorot-bench is beside it.
+    /// Path of `heorot` on a client; heorot-bench is beside it.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// `mdtest /mnt/h --files 10`, for example, which must succeed.
+    /// Runs `heorot bench` with arguments such as `mdtest /mnt/h --files 10`; it must succeed.
     #[track_caller]
     pub fn run(&self, client: &Client, timeout: Duration, run: &str) -> Results {
         let (program, file) = (self.program.display(), "/tmp/bench.json");

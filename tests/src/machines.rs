@@ -1,4 +1,4 @@
-//! Machines on which an operator types command lines: [`lab::Machine`], where what fails panics.
+//! Machines for an operator's command lines: [`lab::Machine`] whose failures panic.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -8,29 +8,29 @@ use std::time::{Duration, Instant};
 
 use crate::{Lab, binary, must};
 
-/// A start, a fail-over, a lease that ends: nothing that is waited for takes longer on a busy computer.
+/// Time limit of every wait: a start, a fail-over, or a lease expiry on a busy computer.
 const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(100);
 
-/// A machine, and the `heorot run` on it. Dropping it kills that; if the test is failing, it prints its log.
+/// Machine with its `heorot run`; drop kills the process, and prints its log if the test fails.
 pub struct Machine {
     machine: lab::Machine,
     node: lab::Server,
 }
 
-/// What `heorot status` printed and how it ended.
+/// Output and exit status of `heorot status`.
 #[derive(Debug)]
 pub struct Verdict {
-    /// The whole text.
+    /// Whole text.
     pub text: String,
-    /// 0 healthy, 1 degraded, 2 failed, 3 nothing can be said.
+    /// 0 healthy, 1 degraded, 2 failed, 3 unknown.
     pub exit_status: i32,
-    /// The same as JSON; null if nothing can be said.
+    /// Output as JSON; null if unknown.
     pub json: serde_json::Value,
 }
 
 impl Machine {
-    /// A machine with the program installed, and nothing else.
+    /// Machine with the installed program only.
     #[track_caller]
     pub fn new(lab: &Lab, name: &str) -> Machine {
         let machine = must(lab::Machine::new(lab.inner(), name));
@@ -39,34 +39,34 @@ impl Machine {
         Machine { machine, node }
     }
 
-    /// Its host name.
+    /// Host name.
     pub fn name(&self) -> &str {
         self.machine.name()
     }
 
-    /// Its address.
+    /// Address.
     pub fn address(&self) -> Ipv4Addr {
         self.machine.namespace().address
     }
 
-    /// Where `path` of the machine is on this computer.
+    /// Path on this computer of the machine's `path`.
     pub fn file(&self, path: &str) -> PathBuf {
         self.machine.file(path)
     }
 
-    /// Puts `program` into the machine's /usr/local/bin as heorot; the next start runs it.
+    /// Installs `program` as the machine's /usr/local/bin/heorot; the next start runs it.
     #[track_caller]
     pub fn install(&self, program: &std::path::Path) {
         must(self.machine.install(program));
     }
 
-    /// Runs a command line in /root; whatever comes of it.
+    /// Runs a command line in /root, which may fail.
     #[track_caller]
     pub fn try_sh(&self, line: &str) -> Output {
         must(self.machine.run(line))
     }
 
-    /// Runs a command line, which must succeed; what it printed.
+    /// Runs a command line, which must succeed; returns its output.
     #[track_caller]
     pub fn sh(&self, line: &str) -> String {
         let output = self.try_sh(line);
@@ -75,7 +75,7 @@ impl Machine {
         said.into_owned()
     }
 
-    /// Runs a command line, which must fail; what it printed as errors.
+    /// Runs a command line, which must fail; returns its errors.
     #[track_caller]
     pub fn refused(&self, line: &str) -> String {
         let output = self.try_sh(line);
@@ -83,42 +83,42 @@ impl Machine {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// `heorot run`, until it is ready.
+    /// Starts `heorot run`, and waits until it is ready.
     #[track_caller]
     pub fn start(&mut self) {
         must(self.node.start());
     }
 
-    /// `heorot run`, without waiting.
+    /// Starts `heorot run`, without waiting.
     #[track_caller]
     pub fn begin(&mut self) {
         must(self.node.begin());
     }
 
-    /// SIGTERM to it, then `heorot run` with the program that is installed by now.
+    /// Restarts `heorot run` with the installed program, after SIGTERM.
     #[track_caller]
     pub fn restart(&mut self) {
         self.stop();
         self.start();
     }
 
-    /// SIGTERM to it: it must end by itself.
+    /// Sends SIGTERM and waits for the exit.
     #[track_caller]
     pub fn stop(&mut self) {
         must(self.node.stop());
     }
 
-    /// Its power goes.
+    /// Kills the process, like a power failure.
     pub fn kill(&mut self) {
         self.node.kill();
     }
 
-    /// The whole log.
+    /// Whole log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.node.log()).unwrap_or_default()
     }
 
-    /// `heorot status`, as text and as JSON.
+    /// Runs `heorot status`, for text and for JSON.
     #[track_caller]
     pub fn status(&self) -> Verdict {
         let output = self.try_sh("heorot status");
@@ -130,8 +130,8 @@ impl Machine {
         }
     }
 
-    /// Waits until `heorot status` says `verdict` in its first line, and `reason` somewhere below it; then
-    /// its exit status and its JSON must say the same.
+    /// Waits until `heorot status` has `verdict` in its first line, and `reason` somewhere below it; exit
+    /// status and JSON must agree.
     #[track_caller]
     pub fn says(&self, verdict: &str, reason: &str) -> Verdict {
         let (asked, expected) =
@@ -150,7 +150,7 @@ impl Machine {
         }
     }
 
-    /// Waits until the first line of `heorot status` is this.
+    /// Waits for this first line of `heorot status`.
     #[track_caller]
     pub fn says_failed_first(&self, line: &str) {
         let asked = Instant::now();
@@ -160,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// Waits until `done` of what the command line prints.
+    /// Waits until `done` holds for the output of the command line.
     #[track_caller]
     pub fn until(&self, line: &str, done: impl Fn(&str) -> bool) -> String {
         let asked = Instant::now();

@@ -17,13 +17,12 @@ use crate::{Client, Lab, MOUNT_POINT, binary, must};
 const CONSENSUS_PORT: u16 = 2052;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// The last part of the first service address; no server or client of a lab has it.
+/// Last part of the first service address; no server or client of a lab has it.
 const SERVICE_FIRST: u8 = 240;
 
-/// A cluster with a group of metaservers. Dropping it kills them; if the test is failing, it prints their
-/// logs.
+/// Cluster with a group of metaservers; drop kills them, and prints their logs if the test fails.
 pub struct Metaservers {
-    /// Each metaserver's directory, with its admin socket, is below it.
+    /// Folder of the metaservers' directories, with their admin sockets.
     folder: PathBuf,
     metaservers: Vec<Server>,
     places: Vec<Namespace>,
@@ -32,7 +31,7 @@ pub struct Metaservers {
 }
 
 impl Metaservers {
-    /// So many metaservers, data servers and service addresses; returns when all of them are in place.
+    /// Starts metaservers, data servers and service addresses; returns when all of them are ready.
     #[track_caller]
     pub fn start(lab: &Lab, metaservers: usize, data_servers: usize, services: u8) -> Metaservers {
         let folder = lab.folder().join("group");
@@ -66,7 +65,7 @@ impl Metaservers {
                     .unwrap_or_else(|e| panic!("write {}: {e}", begin.display()));
             }
             let mut server = configured(lab, &format!("mds{n}"), "mds", &text, Some(place));
-            // The first one makes the secret, and the group.
+            // The first one makes the secret and founds the group.
             must(server.start());
             cluster.metaservers.push(server);
         }
@@ -99,7 +98,7 @@ impl Metaservers {
         cluster
     }
 
-    /// A service address.
+    /// Service address `number`.
     pub fn service(&self, number: usize) -> IpAddr {
         self.services[number]
     }
@@ -110,7 +109,7 @@ impl Metaservers {
         self.mount_from(client, self.service(number), version);
     }
 
-    /// What metaserver `n` says of the cluster; null if it does not answer.
+    /// Status of the cluster from metaserver `n`; null without an answer.
     pub fn status(&self, n: usize) -> serde_json::Value {
         let output =
             Command::new(binary()).args(["status", "--json", "--admin"]).arg(self.directory(n)).output();
@@ -122,7 +121,7 @@ impl Metaservers {
         self.folder.join(format!("mds{n}"))
     }
 
-    /// Runs `heorot` with `arguments`, at metaserver `n`, and gives what it printed.
+    /// Runs `heorot` with `arguments` at metaserver `n`, and returns its output.
     #[track_caller]
     pub fn heorot(&self, n: usize, arguments: &[&str]) -> String {
         let output = Command::new(binary()).args(arguments).arg("--admin").arg(self.directory(n)).output();
@@ -132,7 +131,7 @@ impl Metaservers {
         said
     }
 
-    /// Which metaserver leads, as one of them that lives says.
+    /// Index of the leader, according to a live metaserver.
     pub fn leader(&self) -> Option<usize> {
         let statuses = (0..self.metaservers.len()).map(|n| self.status(n));
         let leaders = statuses.filter_map(|status| {
@@ -143,7 +142,7 @@ impl Metaservers {
         leaders.max()
     }
 
-    /// Which metaserver holds a service address, as its own machine sees it.
+    /// Index of the metaserver whose machine has a service address.
     pub fn holder(&self, service: IpAddr) -> Option<usize> {
         self.places.iter().position(|place| {
             let words = ["-n", &place.name, "-o", "addr", "show", "to", &service.to_string()];
@@ -152,21 +151,21 @@ impl Metaservers {
         })
     }
 
-    /// `kill -9` of metaserver `n`.
+    /// Kills metaserver `n` (`kill -9`).
     pub fn kill(&mut self, n: usize) {
         self.metaservers[n].kill();
     }
 
-    /// Pulls metaserver `n` off the network, or plugs it in: the link at its machine's other end.
+    /// Disconnects metaserver `n` from the network, or connects it, at the other end of its link.
     pub fn set_cut_off(&self, n: usize, is_cut_off: bool) {
-        // As `lab` names both ends.
+        // `lab` names both ends of a link so.
         let link = self.places[n].name.replace('-', "s");
         let to = if is_cut_off { "down" } else { "up" };
         let done = Command::new("ip").args(["link", "set", &link, to]).status();
         assert!(done.is_ok_and(|status| status.success()), "ip link set {link} {to}");
     }
 
-    /// Has metaserver `n` and the others not reach each other; clients still reach it.
+    /// Partitions metaserver `n` from the others, or ends that; clients still reach it.
     #[track_caller]
     pub fn set_parted(&self, n: usize, is_parted: bool) {
         let verb = if is_parted { "add" } else { "del" };
@@ -175,7 +174,7 @@ impl Metaservers {
         }
     }
 
-    /// A metaserver's own address, which never moves.
+    /// Fixed address of a metaserver.
     pub fn own_address(&self, n: usize) -> IpAddr {
         self.places[n].address.into()
     }
@@ -193,33 +192,33 @@ impl Metaservers {
         assert!(done.is_ok_and(|status| status.success()), "ip {arguments}");
     }
 
-    /// What metaserver `n` has logged: its beginning and its end.
+    /// First and last lines of metaserver `n`'s log.
     pub fn log(&self, n: usize) -> String {
         self.metaservers[n].log_ends()
     }
 
-    /// Metaserver `n` hangs until it is thawed: to the others and to its clients it is as if it were cut off.
+    /// Freezes metaserver `n` until it is thawed: to others it seems to be cut off.
     pub fn freeze(&self, n: usize) {
         self.metaservers[n].send(Signal::STOP);
     }
 
-    /// Metaserver `n` goes on where it was.
+    /// Thaws metaserver `n`.
     pub fn thaw(&self, n: usize) {
         self.metaservers[n].send(Signal::CONT);
     }
 
-    /// Who is killed next: alternately the one that holds `service`, and the leader.
+    /// Next metaserver to kill: alternately the holder of `service`, and the leader.
     pub fn victim(&self, service: IpAddr, kill: usize) -> Option<usize> {
         if kill.is_multiple_of(2) { self.holder(service) } else { self.leader() }
     }
 
-    /// Starts metaserver `n` again, and waits until it serves.
+    /// Restarts metaserver `n`, and waits until it serves.
     #[track_caller]
     pub fn start_again(&mut self, n: usize) {
         must(self.metaservers[n].start());
     }
 
-    /// Starts all that do not run, at the same time: no one of them is ready without another.
+    /// Starts all stopped ones at the same time: none is ready without another.
     #[track_caller]
     pub fn start_all_again(&mut self) {
         for server in &mut self.metaservers {
@@ -230,13 +229,13 @@ impl Metaservers {
         }
     }
 
-    /// SIGTERM to metaserver `n`, which must end by itself.
+    /// Sends SIGTERM to metaserver `n`, which must exit.
     #[track_caller]
     pub fn stop(&mut self, n: usize) {
         must(self.metaservers[n].stop());
     }
 
-    /// Waits until `done`.
+    /// Waits for a condition.
     #[track_caller]
     pub fn wait_until(&mut self, what: &str, done: impl Fn(&Metaservers) -> bool) {
         let asked = Instant::now();

@@ -1,6 +1,5 @@
-//! What the servers counted, read from their Prometheus endpoints. The client's own counters would mislead: a
-//! client that cannot reach a data server falls back to the metaserver without a word, and with the right
-//! data.
+//! Metrics of the servers, from their Prometheus endpoints. The client's own counters would mislead: a client
+//! that cannot reach a data server silently uses the metaserver, with correct data.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,21 +21,21 @@ struct Sample {
     value: f64,
 }
 
-/// Bytes of files that clients read from and wrote to one server.
+/// File bytes that clients read from and wrote to one server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileBytes {
-    /// Sent to clients.
+    /// Bytes sent to clients.
     pub read: u64,
-    /// Received from clients.
+    /// Bytes received from clients.
     pub written: u64,
 }
 
-/// Where file data went: to a metaserver that passed it on, or straight to the data servers.
+/// Path of file data: through a metaserver, or directly to the data servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Through the metaserver.
+    /// Bytes through the metaserver.
     pub metaserver: FileBytes,
-    /// To each data server itself, in the order of their numbers.
+    /// Bytes of each data server directly, in the order of their numbers.
     pub data_servers: Vec<FileBytes>,
 }
 
@@ -47,22 +46,22 @@ impl Metrics {
         Metrics::try_read(endpoint).unwrap_or_else(|e| panic!("read http://{endpoint}/metrics: {e}"))
     }
 
-    /// [`read`](Metrics::read) of a server that may not be there.
+    /// [`read`](Metrics::read) of a server that may not exist.
     ///
     /// # Errors
-    /// If it is not.
+    /// If it does not.
     pub fn try_read(endpoint: SocketAddr) -> std::io::Result<Metrics> {
         let page = get(endpoint, "/metrics")?;
         Ok(Metrics { samples: page.lines().filter_map(Sample::parse).collect() })
     }
 
-    /// The samples with this name that are not 0, for people.
+    /// Samples with this name that are not 0, as text.
     pub fn show(&self, name: &str) -> String {
         let samples = self.samples.iter().filter(|sample| sample.name == name && sample.value != 0.0);
         samples.map(|sample| format!("{:?} {}\n", sample.labels, sample.value)).collect()
     }
 
-    /// The sum over all samples with this name and at least these labels; 0 if there are none.
+    /// Sum of all samples with this name and at least these labels; 0 without any.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let has = |sample: &Sample, (key, value): &(&str, &str)| {
             sample.labels.iter().any(|(k, v)| k == key && v == value)
@@ -74,20 +73,20 @@ impl Metrics {
             .sum()
     }
 
-    /// Only the samples that have this label.
+    /// Samples with this label.
     #[must_use]
     pub fn with(mut self, key: &str, value: &str) -> Metrics {
         self.samples.retain(|sample| sample.labels.iter().any(|(k, v)| k == key && v == value));
         self
     }
 
-    /// Whether nothing was counted, not even 0: a misspelt label, or no such server.
+    /// Whether there is no sample, not even 0: a misspelt label, or no such server.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }
 
     /// # Panics
-    /// If this server does not count file bytes: a renamed counter must not pass for "no bytes".
+    /// If this server has no counter of file bytes: a renamed counter must not count as "no bytes".
     #[track_caller]
     pub fn file_bytes(&self) -> FileBytes {
         FileBytes {
@@ -111,7 +110,7 @@ impl Metrics {
 }
 
 impl Sample {
-    /// `name{key="value",...} 12.5`; our labels hold no quotes, commas or braces.
+    /// Parses `name{key="value",...} 12.5`; labels have no quotes, commas or braces.
     fn parse(line: &str) -> Option<Sample> {
         if line.starts_with('#') {
             return None;
@@ -129,12 +128,12 @@ impl Sample {
 }
 
 impl Traffic {
-    /// To all data servers together.
+    /// Bytes of all data servers together.
     pub fn straight(&self) -> FileBytes {
         self.data_servers.iter().fold(FileBytes::default(), |sum, one| sum + *one)
     }
 
-    /// What was counted since `before` was read, of servers that were not restarted in between.
+    /// Difference to `before`, for servers without a restart in between.
     #[must_use]
     pub fn since(&self, before: &Traffic) -> Traffic {
         Traffic {

@@ -1,19 +1,20 @@
-//! Ports of 127.0.0.1 for servers that are not in a lab.
+//! Ports of 127.0.0.1 for servers without a lab.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below those that the kernel gives to clients, so that no connection of another test takes one of ours.
+/// Below the ports that the kernel gives to clients, so that a connection of another test takes none of
+/// these.
 const PORTS: Range<u16> = 20_500..32_000;
-/// Handed out together: as many as one test's servers need at most.
+/// Ports of one call: the maximal number for one test's servers.
 const BLOCK: u16 = 8;
 
-/// `count` (8 at most) consecutive ports that nobody listens on, and that no other call in this process
-/// returns. Other test processes look for theirs at the same time: each begins somewhere else.
+/// `count` (8 at most) consecutive free ports, which no other call in this process returns. Other test
+/// processes search at the same time: each begins at another port.
 ///
 /// # Panics
-/// If there are none.
+/// If there are no free ports.
 #[track_caller]
 pub fn free_ports(count: u16) -> Range<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);

@@ -1,14 +1,14 @@
-//! Scripts for a PostgreSQL server whose data directory is on Heorot, and for a client of it on another
-//! machine. `scripts/setup-postgres.sh` installs both.
+//! Scripts for a PostgreSQL server with its data directory on Heorot, and for its client on another machine.
+//! `scripts/setup-postgres.sh` installs both.
 
 use std::net::Ipv4Addr;
 
-/// Debian's folder of the server's programs; the shell picks the newest version.
+/// Debian's folder of the server's programs; the shell selects the newest version.
 const BIN: &str = "$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)";
 const AS_POSTGRES: &str = "setpriv --reuid=postgres --regid=postgres --clear-groups";
 
-/// Makes a data directory with checksums of pages, and small WAL segments so that many files are made and
-/// renamed.
+/// Makes a data directory with checksums of pages, and with small WAL segments so that many files are made
+/// and renamed.
 #[must_use]
 pub fn init(dir: &str) -> String {
     format!(
@@ -26,14 +26,14 @@ echo 'host all all 10.77.0.0/16 trust' >>{dir}/pg_hba.conf"#
     )
 }
 
-/// Runs the server until it is killed. `postmaster.pid` of a machine that is dead is removed first, as an
-/// operator does after fencing: process numbers of two machines say nothing to each other.
+/// Runs the server until a kill. First removes `postmaster.pid` of a dead machine, as an operator does after
+/// fencing: process ids of two machines are unrelated.
 #[must_use]
 pub fn serve(dir: &str) -> String {
     format!("rm -f {dir}/postmaster.pid; exec {AS_POSTGRES} {BIN}/postgres -D {dir} >/tmp/postgres.log 2>&1")
 }
 
-/// Waits until the server on this machine takes connections: it may have a recovery to do first.
+/// Waits until the server on this machine accepts connections, perhaps after a recovery.
 #[must_use]
 pub fn wait_ready() -> String {
     format!(
@@ -42,7 +42,7 @@ pub fn wait_ready() -> String {
     )
 }
 
-/// Ends the server on this machine in order.
+/// Stops the server on this machine in order.
 #[must_use]
 pub fn stop(dir: &str) -> String {
     format!("{AS_POSTGRES} {BIN}/pg_ctl -D {dir} -w -m fast stop")
@@ -56,8 +56,8 @@ pub fn make_table() -> String {
     )
 }
 
-/// `writers` connections to the server at `address` insert rows from number `from` on, each in a transaction
-/// of its own, for ever. Each acknowledged row is a line `WRITER N` of /tmp/acknowledged.
+/// `writers` connections to the server at `address` insert rows from number `from`, each in a transaction of
+/// its own, without end. Each acknowledged row is a line `WRITER N` of /tmp/acknowledged.
 #[must_use]
 pub fn insert(address: Ipv4Addr, writers: u32, from: u32) -> String {
     super::scripts::python(&format!(
@@ -87,7 +87,7 @@ while True:
     ))
 }
 
-/// The number of rows acknowledged so far.
+/// Number of acknowledged rows.
 #[must_use]
 pub fn acknowledged() -> &'static str {
     "wc -l </tmp/acknowledged"
@@ -99,8 +99,8 @@ pub fn wait_acknowledged(count: u32) -> String {
     format!("until [ $(cat /tmp/acknowledged | wc -l) -ge {count} ]; do sleep 0.05; done")
 }
 
-/// Each row of /tmp/acknowledged is in the table of the server at `address`, and the index agrees with the
-/// table. Prints the number of rows.
+/// Checks that each row of /tmp/acknowledged is in the table of the server at `address`, and that index and
+/// table agree. Prints the number of rows.
 #[must_use]
 pub fn check(address: Ipv4Addr) -> String {
     let psql = format!("psql -qAtX -F ' ' -v ON_ERROR_STOP=1 -h {address} -U postgres");
@@ -114,7 +114,7 @@ wc -l </tmp/found"#
     )
 }
 
-/// Each page of the database of a server that has ended is what its checksum says.
+/// Checks the checksum of each page of a stopped server's database.
 #[must_use]
 pub fn check_pages(dir: &str) -> String {
     format!("{AS_POSTGRES} {BIN}/pg_checksums --check -D {dir}")

@@ -1,15 +1,15 @@
-//! What clients do in the tests: bash and perl (perl-base and coreutils are on every Debian), each a function
-//! of the folder to work in. They keep their notes and local copies in the client's own /tmp.
+//! Scripts for clients in bash and perl (perl-base and coreutils are on every Debian), each a function of its
+//! working folder. They keep notes and local copies in the client's own /tmp.
 
-/// Writes `FILES` C files in `FOLDERS` folders with a Makefile and what the program must print, into a tar
-/// file: the same bytes every time. Unpacks it, compares it with a copy in memory, compiles it, runs it, and
-/// removes it.
+/// Writes `FILES` C files in `FOLDERS` folders with a Makefile and the expected output of the program into a
+/// tar file, the same bytes every time. Unpacks it, compares it with a copy in memory, compiles it, runs it,
+/// and removes it.
 #[must_use]
 pub fn source_tree(dir: &str) -> String {
     format!("D={dir}\n{MAKE_SOURCE_TREE}\n{USE_SOURCE_TREE}")
 }
 
-/// Only writes the tar file /tmp/tree.tar, and what is in it under /tmp/tree.
+/// Writes only the tar file /tmp/tree.tar, and its content under /tmp/tree.
 #[must_use]
 pub fn make_source_tree() -> &'static str {
     MAKE_SOURCE_TREE
@@ -68,7 +68,7 @@ cd /; rm -rf $D
 /// Bytes that [`write_by_four`] writes.
 pub const FOUR_FILES_BYTES: u64 = 256 << 20;
 
-/// Four processes at once write 64 MiB each, synced, and leave the checksums in /tmp/four.
+/// Four processes write 64 MiB each at the same time, with sync, and store the checksums in /tmp/four.
 #[must_use]
 pub fn write_by_four(dir: &str) -> String {
     format!(
@@ -88,7 +88,8 @@ sync; [ $(stat -c %s $D/file? | awk '{{s += $1}} END {{print s}}') = {FOUR_FILES
     )
 }
 
-/// Four processes at once read what [`write_by_four`] wrote, from the servers, and compare the checksums.
+/// Four processes read the files of [`write_by_four`] at the same time, from the servers, and compare the
+/// checksums.
 #[must_use]
 pub fn read_by_four(dir: &str) -> String {
     format!(
@@ -103,8 +104,8 @@ for pid in $pids; do wait $pid; done
     )
 }
 
-/// Everyday commands, run here and in memory: what they print must be the same. Also `df` and `du`, which
-/// print what is a file system's own, and so are checked for sense.
+/// Common commands, run here and in memory: their output must be the same. The output of `df` and `du`
+/// depends on the file system, and is only checked for plausibility.
 #[must_use]
 pub fn same_as_local(dir: &str) -> String {
     format!("D={dir}\n{SAME_AS_LOCAL}")
@@ -191,8 +192,8 @@ done"#
     )
 }
 
-/// A perl that takes fcntl locks: `lock FILE read|write|none START LENGTH wait|try`, and then holds it for
-/// SECONDS. Prints `locked` or `refused`, with the time in seconds since 1970.
+/// Takes a fcntl lock by perl: `lock FILE read|write|none START LENGTH wait|try`, and holds it for SECONDS.
+/// Prints `locked` or `refused`, with the time in seconds since 1970.
 #[must_use]
 pub fn fcntl_lock(file: &str, kind: &str, start: u64, length: u64, wait: bool, hold_seconds: f64) -> String {
     format!(
@@ -211,8 +212,8 @@ select undef, undef, undef, $hold;
     )
 }
 
-/// Appends `count` records of so many times one letter to `file`, each under an exclusive lock of the whole
-/// file.
+/// Appends `count` records of `record_bytes` times one letter to `file`, each under an exclusive lock of the
+/// whole file.
 #[must_use]
 pub fn append_records(file: &str, letter: char, record_bytes: usize, count: usize) -> String {
     format!(
@@ -228,14 +229,14 @@ for (1 .. {count}) {{
     )
 }
 
-/// Counts the records of [`append_records`] in `file`: a line `COUNT LETTER` for each letter, another one if
-/// a record is torn.
+/// Counts the records of [`append_records`] in `file`: a line `COUNT LETTER` for each letter, and one more
+/// for a torn record.
 #[must_use]
 pub fn count_records(file: &str, record_bytes: usize) -> String {
     format!("fold -w {record_bytes} {file} | tr -s a-z | sort | uniq -c | sed 's/^ *//'")
 }
 
-/// Makes `count` empty files `stays-00000`, ...
+/// Creates `count` empty files `stays-00000`, ...
 #[must_use]
 pub fn make_entries(dir: &str, count: u32) -> String {
     format!(
@@ -244,8 +245,8 @@ perl -e 'for my $i (0 .. {count} - 1) {{ open my $f, ">", sprintf "stays-%05d", 
     )
 }
 
-/// Adds and removes entries in `dir` until /tmp/stop exists; prints how many it made. Makes /tmp/churning
-/// when it removes the first.
+/// Adds and removes entries in `dir` until /tmp/stop exists; prints the number of added ones. Creates
+/// /tmp/churning at the first removal.
 #[must_use]
 pub fn churn_entries(dir: &str) -> String {
     format!(
@@ -263,8 +264,8 @@ print "$i\n"'"#
     )
 }
 
-/// Lists `dir` `rounds` times while it changes: each listing must have every `stays-` entry once, and nothing
-/// twice.
+/// Lists `dir` `rounds` times while it changes: each listing must have every `stays-` entry once, and no
+/// entry twice.
 #[must_use]
 pub fn list_entries(dir: &str, count: u32, rounds: u32) -> String {
     format!(
@@ -280,7 +281,7 @@ done"#
 }
 
 /// Process `n` of a create storm: makes files (create, write, fsync, close, rename), removes every fifth, and
-/// notes each in /tmp/acked.N once the file system has said that it is done; until /tmp/stop exists.
+/// notes each in /tmp/acked.N after its acknowledgement; until /tmp/stop exists.
 #[must_use]
 pub fn create_storm(dir: &str, n: u32, round: u32) -> String {
     format!(
@@ -308,7 +309,7 @@ for (my $i = 0; !-e "/tmp/stop"; $i++) {{
     )
 }
 
-/// Compares what the storms noted with what is there.
+/// Compares the storms' notes with the files.
 #[must_use]
 pub fn check_storm() -> String {
     r#"echo 3 >/proc/sys/vm/drop_caches
@@ -324,8 +325,8 @@ cat /tmp/acked.* | wc -l"#
         .to_owned()
 }
 
-/// Process `n` of those that write a file over and over, in blocks of odd size, at random offsets by seed,
-/// fsync after every few, and note in /tmp/synced.N what was synced; until /tmp/stop exists.
+/// Process `n` of a write storm: writes a file repeatedly, in blocks of odd size, at random offsets by seed,
+/// with an fsync after every few, and notes synced blocks in /tmp/synced.N; until /tmp/stop exists.
 #[must_use]
 pub fn write_storm(dir: &str, n: u32, seed: u64) -> String {
     format!(
@@ -354,8 +355,8 @@ close $f or die "close w$n: $!"' {dir} {n} {seed}"#
     )
 }
 
-/// Reads from the servers what the [`write_storm`]s `writers` (`1 2`) wrote in `dir`: each block must be as
-/// it was written last.
+/// Reads the files of the [`write_storm`]s `writers` (`1 2`) in `dir` from the servers: each block must have
+/// its last content.
 #[must_use]
 pub fn check_writes(dir: &str, writers: &str) -> String {
     format!(
@@ -381,8 +382,8 @@ done; cat /tmp/synced.* | wc -l"#
     )
 }
 
-/// `processes` of them make, look at, list or remove `count` empty files together in one directory, with
-/// nothing in the client's caches; prints the operations done and the seconds that they took.
+/// `processes` processes make, stat, list or remove `count` empty files together in one directory, with empty
+/// client caches; prints the number of operations and the seconds.
 ///
 /// `operation`: `make`, `stat`, `list` (each process lists all) or `remove`.
 #[must_use]
@@ -425,8 +426,8 @@ printf "%d %f\n", $count * ($operation eq "list" ? $processes : 1), time - $star
     )
 }
 
-/// Appends `count` records of `bytes` each, with fdatasync after each, and then keeps the file open, for
-/// ever.
+/// Appends `count` records of `bytes` each, with fdatasync after each, and then keeps the file open without
+/// end.
 pub fn append_with_fdatasync(file: &str, count: u32, bytes: u32) -> String {
     python(&format!(
         r#"
@@ -442,8 +443,8 @@ while True:
     ))
 }
 
-/// One process appends with fdatasync and says how far it is; another one looks how long the file is, in
-/// every way.
+/// One process appends with fdatasync and reports its progress; another one reads the length of the file by
+/// all system calls.
 pub fn append_and_look(file: &str, count: u32) -> String {
     python(&format!(
         r#"

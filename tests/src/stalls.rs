@@ -1,13 +1,13 @@
-//! Work of clients that goes on until it is told to stop, of which every operation must succeed; what took
-//! long is noted with its time, so that it can be set beside what was done to the servers.
+//! Work of clients that runs until a stop, of which every operation must succeed; long operations are noted
+//! with their time, for comparison with the faults of servers.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::{Client, Running};
 
-/// The beginning of a perl: `timed NAME, SUB` dies if SUB says no, and notes what took longer than 0.1 s;
-/// `stopped` says whether to end; `done_round` counts.
+/// Prefix of the perl scripts: `timed NAME, SUB` dies if SUB fails, and notes operations longer than 0.1 s;
+/// `stopped` tells whether to end; `done_round` counts.
 const TIMED: &str = r#"
 use Fcntl qw(:DEFAULT :flock :seek); use Time::HiRes qw(time); use strict;
 our ($name, $rounds) = (shift @ARGV, 0);
@@ -21,21 +21,21 @@ sub content { my ($file) = @_; my ($f, $text); timed("open", sub { open $f, "<",
     timed("read", sub { local $/; defined($text = <$f>) }); close $f; $text }
 "#;
 
-/// Work that was begun on a client.
+/// Running work on a client.
 pub struct Work<'a> {
     client: &'a Client,
     name: String,
     running: Running,
 }
 
-/// An operation that took long.
+/// Stall: an operation that took long.
 #[derive(Debug, Clone)]
 pub struct Stall {
-    /// Seconds since 1970, by the client's clock.
+    /// Begin in seconds since 1970, by the client's clock.
     pub began: f64,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// Which operation of which work.
+    /// Operation and work.
     pub what: String,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Stall {
 }
 
 impl<'a> Work<'a> {
-    /// Begins `perl`, with `arguments`; `name` must be its own on this client.
+    /// Starts `perl` with `arguments`; `name` must be unique on this client.
     #[must_use]
     pub fn begin(client: &'a Client, name: &str, perl: &str, arguments: &[&str]) -> Work<'a> {
         let arguments: Vec<String> = arguments.iter().map(|argument| format!("'{argument}'")).collect();
@@ -55,10 +55,10 @@ impl<'a> Work<'a> {
         Work { client, name: name.to_owned(), running: client.spawn(&script) }
     }
 
-    /// Waits until so many more rounds are done.
+    /// Waits for `rounds` more rounds.
     ///
     /// # Panics
-    /// If it ends, or does not do them in two minutes.
+    /// If the work ends, or needs more than two minutes.
     #[track_caller]
     pub fn does_more(&mut self, rounds: u64) {
         let (begun, first) = (Instant::now(), self.rounds());
@@ -72,7 +72,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether it ended already, which it should not by itself.
+    /// Whether the work has ended, which is an error.
     pub fn is_done(&self) -> bool {
         self.running.is_done()
     }
@@ -81,10 +81,10 @@ impl<'a> Work<'a> {
         self.client.run(&format!("cat /tmp/{}.rounds", self.name)).trim().parse().expect("a number of rounds")
     }
 
-    /// Has it end (and all work on its client), and gives what it printed, and what took long.
+    /// Stops the work (and all work on its client), and returns its output and its stalls.
     ///
     /// # Panics
-    /// If any of its operations failed, or what it looked at in the end is not as it should be.
+    /// If an operation failed, or the final check did.
     #[track_caller]
     pub fn end(self) -> (String, Vec<Stall>) {
         let Work { client, name, running } = self;
@@ -101,15 +101,15 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The client's clock.
+/// Time of the client's clock.
 pub fn clock(client: &Client) -> f64 {
     client.run("date +%s.%N").trim().parse().expect("a time")
 }
 
 const LONG: Duration = Duration::from_secs(180);
 
-/// Makes, writes, renames, links and removes files and folders; in the end all files are there, with what was
-/// written.
+/// Creates, writes, renames, links and removes files and folders; in the end all files exist with their
+/// content.
 pub const EVERYTHING: &str = r#"
 my $dir = shift @ARGV;
 for ($dir, "$dir/work", "$dir/done") { mkdir $_ or die "mkdir $_: $!" }
@@ -132,7 +132,7 @@ for my $n (0 .. $rounds - 1) { my $text = content("$dir/done/f$n"); die "f$n: $t
 print "$rounds\n";
 "#;
 
-/// Nothing but creates, in a folder of its own.
+/// Creates files in a folder of its own.
 pub const CREATES: &str = r#"
 my $dir = shift @ARGV; mkdir $dir or die "mkdir $dir: $!";
 until (stopped()) {
@@ -146,7 +146,7 @@ die "$there files of $rounds\n" unless $there == $rounds;
 print "$rounds\n";
 "#;
 
-/// Files go from folder to folder, sometimes onto one that is there. None is ever in two places, or in none.
+/// Renames files between folders, sometimes over an existing one. Each file is always in exactly one place.
 pub const RENAMES: &str = r#"
 my $dir = shift @ARGV; my $files = 8;
 for ($dir, map { "$dir/$_" } 0 .. 2) { mkdir $_ or die "mkdir $_: $!" }
@@ -165,7 +165,7 @@ for my $f (0 .. $files - 1) { for my $in (0 .. 2) {
 print "$rounds\n";
 "#;
 
-/// Puts a new file in the place of the one before, each time.
+/// Replaces a file by a new one, repeatedly.
 pub const REPLACES: &str = r#"
 my ($path) = @ARGV;
 until (stopped()) {
@@ -177,8 +177,7 @@ until (stopped()) {
 print "$rounds\n";
 "#;
 
-/// Looks at a file that another client replaces: it is always there, whole, and never an older one than
-/// before.
+/// Reads a file that another client replaces: it always exists, is whole, and never gets older.
 pub const WATCHES: &str = r#"
 my ($path) = @ARGV; my $last = -1;
 until (stopped()) {
@@ -189,7 +188,7 @@ until (stopped()) {
 print "$rounds\n";
 "#;
 
-/// Raises a number under a lock that other clients want, too; prints how often.
+/// Increments a number under a lock that other clients take, too; prints the number of increments.
 pub const COUNTS: &str = r#"
 my $file = shift @ARGV;
 until (stopped()) {
@@ -204,9 +203,9 @@ until (stopped()) {
 print "$rounds\n";
 "#;
 
-/// Writes a file of so many MiB again and again, a MiB at a time, each brought to the data servers at once
-/// and without a word to a metaserver (sync_file_range, number 277 of x86-64: no COMMIT, no LAYOUTCOMMIT);
-/// fsync after all of them, which needs one. Reads all of it back in the end.
+/// Writes a file of `mib` MiB repeatedly, a MiB at a time, each sent to the data servers at once without a
+/// call to a metaserver (sync_file_range, number 277 of x86-64: no COMMIT, no LAYOUTCOMMIT); then an fsync,
+/// which needs a metaserver. Reads the whole file back in the end.
 pub const DATA: &str = r#"
 use IO::Handle;
 my ($path, $mib) = @ARGV; my $size = 1 << 20;
@@ -229,7 +228,7 @@ for my $n (0 .. $mib - 1) { my $got = <$r>; die "block $n\n" unless $got eq bloc
 print "$rounds\n";
 "#;
 
-/// Unpacks a tar file, compares, and removes it all, each by a program of its own.
+/// Unpacks a tar file, compares, and removes all files, each step by a program of its own.
 pub const UNPACKS: &str = r#"
 my ($dir, $tar, $tree) = @ARGV;
 mkdir $dir or die "mkdir: $!";

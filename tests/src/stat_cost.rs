@@ -1,9 +1,9 @@
-//! Scripts that show what it costs to look at a file that another client may write to.
+//! Scripts that measure the cost of a GETATTR of a file that another client may write.
 
 use super::scripts::python;
 
-/// Writes a file of `bytes` through a layout and keeps it open. With `every_ms` it goes on and writes 4 KiB
-/// so often, each followed by fdatasync.
+/// Writes a file of `bytes` through a layout and keeps it open. With `every_ms` it continues with writes of 4
+/// KiB at this interval, each followed by fdatasync.
 #[must_use]
 pub fn hold(file: &str, bytes: u64, every_ms: Option<u32>) -> String {
     let pause = every_ms.map_or("None".to_owned(), |ms| format!("{}", f64::from(ms) / 1000.0));
@@ -24,7 +24,7 @@ while True:
     ))
 }
 
-/// Looks at a file `looks` times from a mount without a cache of attributes; prints the seconds that it took.
+/// Stats a file `looks` times on a mount without attribute cache; prints the seconds.
 #[must_use]
 pub fn look(file: &str, looks: u32) -> String {
     python(&format!(

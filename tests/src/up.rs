@@ -9,26 +9,26 @@ use tempfile::TempDir;
 
 use crate::free_ports;
 
-/// A machine under load is late; a server that is stuck never comes.
+/// Time limit of the start, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// `heorot up` with one data server. Dropping it kills it.
+/// `heorot up` with one data server; killed on drop.
 pub struct Up {
     process: Child,
-    /// Where its metaserver serves.
+    /// Address of its metaserver.
     pub nfs: SocketAddr,
-    /// Where its data server serves.
+    /// Address of its data server.
     pub data: SocketAddr,
-    /// Its metrics page.
+    /// Address of its metrics page.
     pub admin: SocketAddr,
     folder: TempDir,
 }
 
 impl Up {
-    /// Starts it, and waits until it is ready.
+    /// Starts the process, and waits until it is ready.
     ///
     /// # Panics
-    /// If it does not get ready.
+    /// If it does not become ready.
     #[track_caller]
     pub fn start() -> Up {
         let folder = tempfile::Builder::new().prefix("heorot-up.").tempdir().unwrap();
@@ -60,20 +60,20 @@ impl Up {
         up
     }
 
-    /// Its process.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// What it has logged.
+    /// Whole log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The most memory that it ever had, in bytes.
+    /// Peak memory of the process, in bytes.
     ///
     /// # Panics
-    /// If it has ended.
+    /// If the process has ended.
     #[track_caller]
     pub fn most_memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();

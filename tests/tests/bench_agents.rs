@@ -1,4 +1,4 @@
-//! `heorot bench` as a program: alone, with agents, without a mount, and ended before its time.
+//! `heorot bench` as a program: alone, with agents, without a mount, and with an early end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tests::Up;
 
-/// Takes long, but leaves room on any disk: random records, one after the other, over and over.
+/// Options of a long run that fits any disk: random records, one after the other, repeatedly.
 const ENDLESS: [&str; 4] = ["--size", "64MiB", "--records", "4KiB"];
 
-/// A loopback address that no other test uses, so that ports need no agreement.
+/// Loopback address that no other test uses, so that all tests can use the same ports.
 fn own_ip() -> Ipv4Addr {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let [.., high, low] = std::process::id().to_be_bytes();
@@ -35,7 +35,7 @@ impl Bench {
         Self { child, stderr }
     }
 
-    /// Reads what it says on standard error until a line has this in it.
+    /// Reads standard error up to a line with `part`.
     fn says(&mut self, part: &str) -> String {
         let mut said = String::new();
         loop {
@@ -48,7 +48,7 @@ impl Bench {
         }
     }
 
-    /// Waits until something was measured: the first line of standard output.
+    /// Waits for the first measurement: the first line of standard output.
     fn measures(&mut self) -> String {
         let mut line = String::new();
         let mut stdout = BufReader::with_capacity(1, self.child.stdout.as_mut().unwrap());
@@ -60,7 +60,7 @@ impl Bench {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Its exit code, and the rest of what it said.
+    /// Exit code, and the rest of standard error.
     fn ends(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
@@ -75,7 +75,7 @@ impl Drop for Bench {
     }
 }
 
-/// What a test works in: a directory that is measured, and a place for results.
+/// Directories of a test: the measured one, and one for results.
 struct Place {
     dir: tempfile::TempDir,
     address: String,
@@ -100,7 +100,7 @@ impl Place {
         serde_json::from_slice(&std::fs::read(self.results_path()).unwrap()).unwrap()
     }
 
-    /// A run with agents.
+    /// Starts a run with agents.
     fn coordinator(&self, run: &str, agents: &str, more: &[&str]) -> Bench {
         let results = self.results_path().display().to_string();
         let args = [run, "--agents", agents, "--listen", &self.address, "--output", &results];
@@ -217,7 +217,8 @@ fn ctrl_c_at_the_coordinator_ends_the_agents_too() {
     assert_eq!(place.left_behind(), Vec::<PathBuf>::new());
 }
 
-/// Whichever it is: the one that made the folder of the run, and would have removed it, or another.
+/// For both cases: the killed agent made the folder of the run, and would have removed it, or another one
+/// did.
 #[test]
 fn an_agent_that_is_killed_ends_the_run_with_a_partial_result_that_names_it_and_leaves_nothing() {
     for first_is_killed in [true, false] {
@@ -333,7 +334,7 @@ fn agents_measure_an_nfs_server_without_a_mount() {
 fn without_a_terminal_lines_tell_how_far_it_is_and_quiet_tells_nothing() {
     let place = Place::new();
     let up = Up::start();
-    // A round trip for each record takes so many of them longer than the few seconds between two lines.
+    // A round trip for each record: long enough for several progress lines.
     let long = ["--size", "512MiB", "--records", "4KiB"];
     let mut bench = place.alone(&format!("nfs://{}/", up.nfs), "record-size", &long);
     let line = bench.says(" MB/s");
@@ -346,14 +347,14 @@ fn without_a_terminal_lines_tell_how_far_it_is_and_quiet_tells_nothing() {
     assert_eq!((code, said.as_str()), (Some(0), ""));
 }
 
-/// An agent that is ended meanwhile goes again.
+/// An agent that ends during the wait leaves the team.
 #[test]
 fn waiting_for_agents_ends_with_ctrl_c() {
     let place = Place::new();
     let mut coordinator = place.coordinator("record-size", "2", &[]);
     let agent = place.agent();
     coordinator.says("agent 1 of 2: ");
-    // Not SIGINT, which it lets stay ignored if whoever started the tests in the background has it ignored.
+    // Not SIGINT, which stays ignored if the tests run in the background with SIGINT ignored.
     agent.signal(Signal::TERM);
     agent.ends();
     coordinator.says("has left again");

@@ -1,4 +1,5 @@
-//! A crowd of bad clients against the release binary: its memory stays bounded, and a good client is served.
+//! Crowd of hostile clients against the release binary: its memory stays bounded, and a legitimate client is
+//! served.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,12 +12,12 @@ use wire::rpc::{AuthSys, CallHeader, Credential, FragmentHeader, ReplyHeader, fr
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 const MIB: usize = 1 << 20;
-/// As many as the issue asks for, or as this process may have.
+/// Number of connections, unless this process may have fewer.
 const CONNECTIONS: u64 = 10_000;
-/// A machine under load answers late; a server that is stuck never does.
+/// Time limit of an answer, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server, and how its crowd connects to it.
+/// Server, with connections of a crowd.
 struct Heorot(Up);
 
 impl Heorot {
@@ -30,7 +31,7 @@ impl Heorot {
         Peer { stream, xid: 0 }
     }
 
-    /// A connection of another machine than the crowd's, as far as addresses go: each has its share.
+    /// Connection from another address than the crowd's: each address has its share.
     fn connect_from_elsewhere(&self) -> Peer {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -96,7 +97,7 @@ fn read(file: &FileHandle, count: usize) -> Call {
     Call::Read(nfs3::read::Args { file: file.clone(), offset: 0, count: count as u32 })
 }
 
-/// A file of a megabyte.
+/// Creates a file of a megabyte.
 fn megabyte(peer: &mut Peer) -> FileHandle {
     let at = nfs3::DirOpArgs { dir: peer.root(), name: Bytes::from_static(b"big") };
     let how = nfs3::create::CreateHow::Unchecked(nfs3::SetAttr { mode: Some(0o644), ..Default::default() });
@@ -134,7 +135,7 @@ fn ten_thousand_connections_leave_room_for_a_good_client_and_little_memory_is_th
                 let announced = FragmentHeader { last: true, len: MIB as u32 }.to_bytes();
                 peer.stream.write_all(&[&announced[..], &[0; 1000]].concat()).unwrap();
             }
-            // A call, so that it is a client like another.
+            // A complete call, like a normal client's.
             1 => {
                 peer.send((nfs3::PROGRAM, nfs3::VERSION), Procedure::Null as u32, &()).unwrap();
             }
@@ -145,7 +146,7 @@ fn ten_thousand_connections_leave_room_for_a_good_client_and_little_memory_is_th
     reads_it(&heorot, &file);
     let more = heorot.most_memory() - before;
     println!("{count} connections: {} MiB more", more / MIB);
-    // Of half records no more than the budget are in memory, and of those only what came.
+    // Half records use at most their budget of memory, and only for received bytes.
     assert!(more < 900 * MIB, "{} MiB", more / MIB);
     drop(crowd);
     reads_it(&heorot, &file);
@@ -171,7 +172,7 @@ fn readers_that_never_read_hold_the_budget_at_most_and_a_good_client_is_served()
             })
             .collect()
     };
-    // Six gigabytes are asked for.
+    // The requests are for six gigabytes.
     for _ in 0..60 {
         let mut peer = heorot.connect();
         peer.stream.write_all(&calls).unwrap();

@@ -1,5 +1,5 @@
-//! docs/glossary.md answers "where is it?": each module and type that its tables name is in the tree, and no
-//! two concepts have one name. ARCHITECTURE.md and CONTRIBUTING.md lead to files and modules that there are.
+//! docs/glossary.md: each module and type in its tables is in the tree, and no two concepts have one name.
+//! ARCHITECTURE.md and CONTRIBUTING.md mention only existing files and modules.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,7 +52,7 @@ fn places_that_there_are_are_told_from_those_that_there_are_not() {
     }
 }
 
-/// The cells of each row: concept, name, source, where it lives.
+/// Cells of each row: concept, name, source, where it lives.
 fn rows(text: &str) -> impl Iterator<Item = [&str; 4]> {
     let lines = text.lines().filter(|line| {
         line.starts_with("| ") && !line.starts_with("| ---") && !line.starts_with("| concept |")
@@ -63,7 +63,7 @@ fn rows(text: &str) -> impl Iterator<Item = [&str; 4]> {
     })
 }
 
-/// Places are between backticks: `crate::module`, or `crate::module::Type`.
+/// Places between backticks: `crate::module`, or `crate::module::Type`.
 fn places(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -88,7 +88,7 @@ fn exists(place: &str) -> bool {
     file.is_file()
 }
 
-/// Whether a document's code is a path or a module of this repository, and there is none.
+/// Whether code in a document is a path or a module of this repository that does not exist.
 fn leads_nowhere(code: &str) -> bool {
     let is_path = code.starts_with("crates/") && !code.contains(' ');
     let is_module = code.split_once("::").is_some_and(|(first, rest)| {

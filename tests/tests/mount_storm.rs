@@ -1,6 +1,6 @@
-//! Clients that mount at once, as after a power cut: each makes a client and a session at the metaserver,
-//! looks at the root, and makes a client and a session at the data server. `make mount-storm` shows the times
-//! with as many as are wanted.
+//! Many clients mount at once, as after a power cut: each creates a client id and a session at the
+//! metaserver, reads the root, and creates a client id and a session at the data server. `make mount-storm`
+//! prints the times for a chosen number of clients.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use wire::nfs4::{ArgOp, ResOp, SessionId, create_session, exchange_id, getattr, 
 use wire::rpc::{AuthSys, CallHeader, Credential, FragmentHeader, ReplyHeader, frame};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
-/// Enough for a count to be wrong where one is.
+/// Number of clients, enough to detect a wrong count.
 const CLIENTS: usize = 200;
 
-/// The connection of a client to one server.
+/// Connection of a client to one server.
 struct Connection {
     stream: TcpStream,
     xid: u32,
 }
 
 impl Connection {
-    /// Each client is a machine of its own, as far as addresses go.
+    /// Opens a connection from an address of the client's own.
     async fn open(client: usize, to: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         let [.., high, low] = (client as u32).to_be_bytes();
@@ -52,7 +52,7 @@ impl Connection {
         CompoundReply::decode(&mut d).unwrap().ops
     }
 
-    /// EXCHANGE_ID and CREATE_SESSION.
+    /// Sends EXCHANGE_ID and CREATE_SESSION.
     async fn session(&mut self, client: usize) -> SessionId {
         let ownerid = Bytes::from(format!("Linux NFSv4.2 node{client}")).into();
         let exchange_id = ArgOp::ExchangeId(exchange_id::Args {
@@ -89,12 +89,12 @@ impl Connection {
     }
 }
 
-/// What one client waited for.
+/// Waiting times of one client.
 struct Mounted {
     sessions: [SessionId; 2],
     metaserver: Duration,
     data_server: Duration,
-    /// They stay open, as those of a mount do.
+    /// Connections, which stay open like those of a mount.
     _connections: [Connection; 2],
 }
 
@@ -130,7 +130,7 @@ async fn mount(client: usize, [metaserver, data]: [SocketAddr; 2], all: Arc<Barr
     }
 }
 
-/// The middle one, the one that one in a hundred is above, and the longest.
+/// Median, 99th percentile, and maximum.
 fn quantiles(mut all: Vec<Duration>) -> String {
     all.sort_unstable();
     let at = |percent: usize| all[(all.len() * percent / 100).min(all.len() - 1)];

@@ -1,5 +1,4 @@
-//! docs/protocol.md tells the truth: it has a row for every operation that the wire knows, and every test
-//! that it names is there.
+//! docs/protocol.md: it has a row for every operation of the wire crate, and every test that it names exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +46,7 @@ fn without_tests<'a>(section: &str, names: impl Iterator<Item = &'a str>) -> Vec
     names.filter(|name| !documented.contains(name)).map(str::to_owned).collect()
 }
 
-/// The text below a heading, up to the next one of its level.
+/// Text below a heading, up to the next one of its level.
 fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let from = document.find(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no {heading:?}"));
     let text = &document[from + 1 + heading.len()..];
@@ -58,7 +57,7 @@ fn rows(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"))
 }
 
-/// Tests are named in the last column, between backticks.
+/// Tests in the last column, between backticks.
 fn named_tests(row: &str) -> impl Iterator<Item = &str> {
     let last = row.trim_end().trim_end_matches('|').rsplit('|').next().unwrap_or_default();
     last.split('`').skip(1).step_by(2)

@@ -1,12 +1,12 @@
-//! `make compare-fio`: whether `heorot bench` measures what fio measures, on the same mount of the same
+//! `make compare-fio`: checks that `heorot bench` measures the same as fio, on the same mount of the same
 //! client.
 //!
-//! `compare_fio PAIRS SIZE [MBIT]`: each pattern of `record-size` is carried out by fio and, right after it,
-//! by `heorot bench`, PAIRS times, on a link as fast as the machine can or of MBIT; what else the machine
-//! does falls on both. fio runs in the command that `heorot bench` calls before each phase; in every other
-//! pair it carries out the phase before that one, and so comes second. It gives the kernel no advice
-//! (`fadvise_hint=0`), as most programs do not: its own default doubles the readahead. Ends with status 1 if
-//! the medians of the ratios of any pattern are more than 5 % off.
+//! `compare_fio PAIRS SIZE [MBIT]`: fio and directly after it `heorot bench` execute each pattern of
+//! `record-size`, PAIRS times, on a link without a limit or of MBIT; other load on the machine affects both.
+//! fio runs in the command that `heorot bench` calls before each phase; in every other pair it executes the
+//! previous phase, and so comes second. It gives the kernel no advice (`fadvise_hint=0`), as most programs:
+//! its default doubles the readahead. Exit status 1 if the median of the ratios of a pattern differs from 1
+//! by more than 5 %.
 //!
 //! ```text
 //! pair 1   --before ─▶ fio write   heorot write   --before ─▶ fio rewrite   heorot rewrite   ...
@@ -24,11 +24,11 @@ use tests::{Client, Cluster, Lab, Load};
 
 const DATA_SERVERS: usize = 4;
 const RECORD: &str = "1MiB";
-/// A pair takes seconds; on a slow link, minutes.
+/// Time limit of a pair: seconds, or minutes on a slow link.
 const SLOW: Duration = Duration::from_secs(1800);
 const RATIO_OFF_MAX: f64 = 0.05;
 
-/// Phases of `record-size`, and what fio calls the same.
+/// Phases of `record-size`, and their names in fio.
 const PATTERNS: [(&str, &str); 6] = [
     ("write", "write"),
     ("rewrite", "write"),
@@ -100,7 +100,7 @@ fn show(spread: Spread, digits: usize) -> String {
     format!("{:.digits$} ({:.digits$}..{:.digits$})", spread.median, spread.min, spread.max)
 }
 
-/// MB/s of fio and of ours, by pattern.
+/// MB/s of fio and of heorot bench, by pattern.
 fn pair_of(load: &Load, client: &Client, size: &str, direct: bool, fio_first: bool) -> Vec<(f64, f64)> {
     let program = load.program();
     let (ours_direct, fio_direct) = if direct { ("--direct", "--direct=1") } else { ("", "--direct=0") };
@@ -108,7 +108,7 @@ fn pair_of(load: &Load, client: &Client, size: &str, direct: bool, fio_first: bo
     for (phase, rw) in PATTERNS {
         let _ = write!(choose, "{phase}) rw={rw};; ");
     }
-    // One file, one thread, one record at a time, new data in each: what ours does.
+    // The same pattern: one file, one thread, one record at a time, new data in each.
     let output = client.run_within(
         SLOW,
         &format!(

@@ -1,7 +1,7 @@
-//! `make demo`: a real Linux kernel mounts Heorot, and a short report says where its bytes went.
+//! `make demo`: a real Linux kernel mounts Heorot, and a short report shows the path of its data.
 //!
-//! The same over vers=4.2, where the client goes to the data servers itself, and over vers=3, where the
-//! metaserver goes for it. Then everything is killed and started again, and the files are still there.
+//! The same with vers=4.2, where the client uses the data servers directly, and with vers=3, where the
+//! metaserver does so for it. Then all servers are killed and restarted, and the files are still there.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,12 +10,11 @@ use tests::{Client, Cluster, FileBytes, Lab, MOUNT_POINT, Traffic, scripts};
 
 const DATA_SERVERS: usize = 4;
 
-/// 256 MiB take seconds; a busy machine may be ten times slower.
+/// Time limit for 256 MiB, which take seconds on a quiet machine.
 const SLOW: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
-    // What goes wrong panics, with all that is known about why: shown without the words of a programmer's
-    // error.
+    // Failures panic with all known facts; show them without the format of a panic.
     std::panic::set_hook(Box::new(|info| {
         let text = info.payload_as_str().unwrap_or("the demo failed");
         eprintln!("\nThe demo failed.\n{text}");
@@ -58,7 +57,7 @@ fn demo() {
     println!("\nAll of it took {:.0?}.", begun.elapsed());
 }
 
-/// Mounts, writes 256 MiB with four processes, reads them again from the servers, and reports.
+/// Mounts, writes 256 MiB with four processes, reads them back from the servers, and reports.
 fn session(cluster: &Cluster, client: &Client, options: &str, folder: &str) -> Traffic {
     println!("\nmount -t nfs -o {options}");
     client.run(&format!("! mountpoint -q {MOUNT_POINT} || umount {MOUNT_POINT}"));

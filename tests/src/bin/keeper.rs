@@ -1,11 +1,12 @@
-//! Keeps locks, and files open that were removed, while servers die. Runs inside a client machine.
+//! Keeps locks and removed files open while servers die. Runs inside a client machine.
 //!
 //! ```text
-//! keeper hold FILE SIGNS   locks 0..100 to write and 300..400 to read, keeps FILE.removed open, and removes it; then
-//!                          (SIGNS.go) writes under its lock, looks at its removed file, and lets go of all
-//! keeper wait FILE SIGNS   locks 200..300, is refused 50..60, and waits for it: then it sees what the holder wrote
-//! keeper try FILE          is refused what both have
-//! keeper ask FILE          says which lock is in the way of 50..60
+//! keeper hold FILE SIGNS   locks 0..100 for writes and 300..400 for reads, keeps FILE.removed open, and
+//!                          removes it; then (SIGNS.go) writes under its lock, reads its removed file,
+//!                          and releases all
+//! keeper wait FILE SIGNS   locks 200..300, is denied 50..60, and waits for it; then reads the holder's bytes
+//! keeper try FILE          is denied the locks of both
+//! keeper ask FILE          prints the lock that conflicts with 50..60
 //! ```
 
 use std::fs::{self, File, OpenOptions};

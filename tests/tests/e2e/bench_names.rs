@@ -1,4 +1,5 @@
-//! `heorot bench` of names by a real client: what it counts, the servers have done, and nothing is left.
+//! `heorot bench` on names by a real client: its counts agree with the servers' counters, and no file
+//! remains.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ fn mdtest_and_io500_through_a_real_client_count_what_was_made_and_leave_nothing(
         assert_eq!(m.operations, if m.name.ends_with("list") { listed } else { 200 }, "{m:?}");
         let looks = m.name.ends_with("list") || m.name.ends_with("stat");
         assert_eq!(m.cache, if looks { Cache::Dropped } else { Cache::AsIs }, "{m:?}");
-        // No answer comes from beyond the network quicker than this; one from a cache does.
+        // An answer over the network takes longer than this; one from a cache is faster.
         assert!(m.latency_us[1] > 20.0, "{m:?}");
     }
 

@@ -1,5 +1,4 @@
-//! `heorot bench` on a real client: wrong bytes below the file system are found, and cached reads are no
-//! results.
+//! `heorot bench` on a real client: it detects wrong bytes below the file system, and refuses cached reads.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -12,7 +11,7 @@ const MINUTES: Duration = Duration::from_secs(240);
 const FILE_BYTES: u64 = 8 << 20;
 const FLIPPED: u64 = 5_000_001;
 
-/// A cluster whose files are each on one target, a client, and the program where the client can run it.
+/// Cluster with each file on one target, a client, and the program at a path of the client.
 fn mounted(lab: &Lab) -> (Cluster, Client, String) {
     let cluster = Cluster::up(lab, 2);
     cluster.admin(&["stripe", "set", "/", "--columns", "1"]);
@@ -22,7 +21,7 @@ fn mounted(lab: &Lab) -> (Cluster, Client, String) {
     (cluster, client, format!("{} bench", load.program().display()))
 }
 
-/// The objects that have a byte at `offset`.
+/// Objects with a byte at `offset`.
 fn objects_with(folder: &Path, offset: u64) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("the cluster's folder").map(|entry| entry.expect("an entry")) {
@@ -66,14 +65,14 @@ fn a_byte_flipped_on_a_data_servers_disk_is_found_when_reads_are_verified() {
         assert!(output.text.contains(&expected), "{output}");
         assert!(output.text.contains("the file system returned wrong data"), "{output}");
     }
-    // The same without a flipped byte: all is well, and nothing is left.
+    // The same without a flipped byte: success, and no file remains.
     client.run_within(
         MINUTES,
         &format!("{bench} processes /mnt/h --size {FILE_BYTES} --record 64KiB --processes 1,2 --verify; [ -z \"$(ls /mnt/h)\" ]"),
     );
 }
 
-/// Two clients on one machine share its page cache, so one of two reads is no result.
+/// Two clients on one machine share its page cache, so one of two reads is refused.
 #[test]
 fn reads_from_a_clients_page_cache_are_refused_unless_they_are_asked_for() {
     let lab = Lab::open();

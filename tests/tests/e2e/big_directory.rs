@@ -1,8 +1,7 @@
-//! One directory with very many entries, through a real client: made, looked up, listed and removed by four
-//! processes.
+//! One very large directory, through a real client: created, looked up, listed and removed by four processes.
 //!
-//! 20,000 entries by default; HEOROT_DIRECTORY_ENTRIES says how many (`make directory ENTRIES=1000000`). What
-//! it took is printed as a table.
+//! 20,000 entries by default; HEOROT_DIRECTORY_ENTRIES sets the number (`make directory ENTRIES=1000000`).
+//! Prints a table of the durations.
 
 use std::time::Duration;
 

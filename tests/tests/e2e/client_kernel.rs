@@ -1,11 +1,11 @@
-//! What a client's kernel uses of NFS, as the servers counted it: the rows of docs/clients.md.
+//! Operations that a client's kernel uses, by the servers' counters: the rows of docs/clients.md.
 
 use tests::{Client, Cluster, Lab, Metrics};
 
 const DONE: &str = "heorot_operation_latency_seconds_count";
 const REFUSED: &str = "heorot_operation_errors_total";
 
-/// Operations that a kernel may use or leave; docs/clients.md has a column for each.
+/// Operations that a kernel may or may not use; docs/clients.md has a column for each.
 const CHOICES: [&str; 17] = [
     "LAYOUTGET",
     "LAYOUTCOMMIT",
@@ -26,7 +26,7 @@ const CHOICES: [&str; 17] = [
     "ILLEGAL",
 ];
 
-/// What people do, once each: the kernel chooses the operations.
+/// Common actions, once each: the kernel chooses the operations.
 const WORK: &str = r#"cd /mnt/h; mkdir d; echo small >d/small; head -c 8M /dev/urandom >d/large
 ls -la d >/dev/null; ls d >/dev/null; cat d/small d/small >/dev/null; sync; echo 3 >/proc/sys/vm/drop_caches
 ls -la d >/dev/null; cat d/small d/small d/large >/dev/null; stat d/large >/dev/null
@@ -62,8 +62,8 @@ fn a_kernel_mounts_every_version_and_writes_straight_to_the_data_servers() {
     }
 }
 
-/// A kernel takes OP_ILLEGAL, in answer to what its minor version has, for a broken server; and asks again
-/// and again for what it is refused, unless the refusal says that it is for good.
+/// A kernel takes OP_ILLEGAL for an operation of its minor version as a broken server; and it retries a
+/// refused operation without end, unless the error is permanent.
 fn must_not_be_broken(before: &Metrics, after: &Metrics, client: &Client) {
     assert_eq!(count(before, after, DONE, "ILLEGAL"), 0, "an operation that the server does not know");
     let probes = count(before, after, REFUSED, "GET_DIR_DELEGATION");

@@ -1,15 +1,15 @@
-//! Real clients that come late, or with many connections.
+//! Real clients that are late, or have many connections.
 
 use std::time::{Duration, Instant};
 
 use tests::{Cluster, Lab, scripts};
 
-/// The default lease and somewhat more.
+/// Default lease and some more seconds.
 const CUT_OFF_SECONDS: u32 = 45;
 
-/// A client counts its file up under a lock that it holds all the time, loses its network for longer than its
-/// lease, and goes on: nobody wanted the lock, so it is still there. Then it is cut off again, and somebody
-/// wants it.
+/// A client increments a number in a file under a lock that it holds all the time, loses its network for
+/// longer than its lease, and continues: no other client wanted the lock, so it is still there (courtesy).
+/// Then it is cut off again, and another client wants the lock.
 #[test]
 fn a_client_that_was_cut_off_keeps_its_lock_until_somebody_wants_it() {
     let lab = Lab::open();
@@ -41,7 +41,7 @@ fn a_client_that_was_cut_off_keeps_its_lock_until_somebody_wants_it() {
     elm.run("umount /mnt/h");
 }
 
-/// DESTROY_SESSION may come over a connection that has never carried a request of the session.
+/// DESTROY_SESSION may use a connection that has never carried a request of the session.
 #[test]
 fn a_client_with_many_connections_unmounts_at_once() {
     let lab = Lab::open();
@@ -64,8 +64,8 @@ fn a_client_with_many_connections_unmounts_at_once() {
     }
 }
 
-/// A process that is killed in the middle of a call leaves its slot in doubt: Linux asks with another request
-/// under the same sequence, and must not get the answer of the first.
+/// A process that is killed during a call leaves its slot in doubt: Linux sends another request with the same
+/// sequence, and must not get the reply of the first (false retry check).
 #[test]
 fn slots_of_interrupted_calls_are_used_again() {
     let lab = Lab::open();

@@ -1,10 +1,10 @@
-//! `kill -9` of a server in the middle of the work, and its start: two clients go on without a new mount,
-//! everything that was acknowledged as durable is there, and locks and open files are as they were, at once:
-//! there is no grace period.
+//! `kill -9` of a server under load, and its restart: two clients continue without a new mount, all
+//! acknowledged durable data are there, and locks and open files are unchanged at once: there is no grace
+//! period.
 //!
-//! Each round has a seed, which chooses the victim and the times: 1 to 25 and, beside them on other servers,
-//! 26 to 50. `HEOROT_SEED=n` and `HEOROT_ROUNDS=n` say with which seed the first of the two begins, and how
-//! many rounds each does.
+//! Each round has a seed, which selects the victim and the times: 1 to 25 and, at the same time on other
+//! servers, 26 to 50. `HEOROT_SEED=n` and `HEOROT_ROUNDS=n` set the first seed of the first series, and the
+//! number of rounds of each.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,21 +12,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tests::{Client, Cluster, Dice, Lab, Running, scripts};
 
 const ROUNDS: u64 = 25;
-/// After so many rounds the storms stop, and all that they noted is compared with what is there.
+/// Number of rounds after which the storms stop, and their notes are compared with the files.
 const ROUNDS_BETWEEN_CHECKS: u64 = 10;
 const DATA_SERVERS: usize = 4;
-/// The storms of each of the two clients: one makes and removes files, two write.
+/// Storms of each of the two clients: one makes and removes files, two write.
 const WRITERS: [&str; 2] = ["1 2", "3 4"];
 
-/// A client that waits for a server tries the connection again every few seconds, backing off; what takes
-/// longer than this after the server is back has fallen into one of its long time-outs (60 s and more), which
-/// must not happen.
+/// Time limit for clients to continue. A client that waits for a server reconnects every few seconds with
+/// backoff; after more than this time since the restart it is in one of its long timeouts (60 s and more),
+/// which must not happen.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(45);
-/// A client that waits for a lock asks again after 1, 2, 4, ... 30 s, unless it is called back, which a
-/// metaserver that was killed does not do. So nobody waits for them in each round.
+/// Time limit of a lock. A client that waits for a lock retries after 1, 2, 4, ... 30 s, unless a callback
+/// arrives, which a killed metaserver does not send. So not every round waits for a lock.
 const LOCKED_WITHIN: Duration = Duration::from_secs(60);
 const CHECK_WITHIN: Duration = Duration::from_secs(120);
-/// Removal reaches the objects in the background.
+/// Time limit of background removals of objects.
 const CLEAN_WITHIN: Duration = Duration::from_secs(60);
 
 #[test]
@@ -67,7 +67,7 @@ fn rounds(first_seed: u64, go_on: impl Fn(u64) -> bool) {
     let mut waiting = Vec::new();
     for round in (0..).take_while(|round| go_on(*round)) {
         let seed = first_seed + round;
-        // Shown when the test fails, which it then does with this line last.
+        // Output of a failed test ends with this line.
         println!("round {round}: HEOROT_SEED={seed}");
         if storms.is_empty() {
             storms = start_storms(&clients, seed);
@@ -86,8 +86,8 @@ fn rounds(first_seed: u64, go_on: impl Fn(u64) -> bool) {
     waiting.into_iter().for_each(|waiter| must_have_locked(waiter, &clients));
     assert!(!objects(lab.folder()).is_empty(), "no objects where they are looked for");
     clients[0].run_within(CHECK_WITHIN, "rm -rf /mnt/h/*; sync");
-    // Removals reach the objects by themselves. What is left after them has no file, and only the clean-up
-    // finds it: it must find nothing, or something leaked.
+    // Removals of objects finish by themselves. An object left after them has no file, and only the orphan
+    // scan finds it: it must find nothing, or there is a leak.
     until_no_op_is_deferred(&cluster);
     let said = cluster.admin(&["clean"]);
     assert!(said.starts_with("0 objects seen"), "objects without a file: {said}");
@@ -101,8 +101,8 @@ enum Victim {
     All,
 }
 
-/// One client holds locks and a removed file, the other waits for a lock; a server dies and comes back.
-/// Returns the one that waits, who has been given its lock.
+/// One client holds locks and a removed file, the other waits for a lock; a server dies and restarts. Returns
+/// the waiter, which has got its lock.
 fn one_round(
     cluster: &mut Cluster,
     [holds, waits]: [&Client; 2],
@@ -121,7 +121,7 @@ fn one_round(
 
     std::thread::sleep(ms(dice.below(400)));
     let down = ms(dice.below(500));
-    // All kinds of victims in every few rounds, whatever the seeds.
+    // All kinds of victims in every few rounds, for any seeds.
     let victim = match round % 10 {
         9 => Victim::All,
         even if even % 2 == 0 => Victim::Metaserver,
@@ -138,14 +138,14 @@ fn one_round(
     let back = Instant::now();
     let before = notes(storms);
 
-    // A third one finds everything locked, as soon as it is answered at all.
+    // A third process is denied all locks, as soon as it gets an answer.
     waits.run_within(GOES_ON_WITHIN, &format!("{keeper} try {file}"));
     assert!(!waiter.is_done(), "a lock was granted while another held it: {}", waiter.wait(LOCKED_WITHIN));
     holds.run(&format!("touch {signs}.go"));
     holder.wait(GOES_ON_WITHIN).must_succeed("the holder of the locks");
     let kept = back.elapsed();
 
-    // Each storm must do something new after the server is back, not only end without an error.
+    // Each storm must make progress after the restart, not only end without an error.
     while notes(storms).iter().zip(&before).any(|(now, before)| now <= before) {
         for storm in storms {
             assert!(!storm.running.is_done(), "{} ended by itself\n{}", storm.name, storm.client.console());
@@ -166,7 +166,7 @@ fn one_round(
     Waiter { running: waiter, file }
 }
 
-/// One that waits for a lock that was let go.
+/// Process that waits for a released lock.
 struct Waiter {
     running: Running,
     file: String,
@@ -193,7 +193,7 @@ fn until_sign(client: &Client, sign: &str, running: &Running) {
     assert!(output.status == 0, "no {sign}: {output}");
 }
 
-/// A script that works until it is told to stop, and notes what was acknowledged.
+/// Script that works until a stop, and notes acknowledged operations.
 struct Storm<'a> {
     name: String,
     client: &'a Client,
@@ -234,7 +234,7 @@ fn check_storms(clients: &[Client; 2], storms: Vec<Storm<'_>>) {
     }
 }
 
-/// How many things each storm noted as done.
+/// Number of operations that each storm has noted.
 fn notes(storms: &[Storm<'_>]) -> Vec<u64> {
     let mut counts = Vec::new();
     for client in [storms[0].client, storms[storms.len() - 1].client] {
@@ -261,7 +261,7 @@ fn until_no_op_is_deferred(cluster: &Cluster) {
     }
 }
 
-/// Every file was removed, so every object must be: whatever was killed when.
+/// Checks that no object is left, since every file was removed, for any kills.
 fn no_object_is_left(folder: &Path) {
     let begun = Instant::now();
     loop {
@@ -280,7 +280,7 @@ fn no_object_is_left(folder: &Path) {
     }
 }
 
-/// The files below the `objects` folders of all targets.
+/// Files below the `objects` folders of all targets.
 fn objects(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! A metaserver that lives and is not heard by the others, and an address that somebody else has.
+//! A live metaserver without contact to the others, and a service address that another machine has.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use tests::stalls::{self, Work, clock};
 use tests::{Lab, Metaservers};
 
 const LONG: Duration = Duration::from_secs(60);
-/// How long to watch something that must not happen.
+/// Observation time of an event that must not happen.
 const A_WHILE: Duration = Duration::from_secs(3);
 
 #[test]
@@ -14,21 +14,21 @@ fn a_metaserver_that_is_parted_from_the_others_tells_nothing_old_and_comes_back_
     parts("echo old >/mnt/h/told");
 }
 
-/// The client has what it read in its cache, and a delegation, which is called back at the moment of the cut.
-/// What it answers does not arrive; so the writer waits for a lease, and the client's DELEGRETURN comes when
-/// the delegation is gone.
+/// The client has its reads in its cache, and a delegation, which is recalled at the moment of the partition.
+/// Its answer does not arrive; so the writer waits for a lease, and the client's DELEGRETURN arrives after
+/// the revocation.
 #[test]
 #[ignore = "two minutes: make failover"]
 fn what_was_read_before_a_metaserver_was_parted_is_read_anew_after_it() {
     parts("echo old >/mnt/h/told; cat /mnt/h/told");
 }
 
-/// `before`: what a client of the metaserver does that is then parted from the others.
+/// `before`: script on a client of the metaserver that is partitioned afterwards.
 fn parts(before: &str) {
     let lab = Lab::open();
     let mut cluster = Metaservers::start(&lab, 3, 2, 3);
     let (ash, elm) = (lab.client("ash"), lab.client("elm"));
-    // The leader in the second round: it would answer for itself if anybody did.
+    // The leader in the second round: it could answer from its own state.
     for round in ["a follower", "the leader"] {
         cluster.wait_until("each holds an address", |cluster| {
             let mut holders: Vec<_> = (0..3).filter_map(|n| cluster.holder(cluster.service(n))).collect();
@@ -39,7 +39,7 @@ fn parts(before: &str) {
         let parted = if round == "the leader" { leader } else { (leader + 1) % 3 };
         let beside = (0..3).find(|n| cluster.holder(cluster.service(*n)) == Some((parted + 1) % 3));
         let lost = (0..3).find(|n| cluster.holder(cluster.service(*n)) == Some(parted)).expect("it has one");
-        // From its own address, which nobody else takes: what it hears, it hears from this one.
+        // Mount from its own address, which never moves: all answers are from this metaserver.
         cluster.mount_from(&ash, cluster.own_address(parted), "vers=4.2");
         cluster.mount(&elm, beside.expect("it has one"), "vers=4.2");
         ash.run(before);
@@ -110,7 +110,8 @@ fn an_address_that_somebody_else_has_is_named_and_held_once_it_is_free() {
         let done = std::process::Command::new("ip").args(words).status();
         assert!(done.is_ok_and(|status| status.success()), "ip {words:?}");
     };
-    // They come while it is ours, so that it is theirs when the next one of us asks.
+    // The other machine takes the address while a metaserver holds it, so that the next metaserver finds the
+    // conflict.
     ip("add");
     let holder = cluster.holder(service).expect("somebody");
     cluster.stop(holder);

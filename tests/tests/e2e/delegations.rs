@@ -1,11 +1,11 @@
-//! Read delegations with real clients: who only reads opens a file again without asking the server, until
-//! somebody changes it. OPENs and call-backs are counted at the server.
+//! Read delegations with real clients: a reader opens a file again without a call to the server, until
+//! another client changes it. OPENs and callbacks are counted at the server.
 
 use std::time::Duration;
 
 use tests::{Client, Cluster, Lab};
 
-/// For a machine that has much else to do; well above a lease.
+/// Time limit for a busy machine; well above a lease.
 const SLOW: Duration = Duration::from_secs(180);
 
 #[test]
@@ -18,15 +18,14 @@ fn a_reader_opens_again_without_asking_until_somebody_writes() {
         cluster.mount(&elm, version);
         elm.run("cd /mnt/h; for f in read open removed renamed mode v3 kept; do echo first >$f; done");
 
-        // The second open and all after it are the client's own affair.
+        // The second open and all later ones are local to the client.
         assert_eq!(ash.run("cat /mnt/h/read"), "first\n");
         let before = Counts::of(&cluster);
         ash.run("for i in $(seq 5); do [ $(cat /mnt/h/read) = first ] || exit 1; done");
         let after = Counts::of(&cluster);
         assert_eq!((after.opens, after.recalls), (before.opens, before.recalls), "{version}: opened again");
 
-        // Whoever writes has it called back first; the reader sees what was written, and asks again from then
-        // on.
+        // A writer causes a recall first; the reader sees the new data, and calls the server from then on.
         elm.run_within(SLOW, "echo second >/mnt/h/read");
         assert_eq!(ash.run("cat /mnt/h/read"), "second\n");
         let recalled = Counts::of(&cluster);
@@ -38,8 +37,8 @@ fn a_reader_opens_again_without_asking_until_somebody_writes() {
             "{version}: nobody delegates what is written"
         );
 
-        // A file that is open all the while: the open goes to the server, and then the delegation back. (What
-        // is read through it may be from before: a client looks whether its pages are good when it opens.)
+        // A file that stays open: the client sends its open to the server, and then returns the delegation.
+        // (Reads through it may return old data: a client checks its pages when it opens.)
         ash.run("cat /mnt/h/open");
         let reader = ash.spawn(
             "exec 5</mnt/h/open; echo >/tmp/opened; until [ -e /tmp/changed ]; do sleep 0.05; done
@@ -50,7 +49,7 @@ fn a_reader_opens_again_without_asking_until_somebody_writes() {
         ash.run("touch /tmp/changed");
         assert_eq!(reader.wait(SLOW).must_succeed("the reader"), "changed\n");
 
-        // Not only writes: names and attributes are what a reader keeps, too.
+        // Names and attributes cause a recall, too, since a reader caches them.
         ash.run("cd /mnt/h; cat removed renamed mode v3 >/dev/null");
         let before = Counts::of(&cluster);
         elm.run_within(SLOW, "cd /mnt/h; rm removed; mv renamed moved; chmod 640 mode");
@@ -59,23 +58,23 @@ fn a_reader_opens_again_without_asking_until_somebody_writes() {
             "cd /mnt/h; ! cat removed 2>/dev/null; [ $(cat moved) = first ]; cat mode >/dev/null; [ $(stat -c %a mode) = 640 ]",
         );
 
-        // A client of v3 knows of no delegations, and waits for them all the same.
+        // A client of v3 has no delegations, and waits for recalls all the same.
         cluster.mount_at(&elm, "vers=3", "/mnt/three");
         elm.run_within(SLOW, "echo third >/mnt/three/v3; umount /mnt/three");
         assert_eq!(ash.run("cat /mnt/h/v3"), "third\n");
 
-        // What a client does itself is in nobody's way, and takes no call-back.
+        // A client's own changes conflict with nothing, and cause no callback.
         let before = Counts::of(&cluster);
         ash.run(
             "cd /mnt/h; [ $(cat moved) = first ]; echo mine >>moved; [ $(tail -n 1 moved) = mine ]; rm moved",
         );
         assert_eq!(Counts::of(&cluster).recalls, before.recalls, "{version}: its own");
 
-        // A crash of everything: the delegation is still there, and so is the duty to return it.
+        // After a crash of all servers the delegation still exists, and must still be recalled.
         ash.run("cat /mnt/h/kept");
         cluster.kill_all();
         cluster.start_all();
-        // A new file makes both find their way back to the server.
+        // A new file makes both clients reconnect.
         ash.run_within(SLOW, "touch /mnt/h/ash");
         elm.run_within(SLOW, "touch /mnt/h/elm");
         let before = Counts::of(&cluster);
@@ -87,7 +86,7 @@ fn a_reader_opens_again_without_asking_until_somebody_writes() {
         unmount(&[&ash, &elm]);
     }
 
-    // A reader that is dead returns nothing: after its lease it is in nobody's way.
+    // A dead reader returns nothing: its delegation conflicts only until its lease expires.
     for client in [&ash, &elm] {
         cluster.mount(client, "vers=4.2");
     }
@@ -103,7 +102,7 @@ fn unmount(clients: &[&Client]) {
     }
 }
 
-/// What the metaserver counted since it started.
+/// Counters of the metaserver since its start.
 #[derive(Debug, Clone, Copy)]
 struct Counts {
     opens: i64,

@@ -1,5 +1,5 @@
-//! What people do with a file system, done by a real Linux client on each protocol version, and compared with
-//! what the same commands do in memory. The servers' own counters tell which way the data went.
+//! Common commands of a real Linux client on each protocol version, compared with the same commands in
+//! memory. The servers' counters show the path of the data.
 
 use std::time::{Duration, Instant};
 
@@ -40,12 +40,12 @@ fn everyday(version: &str) {
         assert_eq!(writing.straight(), FileBytes::default(), "a v3 client knows no data servers");
         (writing.metaserver.written, reading.metaserver.read)
     };
-    // Every byte went over the wire once: two clients taken for one, or a lost reply, would make it twice.
+    // Every byte went over the network once: two clients taken for one, or a lost reply, would double it.
     let once = scripts::FOUR_FILES_BYTES..=scripts::FOUR_FILES_BYTES + scripts::FOUR_FILES_BYTES / 50;
     assert!(once.contains(&written), "{written} bytes were sent to write {}", scripts::FOUR_FILES_BYTES);
     assert!(once.contains(&read), "{read} bytes were sent to read {}", scripts::FOUR_FILES_BYTES);
 
-    // What one version wrote, the others read.
+    // Files of one version are readable with the others.
     let other = if version == "vers=3" { "vers=4.2" } else { "vers=3" };
     cluster.mount_at(&client, other, "/mnt/other");
     work(&client, &scripts::read_by_four("/mnt/other/four"));
@@ -60,7 +60,7 @@ fn everyday(version: &str) {
             let fall_back = traffic.metaserver;
             assert_eq!(fall_back, FileBytes::default(), "{what}: the client fell back to the metaserver");
         }
-        // Small files are the metaserver's to keep; the large ones of the commands are most of the bytes.
+        // Small files are inline data at the metaserver; most bytes of the commands are in large files.
         assert!(rest.metaserver.written > 0 && rest.straight().written > rest.metaserver.written, "{rest:?}");
     }
     work(&client, "umount /mnt/h");
@@ -70,7 +70,7 @@ fn work(client: &Client, script: &str) {
     client.run_within(MINUTES, script);
 }
 
-/// What `work` moved; says so, with the time that it took.
+/// Traffic of `work`; prints it with the duration.
 fn traffic(cluster: &Cluster, what: &str, work: impl FnOnce()) -> Traffic {
     let (before, began) = (cluster.traffic(), Instant::now());
     work();
@@ -80,7 +80,7 @@ fn traffic(cluster: &Cluster, what: &str, work: impl FnOnce()) -> Traffic {
     traffic
 }
 
-/// Each data server moved at least half of an even share.
+/// Checks that each data server moved at least half of an even share.
 fn assert_spread(traffic: &Traffic, bytes: impl Fn(&FileBytes) -> u64) {
     let share = scripts::FOUR_FILES_BYTES / DATA_SERVERS as u64;
     for (number, server) in traffic.data_servers.iter().enumerate() {

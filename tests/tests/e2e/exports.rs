@@ -1,12 +1,12 @@
-//! Exports and a real client: `heorot export` makes one read-only, and writable again, and no client is
-//! dropped; a client of an exported directory works in it and does not leave it.
+//! Exports with a real client: `heorot export` makes one read-only, and writable again, and no client is
+//! dropped; a client of an exported directory works in it and cannot leave it.
 
 use std::time::Duration;
 
 use tests::{Client, Cluster, Lab};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Well below the lease: a recall that does not arrive is only settled when a lease runs out.
+/// Well below the lease: a lost recall ends only at the lease expiry.
 const RECALL_TIME_MAX: Duration = Duration::from_secs(15);
 
 #[test]
@@ -18,7 +18,7 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
         println!("--- {version}");
         cluster.mount(&ash, version);
         ash.run("mkdir /mnt/h/dir; echo before >/mnt/h/file");
-        // One that has the file open, and in v4.2 a layout to write through, when the export changes.
+        // A client that has the file open, and in v4.2 a layout for writes, when the export changes.
         let writer = ash.spawn(
             r#"perl -e 'use IO::Handle; use Errno;
                 open my $f, "+>", "/mnt/h/open" or die; my $x = "a" x (1 << 20);
@@ -53,14 +53,14 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
 
         cluster.set_exports(&["set / --rw"]);
         if version == "vers=3" {
-            // The client keeps what ACCESS answered until the ctime changes, or it mounts again.
+            // The client caches ACCESS until the ctime changes, or a new mount.
             ash.run("umount /mnt/h");
             cluster.mount(&ash, version);
         }
         ash.run("echo after >>/mnt/h/file; mv /mnt/h/file /mnt/h/new; rmdir /mnt/h/dir");
         assert_eq!(ash.run("cat /mnt/h/new; stat -c %s /mnt/h/open"), "before\nafter\n1048576\n");
 
-        // Taken away altogether, it is there again when it comes back.
+        // A removed export is there again after it is added.
         cluster.set_exports(&["add / --network 127.0.0.1", "remove / --network *"]);
         let output = ash.try_run("ls /mnt/h/. 2>&1; cat /mnt/h/new 2>&1");
         assert!(output.status != 0, "{output:?}");
@@ -70,9 +70,9 @@ fn a_mounted_client_finds_its_export_read_only_and_later_writable_again() {
     }
 }
 
-/// A client that writes straight to the data servers when its network is taken out of the exports: its writes
-/// end with an error and do not hang, no data server takes another byte of it, and all is as before when its
-/// network is back.
+/// A client writes directly to the data servers when its network is removed from the exports: its writes end
+/// with an error and do not hang, no data server accepts another byte of it, and everything works again when
+/// its network is back.
 #[test]
 fn a_client_that_is_not_exported_to_any_more_writes_to_no_data_server_and_hangs_at_none() {
     let lab = Lab::open();
@@ -92,7 +92,7 @@ fn a_client_that_is_not_exported_to_any_more_writes_to_no_data_server_and_hangs_
     assert_eq!(cluster.traffic().since(&before).straight().written, 0);
 
     cluster.set_exports(&["add / --network * --squash none", "remove / --network 127.0.0.1"]);
-    // Data servers hear of it with their next heartbeat; what the client writes before that goes through the
+    // Data servers apply the change at their next heartbeat; earlier writes of the client go through the
     // metaserver.
     let goes_straight = || {
         let before = cluster.traffic();
@@ -104,7 +104,7 @@ fn a_client_that_is_not_exported_to_any_more_writes_to_no_data_server_and_hangs_
     ash.run("rm /mnt/h/big; umount /mnt/h");
 }
 
-/// Over v3, which has no OPEN, the client itself asks with ACCESS what it may, and says EACCES.
+/// With v3, which has no OPEN, the client itself checks ACCESS, and returns EACCES.
 #[track_caller]
 fn refused(client: &Client, version: &str, command: &str) {
     let said = client.run(&format!("{{ {command}; }} 2>&1 && echo DONE; true"));
@@ -113,8 +113,8 @@ fn refused(client: &Client, version: &str, command: &str) {
     assert!(refused && !said.contains("DONE"), "{command}: {said}");
 }
 
-/// Opens a file by a handle of the client's kernel, of which the server's is the most: prints why not, or
-/// what is in it.
+/// Opens a file by a handle of the client's kernel, which contains the server's: prints the error, or the
+/// content.
 const BY_HANDLE: &str = r#"perl -e '
     my ($name_to_handle_at, $open_by_handle_at, $at_fdcwd) = (303, 304, -100);
     my ($what, $mount, $arg) = @ARGV;
@@ -131,8 +131,8 @@ const BY_HANDLE: &str = r#"perl -e '
     }' "#;
 
 /// ```text
-/// ash  has the volume        /projects/a/{f,sub}  /projects/secret  /other
-/// elm  has /projects/a, and /other to read
+/// ash  mounts the volume    /projects/a/{f,sub}  /projects/secret  /other
+/// elm  mounts /projects/a, and /other read-only
 /// ```
 #[test]
 fn a_client_of_a_directory_works_in_it_and_does_not_leave_it() {
@@ -158,7 +158,7 @@ fn a_client_of_a_directory_works_in_it_and_does_not_leave_it() {
         let refused = elm.try_run(&cluster.mount_path_script(version, "/projects/secret", "/mnt/secret"));
         assert_ne!(refused.status, 0, "{refused:?}");
 
-        // The data go to the data servers, and what is called back comes back.
+        // Data go to the data servers, and recalled state is returned.
         let before = cluster.traffic();
         let writer = elm.spawn(
             r#"perl -e 'use IO::Handle;
@@ -175,7 +175,7 @@ fn a_client_of_a_directory_works_in_it_and_does_not_leave_it() {
         ash.run_within(RECALL_TIME_MAX, "truncate -s 1000000 /mnt/h/projects/a/big");
         elm.run("touch /tmp/cut");
         writer.wait(MINUTE).must_succeed("the writer");
-        // elm has a delegation of what it reads (in NFSv4), and ash wants to write it.
+        // elm has a delegation of a file that it reads (in NFSv4), and ash wants to write it.
         let reader = elm.spawn("exec 3</mnt/a/f; cat <&3 >/dev/null; touch /tmp/open; until [ -e /tmp/changed ]; do sleep 0.05; done");
         elm.run("until [ -e /tmp/open ]; do sleep 0.05; done");
         ash.run_within(RECALL_TIME_MAX, "echo more >>/mnt/h/projects/a/f");
@@ -184,7 +184,7 @@ fn a_client_of_a_directory_works_in_it_and_does_not_leave_it() {
         assert_eq!(elm.run("cat /mnt/a/f"), "text\nmore\n");
         ash.run("echo text >/mnt/h/projects/a/f; rm /mnt/h/projects/a/big");
 
-        // Handles of what elm has no export of, and of what it has.
+        // Handles of files without an export for elm, and with one.
         let shown = |client: &Client, path: &str| client.run(&format!("{BY_HANDLE} show - {path}"));
         let opened = |handle: &str| elm.run(&format!("{BY_HANDLE} open /mnt/a {handle}"));
         assert_eq!(opened(&shown(&elm, "/mnt/a/f")), "text\n");
@@ -192,7 +192,7 @@ fn a_client_of_a_directory_works_in_it_and_does_not_leave_it() {
             assert_eq!(opened(&shown(&ash, path)), "ESTALE", "{path}");
         }
 
-        // Renamed above the mount, it goes on; and by the new path.
+        // After a rename above the mount the old mount continues; the new path can be mounted, too.
         ash.run("mv /mnt/h/projects /mnt/h/work");
         assert_eq!(elm.run("ls /mnt/a/; cat /mnt/a/f"), "f\nsub\ntext\n");
         cluster.mount_path_at(&elm, version, "/work/a/sub", "/mnt/again");
@@ -222,7 +222,7 @@ fn a_client_of_a_directory_works_in_it_and_does_not_leave_it() {
     assert_eq!(ash.run("cat /mnt/h/projects/a/new"), "new\n");
     elm.run("umount -R /mnt/root");
 
-    // The log says once why elm was refused.
+    // The log has the reason of elm's refusal once.
     let log = cluster.mds().log_ends();
     assert!(log.contains("client refused") && log.contains("/projects/secret"), "{log}");
 }

@@ -1,5 +1,5 @@
-//! Where addresses cannot move: clients mount a metaserver's own address, and `docs/examples/heorot-follow`
-//! beside the mount has the kernel talk to another one when that one does not answer.
+//! Without service addresses: clients mount a metaserver's own address, and `docs/examples/heorot-follow`
+//! next to the mount makes the kernel connect to another metaserver when that one does not answer.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -8,34 +8,34 @@ use tests::stalls::{self, Work, clock};
 use tests::{Client, Lab, Metaservers, Running};
 
 const METASERVERS: usize = 3;
-/// The script asks whoever is silent for a second, twice a second, and Linux connects again.
+/// The script probes a silent server twice a second for a second, and then Linux reconnects.
 const STALL_MAX: Duration = Duration::from_secs(30);
 const WORTH_TELLING: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
-/// Has the script run beside the client's mounts.
+/// Starts the script next to the client's mounts.
 fn follow(client: &Client, cluster: &Metaservers) -> Running {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/heorot-follow");
     let all: Vec<String> = (0..METASERVERS).map(|n| cluster.own_address(n).to_string()).collect();
     client.spawn(&format!("bash {script} {} >/tmp/followed 2>&1", all.join(" ")))
 }
 
-/// What the script said, and what the kernel says of its connections.
+/// Output of the script, and the kernel's state of its connections.
 fn said(client: &Client) -> String {
     client.run(
         "cat /tmp/followed /sys/kernel/sunrpc/xprt-switches/*/xprt-*-tcp/{dstaddr,xprt_info} | tr -d '\\0'",
     )
 }
 
-/// The metaservers that the client's connections go to.
+/// Metaservers of the client's connections.
 fn followed(client: &Client, cluster: &Metaservers) -> Vec<usize> {
     let addresses = client.run("cat /sys/kernel/sunrpc/xprt-switches/*/xprt-*-tcp/dstaddr");
     let places = addresses.lines().filter_map(|line| line.trim().parse::<IpAddr>().ok());
     places.filter_map(|place| (0..METASERVERS).find(|n| cluster.own_address(*n) == place)).collect()
 }
 
-/// Waits until none of the client's connections goes to `lost`.
+/// Waits until no connection of the client goes to `lost`.
 #[track_caller]
 fn goes_elsewhere(client: &Client, cluster: &Metaservers, lost: usize) {
     let asked = Instant::now();
@@ -93,7 +93,7 @@ fn a_client_follows_when_its_metaserver_is_killed_or_cut_off() {
     ash.run("umount /mnt/h");
 }
 
-/// One session over a connection to each metaserver: what is sent over the one that is lost moves.
+/// One session over a connection to each metaserver: requests on the lost one move to another.
 #[test]
 #[ignore = "a minute: make failover"]
 fn a_client_with_a_connection_to_each_metaserver_follows_with_each_of_them() {

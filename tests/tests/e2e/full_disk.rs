@@ -1,5 +1,4 @@
-//! A disk that runs full under everything: clients are told so, what was acknowledged stays, and removing
-//! helps.
+//! A full disk under all servers: clients get an error, acknowledged data stay, and removals free space.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +11,7 @@ use tests::{Cluster, Lab, Metaservers};
 
 const MINUTES: Duration = Duration::from_secs(120);
 
-/// A small file system in memory; gone when dropped.
+/// Small file system in memory, removed on drop.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -27,7 +26,7 @@ impl SmallDisk {
 }
 
 impl SmallDisk {
-    /// Somebody else takes all the room that is left, until what this returns is removed.
+    /// Fills the disk with another program's file; returns its path, for removal.
     fn fill(&self) -> PathBuf {
         let path = self.0.join("of-somebody-else");
         let mut file = File::create(&path).expect("a file");
@@ -38,7 +37,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: a server that is being killed may still have files open there.
+        // Lazy unmount: a server that is being killed may still have open files there.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
@@ -65,7 +64,7 @@ fn a_full_disk_is_said_and_nothing_acknowledged_is_lost() {
         assert!(available_kib.is_some_and(|kib| kib < 2048), "df agrees: {full}");
         client.run("sha256sum -c /tmp/kept");
 
-        // Removing works on a full disk, and gives the room back.
+        // Removals work on a full disk, and free space.
         client.run_within(
             MINUTES,
             "rm /mnt/h/d/big
@@ -104,7 +103,7 @@ fn a_full_disk_under_one_of_three_metaservers_is_noticed_by_no_client() {
     assert!(said.contains("little space for metadata"), "{said}");
     std::fs::remove_file(filler).expect("the file of somebody else");
 
-    // The first that was full has all that it missed: without the other two nobody could go on otherwise.
+    // The first full metaserver has caught up: otherwise there would be no quorum without the other one.
     let third = 3 - leader - follower;
     cluster.kill(third);
     work.does_more(100);

@@ -1,11 +1,11 @@
-//! A client machine that loses its power: what it had synced is there, what it held is free after its lease,
-//! and the machine comes back under its name.
+//! A client machine that loses its power: its synced data are there, its state is freed after its lease, and
+//! the machine comes back under its name.
 
 use std::time::Duration;
 
 use tests::{Cluster, Lab, scripts};
 
-/// For a machine that has much else to do; well above a lease.
+/// Time limit for a busy machine; well above a lease.
 const SLOW: Duration = Duration::from_secs(180);
 const MIB: u64 = 8;
 
@@ -17,7 +17,7 @@ fn a_killed_client_loses_nothing_that_it_synced_and_keeps_nothing_locked() {
     cluster.mount(&ash, "vers=4.2");
     cluster.mount(&elm, "vers=4.2");
 
-    // A lock, a delegation, and an open file with a layout to write.
+    // A lock, a delegation, and an open file with a layout for writes.
     elm.run("echo first >/mnt/h/read; echo 0 >/mnt/h/locked");
     ash.run("cat /mnt/h/read");
     ash.spawn(&scripts::fcntl_lock("/mnt/h/locked", "write", 0, 10, true, 600.0));
@@ -28,7 +28,7 @@ fn a_killed_client_loses_nothing_that_it_synced_and_keeps_nothing_locked() {
     elm.run_within(SLOW, &format!("until {{ {try_lock}; }} | grep refused; do sleep 0.1; done"));
 
     drop(ash);
-    // Nobody returns anything: each of these waits for the lease of the dead.
+    // The dead client returns nothing: each of these waits for its lease.
     assert_eq!(elm.run_within(SLOW, "sha256sum </mnt/h/data"), sum);
     let wait_for_lock = scripts::fcntl_lock("/mnt/h/locked", "write", 0, 10, true, 0.0);
     assert!(elm.run_within(SLOW, &wait_for_lock).starts_with("locked"));

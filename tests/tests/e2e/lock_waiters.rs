@@ -1,15 +1,15 @@
-//! A client that waits for a lock is told when it is free, and need not ask over and over: call-backs and
-//! LOCKs are counted, not seconds.
+//! CB_NOTIFY_LOCK: a client that waits for a lock gets a callback when it is free, and need not poll. The
+//! test counts callbacks and LOCKs, not seconds.
 
 use std::time::{Duration, Instant};
 
 use tests::{Client, Cluster, Lab, Metrics};
 
-/// For a machine that has much else to do. Linux itself asks again after 30 s, which is not what ends a wait
-/// here.
+/// Time limit for a busy machine. Linux itself retries after 30 s, which must not end a wait here.
 const SLOW: Duration = Duration::from_secs(120);
 
-/// Takes an exclusive lock of /mnt/h/f, makes /tmp/NAME.held, and lets it go when /tmp/NAME.go is there.
+/// Takes an exclusive lock of /mnt/h/f, creates /tmp/NAME.held, and releases the lock when /tmp/NAME.go
+/// exists.
 fn hold(name: &str, how: &str) -> String {
     format!(
         r#"perl -e '
@@ -38,7 +38,7 @@ fn a_waiting_lock_is_told_that_it_is_free() {
             cluster.mount(client, version);
         }
         ash.run("head -c 100 /dev/zero >/mnt/h/f");
-        // By LOCKU of a byte range and of a whole file, and by the CLOSE that takes the lock along.
+        // By LOCKU of a byte range and of a whole file, and by the CLOSE that releases the lock.
         for how in ["fcntl", "flock", "close"] {
             let before = Counts::of(&cluster);
             let holder = ash.spawn(&hold("first", how));
@@ -53,7 +53,7 @@ fn a_waiting_lock_is_told_that_it_is_free() {
             let waiting = Counts::of(&cluster);
             ash.run("touch /tmp/first.go");
             holder.wait(SLOW).must_succeed("the holder");
-            // In the order in which they came, one at a time.
+            // In the order of their requests, one at a time.
             for (name, waiter) in ["second", "third"].into_iter().zip(waiters) {
                 elm.run_within(SLOW, &format!("until [ -e /tmp/{name}.held ]; do sleep 0.05; done"));
                 assert!(
@@ -84,7 +84,7 @@ fn clean(clients: &[&Client]) {
     }
 }
 
-/// What the metaserver counted.
+/// Counters of the metaserver.
 #[derive(Debug, Clone, Copy)]
 struct Counts {
     asked: i64,

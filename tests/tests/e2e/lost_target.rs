@@ -1,12 +1,11 @@
-//! A data server that does not come back: processes wait for it until it is removed, and are told EIO then.
-//! None hangs.
+//! A lost data server: processes wait for it until it is removed, and then get EIO. None hangs.
 
 use std::time::Duration;
 
 use tests::{Cluster, Lab};
 
-/// A connection that is refused is tried for a few seconds; a recall that finds nobody waits for a lease at
-/// the most.
+/// Time limit of EIO: a refused connection is retried for a few seconds; a recall without an answer waits for
+/// a lease at most.
 const TOLD_TIME_MAX: Duration = Duration::from_secs(90);
 
 #[test]
@@ -20,7 +19,7 @@ fn processes_that_wait_for_a_data_server_get_eio_when_it_is_removed() {
             "cd /mnt/h; for f in read cut written; do head -c 8000000 /dev/urandom >$f; done; echo small >small
              sync; echo 3 >/proc/sys/vm/drop_caches",
         );
-        // The layout is there when the server goes.
+        // The layout exists when the server goes away.
         let writer = "exec 3<>/mnt/h/written; head -c 65536 <&3 >/dev/null; touch /tmp/open
                       until [ -e /tmp/gone ]; do sleep 0.05; done
                       head -c 4000000 /dev/zero >&3 && sync -d /mnt/h/written";
@@ -30,7 +29,7 @@ fn processes_that_wait_for_a_data_server_get_eio_when_it_is_removed() {
         ash.run("touch /tmp/gone");
         let reader = ash.spawn("cat /mnt/h/read >/dev/null");
         let cutter = ash.spawn("truncate -s 1000000 /mnt/h/cut");
-        // What may come back is waited for: they were all asked something that they have no answer to yet.
+        // The processes wait, since the server may come back.
         ash.run("sleep 3");
         assert!(!reader.is_done() && !writer.is_done() && !cutter.is_done(), "{version}: they wait");
 
@@ -43,15 +42,15 @@ fn processes_that_wait_for_a_data_server_get_eio_when_it_is_removed() {
         }
         let files = cluster.admin(&["files", "--on", &name]);
         assert!(files.contains("/read\n") && !files.contains("/small"), "{files}");
-        // All else goes on, at once.
+        // Other files stay available.
         ash.run_within(
             TOLD_TIME_MAX,
             "cd /mnt/h; [ $(cat small) = small ]; stat read cut written >/dev/null
              head -c 3000000 /dev/zero >new; sync new; [ $(stat -c %s new) = 3000000 ]
              rm read cut written new small",
         );
-        // It is taken back, for the next round. Linux ends its session with a data server when it unmounts,
-        // and waits until something answers at that address.
+        // The server is taken back for the next round. Linux ends its session with a data server at the
+        // unmount, and waits for an answer at that address.
         cluster.admin(&["node", "undrain", &name]);
         cluster.start_all();
         ash.run("umount /mnt/h; rm /tmp/open /tmp/gone");

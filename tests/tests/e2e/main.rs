@@ -1,8 +1,8 @@
 //! End to end: stories of real Linux clients and real `heorot` processes, a module for each kind.
 //!
 //! One program, so that stories that wait for a lease or a fail-over share the processors with others that
-//! work: `--test-threads` says how many at once. `cargo test` alone leaves it out, since it needs root and
-//! `make setup`; `cargo test -p tests --test e2e everyday::` runs a module.
+//! work: `--test-threads` sets their number. `cargo test` alone excludes it, since it needs root and `make
+//! setup`; `cargo test -p tests --test e2e everyday::` runs a module.
 
 mod bench_names;
 mod bench_verify;

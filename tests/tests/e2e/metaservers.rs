@@ -1,25 +1,25 @@
-//! Three metaservers: when the one that a client is mounted from dies, the client stops for a moment and goes
-//! on, and nothing is lost, done twice, or refused.
+//! Three metaservers: when the one of a client's mount dies, the client stalls for a moment and continues,
+//! and nothing is lost, done twice, or refused.
 
 use std::time::{Duration, Instant};
 
 use tests::stalls::{self, Work};
 use tests::{Client, Lab, Metaservers, Running};
 
-/// Each time the metaserver that the client is mounted from, so that its address has to move.
+/// Number of kills, each of the metaserver of the client's mount, so that its address has to move.
 const KILLS: usize = 4;
-/// What no operation may take. Less than any grace period; a second is usual, and three over a hang
-/// (docs/benchmarks.md), but a busy machine is no reason to fail.
+/// Limit of an operation. Less than any grace period; a second is usual, and three after a hang
+/// (docs/benchmarks.md), but a busy machine must not fail the test.
 const STALL_MAX: Duration = Duration::from_secs(30);
-/// Rounds that the client does between kills.
+/// Rounds of the client between kills.
 const BETWEEN_KILLS: u32 = 40;
 const LONG: Duration = Duration::from_secs(120);
-/// Between two clients; 10,000 in `make failover`.
+/// Rounds between two clients; 10,000 in `make failover`.
 const ROUNDS: u32 = 300;
 const BETWEEN_KILLS_OF_AGREE: Duration = Duration::from_secs(4);
 
-/// Makes, writes, renames, reads and removes files until /tmp/stop is there. Everything must succeed, and
-/// find what was there before. Prints how many rounds it did, and the longest that anything took.
+/// Creates, writes, renames, reads and removes files until /tmp/stop exists. Every operation must succeed,
+/// and find the earlier state. Prints the number of rounds, and the longest operation.
 const WORK: &str = r#"perl -e '
 use Fcntl; use Time::HiRes qw(time); use strict;
 my ($rounds, $longest, $what) = (0, 0, "");
@@ -49,22 +49,22 @@ for my $n (0 .. $rounds - 1) {
 printf "%d %.3f %s\n", $rounds, $longest, $what;
 '"#;
 
-/// The rounds, and the longest operation.
+/// Rounds and longest operation.
 fn worked(output: &str) -> (u64, Duration, String) {
     let words: Vec<&str> = output.split_whitespace().collect();
     let [rounds, longest, what] = words[..] else { panic!("{output}") };
     (rounds.parse().unwrap(), Duration::from_secs_f64(longest.parse().unwrap()), what.into())
 }
 
-/// Has the client begin with its [`WORK`].
+/// Starts [`WORK`] on the client.
 fn begin(client: &Client) -> Running {
     client.run("rm -rf /tmp/stop /mnt/h/work /mnt/h/done; echo 0 >/tmp/rounds");
     client.spawn(WORK)
 }
 
-/// Waits until the client has done some more rounds of its work, which must not end.
+/// Waits for some more rounds of the client's work, which must not end.
 fn does_more(client: &Client, work: Running) -> Running {
-    // The file is empty for a moment each time it is written: that is no number, and looked at again.
+    // The file is empty for a moment during each write: read it again then.
     let rounds = || client.run("cat /tmp/rounds").trim().parse::<u32>().ok();
     let begun = Instant::now();
     let mut first = None;
@@ -109,7 +109,7 @@ fn goes_on(cluster: &mut Metaservers, client: &Client, version: &str) {
     client.run("umount /mnt/h");
 }
 
-/// Of elm: for each number that ash says, the file must have it: opens, reads, closes, answers.
+/// On elm: for each number that ash sends, the file must have it: opens, reads, closes, answers.
 const READER: &str = r#"perl -e '
 use IO::Socket::INET; use strict;
 my $server = IO::Socket::INET->new(Listen => 1, LocalPort => 7777, ReuseAddr => 1) or die "listen: $!";
@@ -127,7 +127,8 @@ while (defined(my $said = <$ash>)) {
 print "$rounds\n";
 '"#;
 
-/// Of ash: writes the next number, closes, and tells elm. One of both makes the file that only one can make.
+/// On ash: writes the next number, closes, and sends it to elm. Both try an exclusive create, and one
+/// succeeds.
 const WRITER: &str = r#"perl -e '
 use IO::Socket::INET; use strict;
 my ($elm, $rounds) = @ARGV;
@@ -146,8 +147,8 @@ for my $n (1 .. $rounds) {
 print "done\n";
 ' ELM ROUNDS"#;
 
-/// A file that was closed at one metaserver is as it was closed when it is opened at another; a name that can
-/// be made once is made once.
+/// A file that was closed at one metaserver has its data when it is opened at another; an exclusive create
+/// succeeds once.
 fn agree(cluster: &mut Metaservers, ash: &Client, elm: &Client, rounds: u32, with_kills: bool) {
     elm.run("rm -f /tmp/listens");
     let reader = elm.spawn(READER);
@@ -171,7 +172,7 @@ fn agree(cluster: &mut Metaservers, ash: &Client, elm: &Client, rounds: u32, wit
     println!("{rounds} rounds, {kills} kills");
 }
 
-/// A file that another client replaces is always there, and whole.
+/// A file that another client replaces always exists, and is whole.
 fn watch_renames(ash: &Client, elm: &Client) {
     elm.run("echo 0 0 >/mnt/h/replaced");
     let mut replacing = Work::begin(ash, "replaces", stalls::REPLACES, &["/mnt/h/replaced"]);
@@ -184,7 +185,7 @@ fn watch_renames(ash: &Client, elm: &Client) {
     println!("replaced {} times, looked at {} times", replaced.trim(), looks.trim());
 }
 
-/// Takes a lock, and writes under it when /tmp/go is there.
+/// Takes a lock, and writes under it when /tmp/go exists.
 const HOLDER: &str = r#"perl -e '
 use Fcntl qw(:flock); use strict;
 open my $file, "+>", "/mnt/h/locked" or die "open: $!";
@@ -196,7 +197,7 @@ syswrite($file, "mine") or die "write: $!"; close $file or die "close: $!";
 seek $gone, 0, 0; print <$gone>, "\n";
 '"#;
 
-/// The power goes, everywhere at once.
+/// Power failure of all metaservers at the same time.
 fn outlive_all(cluster: &mut Metaservers, ash: &Client, elm: &Client) {
     let holder = ash.spawn(HOLDER);
     ash.run("until [ -e /tmp/held ]; do sleep 0.05; done");
@@ -226,8 +227,8 @@ fn two_clients_of_two_metaservers_agree_and_outlive_them_all() {
     outlive_all(&mut cluster, &ash, &elm);
 }
 
-/// The address goes to another metaserver and comes back to the first, which remembers the client as it was
-/// before.
+/// The address moves to another metaserver and back to the first, which still has the client's old session
+/// state.
 fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
     cluster.mount(client, 0, "vers=4.2");
     let mut work = begin(client);
@@ -241,8 +242,7 @@ fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
     work = does_more(client, work);
     cluster.thaw(first);
     cluster.wait_until("the first follows again", |cluster| !cluster.status(first).is_null());
-    // The third one is to have nothing, so that only the first can take the address when its holder is
-    // killed.
+    // Drain the third one, so that only the first can take the address when its holder is killed.
     let holder = cluster.holder(service).expect("somebody");
     let third = 3 - first - holder;
     cluster.heorot(first, &["node", "drain", &format!("mds{third}")]);
@@ -257,7 +257,7 @@ fn goes_and_comes_back(cluster: &mut Metaservers, client: &Client) {
     client.run("umount /mnt/h");
 }
 
-/// NFSv3 has no sessions: what is sent again to another metaserver is known by its xid and its bytes.
+/// NFSv3 has no sessions: another metaserver recognizes a retry by its xid and its bytes.
 #[test]
 fn a_client_of_nfsv3_goes_on_when_its_metaserver_is_killed() {
     let lab = Lab::open();

@@ -1,14 +1,14 @@
-//! Clients of all kernels that this machine has, on one cluster at the same time.
+//! Clients of all installed kernels, on one cluster at the same time.
 
 use std::time::Duration;
 
 use tests::{Client, Cluster, Kernel, Lab, scripts};
 
-/// For a machine that has much else to do, and a kernel in QEMU without KVM.
+/// Time limit for a busy machine, and for a kernel in QEMU without KVM.
 const SLOW: Duration = Duration::from_secs(300);
 const COUNTS_EACH: usize = 15;
 const APPENDS_EACH: usize = 40;
-/// More than what is kept with the inode, so that appends go to data servers.
+/// Larger than inline data, so that appends go to data servers.
 const RECORD_BYTES: usize = 8192;
 
 #[test]
@@ -24,14 +24,14 @@ fn clients_of_all_kernels_agree() {
         cluster.mount(client, "vers=4.2");
     }
 
-    // A count that all raise under flock.
+    // All increment a number under flock.
     clients[0].run("echo 0 >/mnt/h/count");
     all(&clients, |_| scripts::count_under_lock("/mnt/h/count", u32::try_from(COUNTS_EACH).expect("few")));
     for client in &clients {
         assert_eq!(client.run("cat /mnt/h/count").trim(), (COUNTS_EACH * clients.len()).to_string());
     }
 
-    // Records that all append to one file under a lock: none is lost, none is torn, all see the same.
+    // All append records to one file under a lock: none is lost, none is torn, all clients see the same.
     let file = "/mnt/h/appended";
     let letter = |number| char::from(b'a' + u8::try_from(number).expect("few kernels"));
     all(&clients, |number| scripts::append_records(file, letter(number), RECORD_BYTES, APPENDS_EACH));
@@ -41,8 +41,7 @@ fn clients_of_all_kernels_agree() {
         assert_eq!(seen, expected, "records as {} sees them", client.name());
     }
 
-    // Each in turn writes what all others then read, with a delegation or a layout that has to come back
-    // first.
+    // Each in turn writes a file that all others then read; a delegation or layout has to be recalled first.
     for (turn, writer) in clients.iter().enumerate() {
         let bytes = [3_000_000, 10, 0, 1_500_001][turn % 4];
         let write = format!(

@@ -1,5 +1,4 @@
-//! An operator's year: five machines, set up as README says and kept as docs/runbook.md says, with two
-//! clients.
+//! An operator's year: five machines, set up by README and maintained by docs/runbook.md, with two clients.
 //!
 //! ```text
 //! ash, elm   metaserver and data server      pine    vers=4.2
@@ -7,9 +6,9 @@
 //! fir, yew   data server, a disk each
 //! ```
 //!
-//! Each command is typed as it stands in the document, on a machine with a root directory of its own. After
-//! each step `heorot status` says what is so (text, exit status and JSON), and every file has its bytes, or
-//! is one that the operator was told is lost: `make operator`.
+//! Each command is typed as in the document, on a machine with a root directory of its own. After each step
+//! `heorot status` is correct (text, exit status and JSON), and every file has its bytes, or is reported as
+//! lost: `make operator`.
 
 mod book;
 mod disk;
@@ -37,7 +36,7 @@ const TRIAL: &str = "Trying out a backup";
 const SYMPTOMS: &str = "By symptom";
 const UPGRADE: &str = "Upgrade";
 
-/// A data server leaves 128 MiB of each disk alone.
+/// Size of a disk; a data server keeps a reserve of 128 MiB on each.
 const DISK_MIB: u64 = 300;
 
 struct Story {
@@ -52,17 +51,17 @@ struct Story {
     readme: Book,
     runbook: Book,
     began: Instant,
-    // Last: all of the above are in it.
+    // Last: drop it after the others, which use it.
     lab: Lab,
 }
 
-/// A file that scp brings.
+/// Copies a file between machines, as scp.
 fn bring(file: &str, from: &Machine, to: &Machine) {
     let name = format!("/root/{file}");
     std::fs::copy(from.file(&name), to.file(&name)).unwrap_or_else(|e| panic!("{name}: {e}"));
 }
 
-/// Machines as README's lines make them, and the two data servers by the runbook's.
+/// Sets up machines by README's commands, and the two data servers by the runbook's.
 fn set_up() -> Story {
     let lab = Lab::open();
     let [ash, elm, oak, fir, yew] = ["ash", "elm", "oak", "fir", "yew"].map(|name| Machine::new(&lab, name));
@@ -116,7 +115,7 @@ impl Story {
         println!("{:6.1} s: {step}", self.began.elapsed().as_secs_f64());
     }
 
-    /// All five machines say that all is well, and so do the files.
+    /// Checks the verdict of all five machines, and the files.
     #[track_caller]
     fn is_well(&self) {
         for machine in [&self.ash, &self.elm, &self.oak, &self.fir, &self.yew] {
@@ -192,11 +191,11 @@ impl Story {
             serde_json::from_str(&self.type_at(&self.yew, DAILY, "heorot status --json")).expect("JSON");
         assert_eq!(json["health"]["verdict"], "healthy");
         self.type_at(&self.ash, DAILY, "heorot backup /backup/heorot");
-        // The secret: README and the runbook say to keep a copy.
+        // README and the runbook tell the operator to keep a copy of the secret.
         self.ash.sh("cp /var/lib/heorot/secret /backup/secret");
     }
 
-    /// What README says of a cluster that runs.
+    /// README's commands for a running cluster.
     fn looking_after_it(&self) {
         self.pine.client.run("mkdir /mnt/h/scratch");
         for line in [
@@ -249,7 +248,7 @@ impl Story {
         self.pine.give_up(&lost);
         self.larch.give_up(&lost);
 
-        // It comes back with nothing on its disks, under its name and address.
+        // It comes back with empty disks, under its name and address.
         self.yew.sh("rm -rf /var/lib/heorot /data/sdb/*");
         self.type_at(&self.elm, section, "heorot token --out yew.token");
         bring("yew.token", &self.elm, &self.yew);
@@ -267,7 +266,7 @@ impl Story {
     fn a_data_server_was_only_away(&mut self) {
         let list = self.runbook.line(DATA_SERVER_LOST, "heorot node list --json");
         let nodes: Vec<serde_json::Value> = serde_json::from_str(&self.ash.sh(&list)).expect("JSON");
-        // The one of the lost disks is listed, too, as removed.
+        // The list also has the server of the lost disks, as removed.
         let is_here = |node: &&serde_json::Value| node["name"] == "yew" && node["state"] == "serving";
         let id = nodes.iter().find(is_here).expect("yew")["id"].as_str().expect("an id").to_owned();
         self.yew.kill();
@@ -293,7 +292,7 @@ impl Story {
 
     fn a_disk_fails(&mut self) {
         self.fir_disk.fail();
-        // The first change that is refused tells, where the kernel does not (Linux from 6.15 on).
+        // The first refused write detects it; the kernel reports it from Linux 6.15 on.
         self.larch.write("read-only");
         for machine in [&self.ash, &self.oak, &self.fir] {
             machine.says("failed", "target /data/sdb of fir is read-only");
@@ -308,7 +307,7 @@ impl Story {
         assert!(lost.lines().count() > 0, "some files have data there");
         self.type_at(&self.ash, section, "heorot target lost fir:/data/sdb");
         self.check(&lost);
-        // The disk can be saved after all.
+        // The disk can be repaired after all.
         self.fir.stop();
         self.fir_disk.mend();
         self.type_at(&self.ash, section, "heorot target found fir:/data/sdb");
@@ -365,7 +364,7 @@ impl Story {
         self.type_at(&self.ash, ALL_LOST, restore);
         self.runbook.line(ALL_LOST, "heorot run");
         self.ash.start();
-        // Data servers know of the restored group, and do not obey it.
+        // Data servers know the restored group, and do not obey it.
         self.ash.says("failed", "data server fir is silent");
         self.elm.start();
         self.oak.start();
@@ -375,7 +374,7 @@ impl Story {
         }
         for machine in [&self.ash, &self.elm, &self.oak, &self.fir, &self.yew] {
             let status = machine.says("healthy", "yew");
-            // A data server's own status has the cluster's in it.
+            // A data server's own status contains the cluster's.
             let cluster =
                 status.json.get("cluster").filter(|inner| inner.is_object()).unwrap_or(&status.json);
             let voters = cluster["metaservers"]
@@ -419,12 +418,12 @@ impl Story {
         let there = self.type_at(&self.ash, SHRINKING, "heorot files --on yew");
         let why = self.ash.refused(&self.runbook.line(SHRINKING, "heorot node remove yew --role ds"));
         assert!(why.contains("yew has data of files"), "{why}");
-        // Each of them is copied, and the copy takes its name.
+        // Copy each file, and rename the copy over it.
         self.pine.client.run(&format!(
             "cd /mnt/h; while read -r file; do cp \".$file\" \".$file.copy\"; mv \".$file.copy\" \".$file\"; done <<'L'\n{}\nL\nsync",
             there.trim_end()
         ));
-        // Objects of files that were made after the backup have no file any more.
+        // Objects of files that were made after the backup are orphans now.
         let clean = self.runbook.line(SHRINKING, "heorot clean");
         self.ash.sh(&format!("{clean} --after-restore"));
         self.ash.until("heorot node remove yew --role ds", |said| said.contains("is removed"));
@@ -437,7 +436,7 @@ impl Story {
     }
 
     fn by_symptom(&self) {
-        // What the text names beside the steps.
+        // Commands in the text besides the steps.
         for (section, line) in [
             ("Runbook", "heorot status"),
             ("A disk of a data server is lost", "heorot target list"),

@@ -1,4 +1,4 @@
-//! pjdfstest, the POSIX file system suite that no one here wrote, inside a real Linux client.
+//! pjdfstest, an independent POSIX file system suite, inside a real Linux client.
 //!
 //! Every case passes, or is listed in `tests/pjdfstest.toml` with the reason why none can pass over NFS.
 
@@ -11,7 +11,7 @@ use tests::{Client, Cluster, Lab, MOUNT_POINT};
 
 const DATA_SERVERS: usize = 2;
 const SUITE_WITHIN: Duration = Duration::from_secs(600);
-/// Of version 0.2.2, on Linux. Fewer would mean that some were not run.
+/// Number of cases of version 0.2.2, on Linux. Fewer would mean that some were not run.
 const CASES: usize = 398;
 
 #[derive(Deserialize)]
@@ -20,12 +20,12 @@ struct Configuration {
     exception: Vec<Exception>,
 }
 
-/// A case that cannot pass.
+/// Case that cannot pass.
 #[derive(Deserialize)]
 struct Exception {
     case: String,
     versions: Vec<String>,
-    /// What the suite says of it: `FAILED`, or `skipped` where it finds by itself that it cannot run.
+    /// Result of the suite: `FAILED`, or `skipped` if it detects that it cannot run.
     says: String,
     reason: String,
 }
@@ -79,17 +79,17 @@ fn every_exception_has_a_reason() {
     }
 }
 
-/// `HEOROT_VERSIONS=vers=4.1` runs another.
+/// Protocol versions; `HEOROT_VERSIONS=vers=4.1` sets others.
 fn versions() -> Vec<String> {
     let versions = std::env::var("HEOROT_VERSIONS").unwrap_or_else(|_| "vers=4.2 vers=3".to_owned());
     versions.split_whitespace().map(str::to_owned).collect()
 }
 
-/// What the suite says of each case, and all that it wrote.
+/// Result of each case, and the output of the suite.
 fn run(client: &Client) -> (BTreeMap<String, String>, String) {
-    // A second file system, for what must fail between two. The cases that mount read-only run once more,
-    // alone, and that run counts: `posix_fallocate::affected_only_create_flags` leaves files open for
-    // writing, and then no file system can be mounted read-only.
+    // A second file system, for cases that must fail between two. The cases that mount read-only run once
+    // more, alone, and that run counts: `posix_fallocate::affected_only_create_flags` leaves files open for
+    // writes, and then no file system can be mounted read-only.
     let script = format!(
         "mkdir -p /tmp/second {MOUNT_POINT}/suite; chmod 755 {MOUNT_POINT}/suite
          mountpoint -q /tmp/second || mount -t tmpfs tmpfs /tmp/second

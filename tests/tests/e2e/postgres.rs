@@ -1,5 +1,5 @@
-//! PostgreSQL with its data directory on Heorot: the machine that runs it dies, another one takes over, and
-//! each transaction that was acknowledged is there.
+//! PostgreSQL with its data directory on Heorot: its machine dies, another one takes over, and each
+//! acknowledged transaction is there.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tests::{Client, Cluster, Lab, Running, postgres};
 
 const DIR: &str = "/mnt/h/postgres";
 const WRITERS: u32 = 3;
-/// Rows before a kill: some eight segments of WAL and a checkpoint.
+/// Rows before a kill: about eight segments of WAL and a checkpoint.
 const ROWS: u32 = 1500;
 const KILLS: u32 = 4;
 /// Recovery waits for the lease of the dead machine.
@@ -15,7 +15,7 @@ const TAKE_OVER: Duration = Duration::from_secs(240);
 const START: Duration = Duration::from_secs(600);
 
 /// ```text
-/// oak   inserts ───────▶ notes what is acknowledged ─────────────▶ checks, and goes on
+/// oak   inserts ───────▶ notes acknowledged rows ──────────────────▶ checks, and continues
 /// ash   postgres ▶ killed                          boots ─▶ postgres ▶ killed …
 /// elm                     postgres: recovers ▶ killed …
 /// ```
@@ -34,7 +34,7 @@ fn what_postgresql_acknowledged_is_there_when_another_machine_takes_over() {
     for kill in 1..=KILLS {
         let writers = oak.spawn(&postgres::insert(host.address(), WRITERS, kill * 1_000_000));
         oak.run_within(START, &postgres::wait_acknowledged(rows + ROWS));
-        // Its kernel, in the middle of transactions.
+        // Kill the machine's kernel, in the middle of transactions.
         drop(host);
         drop(server);
         writers.kill();

@@ -1,4 +1,4 @@
-//! What programs do with ranges of files on a mount of NFSv4.2: fallocate(2), lseek(2) for holes,
+//! System calls on ranges of files on a mount of NFSv4.2: fallocate(2), lseek(2) for holes,
 //! copy_file_range(2), and reflinks. The real client sends ALLOCATE, DEALLOCATE, SEEK, COPY and CLONE for
 //! them.
 
@@ -9,7 +9,7 @@ use tests::{Client, Cluster, FileBytes, Lab};
 const DATA_SERVERS: usize = 4;
 const MINUTES: Duration = Duration::from_secs(240);
 
-/// perl has no fallocate or copy_file_range: these are their numbers on x86-64.
+/// Numbers of fallocate and copy_file_range on x86-64, which perl does not have.
 const CALLS: &str = r#"
 use strict; use warnings; use Fcntl; use IO::Handle; use Errno;
 sub allocate { syscall(285, fileno $_[0], 0, $_[1] + 0, $_[2] + 0) == 0 or die "fallocate $_[1] $_[2]: $!" }
@@ -117,7 +117,7 @@ fn cp_copies_on_the_data_servers() {
         slurp("/mnt/h/a") eq $a2 or die "a differs";
         "#,
     );
-    // A program that its owner wants to share, and this disk cannot.
+    // A required reflink is refused, since this disk cannot share data.
     let refused = client.try_run("cd /mnt/h; cp --reflink=always source clone");
     assert_ne!(refused.status, 0);
     assert!(refused.text.contains("Operation not supported"), "{}", refused.text);
@@ -127,7 +127,7 @@ fn cp_copies_on_the_data_servers() {
     );
 }
 
-/// Two clients: what one punches or copies, the other sees when it opens the file.
+/// Two clients: a hole or a copy of one is visible to the other after its open.
 #[test]
 fn another_client_sees_what_was_done_to_a_range() {
     let lab = Lab::open();
@@ -144,7 +144,7 @@ fn another_client_sees_what_was_done_to_a_range() {
     elm.run("umount /mnt/h");
 }
 
-/// Everything at random, on a file of the mount and on one in memory.
+/// Random operations, on a file of the mount and on one in memory.
 #[test]
 fn random_ranges_are_as_on_a_local_file() {
     let lab = Lab::open();

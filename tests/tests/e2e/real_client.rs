@@ -1,4 +1,4 @@
-//! The harness itself: real kernels boot, see each other, and have what NFS needs.
+//! Test of the harness: real kernels boot, reach each other, and have the programs for NFS.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! A file is cut while another client holds a layout of it: the metaserver calls the layout back first.
+//! Truncation of a file while another client holds a layout: the metaserver recalls the layout first.
 
 use std::time::{Duration, Instant};
 
 use tests::{Cluster, Lab};
 
-/// Well below the lease: a recall that does not arrive is only settled when a lease runs out.
+/// Well below the lease: a lost recall ends only at the lease expiry.
 const RECALL_TIME_MAX: Duration = Duration::from_secs(15);
 
 #[test]
@@ -15,9 +15,8 @@ fn a_truncate_recalls_the_layout_of_another_client_which_then_goes_on() {
     for version in ["vers=4.2", "vers=4.1"] {
         cluster.mount(&ash, version);
         cluster.mount(&elm, version);
-        // (The lock makes ash forget its cached pages: without one a client may write out whole pages of what
-        // it knew.) ash writes 8 MiB, and keeps the file open, and with it the layout, until elm has cut the
-        // file.
+        // (The lock makes ash drop its cached pages: without it a client may write whole old pages.) ash
+        // writes 8 MiB, and keeps the file open, and with it the layout, until elm has truncated the file.
         let writer = ash.spawn(
             "perl -e '
                 use IO::Handle;
@@ -27,7 +26,8 @@ fn a_truncate_recalls_the_layout_of_another_client_which_then_goes_on() {
                 until (-e \"/tmp/cut\") { select undef, undef, undef, 0.05 }
                 flock $f, 2 or die; sysseek $f, 3 << 20, 0; syswrite $f, \"end\" or die; $f->sync or die; close $f or die'",
         );
-        // Signs go past the file system: a client keeps for a while that a name was not there.
+        // Signal files are outside of the file system: a client caches for a while that a name does not
+        // exist.
         ash.run("until [ -e /tmp/written ]; do sleep 0.05; done");
         let before = cluster.traffic();
         let asked = Instant::now();
@@ -37,7 +37,7 @@ fn a_truncate_recalls_the_layout_of_another_client_which_then_goes_on() {
         ash.run("touch /tmp/cut");
         writer.wait(RECALL_TIME_MAX).must_succeed("the writer");
 
-        // 1,000,000 bytes of `a`, zeros up to 3 MiB, and what ash wrote after its layout was gone.
+        // 1,000,000 bytes of `a`, zeros up to 3 MiB, and the writes of ash after its layout was returned.
         let sum = elm.run("sha256sum </mnt/h/f");
         let expected = elm.run(
             "{ head -c 1000000 /dev/zero | tr '\\0' a; head -c $((3 * 1048576 - 1000000)) /dev/zero; printf end; } | sha256sum",

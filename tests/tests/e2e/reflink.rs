@@ -1,15 +1,15 @@
-//! CLONE on a file system that can share data between files (XFS): `cp --reflink` takes no time and no room.
+//! CLONE on a file system that can share data between files (XFS): `cp --reflink` needs no time and no space.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tests::{Cluster, FileBytes, Lab};
 
-/// An XFS in a file; gone when dropped.
+/// XFS in a file; removed on drop.
 struct Xfs(PathBuf);
 
 impl Xfs {
-    /// `image` is a file that is made; it takes room as it is written.
+    /// `image` is a new sparse file.
     fn mount(image: &Path, path: &Path) -> Self {
         let file = std::fs::File::create(image).expect("make the image");
         file.set_len(2 << 30).expect("make it 2 GiB long");
@@ -32,7 +32,7 @@ impl Xfs {
 
 impl Drop for Xfs {
     fn drop(&mut self) {
-        // Lazily: a server that is being killed may still have files open there.
+        // Lazy unmount: a server that is being killed may still have open files there.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
@@ -52,10 +52,9 @@ fn a_reflink_copy_shares_the_data_and_takes_no_room() {
     let taken = free.saturating_sub(disk.free_bytes());
     assert!(taken < 20_000_000, "{taken} bytes were taken");
     client.run("cd /mnt/h; cmp source clone; sha256sum <source >/tmp/source");
-    // Writing to one leaves the other alone.
+    // A write to one leaves the other unchanged.
     client.run("cd /mnt/h; head -c 3000000 /dev/zero | dd of=clone bs=1000000 seek=7 conv=notrunc status=none; sha256sum <source | cmp - /tmp/source");
-    // A range of whole blocks, into a file that has data already: whole stripes further on are the same
-    // columns.
+    // A range of whole blocks, into a file with data: the same columns, some whole stripes further.
     client.run(
         r#"perl -e '
             open my $from, "<", "/mnt/h/source" or die; open my $to, "+<", "/mnt/h/clone" or die;

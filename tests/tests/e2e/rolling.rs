@@ -1,29 +1,28 @@
-//! A rolling restart: each metaserver of three is told to stop and is started again, the leader and those
-//! that hold service addresses among them, while real Linux clients work. No operation fails, and how long
-//! the longest one takes is printed. `HEOROT_RESTARTS` is how many metaservers are restarted.
+//! Rolling restart: each of three metaservers is stopped and restarted, including the leader and holders of
+//! service addresses, while real Linux clients work. No operation fails, and the longest stall is printed.
+//! `HEOROT_RESTARTS` is the number of restarts.
 
 use std::time::{Duration, Instant};
 
 use tests::stalls::{self, Stall, Work, clock};
 use tests::{Client, Lab, Metaservers};
 
-/// Each metaserver once; the first of them leads.
+/// Number of restarts: each metaserver once; the first of them leads.
 const RESTARTS: usize = METASERVERS;
 const METASERVERS: usize = 3;
-/// So that each holds one, loses it, and gets one back.
+/// Number of service addresses: each metaserver holds one, loses it, and gets one back.
 const SERVICES: usize = 3;
-/// Of pNFS data.
+/// Size of pNFS data.
 const DATA_MIB: &str = "4";
-/// A machine with more to do than it can is no reason to fail; without a hand-over of leadership and
-/// addresses a client would wait for longer than this where its metaserver's process ends before the address
-/// has moved.
+/// Limit of a stall, for a busy machine; without a transfer of leadership and addresses a client would wait
+/// longer if its metaserver's process ends before the address has moved.
 const STALL_MAX: Duration = Duration::from_secs(5);
 const WORTH_TELLING: Duration = Duration::from_millis(300);
 
-/// One metaserver's restart.
+/// Restart of one metaserver.
 struct Restart {
     metaserver: usize,
-    /// By the client's clock.
+    /// Begin by the client's clock.
     began: f64,
     led: bool,
     held: usize,

@@ -1,4 +1,4 @@
-//! Service addresses that are added and removed while real clients work.
+//! Service addresses, added and removed while real clients work.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -6,11 +6,12 @@ use std::time::Duration;
 use tests::{Client, Lab, Metaservers, Running};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// A client that lost its address tries again every 15 s at the latest once the address is back.
+/// Time limit for a client without its address: it retries every 15 s at the latest after the address is
+/// back.
 const BACK_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// Makes, reads and removes a file again and again until /tmp/stop is there: prints how often, and notes each
-/// time in /tmp/beat.
+/// Creates, reads and removes a file repeatedly until /tmp/stop exists: prints the number of rounds, and
+/// notes each in /tmp/beat.
 fn works(client: &Client) -> Running {
     client.spawn(
         "n=0; until [ -e /tmp/stop ]; do n=$((n + 1)); f=/mnt/h/$(hostname).$n; echo $n >$f && [ $(cat $f) = $n ] && rm $f || \
@@ -18,7 +19,7 @@ fn works(client: &Client) -> Running {
     )
 }
 
-/// Waits until `client` has done something more.
+/// Waits for progress of `client`.
 #[track_caller]
 fn goes_on(client: &Client, within: Duration) {
     client.run_within(within, "was=$(cat /tmp/beat 2>/dev/null || true); while [ \"$(cat /tmp/beat 2>/dev/null || true)\" = \"$was\" ]; do sleep 0.05; done");
@@ -26,9 +27,9 @@ fn goes_on(client: &Client, within: Duration) {
 
 /// ```text
 /// ash works over the first address, elm over the second
-/// a third is added          oak mounts it; ash and elm go on
-/// the second is removed     elm waits, ash and oak go on
-/// the second is added       elm goes on, without an error
+/// a third is added          oak mounts it; ash and elm continue
+/// the second is removed     elm waits, ash and oak continue
+/// the second is added       elm continues, without an error
 /// ```
 #[test]
 fn an_address_that_is_added_can_be_mounted_and_one_that_is_removed_holds_up_its_own_clients_alone() {
@@ -64,7 +65,7 @@ fn an_address_that_is_added_can_be_mounted_and_one_that_is_removed_holds_up_its_
         goes_on(client, MINUTE);
         goes_on(client, MINUTE);
     }
-    // One operation may have been answered as the address went.
+    // One operation may have been answered at the removal of the address.
     let now = elm.run("cat /tmp/beat");
     let number = |text: &str| text.trim().parse::<u64>().expect("a number");
     assert!(number(&now) <= number(&stopped_at) + 1, "elm has no address: {stopped_at} {now}");

@@ -1,11 +1,11 @@
-//! What fdatasync acknowledged is there: after the client's death, for other clients, and for a second
-//! process of the same client. Each story runs with the kernel that `HEOROT_KERNEL` chooses.
+//! Data acknowledged by fdatasync are there: after the client's death, for other clients, and for a second
+//! process of the same client. Each story runs with the kernel in `HEOROT_KERNEL`.
 
 use std::time::{Duration, Instant};
 
 use tests::{Cluster, Lab, cpu_seconds, scripts, stat_cost};
 
-/// The default lease and somewhat more.
+/// Default lease and some more seconds.
 const A_LEASE: &str = "sleep 40";
 
 /// 40 records of 256 KiB, each followed by fdatasync, all acknowledged: then the client's kernel dies.
@@ -36,15 +36,14 @@ fn what_fdatasync_acknowledged_is_there_when_the_client_has_died() {
     cluster.mds().start();
     elm.run(is_whole);
     elm.run("umount /mnt/h");
-    // A third, which has seen nothing of all that.
+    // A third client with empty caches.
     let oak = lab.client("oak");
     cluster.mount(&oak, "vers=3");
     oak.run(is_whole);
     oak.run("umount /mnt/h");
 }
 
-/// Two processes of one client append and look: neither ever sees a file that is shorter than what it has
-/// written.
+/// Two processes of one client append and stat: neither ever sees a file that is shorter than its own writes.
 #[test]
 fn a_process_never_sees_less_than_was_acknowledged() {
     let lab = Lab::open();
@@ -58,7 +57,7 @@ fn a_process_never_sees_less_than_was_acknowledged() {
     }
 }
 
-/// SQLite in WAL mode by two processes on one client: each row that was committed is there.
+/// SQLite in WAL mode with two processes on one client: each committed row is there.
 #[test]
 fn sqlite_in_wal_mode_by_two_processes_loses_no_row() {
     let lab = Lab::open();
@@ -73,8 +72,8 @@ fn sqlite_in_wal_mode_by_two_processes_loses_no_row() {
     ash.run("umount /mnt/h");
 }
 
-/// Prints what a GETATTR costs: of a settled file, of one whose holder is idle, and of one whose holder
-/// writes.
+/// Prints the cost of a GETATTR: of a settled file, of one with an idle holder, and of one with a writing
+/// holder.
 #[test]
 #[ignore = "a measurement: make stat-cost"]
 fn what_a_look_at_a_file_costs() {
@@ -104,7 +103,7 @@ fn what_a_look_at_a_file_costs() {
         } else {
             Some(holder)
         };
-        // What the holder's own writes cost, in a time as long as that of the looks, is not the looks'.
+        // Subtract the cost of the holder's own writes during the same time.
         let (before, began) = (cpu(), Instant::now());
         std::thread::sleep(Duration::from_secs(5));
         let idle = (cpu() - before) / began.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! `heorot stripe`: what it sets for a directory holds for new files below it, and the bytes go there.
+//! `heorot stripe`: the setting of a directory applies to new files below it, and their data are striped so.
 
 use tests::{Cluster, Lab};
 

@@ -1,10 +1,10 @@
-//! Two client machines on one file system: locks, listings that change while they are read, close-to-open.
+//! Two client machines on one file system: locks, listings of a changing directory, close-to-open.
 
 use std::time::{Duration, Instant};
 
 use tests::{Client, Cluster, Lab, Running, scripts};
 
-/// Listing 10,000 entries takes a client of this kind about a second.
+/// Time limit; a listing of 10,000 entries takes a client of this kind about a second.
 const SLOW: Duration = Duration::from_secs(180);
 const ENTRIES: u32 = 10_000;
 const DATA_SERVERS: usize = 4;
@@ -12,7 +12,7 @@ const DATA_SERVERS: usize = 4;
 #[test]
 fn locks_exclude_between_clients() {
     with_two_clients(&["vers=4.2", "vers=4.1"], |ash, elm| {
-        // A count that both raise under flock: a lock that two hold at once loses an increment.
+        // Both increment a number under flock: a lock held by both at once would lose an increment.
         ash.run("mkdir -p /mnt/h/locks; echo 0 >/mnt/h/locks/count");
         let each = 25; // each starts three processes, which is what a client of this kind is slow at
         let both =
@@ -24,11 +24,11 @@ fn locks_exclude_between_clients() {
     });
 }
 
-/// Linux may tell the metaserver of its writes (LAYOUTCOMMIT) when it locks the file the next time, not
-/// before it unlocks it: the next client to append asks for a size that only the data servers know.
+/// Linux may send LAYOUTCOMMIT for its writes with its next lock, not before its unlock: then only the data
+/// servers know the size that the next appending client needs.
 #[test]
 fn records_that_two_clients_append_under_a_lock_are_all_there() {
-    // More than what is kept with the inode: records go to data servers.
+    // Larger than inline data: records go to data servers.
     let (file, record_bytes, count) = ("/mnt/h/appended", 8192, 40);
     with_two_clients(&["vers=4.2", "vers=4.1"], |ash, elm| {
         let append = |(client, letter): (&Client, char)| {
@@ -53,7 +53,7 @@ fn byte_range_locks_are_granted_refused_and_handed_on() {
         ash.run(&format!("head -c 4096 /dev/zero >{file}"));
         let lock = |kind, start, length| scripts::fcntl_lock(file, kind, start, length, false, 0.0);
 
-        // ash holds bytes 100..200 for itself and 300..400 shared.
+        // ash holds bytes 100..200 exclusively and 300..400 shared.
         let held = ash.spawn(&scripts::fcntl_lock(file, "write", 100, 100, false, 600.0));
         let shared = ash.spawn(&scripts::fcntl_lock(file, "read", 300, 100, false, 600.0));
         until_refused(elm, &lock("write", 199, 1), &held);
@@ -74,7 +74,7 @@ fn byte_range_locks_are_granted_refused_and_handed_on() {
             assert!(answer.starts_with(expected), "{kind} lock at {start}+{length}: {answer}");
         }
 
-        // One that waits gets the lock when its owner goes.
+        // A waiter gets the lock when its owner ends.
         let waiting = elm.spawn(&scripts::fcntl_lock(file, "write", 150, 10, true, 0.0));
         std::thread::sleep(Duration::from_secs(2));
         assert!(!waiting.is_done(), "a waiting lock was granted while another held it");
@@ -91,7 +91,7 @@ fn a_listing_is_whole_while_another_client_adds_and_removes() {
     let cluster = Cluster::separate(&lab, DATA_SERVERS);
     let (ash, elm) = (lab.client("ash"), lab.client("elm"));
     let dir = "/mnt/h/many";
-    // Made once, since that takes longest: the listings are what differs between the versions.
+    // Created once, since that takes longest: only the listings differ between the versions.
     mounted(&cluster, [&ash, &elm], "vers=4.2", || {
         ash.run_within(SLOW, &scripts::make_entries(dir, ENTRIES));
     });
@@ -124,7 +124,7 @@ fn what_one_client_closed_the_other_opens() {
     with_two_clients(&["vers=4.2", "vers=4.1", "vers=3"], |ash, elm| {
         ash.run("mkdir -p /mnt/h/shared");
         for round in 0..10 {
-            // Longer, shorter, and the same length with other bytes: the size alone must not be what tells.
+            // Longer, shorter, and the same length with other bytes: the size alone must not decide.
             let bytes = [3_000_000, 10, 3_000_000, 0, 1_500_001][round % 5];
             let (writer, reader) = if round % 2 == 0 { (ash, elm) } else { (elm, ash) };
             let sum = writer.run(&format!(
@@ -133,7 +133,7 @@ fn what_one_client_closed_the_other_opens() {
             ));
             assert_eq!(reader.run("sha256sum </mnt/h/shared/file"), sum, "round {round}");
         }
-        // Renamed over while the other has it open: that one goes on reading what it opened.
+        // Renamed over while the other has it open: that client continues to read the old file.
         ash.run("echo old >/mnt/h/shared/name; echo new >/mnt/h/shared/name.new");
         let reader = elm.spawn("exec 5</mnt/h/shared/name; touch /tmp/opened; until [ -e /tmp/renamed ]; do sleep 0.1; done
                                 echo 3 >/proc/sys/vm/drop_caches; cat <&5; cat /mnt/h/shared/name; rm /tmp/opened /tmp/renamed");
@@ -141,11 +141,10 @@ fn what_one_client_closed_the_other_opens() {
         ash.run("mv /mnt/h/shared/name.new /mnt/h/shared/name");
         elm.run("touch /tmp/renamed");
         let output = reader.wait(SLOW);
-        // Over v3 a server cannot know of the open file: RFC 1813 has no OPEN, so an ESTALE is what it may
-        // say.
+        // With v3 a server cannot know the open file: RFC 1813 has no OPEN, so it may return ESTALE.
         let v3 = elm.run("grep -c ' /mnt/h .*vers=3' /proc/mounts || true").trim() == "1";
         assert!(v3 || output.text == "old\nnew\n", "{output}");
-        // One appends, the other truncates, one at a time.
+        // One appends, the other truncates, in turns.
         ash.run("printf 123456 >/mnt/h/shared/turns");
         elm.run("truncate -s 3 /mnt/h/shared/turns");
         ash.run("printf abc >>/mnt/h/shared/turns");
@@ -153,7 +152,7 @@ fn what_one_client_closed_the_other_opens() {
     });
 }
 
-/// Boots two clients once, and tells the story to them over each kind of mount.
+/// Boots two clients once, and runs the story with each kind of mount.
 fn with_two_clients(mounts: &[&str], story: impl Fn(&Client, &Client)) {
     let lab = Lab::open();
     let cluster = Cluster::separate(&lab, DATA_SERVERS);
@@ -180,7 +179,7 @@ fn stop(client: &Client, storm: Running) -> String {
     storm.wait(SLOW).must_succeed("a script that was told to stop")
 }
 
-/// Until the other client's script has come to take its lock.
+/// Waits until the other client's script has taken its lock.
 #[track_caller]
 fn until_refused(client: &Client, lock: &str, owner: &Running) {
     let begun = Instant::now();

@@ -1,9 +1,8 @@
-//! A rolling upgrade as docs/runbook.md has it: a cluster of three metaservers and two data servers is
-//! upgraded node by node while a real Linux client works. No operation fails, and nothing is lost.
+//! Rolling upgrade by docs/runbook.md: a cluster of three metaservers and two data servers is upgraded node
+//! by node while a real Linux client works. No operation fails, and nothing is lost.
 //!
 //! `HEOROT_OLD_BIN` is the program that the cluster begins with (`make upgrade OLD=COMMIT` builds it).
-//! Without it, it is this version's own: then the procedure is tested, and not that two versions understand
-//! each other.
+//! Without it, both are this version: this tests the procedure, not the compatibility of two versions.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +11,11 @@ use serde_json::Value;
 use tests::stalls::{self, Work};
 use tests::{Lab, Machine, binary};
 
-/// A data server that restarts is asked again after some seconds; a busy machine is no reason to fail.
+/// Limit of a stall: a client retries a restarting data server after some seconds; a busy machine must not
+/// fail the test.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// Waits until `machine`'s server is heard of by `asked`, serves, and has all of the log.
+/// Waits until `asked` shows the server of `machine` as serving, with the whole log.
 #[track_caller]
 fn is_back(asked: &Machine, name: &str) -> Value {
     let row = |text: &str| -> Option<Value> {
@@ -64,7 +64,7 @@ fn a_cluster_is_upgraded_node_by_node_while_a_client_works() {
     works.iter_mut().for_each(|work| work.does_more(1));
 
     all[0].sh("heorot backup /backup/heorot");
-    // The first one leads: it is the last of the metaservers.
+    // Upgrade the leader as the last of the metaservers.
     for n in [1, 2, 0, 3, 4] {
         let (name, asked) = (all[n].name().to_owned(), (n + 1) % 3);
         if all[asked].sh("heorot leader").trim() == name {
@@ -94,7 +94,7 @@ fn a_cluster_is_upgraded_node_by_node_while_a_client_works() {
     for machine in &all {
         machine.says("healthy", "yew");
         let log = machine.log();
-        // openraft calls it an error that it is asked something while its member stops.
+        // openraft logs an error for a request while its member stops.
         let is_error = |line: &&str| line.contains(" ERROR ") && !line.contains(" ERROR openraft::");
         assert_eq!(log.lines().find(is_error), None, "{}", machine.name());
     }

@@ -1,5 +1,5 @@
-//! Extended attributes through a real client: what `setfattr` sets on one machine, `getfattr` shows on
-//! another.
+//! Extended attributes through a real client: `getfattr` on one machine shows attributes that `setfattr` set
+//! on another.
 
 use tests::{Cluster, Lab};
 
@@ -15,14 +15,14 @@ fn extended_attributes_are_set_seen_by_others_kept_over_a_crash_and_removed() {
         "cd /mnt/h; mkdir d; echo data >f; ln -s f s; mkfifo p
          setfattr -n user.color -v blue f; setfattr -n user.empty f; setfattr -n user.of.a.dir -v yes d",
     );
-    // A client keeps attributes for some seconds; what it shows then is what it knew.
+    // Drop the caches: a client caches attributes for some seconds.
     let shown = |client: &tests::Client, path: &str| {
         client.run(&format!("echo 3 >/proc/sys/vm/drop_caches; getfattr -d --absolute-names -m - /mnt/h/{path} | grep = | sort"))
     };
     assert_eq!(shown(&elm, "f"), "user.color=\"blue\"\nuser.empty=\"\"\n");
     assert_eq!(shown(&elm, "d"), "user.of.a.dir=\"yes\"\n");
 
-    // Replaced, removed; 64 KiB are the most, and a name of 255 bytes with its prefix.
+    // Replace, remove; the maximum is 64 KiB, and a name of 255 bytes with its prefix.
     ash.run(
         r#"cd /mnt/h; setfattr -n user.color -v red f; setfattr -x user.empty f
         ! setfattr -x user.empty f 2>/tmp/why; grep -q 'No such attribute' /tmp/why
@@ -34,13 +34,13 @@ fn extended_attributes_are_set_seen_by_others_kept_over_a_crash_and_removed() {
     );
     assert_eq!(shown(&elm, "f"), "user.color=\"red\"\n");
 
-    // As many as there can be, in more than one page, then none.
+    // Many attributes, in more than one page, then none.
     ash.run(r#"cd /mnt/h; for n in $(seq 200); do setfattr -n user.number.$n -v $n f; done"#);
     let listed = elm.run("getfattr --absolute-names -m number /mnt/h/f | grep -c number");
     assert_eq!(listed.trim(), "200");
     ash.run(r#"cd /mnt/h; for n in $(seq 200); do setfattr -x user.number.$n f; done"#);
 
-    // Who may not write the file may not set; who may not read it may not see.
+    // Setting needs write permission; reading needs read permission.
     let as_user = "setpriv --reuid 1234 --regid 1234 --clear-groups";
     ash.run(&format!(
         "cd /mnt/h; chmod 644 f
@@ -50,10 +50,10 @@ fn extended_attributes_are_set_seen_by_others_kept_over_a_crash_and_removed() {
          chmod 1777 d; ! {as_user} setfattr -n user.mine -v x d 2>/dev/null
          chmod 777 d; {as_user} setfattr -n user.mine -v x d; setfattr -x user.mine d"
     ));
-    // Links and pipes have none, as everywhere in Linux.
+    // Links and pipes have none, as on every Linux file system.
     ash.run("cd /mnt/h; ! setfattr -h -n user.a -v 1 s 2>/dev/null; ! setfattr -n user.a -v 1 p 2>/dev/null");
 
-    // A change of an attribute moves the change time alone.
+    // A change of an extended attribute changes only the ctime.
     ash.run(
         "cd /mnt/h; times() { stat -c '%y %s' f; }; before=$(times); c=$(stat -c %Z%z f)
          setfattr -n user.color -v green f; [ \"$(times)\" = \"$before\" ]; [ \"$(stat -c %Z%z f)\" != \"$c\" ]",

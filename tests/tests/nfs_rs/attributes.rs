@@ -1,4 +1,4 @@
-//! Attributes, permissions, and what the file system says of itself.
+//! Attributes, permissions, and the limits of the file system.
 
 use bytes::Bytes;
 use nfs_rs::{Time, XattrSetMode};
@@ -31,13 +31,13 @@ async fn attributes_that_are_set_are_kept() {
         assert_ne!(found.ctime, before.ctime);
         assert_eq!(scene.ash.getattr_path("file").await.expect("attributes").fsid, found.fsid);
 
-        // Set with the owner it would be cleared, as by chown.
+        // A mode set together with the owner would lose the bits, as with chown.
         let set = scene.ash.setattr(file.clone(), None, Some(0o4751), None, None, None, None, None).await;
         set.expect("set the mode");
         let found = scene.elm.getattr(file.clone()).await.expect("attributes");
         assert_eq!(found.file_mode & 0o7777, 0o4751);
 
-        // A write moves mtime to now; a new size too.
+        // A write sets mtime to now; a new size does, too.
         let open = OpenFile::open(&scene.ash, "file").await;
         open.write(5, b"6").await;
         let written = open.attributes().await;
@@ -66,7 +66,7 @@ async fn what_is_used_is_what_was_written() {
     .await;
 }
 
-/// v4: nfs-rs sends no guard (VERIFY), so this is v3 alone.
+/// v3 only: in v4 nfs-rs sends no guard (VERIFY).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guarded_setattr_needs_the_ctime_that_is_there() {
     each(&[Version::V3], async |scene| {
@@ -124,7 +124,7 @@ async fn the_file_system_says_what_it_holds() {
     each(&ALL, async |scene| {
         let root = scene.ash.getfh().await;
         let limits = scene.ash.fsinfo().await.expect("fsinfo");
-        // In v4, nfs-rs takes what its session leaves of it.
+        // In v4, nfs-rs subtracts the overhead of its session.
         assert!(limits.rtmax > 1_000_000 && limits.wtmax > 1_000_000, "{limits:?}");
         assert!(limits.maxfilesize >= 1 << 42, "{limits:?}");
         let space = scene.ash.fsstat().await.expect("fsstat");
@@ -142,7 +142,7 @@ async fn the_file_system_says_what_it_holds() {
     .await;
 }
 
-/// Through a layout, too, where the metaserver learns of the write from LAYOUTCOMMIT.
+/// Also through a layout, where the metaserver gets the write by LAYOUTCOMMIT.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_by_anyone_but_root_takes_the_set_id_bits_away() {
     each(&ALL, async |scene| {
@@ -190,8 +190,8 @@ async fn a_file_made_without_permissions_is_written_and_read_by_its_maker() {
                 "opened anew"
             );
         }
-        // The set-gid directory gives its group on, and to directories the bit (which nfs-rs takes away again
-        // over v4: it sets the mode in a second step).
+        // The set-gid directory passes its group on, and to directories the bit (which nfs-rs removes over
+        // v4: it sets the mode in a second step).
         let file = scene.elm.getattr_path("open/file").await.expect("attributes");
         assert_eq!((file.uid, file.gid, file.file_mode & 0o7777), (USER, 70, 0));
         let dir = user.mkdir_path("open/dir", 0o755).await.expect("mkdir").attr.expect("attributes");

@@ -1,4 +1,4 @@
-//! What is written is what is read.
+//! Reads return written data.
 
 use futures_util::future::join;
 
@@ -43,8 +43,8 @@ async fn writes_at_odd_offsets_across_stripe_boundaries_are_as_in_memory() {
 /// ```text
 /// a stripe unit  ├───────────────┤├───────────────┤├─ ...
 /// written        #################################### ...
-/// cut                   ┤ here
-/// grown          #######00000000000000000000000000000 ...
+/// truncated             ┤ here
+/// extended       #######00000000000000000000000000000 ...
 /// ```
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_truncate_cut_off_reads_as_zeros_when_the_file_grows_again() {
@@ -53,7 +53,7 @@ async fn what_a_truncate_cut_off_reads_as_zeros_when_the_file_grows_again() {
     each(&ALL, async |scene| {
         scene.server.stripe(&scene.folder, "64KiB", 4);
         let data = Dice(7).bytes(SIZE);
-        // Within a unit, at the edge of one, of a whole stripe, just beside them, and all of it.
+        // Within a unit, at the edge of one, of a whole stripe, just beside them, and to 0.
         for cut in [UNIT + 777, 2 * UNIT, 4 * UNIT, 4 * UNIT - 1, 4 * UNIT + 1, 1, 0] {
             println!("cut at {cut}");
             put(&scene.ash, "cut", &data).await;
@@ -63,7 +63,7 @@ async fn what_a_truncate_cut_off_reads_as_zeros_when_the_file_grows_again() {
             assert_eq!(seen.attributes().await.filesize, cut as u64);
             assert_same(&seen.read_all().await, &data[..cut]);
 
-            // Grown by a truncate, then by a write beyond the end.
+            // Extended by a truncate, then by a write beyond the end.
             file.truncate(SIZE).await;
             let mut memory = data[..cut].to_vec();
             memory.resize(SIZE, 0);
@@ -85,8 +85,8 @@ async fn what_a_truncate_cut_off_reads_as_zeros_when_the_file_grows_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holes_read_as_zeros() {
-    // Of 8 units, 3 are never written: one column has no object, one begins with a hole, and one ends too
-    // early.
+    // 3 of 8 units are never written: one column has no object, one begins with a hole, and one object is too
+    // short.
     const UNIT: usize = 256 * KIB;
     const LAST: usize = 7 * UNIT + 12345;
     each(&ALL, async |scene| {
@@ -102,7 +102,7 @@ async fn holes_read_as_zeros() {
         assert_eq!(attributes.filesize, (LAST + 4) as u64);
         file.close().await;
         assert_same(&get(&scene.elm, "holes").await, &memory);
-        // Past the end there is nothing, not zeros.
+        // Reads beyond the end return nothing, not zeros.
         let file = OpenFile::open_to_read(&scene.elm, "holes").await;
         assert_eq!(file.read(LAST + 4, 10).await, b"");
         assert_eq!(file.read(LAST + 2, 10).await, b"st");
@@ -112,8 +112,8 @@ async fn holes_read_as_zeros() {
     .await;
 }
 
-/// Close-to-open: what was written and closed is seen by who opens it next, whatever both speak and whichever
-/// way the bytes went.
+/// Close-to-open: data written before a close are visible after the next open, for any versions and any path
+/// of the data.
 #[tokio::test(flavor = "multi_thread")]
 async fn versions_see_each_others_writes() {
     let server = Server::start();
@@ -156,7 +156,7 @@ async fn two_clients_write_records_of_odd_length_into_one_file() {
         scene.server.stripe(&scene.folder, "64KiB", 4);
         put(&scene.ash, "records", b"").await;
         let expected: Vec<u8> = Dice(11).bytes(RECORD * RECORDS);
-        // Each writes every other record: neighbours, in one stripe unit and in one disk block, at the same
+        // Each writes every other record: neighbours in one stripe unit and in one disk block, at the same
         // time.
         let write_every_other = async |client, first| {
             let file = OpenFile::open(client, "records").await;
@@ -172,7 +172,7 @@ async fn two_clients_write_records_of_odd_length_into_one_file() {
     .await;
 }
 
-/// v3 CREATE and OPEN with UNCHECKED of a file that is there: it stays as it is.
+/// v3 CREATE and OPEN with UNCHECKED of an existing file leave it unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn creating_a_file_that_exists_keeps_its_data() {
     each(&ALL, async |scene| {
@@ -184,7 +184,7 @@ async fn creating_a_file_that_exists_keeps_its_data() {
     .await;
 }
 
-/// A v3 client has the handle and nothing else; it knows no open that would keep the file.
+/// A v3 client has only the handle, and no open that would keep the file.
 #[tokio::test(flavor = "multi_thread")]
 async fn removed_files_are_stale_to_v3_and_stay_open_to_v4() {
     each(&ALL, async |scene| {

@@ -1,4 +1,4 @@
-//! Exports: who may do what from where, and `heorot export`, which changes that under mounted clients.
+//! Exports: permissions by network, and `heorot export`, which changes them under mounted clients.
 
 use bytes::Bytes;
 use nfs_rs::{NfsError, OPEN_BOTH, OPEN_READ};
@@ -12,7 +12,7 @@ const ALL_ACCESS: u32 = 0x3f;
 const READ_LOOKUP: u32 = 0x03;
 const READ_EXECUTE: u32 = 0x21;
 
-/// This machine's own export, whose clients need no reserved port.
+/// Export for this machine, whose clients need no reserved port.
 const LOCAL: &str = "127.0.0.0/8 squash=none,insecure";
 
 async fn made_folder(server: &Server, version: Version, mode: u32) -> String {
@@ -57,7 +57,7 @@ async fn a_mounted_export_that_becomes_read_only_refuses_every_change_until_it_i
         if version.is_v4() {
             assert_eq!(refusal(ash.open_path("file", OPEN_BOTH).await), "ROFS");
         }
-        // Another client: nfs-rs would later write through the layout that it has read with.
+        // Another client: nfs-rs would write through the layout that it has read with.
         let other = mount(&server, version, &folder).await;
         let read = other.open_path("file", OPEN_READ).await.expect("open to read");
         assert_eq!(&other.read(read.fh.clone(), 0, 4).await.expect("read")[..], b"data");
@@ -99,7 +99,7 @@ async fn nothing_is_served_to_an_address_or_a_port_without_an_export() {
         refused(ash.getattr(ash.getfh().await).await.err());
         refused(ash.remove_path(&name).await.err());
 
-        // An export, but only for ports that root has.
+        // Exported, but only for reserved ports.
         server.export("add / --network 127.0.0.1 --squash none");
         refused(nfs_rs::parse_url_and_mount(&from_any_port).await.err());
         let root = nfs_rs::parse_url_and_mount(&url).await.expect("mount from a reserved port");
@@ -113,7 +113,7 @@ async fn nothing_is_served_to_an_address_or_a_port_without_an_export() {
     }
 }
 
-/// v4 says ACCESS; in v3 the call is refused as RPC (AUTH_TOOWEAK), which Linux takes for EACCES.
+/// v4 returns ACCESS; v3 rejects the call by RPC (AUTH_TOOWEAK), which Linux maps to EACCES.
 #[track_caller]
 fn refused(error: Option<NfsError>) {
     let said = format!("{:?}", error.expect("this should be refused"));

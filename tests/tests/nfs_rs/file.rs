@@ -1,11 +1,11 @@
-//! Files, and what they should hold.
+//! Files, and their expected content.
 
 use bytes::Bytes;
 use nfs_rs::{Attr, OPEN_BOTH, OPEN_READ};
 
 use crate::scene::Client;
 
-/// A file that one client has open (v3: has looked up).
+/// File that one client has open (v3: has looked up).
 pub struct OpenFile {
     client: Client,
     pub handle: Bytes,
@@ -38,7 +38,7 @@ impl OpenFile {
         &self.client
     }
 
-    /// Durable when it returns: UNSTABLE writes, then COMMIT (and LAYOUTCOMMIT), as nfs-rs does it.
+    /// Writes durably: UNSTABLE writes, then COMMIT (and LAYOUTCOMMIT), as nfs-rs does it.
     pub async fn write(&self, offset: usize, data: &[u8]) {
         let data = Bytes::copy_from_slice(data);
         let (length, handle) = (data.len(), self.handle.clone());
@@ -47,7 +47,7 @@ impl OpenFile {
         assert_eq!(written, length as u64);
     }
 
-    /// As many bytes as asked for, or up to the end.
+    /// Reads `length` bytes, or up to the end.
     pub async fn read(&self, offset: usize, length: usize) -> Vec<u8> {
         let chunk = self.client.get_max_read_size() as usize;
         let mut data = Vec::with_capacity(length);
@@ -67,7 +67,7 @@ impl OpenFile {
 
     pub async fn read_all(&self) -> Vec<u8> {
         let size = self.attributes().await.filesize as usize;
-        // One more, so that a file longer than its size says is seen.
+        // One byte more, to detect a file longer than its size.
         self.read(0, size + 1).await
     }
 
@@ -86,7 +86,7 @@ impl OpenFile {
     }
 }
 
-/// Makes a file with these bytes, and closes it.
+/// Creates a file with these bytes, and closes it.
 pub async fn put(client: &Client, path: &str, data: &[u8]) {
     let file = OpenFile::create(client, path).await;
     if !data.is_empty() {
@@ -95,7 +95,7 @@ pub async fn put(client: &Client, path: &str, data: &[u8]) {
     file.close().await;
 }
 
-/// All bytes of a file, as who opens it now sees them.
+/// All bytes of a file, after an open.
 pub async fn get(client: &Client, path: &str) -> Vec<u8> {
     let file = OpenFile::open_to_read(client, path).await;
     let data = file.read_all().await;
@@ -103,7 +103,7 @@ pub async fn get(client: &Client, path: &str) -> Vec<u8> {
     data
 }
 
-/// What a write does to a file in memory.
+/// Applies a write to a file in memory.
 pub fn overwrite(memory: &mut Vec<u8>, offset: usize, data: &[u8]) {
     let end = offset + data.len();
     if memory.len() < end {
@@ -112,7 +112,7 @@ pub fn overwrite(memory: &mut Vec<u8>, offset: usize, data: &[u8]) {
     memory[offset..end].copy_from_slice(data);
 }
 
-/// `assert_eq!` would print both, megabytes of them.
+/// Compares bytes; `assert_eq!` would print megabytes of both.
 #[track_caller]
 pub fn assert_same(found: &[u8], expected: &[u8]) {
     let differ = found.iter().zip(expected).position(|(a, b)| a != b);
@@ -122,7 +122,7 @@ pub fn assert_same(found: &[u8], expected: &[u8]) {
     assert_eq!(found.len(), expected.len(), "as far as it goes it is right");
 }
 
-/// A seeded sequence (splitmix64): the same in every run.
+/// Seeded sequence (splitmix64): the same in every run.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -137,7 +137,7 @@ impl Dice {
         (self.next() % end as u64) as usize
     }
 
-    /// No zeros among them, so that a hole is told from data.
+    /// Random bytes without zeros, to distinguish data from holes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length + 8);
         while bytes.len() < length {

@@ -1,4 +1,4 @@
-//! READDIR and READDIRPLUS of a directory that does not stand still.
+//! READDIR and READDIRPLUS of a changing directory.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,15 +12,15 @@ use crate::scene::{ALL, Client, Version, each, mount, mount_with};
 use crate::server::Server;
 
 const ENTRIES: usize = 10_000;
-/// Directories that came, and most of them went, while a lister listed again and again.
+/// Minimal number of directories that are created, and mostly removed, during the listings.
 const CHANGES_MIN: usize = 100;
-/// Makers at once, so that creations share commits.
+/// Number of concurrent makers, so that creations share commits.
 const MAKERS: usize = 64;
-/// Makes some 150 pages of 10,000 entries, instead of one or two.
+/// Option for about 150 pages of 10,000 entries, instead of one or two.
 const SMALL_PAGES: &str = "&readdir-buffer=8192";
 
-/// Entries that are there throughout are listed once, entries that come or go at most once: in big pages and
-/// small, with attributes and without, by all versions.
+/// Permanent entries are listed once, temporary ones at most once: in big pages and small, with attributes
+/// and without, by all versions.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_entries_are_each_listed_once_while_others_come_and_go() {
     let server = Server::start();
@@ -48,8 +48,8 @@ async fn ten_thousand_entries_are_each_listed_once_while_others_come_and_go() {
     churner.umount().await.expect("unmount");
 }
 
-/// The same, in lockstep: after each page, entries vanish and appear before, at and after the place where the
-/// listing stands.
+/// The same, in lockstep: after each page, entries vanish and appear before, at and after the position of the
+/// listing.
 #[tokio::test(flavor = "multi_thread")]
 async fn cookies_stay_good_when_the_entry_they_stand_for_is_removed() {
     const KEPT: usize = 600;
@@ -75,7 +75,7 @@ async fn cookies_stay_good_when_the_entry_they_stand_for_is_removed() {
             if page.eof {
                 break;
             }
-            // The last entry of the page is what the cookie stands for; the first one lies behind it.
+            // The cookie is of the last entry of the page; the first one is before it.
             let names = page.entries.iter().map(|entry| entry.file_name.as_str());
             let removable: BTreeSet<&str> = names.filter(|name| name.starts_with("gone.")).collect();
             for name in BTreeSet::from_iter([removable.first(), removable.last()]).into_iter().flatten() {
@@ -124,7 +124,7 @@ async fn listed_attributes_and_handles_are_those_of_the_files() {
     .await;
 }
 
-/// Hard links of one file: a listing is about names.
+/// Hard links of one file: a listing depends on names only.
 async fn fill(server: &Server, folder: &str) {
     let maker = mount(server, Version::V3, folder).await;
     put(&maker, "kept.0", b"").await;
@@ -137,7 +137,7 @@ async fn fill(server: &Server, folder: &str) {
     maker.umount().await.expect("unmount");
 }
 
-/// Makes directories and removes them again, until told to stop. No name is used twice.
+/// Creates and removes directories, until a stop. No name is used twice.
 async fn churn(client: &Client, stop: &AtomicBool, changes: &AtomicUsize) {
     const HANDS: usize = 4;
     const ALIVE: usize = 3; // of each hand

@@ -1,4 +1,4 @@
-//! Byte-range locks between two clients. v4 alone: Heorot does not speak NLM, nor does nfs-rs.
+//! Byte-range locks between two clients. Only v4: neither Heorot nor nfs-rs has NLM.
 
 use bytes::Bytes;
 use nfs_rs::NfsError;
@@ -10,15 +10,15 @@ const READ: u32 = 1; // READ_LT
 const WRITE: u32 = 2; // WRITE_LT
 const TO_THE_END: u64 = u64::MAX;
 
-/// nfs-rs decodes whose lock is in the way, and what it covers, in v4.0 only: a story finds the edges of a
-/// lock by asking for the bytes beside them.
+/// nfs-rs decodes the owner and range of a conflicting lock in v4.0 only: a story finds the edges of a lock
+/// by locks on the bytes beside them.
 #[track_caller]
 fn assert_denied<T: std::fmt::Debug>(result: nfs_rs::Result<T>) {
     assert_eq!(refusal(result), "DENIED");
 }
 
 /// All locks of one owner on one file have one stateid, and each change makes the earlier ones old; nfs-rs
-/// keeps that of the LOCK. With 0 as its sequence it means the newest (RFC 8881, section 8.2.2).
+/// keeps that of the LOCK. A sequence of 0 means the newest (RFC 8881, section 8.2.2).
 fn newest(stateid: &[u8]) -> Bytes {
     let mut newest = stateid.to_vec();
     newest[..4].fill(0);
@@ -70,7 +70,7 @@ async fn readers_share_and_a_writer_waits_for_all_of_them() {
         let (a, e) = (ash.handle.clone(), elm.handle.clone());
         let one = scene.ash.lock_stateful(a.clone(), READ, 0, 100).await.expect("lock to read");
         let other = scene.elm.lock_stateful(e.clone(), READ, 50, 100).await.expect("lock to read");
-        // An owner turns its own lock into another kind, if nobody else minds.
+        // An owner changes its own lock to another kind, if no other lock conflicts.
         assert_denied(scene.ash.lock_stateful(a.clone(), WRITE, 0, 100).await);
         let upgraded =
             scene.ash.lock_stateful(a.clone(), WRITE, 0, 50).await.expect("upgrade what is its own");
@@ -106,8 +106,8 @@ async fn a_part_of_a_lock_can_be_given_up() {
     .await;
 }
 
-/// CLOSE frees the owner's locks (or refuses with LOCKS_HELD, which Heorot does not do), and so does a client
-/// that goes.
+/// CLOSE releases the owner's locks (or fails with LOCKS_HELD, which Heorot does not do), and so does the end
+/// of the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_end_with_the_open_and_with_the_client() {
     each(&V4, async |scene| {

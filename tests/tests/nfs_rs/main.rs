@@ -6,14 +6,13 @@
 //!   heorot up          a metaserver and four data servers, started and killed by each story
 //! ```
 //!
-//! No kernel is between the test and the wire: nothing is cached, retried or mended on the way, so each
-//! operation is asked for when the story says so, and every byte is counted. A story runs once with each
-//! version that it names.
+//! No kernel is between the test and the network: nothing is cached, retried or repaired, so each operation
+//! is sent when the story calls it, and every byte is counted. A story runs once with each of its versions.
 //!
-//! What nfs-rs 0.11 cannot do, so that no story tells it: exclusive and guarded creation; share denials; two
-//! opens of one file in one client (it remembers one stateid, and leaves the other open); two lock owners in
-//! one client, waiting for a lock, or saying whose lock is in the way; DATA_SYNC and FILE_SYNC writes;
-//! truncating under an open stateid; a guarded SETATTR in v4; MKNOD; locks over v3.
+//! Limits of nfs-rs 0.11, for which there is no story: exclusive and guarded creation; share denials; two
+//! opens of one file in one client (it keeps one stateid, and leaves the other open); two lock-owners in one
+//! client, waiting for a lock, or the owner of a conflicting lock; DATA_SYNC and FILE_SYNC writes; truncation
+//! with an open stateid; a guarded SETATTR in v4; MKNOD; locks over v3.
 
 mod attributes;
 mod data;

@@ -1,4 +1,4 @@
-//! Mounts: what is exported, and which versions are spoken.
+//! Mounts: exported paths, and supported versions.
 
 use nfs_rs::NfsError;
 
@@ -15,8 +15,8 @@ async fn the_root_is_exported_and_all_below_it_can_be_mounted() {
         assert_eq!(exports.len(), 1);
         assert_eq!((exports[0].path.as_str(), exports[0].groups.len()), ("/", 0));
 
-        // Both clients have mounted a folder. What is not one, or is not there, cannot be mounted; v3 alone,
-        // because in v4 nfs-rs would leave the client that it made for it.
+        // Both clients have mounted a folder. A path that is no folder, or does not exist, cannot be mounted;
+        // v3 only, because in v4 nfs-rs would leave the client that it created for it.
         if scene.version == Version::V3 {
             put(&scene.ash, "file", b"").await;
             for (path, expected) in [("none", "MNT3ERR_NOENT"), ("file", "MNT3ERR_NOTDIR")] {

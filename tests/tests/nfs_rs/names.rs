@@ -1,4 +1,4 @@
-//! Names: rename, remove, hard and symbolic links, and what is refused.
+//! Names: rename, remove, hard and symbolic links, and their errors.
 
 use crate::file::{OpenFile, get, put};
 use crate::scene::{ALL, V4, Version, each, refusal};
@@ -61,13 +61,14 @@ async fn renames_that_cannot_be_are_refused() {
         put(&scene.ash, "file", b"").await;
         let refused = async |from, to| refusal(scene.ash.rename_path(from, to).await);
         assert_eq!(refused("none", "file").await, "NOENT");
-        // RFC 8881, section 18.26.3: what is there must be of the same kind, and empty; else NFS4ERR_EXIST.
-        // RFC 1813, section 3.3.14, says the same, and NOTEMPTY for a directory that is not.
+        // RFC 8881, section 18.26.3: an existing target must be of the same kind, and empty; else
+        // NFS4ERR_EXIST. RFC 1813, section 3.3.14, has the same, and NOTEMPTY for a directory that is not
+        // empty.
         assert!(["EXIST", "ISDIR"].contains(&refused("file", "empty").await.as_str()));
         assert!(["EXIST", "NOTDIR"].contains(&refused("empty", "file").await.as_str()));
         assert!(["EXIST", "NOTEMPTY"].contains(&refused("empty", "full").await.as_str()));
         assert_eq!(refused("full", "full/below/itself").await, "INVAL");
-        // Two names of one file: nothing happens, and both stay.
+        // Two names of one file: no effect, and both stay.
         scene.ash.link_path("file", "twin").await.expect("link");
         scene.ash.rename_path("file", "twin").await.expect("rename to itself");
         for name in ["file", "twin"] {
@@ -113,7 +114,7 @@ async fn symbolic_links_are_text() {
             let attributes = scene.elm.getattr_path(name).await.expect("attributes");
             assert_eq!((attributes.type_, attributes.filesize), (SYMBOLIC_LINK, text.len() as u64));
         }
-        // The server does not follow: that is the client's.
+        // The server does not follow links: the client does.
         assert!(["NOTDIR", "SYMLINK"].contains(&refusal(scene.ash.lookup_path("away/x").await).as_str()));
         put(&scene.ash, "file", b"").await;
         let file = scene.ash.lookup_path("file").await.expect("look up");

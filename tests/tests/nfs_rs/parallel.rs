@@ -1,5 +1,5 @@
-//! pNFS: which way the bytes go, counted at the servers. A client that cannot use its layout falls back to
-//! the metaserver with correct data, so the data alone prove nothing.
+//! pNFS: the path of the data, counted at the servers. A client that cannot use its layout uses the
+//! metaserver with correct data, so the data alone prove nothing.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn bytes_go_straight_to_the_data_servers() {
         let data = Bytes::from(Dice(1).bytes(SIZE));
         let before = scene.server.traffic();
         let made = scene.ash.create_path("straight", Some(0o644)).await.expect("create");
-        // nfs-rs's own way of writing and reading much: eight requests in flight.
+        // nfs-rs's buffered file: eight requests in flight.
         let file = BufferedFile::new(Arc::clone(&scene.ash), made.fh);
         file.write_at(0, data.clone()).await.expect("write");
         file.close().await.expect("close");
@@ -31,7 +31,7 @@ async fn bytes_go_straight_to_the_data_servers() {
         let file = BufferedFile::new(Arc::clone(&scene.elm), found.fh);
         assert_same(&file.read_at(0, SIZE as u32).await.expect("read"), &data);
         file.close().await.expect("close");
-        // Each stripe unit once, and to its own server: nothing was sent again, nothing to the wrong one.
+        // Each stripe unit once, and to its own server: no retry, no wrong server.
         let share = (SIZE / DATA_SERVERS) as u64;
         let each = FileBytes { read: share, written: share };
         let expected = Traffic { metaserver: NOTHING, data_servers: vec![each; DATA_SERVERS] };
@@ -63,7 +63,7 @@ async fn odd_offsets_holes_and_ends_never_fall_back_to_the_metaserver() {
             file.close().await;
             for reader in [&scene.ash, &scene.elm] {
                 assert_same(&get(reader, &name).await, &memory);
-                // Holes are sent as zeros; past the end there is nothing to send.
+                // Holes are sent as zeros; beyond the end nothing is sent.
                 expected.read += memory.len() as u64;
             }
             let moved = scene.server.traffic().since(&before);
@@ -108,9 +108,9 @@ async fn files_of_one_column_are_spread_over_the_data_servers() {
 }
 
 /// ```text
-/// elm write              -> straight, with a layout
+/// elm write              -> directly, with a layout
 /// ash truncate 100000    -> CB_LAYOUTRECALL elm, LAYOUTRETURN, ok
-/// elm read, write        -> a new layout, straight again
+/// elm read, write        -> a new layout, directly again
 /// ```
 #[tokio::test(flavor = "multi_thread")]
 async fn a_truncate_recalls_the_layouts_of_others() {

@@ -1,4 +1,4 @@
-//! The operations of NFSv4.2 on ranges (RFC 7862): ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, COPY, CLONE.
+//! Operations of NFSv4.2 on ranges (RFC 7862): ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, COPY, CLONE.
 
 use nfs_rs::{ReadPlusContent, SeekContent};
 
@@ -9,7 +9,7 @@ const KIB: usize = 1 << 10;
 const UNIT: usize = 64 * KIB;
 const V42: [Version; 1] = [Version::V42];
 
-/// Where SEEK stops, and whether that is said to be the end.
+/// Position that SEEK returns, and whether it is the end.
 async fn seek(file: &OpenFile, offset: usize, what: SeekContent) -> (usize, bool) {
     let found = file.client().seek_content(file.handle.clone(), offset as u64, what).await;
     let found = found.unwrap_or_else(|e| panic!("seek {what:?} from {offset}: {e:?}"));
@@ -26,7 +26,7 @@ async fn deallocate(file: &OpenFile, offset: usize, length: usize) {
     done.unwrap_or_else(|e| panic!("deallocate {length} at {offset}: {e:?}"));
 }
 
-/// Copies all of the range, however many COPYs that takes.
+/// Copies the whole range, with as many COPYs as needed.
 async fn copy(source: &OpenFile, from: usize, target: &OpenFile, to: usize, length: usize) {
     let mut done = 0;
     while done < length {
@@ -39,7 +39,7 @@ async fn copy(source: &OpenFile, from: usize, target: &OpenFile, to: usize, leng
     }
 }
 
-/// The file's bytes as READ_PLUS tells them, and how many of them it told as holes.
+/// Bytes of the file by READ_PLUS, and the number of those in holes.
 async fn read_plus(file: &OpenFile, offset: usize, length: usize) -> (Vec<u8>, usize) {
     let (mut bytes, mut holes) = (Vec::new(), 0);
     while bytes.len() < length {
@@ -92,7 +92,7 @@ async fn seek_finds_data_and_holes_of_all_columns_and_nothing_beyond_the_end() {
             assert_eq!(seek(&file, from, SeekContent::Data).await, (data, false), "data from {from}");
             assert_eq!(seek(&file, from, SeekContent::Hole).await, (hole, hole == end), "hole from {from}");
         }
-        // A hole at the end: there is no data to find, which is no error but the end (section 15.11.3).
+        // A hole at the end: no data left is the end, not an error (section 15.11.3).
         file.truncate(20 * UNIT).await;
         assert_eq!(seek(&file, end, SeekContent::Data).await, (20 * UNIT, true));
         assert_eq!(seek(&file, 9 * UNIT, SeekContent::Hole).await, (9 * UNIT, false));
@@ -122,13 +122,13 @@ async fn allocate_reserves_room_makes_the_file_longer_and_changes_no_byte() {
         let mut memory = b"data".to_vec();
         memory.resize(3 * UNIT + 2, 0);
         assert_same(&file.read_all().await, &memory);
-        // Within the file the size stays.
+        // Within the file the size is unchanged.
         allocate(&file, 0, 10).await;
         assert_same(&file.read_all().await, &memory);
 
         let answer = scene.ash.allocate(file.handle.clone(), i64::MAX as u64, 1).await;
         assert_eq!(refusal(answer), "FBIG");
-        // More than any disk here has: nothing is reserved, nothing changes, and a smaller one succeeds.
+        // More than any disk here has: nothing is reserved or changed, and a smaller request succeeds.
         let answer = scene.ash.allocate(file.handle.clone(), 0, 1 << 50).await;
         assert_eq!(refusal(answer), "NOSPC");
         assert_eq!(file.attributes().await.filesize, memory.len() as u64);
@@ -254,7 +254,7 @@ async fn copy_of_what_is_not_there_is_refused() {
         assert_eq!(refusal(copy(11, 0, 1).await), "INVAL");
         assert_eq!(refusal(copy(0, i64::MAX as u64, 5).await), "FBIG");
         assert_eq!(target.attributes().await.filesize, 0);
-        // No count: up to the end, of which there may be nothing.
+        // Count 0: up to the end of the source, which may be empty.
         assert_eq!(copy(10, 0, 0).await.expect("copy nothing").count, 0);
         assert_eq!(copy(4, 1, 0).await.expect("copy the rest").count, 6);
         assert_eq!(target.read_all().await, b"\x00456789");
@@ -264,7 +264,7 @@ async fn copy_of_what_is_not_there_is_refused() {
     .await;
 }
 
-/// The disk under the test cannot share data; where it can, see the data server's own tests.
+/// The disk under the test cannot share data; the data server's own tests cover disks that can.
 #[tokio::test(flavor = "multi_thread")]
 async fn clone_is_refused_where_disks_cannot_share_and_nothing_is_changed() {
     each(&V42, async |scene| {
@@ -291,7 +291,7 @@ async fn clone_is_refused_where_disks_cannot_share_and_nothing_is_changed() {
     .await;
 }
 
-/// As a write does (POSIX): a program that somebody else changed must not run with its owner's rights.
+/// As with a write (POSIX): a program changed by another user must not run with its owner's rights.
 #[tokio::test(flavor = "multi_thread")]
 async fn changing_a_range_takes_set_id_bits_away() {
     each(&V42, async |scene| {
@@ -318,7 +318,7 @@ async fn changing_a_range_takes_set_id_bits_away() {
     .await;
 }
 
-/// Writes, cuts, reservations, holes and copies at random, and the same in memory.
+/// Random writes, truncations, reservations, holes and copies, and the same in memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn operations_on_random_ranges_are_as_in_memory_after_every_step() {
     const SIZE_MAX: usize = 20 * UNIT;
@@ -379,7 +379,7 @@ async fn operations_on_random_ranges_are_as_in_memory_after_every_step() {
             }
         }
         for (file, memory) in files {
-            // Each byte that is not zero is in what SEEK calls data.
+            // Each nonzero byte is in SEEK's data.
             let mut at = 0;
             while at < memory.len() {
                 let (data, _) = seek(&file, at, SeekContent::Data).await;

@@ -1,4 +1,4 @@
-//! Where a story takes place: a server, and two clients that speak one version.
+//! Scene of a story: a server, and two clients of one version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use nfs_rs::{Mount, NfsError};
 
 use crate::server::Server;
 
-/// A mount, to read and write with, or to hand to a task.
+/// Mounted client for reads and writes; can be sent to a task.
 pub type Client = Arc<dyn Mount>;
 
-/// The versions that nfs-rs and Heorot have in common.
+/// Versions that nfs-rs and Heorot have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     V3,
@@ -19,10 +19,10 @@ pub enum Version {
 }
 
 pub const ALL: [Version; 3] = [Version::V3, Version::V41, Version::V42];
-/// With sessions, opens, locks and layouts.
+/// Versions with sessions, opens, locks and layouts.
 pub const V4: [Version; 2] = [Version::V41, Version::V42];
 
-/// Much longer than any story takes on a busy machine; shorter than a suite that hangs.
+/// Time limit of a story, long enough for a busy machine.
 const STORY_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Scene<'a> {
@@ -30,12 +30,12 @@ pub struct Scene<'a> {
     pub version: Version,
     pub ash: Client,
     pub elm: Client,
-    /// The folder, of this version alone, that both have mounted, as the server names it.
+    /// Folder that both clients have mounted, by its name on the server; one for each version.
     pub folder: String,
 }
 
 impl Version {
-    /// In nfs-rs's URLs.
+    /// Version in nfs-rs's URLs.
     pub fn option(self) -> &'static str {
         match self {
             Version::V3 => "3",
@@ -49,12 +49,12 @@ impl Version {
     }
 }
 
-/// Tells the story once with each version, against one server. After each, both clients go, and the server
-/// must have forgotten them.
+/// Runs the story once with each version, against one server. After each run both clients end, and the server
+/// must have no state of them.
 pub async fn each(versions: &[Version], story: impl AsyncFn(&Scene<'_>)) {
     let server = Server::start();
     for &version in versions {
-        // Shown when the test fails, which it then does with this line last.
+        // Output of a failed test ends with this line.
         println!("--- version {}", version.option());
         let folder = format!("/v{}", version.option());
         let builder = mount(&server, Version::V42, "/").await;
@@ -71,12 +71,12 @@ pub async fn each(versions: &[Version], story: impl AsyncFn(&Scene<'_>)) {
     }
 }
 
-/// Mounts `folder` as root, a new client with each call.
+/// Mounts `folder` as root, with a new client for each call.
 pub async fn mount(server: &Server, version: Version, folder: &str) -> Client {
     mount_with(server, version, folder, "").await
 }
 
-/// [`mount`], with more of nfs-rs's options, such as `&uid=1000`.
+/// [`mount`] with further options of nfs-rs, such as `&uid=1000`.
 pub async fn mount_with(server: &Server, version: Version, folder: &str, options: &str) -> Client {
     let (address, port) = (server.nfs, server.nfs.port());
     let url = format!(
@@ -87,7 +87,7 @@ pub async fn mount_with(server: &Server, version: Version, folder: &str, options
     Arc::from(mount.unwrap_or_else(|e| panic!("mount {url}: {e}")))
 }
 
-/// The protocol's own error, in v4's words, without the prefix: such as `NOENT`.
+/// Error name of the protocol, in v4's form, without the prefix, such as `NOENT`.
 #[track_caller]
 pub fn refusal<T: std::fmt::Debug>(result: nfs_rs::Result<T>) -> String {
     let name = match result.expect_err("this should be refused") {

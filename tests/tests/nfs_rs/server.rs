@@ -1,4 +1,4 @@
-//! `heorot up`, or `heorot mds` and `heorot ds`, on this machine's loopback, on ports of its own.
+//! `heorot up`, or `heorot mds` and `heorot ds`, on this machine's loopback, on ports of their own.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,18 +15,18 @@ const RECALLED: &str = "layouts to write were asked back";
 pub const DATA_SERVERS: usize = 4;
 
 const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// The metaserver's, one for each data server, and the admin interface's.
+/// Number of ports: the metaserver's, one for each data server, and the admin interface's.
 const PORTS: u16 = 2 + DATA_SERVERS as u16;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(10);
 const LOG_LINES_SHOWN: usize = 60;
 
-/// One cluster in one process. Dropping it kills it; if the test is failing, it prints the end of the log.
+/// Cluster in one process; killed on drop, and prints the end of the log if the test fails.
 pub struct Server {
     pub nfs: SocketAddr,
     admin: SocketAddr,
     process: Child,
-    /// One that is not in the metaserver's process.
+    /// Data server outside the metaserver's process.
     data_server: Option<Child>,
     log: PathBuf,
     folder: TempDir,
@@ -54,7 +54,7 @@ impl Server {
         server
     }
 
-    /// A metaserver whose cluster begins with one export, a network and its rules, and one data server.
+    /// Metaserver whose cluster begins with one export, a network and its rules, and one data server.
     #[track_caller]
     pub fn exporting(export: &str) -> Server {
         let folder = tempfile::Builder::new().prefix("heorot-nfs-rs.").tempdir().expect("a temporary folder");
@@ -89,7 +89,7 @@ impl Server {
         server
     }
 
-    /// Runs `heorot export` with these words; the change is in force when it returns.
+    /// Runs `heorot export` with these words; returns when the change is in force.
     #[track_caller]
     pub fn export(&self, words: &str) -> String {
         let output = Command::new(binary())
@@ -104,8 +104,7 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The same; returns when layouts to write, which clients still have under the exports of before, have
-    /// come back.
+    /// The same; returns after clients have returned their layouts for writes of the earlier exports.
     #[track_caller]
     pub fn export_and_recall(&mut self, words: &str) {
         let before = self.log().matches(RECALLED).count();
@@ -124,13 +123,13 @@ impl Server {
         }
     }
 
-    /// Where the admin socket is, or the directory that it is in.
+    /// Directory of the admin socket, or of the servers.
     fn directory(&self) -> PathBuf {
         let data = self.folder.path().join("data");
         if data.exists() { data } else { self.folder.path().to_owned() }
     }
 
-    /// How files made in `path` from now on are striped.
+    /// Sets the stripe of new files in `path`.
     #[track_caller]
     pub fn stripe(&self, path: &str, unit: &str, columns: usize) {
         let output = Command::new(binary())
@@ -143,7 +142,7 @@ impl Server {
         assert!(output.status.success(), "heorot stripe set {path}: {error}");
     }
 
-    /// File bytes that clients moved so far, by the server that they moved them to or from.
+    /// File bytes that clients have moved so far, by server.
     #[track_caller]
     pub fn traffic(&self) -> Traffic {
         let all = Metrics::read(self.admin).with("caller", "client");
@@ -156,7 +155,7 @@ impl Server {
         }
     }
 
-    /// How many v4 clients the metaserver knows.
+    /// Number of v4 clients that the metaserver knows.
     #[track_caller]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
     pub fn clients(&self) -> usize {
@@ -165,7 +164,7 @@ impl Server {
 
     fn wait_until_ready(&mut self) {
         let started = Instant::now();
-        // The last line that it prints, when all data servers have registered.
+        // The last line of its output, after all data servers have registered.
         while !self.log().lines().any(|line| line == "ready") {
             let ended = self.process.try_wait().expect("ask for its status");
             assert!(ended.is_none(), "heorot up ended: {ended:?}\n{}", self.log());
@@ -202,12 +201,12 @@ fn mds_configuration(folder: &Path, nfs: SocketAddr, admin: SocketAddr) -> Strin
     )
 }
 
-/// Starts a process that adds to `log`.
+/// Starts a process that appends to `log`.
 #[track_caller]
 fn spawned(mut command: Command, log: &Path) -> Child {
     let out = File::options().create(true).append(true).open(log).expect("open the log");
     let out_too = out.try_clone().expect("a second handle of the log");
-    // setpriv: killed with the thread that started it, should that end without dropping it.
+    // setpriv: the process is killed when the thread that started it ends.
     let child = command.process_group(0).stdin(Stdio::null()).stdout(out).stderr(out_too).spawn();
     child.unwrap_or_else(|e| panic!("start heorot: {e}: run `make setup`"))
 }

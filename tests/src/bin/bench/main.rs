@@ -1,10 +1,11 @@
-//! `make bench`: Heorot beside nfs-ganesha, driven by the same real Linux client, in turns, on the same disk.
+//! `make bench`: comparison of Heorot and nfs-ganesha by the same real Linux client, in turns, on the same
+//! disk.
 //!
-//! `bench PAIRS [ROW...]`. Each row is measured on one and at once on the other, and who is first changes
-//! from pair to pair, so that what else the machine does falls on both. Rows that another row prepares for
-//! (`rename` needs files) come after it, and when that one was not asked for it is run and not counted.
+//! `bench PAIRS [ROW...]`. Each row is measured on one system and directly after on the other, and the order
+//! changes from pair to pair, so that other load on the machine affects both. A row that needs the files of
+//! another row (`rename`) comes after that row, which runs uncounted if it was not requested.
 //!
-//! With BENCH_PERF=FOLDER, `perf record` watches the server through each row, into FOLDER/ROW.SERVER.data.
+//! With BENCH_PERF=FOLDER, `perf record` profiles the server during each row, into FOLDER/ROW.SERVER.data.
 
 mod rows;
 mod systems;
@@ -63,7 +64,7 @@ fn run(pairs: usize, wanted: &[String]) {
     println!("{}", table("Heorot", "nfs-ganesha", &rows));
 }
 
-/// What has to stand above a table that others are to believe.
+/// Description of the environment, above the table.
 fn heading(systems: &Systems<'_>, pairs: usize) -> String {
     let first_line = |file: &str, word: &str| {
         let text = std::fs::read_to_string(file).unwrap_or_default();

@@ -1,22 +1,22 @@
-//! What is measured, in the order in which it is.
+//! Rows of the comparison, in their order.
 
 use bench::report::{Row, Sample, Unit};
 
 pub const FILE_MIB: u64 = 1024;
 
-/// One row.
+/// Row of the comparison.
 pub struct Measure {
     pub name: &'static str,
     pub what: What,
-    /// The rows that make what this one works on.
+    /// Rows that make the files of this one.
     prepared_by: &'static [&'static str],
 }
 
-/// How a row is measured.
+/// Measurement of a row.
 pub enum What {
-    /// `heorot bench record-size --operations write`: a new file.
+    /// `heorot bench record-size --operations write`, to a new file.
     Write,
-    /// The same with `read`: that file, on a client that has nothing of it.
+    /// `heorot bench record-size --operations read`, of that file, with empty client caches.
     Read,
     /// `heorot bench mdtest --operations OPERATION`.
     Names { operation: &'static str, processes: u64, count: u64, rounds: u64 },
@@ -31,7 +31,7 @@ const fn names(
     Measure { name, what: What::Names { operation, processes, count, rounds }, prepared_by }
 }
 
-/// Counts are for about a second or more of each at the rates of a plain disk, and for many ticks of CPU
+/// Rows with counts for about a second or more each at the rates of a plain disk, and for many ticks of CPU
 /// time.
 pub const PLAN: [Measure; 16] = [
     Measure { name: "write", what: What::Write, prepared_by: &[] },
@@ -53,12 +53,12 @@ pub const PLAN: [Measure; 16] = [
 ];
 
 impl Measure {
-    /// Also by the name without the number of processes.
+    /// Whether `name` is the row's name, with or without the number of processes.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.name.split('-').next() == Some(name)
     }
 
-    /// Whether `other` makes what this row works on.
+    /// Whether `other` makes the files of this row.
     pub fn needs(&self, other: &Measure) -> bool {
         self.prepared_by.contains(&other.name)
     }

@@ -1,4 +1,4 @@
-//! The two systems, mounted on one client.
+//! Both systems, mounted on one client.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -13,7 +13,7 @@ use crate::rows::{FILE_MIB, Measure, What};
 const DATA_SERVERS: usize = 4;
 pub const HEOROT_AT: &str = "/mnt/heorot";
 pub const GANESHA_AT: &str = "/mnt/ganesha";
-/// A row takes seconds; a machine where others build may be much slower.
+/// Time limit of a row, which takes seconds on a quiet machine.
 const SLOW: Duration = Duration::from_secs(900);
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -24,7 +24,7 @@ pub enum System {
 }
 
 pub struct Systems<'a> {
-    // In the order in which they go: the client first, which waits for servers that are gone.
+    // Drop order: the client first, since it waits for servers that are gone.
     client: Client,
     heorot: Cluster,
     ganesha: Ganesha,
@@ -46,7 +46,7 @@ impl<'a> Systems<'a> {
         self.client.kernel()
     }
 
-    /// One row on one system.
+    /// Measures one row on one system.
     pub fn measure(&mut self, system: System, measure: &Measure) -> Sample {
         let (pid, at) = match system {
             System::Heorot => (self.heorot.mds().pid().expect("it runs"), HEOROT_AT),
@@ -60,13 +60,13 @@ impl<'a> Systems<'a> {
         let (count, seconds) = self.work(at, measure);
         let cpu = cpu_seconds(pid) - before;
         drop(profile);
-        // What a removal leaves to do must not run into the other's turn.
+        // Wait for deferred work, which must not load the other system's turn.
         self.settle();
-        // A tick of CPU is 10 ms: none at all is less than one, not nothing.
+        // A tick of CPU time is 10 ms: zero ticks are less than one, not nothing.
         Sample { rate: count / seconds, cpu: cpu.max(0.005) / count }
     }
 
-    /// How many bytes or operations it was, and how many seconds.
+    /// Executes a row: number of bytes or operations, and seconds.
     fn work(&self, at: &str, measure: &Measure) -> (f64, f64) {
         let transfer = |operation: &str| {
             let run = format!(
@@ -91,7 +91,7 @@ impl<'a> Systems<'a> {
         }
     }
 
-    /// Removes what the rows of one pair left.
+    /// Removes the files of one pair.
     pub fn clear(&mut self) {
         self.client.run_within(SLOW, &format!("rm -rf {HEOROT_AT}/* {GANESHA_AT}/*"));
         self.settle();
@@ -119,7 +119,7 @@ impl<'a> Systems<'a> {
     }
 }
 
-/// `perf record` of a process, if it was asked for, until dropped.
+/// `perf record` of a process, if requested, until drop.
 struct Profile(Option<Child>);
 
 impl Profile {

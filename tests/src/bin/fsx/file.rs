@@ -1,4 +1,4 @@
-//! The file under test: each step done to it by the system calls that it names.
+//! File under test: performs each step by the system calls of its name.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,13 +17,13 @@ pub struct Tested {
 }
 
 impl Tested {
-    /// Opens `path`, or makes it.
+    /// Opens `path`, or creates it.
     pub fn open(path: &Path, direct: bool) -> io::Result<Tested> {
         let file = open(path, direct, OFlags::CREATE)?;
         Ok(Tested { path: path.to_owned(), direct, file })
     }
 
-    /// Does a step. `copy` is what the file has to be before it.
+    /// Performs a step. `copy` is the expected content before it.
     pub fn perform(&mut self, step: &Step, copy: &[u8], seed: u64, number: u64) -> io::Result<()> {
         match *step {
             Step::Write { offset, length } => self.file.write_all_at(&bytes(seed, number, length), offset),
@@ -63,7 +63,7 @@ impl Tested {
             }
             Step::Fsync => self.file.sync_all(),
             Step::Reopen => {
-                // Closed first: close-to-open is what is tried.
+                // Close first: this step tests close-to-open.
                 self.file = File::open("/dev/null")?;
                 self.file = open(&self.path, self.direct, OFlags::empty())?;
                 Ok(())
@@ -75,7 +75,7 @@ impl Tested {
         }
     }
 
-    /// The bytes from `offset` on, fewer than `length` only at the end.
+    /// Bytes from `offset`, fewer than `length` only at the end.
     pub fn read(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         let mut found = vec![0xee; length as usize];
         let mut filled = 0;
@@ -97,8 +97,8 @@ impl Tested {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Takes (or gives back) a write lock on `length` bytes, 0 for all from `offset` on; `false` if another
-    /// has it.
+    /// Takes (or releases) a write lock on `length` bytes, 0 for all from `offset` on; `false` if another
+    /// process holds a conflicting lock.
     pub fn lock(&self, offset: u64, length: u64, locked: bool) -> io::Result<bool> {
         let kind = if locked { nix::libc::F_WRLCK } else { nix::libc::F_UNLCK };
         let range = nix::libc::flock {
@@ -116,7 +116,7 @@ impl Tested {
     }
 }
 
-/// Where `found` differs from what it has to be.
+/// Compares `found` with the expected bytes; reports the first difference.
 pub fn same(offset: u64, found: &[u8], expected: &[u8], how: &str) -> io::Result<()> {
     if found == expected {
         return Ok(());

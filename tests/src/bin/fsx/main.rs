@@ -6,10 +6,10 @@
 //! fsx FILE SEED STEPS shared BASE BYTES [allocate]   with others, on other machines or this one
 //! ```
 //!
-//! Shared: step `n` of a seed is the same whoever does it. The part of the file from BASE on (BYTES of it, or
-//! 0: to the end) begins with the number of steps that were done to it. Who holds the part's byte-range lock
-//! learns from it what others did, does the same to its copy, compares, does some steps, and writes the new
-//! number.
+//! Shared: step `n` of a seed is the same for every process. The part of the file from BASE on (BYTES of it,
+//! or 0: to the end) begins with the number of steps done. A process that gets the part's byte-range lock
+//! reads this number, performs the steps of others on its copy, compares, performs some steps, and writes the
+//! new number.
 
 mod file;
 mod step;
@@ -25,12 +25,12 @@ use tests::Dice;
 
 const FILE_BYTES_MAX: u64 = 3 << 20;
 const SHOWN_STEPS: usize = 15;
-/// Before the steps of a shared part: how many were done, as a u64.
+/// Length of the counter at the begin of a shared part: the number of steps done, as a u64.
 const COUNTER_BYTES: u64 = 8;
-/// Steps under one lock at most.
+/// Maximal number of steps under one lock.
 const TURN_STEPS_MAX: u64 = 4;
 
-/// The copy in memory, and how it came to be.
+/// Copy in memory, and its history.
 struct Copy {
     seed: u64,
     rules: Rules,
@@ -55,7 +55,7 @@ fn main() {
         direct: has("direct"),
         allocate: has("allocate"),
     };
-    // A part that keeps its size is zeros at first.
+    // A part of fixed size begins with zeros.
     let bytes = vec![0; (rules.base + rules.fixed_bytes.unwrap_or(0)) as usize];
     let mut copy = Copy { seed, rules, bytes, done: 0, last: VecDeque::new() };
     let outcome = Tested::open(Path::new(path), has("direct")).and_then(|mut file| {
@@ -88,7 +88,7 @@ fn alone(file: &mut Tested, copy: &mut Copy, steps: u64) -> io::Result<u64> {
         copy.step(Some(file))?;
         copy.compare(file)?;
     }
-    // And once more from the servers.
+    // Once more from the servers.
     for step in [Step::Forget, Step::Reopen] {
         file.perform(&step, &copy.bytes, 0, 0)?;
     }
@@ -96,7 +96,7 @@ fn alone(file: &mut Tested, copy: &mut Copy, steps: u64) -> io::Result<u64> {
     Ok(steps)
 }
 
-/// Steps done here.
+/// Performs `steps` steps in this process, in turns with others.
 fn take_turns(file: &mut Tested, copy: &mut Copy, base: u64, length: u64, steps: u64) -> io::Result<u64> {
     let mut here = 0;
     let mut dice = Dice::new(u64::from(std::process::id()));
@@ -127,19 +127,19 @@ fn take_turns(file: &mut Tested, copy: &mut Copy, base: u64, length: u64, steps:
         if copy.done >= steps {
             return Ok(here);
         }
-        // So that another has its turn.
+        // Give other processes a turn.
         std::thread::sleep(Duration::from_millis(dice.below(6)));
     }
 }
 
 impl Copy {
-    /// The next step: to the copy, and first to the file if it is given.
+    /// Performs the next step on the copy, and before on the file if given.
     fn step(&mut self, file: Option<&mut Tested>) -> io::Result<()> {
         let number = self.done + 1;
         let mut dice = Dice::new(self.seed.wrapping_mul(0xe703_7ed1_a0b4_28db) ^ number);
         let step = loop {
             let step = Step::choose(&mut dice, self.bytes.len() as u64, &self.rules);
-            // Closing any descriptor of a file gives its locks back.
+            // Close of any descriptor of a file releases its locks.
             if self.rules.base == 0
                 || !matches!(step, Step::Reopen | Step::OpenTruncate | Step::Append { .. })
             {
@@ -167,7 +167,7 @@ impl Copy {
         if size != end {
             return Err(io::Error::other(format!("{size} bytes, expected {end}")));
         }
-        // One byte more than there should be: its absence is part of the comparison.
+        // Read one byte more than expected: its absence is part of the comparison.
         same(start, &file.read(start, end + 1 - start)?, &self.bytes[start as usize..], "the file:")
     }
 }

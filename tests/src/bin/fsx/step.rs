@@ -1,25 +1,25 @@
-//! What one step does, chosen by seed, and what it makes of the copy in memory.
+//! Steps: chosen by seed, and their effect on the copy in memory.
 
 use tests::Dice;
 
-/// Small files live with their inode, up to this many bytes: many steps are near it.
+/// Maximal length of inline data: many steps are near it.
 const INLINE_BYTES: u64 = 64 * 1024;
 const PAGE_BYTES: u64 = 4096;
-/// Bytes of one write at most: two stripe units and some.
+/// Maximal length of one write: two stripe units and some.
 const WRITE_BYTES_MAX: u64 = 150_000;
-/// The size that most steps stay below, so that the whole file can be compared after each of them.
+/// Size limit of most steps, so that the whole file can be compared after each of them.
 const USUAL_BYTES_MAX: u64 = 400_000;
 
-/// What a file system, a protocol version and a way of opening allow.
+/// Limits by a file system, a protocol version and a mode of opening.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// The file never grows beyond.
+    /// Maximal size of the file.
     pub bytes_max: u64,
-    /// The part of the file that the steps are in: it begins here,
+    /// Start of the part of the file for the steps.
     pub base: u64,
-    /// and if this is set, it keeps its size: others work behind it.
+    /// Fixed size of the part, if other parts follow.
     pub fixed_bytes: Option<u64>,
-    /// With O_DIRECT: no maps, since which of two ways wrote last is undefined, and no O_APPEND, which the
+    /// With O_DIRECT: no maps, since the order of two ways to write is undefined, and no O_APPEND, which the
     /// Linux NFS client refuses together with it.
     pub direct: bool,
     /// `fallocate`, also to punch holes (NFSv4.2).
@@ -46,7 +46,7 @@ pub enum Step {
         offset: u64,
         length: u64,
     },
-    /// Also beyond the end; compared at once.
+    /// May extend beyond the end; compared at once.
     Read {
         offset: u64,
         length: u64,
@@ -67,12 +67,12 @@ pub enum Step {
     },
     Fsync,
     Reopen,
-    /// Fsync, and drop the pages: what comes next finds nothing in the client's memory.
+    /// Fsync, and drop of the pages: the next step finds nothing in the client's memory.
     Forget,
 }
 
 impl Step {
-    /// The step that `dice` choose for a file of `size` bytes. The same dice and size give the same step.
+    /// Step that `dice` choose for a file of `size` bytes. The same dice and size give the same step.
     pub fn choose(dice: &mut Dice, size: u64, rules: &Rules) -> Step {
         loop {
             let step = match dice.below(100) {
@@ -125,13 +125,13 @@ impl Step {
                 | Step::Read { offset, length },
             ) => offset + length <= rules.base + fixed,
             (Some(fixed), _) => end <= rules.base + fixed,
-            // A file whose first bytes are not ours must not lose them.
+            // A file with a base must keep the bytes before it.
             (None, Step::OpenTruncate) => rules.base == 0,
             (None, _) => end <= rules.bytes_max,
         }
     }
 
-    /// What the step does to the copy. `number` and `seed` make the bytes that it writes.
+    /// Applies the step to the copy. `number` and `seed` determine the written bytes.
     pub fn apply(&self, copy: &mut Vec<u8>, seed: u64, number: u64) {
         match *self {
             Step::Write { offset, length } | Step::MapWrite { offset, length } => {
@@ -152,7 +152,7 @@ impl Step {
     }
 }
 
-/// What step `number` writes: no two steps write the same, and no part of it looks like another.
+/// Bytes of step `number`: no two steps write the same, and no part of them is like another.
 pub fn bytes(seed: u64, number: u64, length: u64) -> Vec<u8> {
     let mut dice = Dice::new(seed ^ number.wrapping_mul(0xa076_1d64_78bd_642f));
     let mut bytes = Vec::with_capacity(length as usize + 8);
@@ -171,7 +171,7 @@ fn put(copy: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     copy[start..end].copy_from_slice(bytes);
 }
 
-/// Near an edge as often as anywhere.
+/// Position near an edge.
 fn near(dice: &mut Dice, edge: u64) -> u64 {
     (edge + dice.below(5)).saturating_sub(2)
 }
@@ -204,7 +204,7 @@ fn length(dice: &mut Dice) -> u64 {
     }
 }
 
-/// A range of the file as it is.
+/// Range within the present file.
 fn within(dice: &mut Dice, size: u64, rules: &Rules, step: impl Fn(u64, u64) -> Step) -> Step {
     let end = rules.fixed_bytes.map_or(size, |fixed| rules.base + fixed);
     if end <= rules.base {
@@ -222,7 +222,7 @@ fn truncated(dice: &mut Dice, size: u64, rules: &Rules) -> u64 {
         4..7 => dice.below(size + 1),
         7 => near(dice, dice.clone().below(8) * INLINE_BYTES),
         8 => dice.below(USUAL_BYTES_MAX),
-        // Rarely large: the next ones are quick to make it small again.
+        // Rarely large: the next steps soon make it small again.
         _ if dice.below(4) == 0 => dice.below(rules.bytes_max),
         _ => dice.below(USUAL_BYTES_MAX),
     };

@@ -1,4 +1,4 @@
-//! Creates on three replicas beside one: latency for one client, rates for one and eight.
+//! Creates on three replicas compared with one: latency for one client, rates for one and eight.
 
 use std::thread;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::servers::{DIR, Group, create};
 use crate::{median, timed};
 
 const ROUNDS: usize = 15;
-/// Files of each client in each round.
+/// Number of files of each client in each round.
 const FILES: usize = 100;
 const CLIENTS: usize = 8;
 
@@ -19,7 +19,7 @@ struct Side {
     group: usize,
     clients: Vec<NfsServer>,
     latencies: Vec<f64>,
-    /// Of one client and of all, in each round.
+    /// Rates of one client and of all, in each round.
     rates: (Vec<f64>, Vec<f64>),
     /// CPU-seconds of each server.
     cpu: Vec<f64>,
@@ -31,7 +31,7 @@ impl Side {
     }
 }
 
-/// Measures and prints.
+/// Measures and prints the results.
 pub fn run() {
     let groups = [Group::start(1), Group::start(3)];
     let side = |name, group: usize, at: usize| {
@@ -40,7 +40,7 @@ pub fn run() {
     };
     let mut sides = [side("one", 0, 0), side("three, at the leader", 1, 0), side("three, at another", 1, 1)];
     for round in 0..ROUNDS {
-        // Whoever is first in a round is another one each time.
+        // The first side of a round changes each time.
         for turn in 0..sides.len() {
             let number = (round + turn) % sides.len();
             let side = &mut sides[number];
@@ -81,7 +81,7 @@ pub fn run() {
             median(&ratios(&side.rates.0, &alone.rates.0)),
             median(&ratios(&side.rates.1, &alone.rates.1)),
         );
-        // Each on a machine of its own, and the busiest binds.
+        // With each server on a machine of its own, the busiest one binds.
         println!(
             "and by its processors alone {:.2}, each on a machine of its own",
             alone.busiest() / side.busiest()
@@ -109,7 +109,7 @@ fn all(side: &mut Side, path: &str) {
     side.rates.1.push((CLIENTS * FILES) as f64 / began.elapsed().as_secs_f64());
 }
 
-/// Round by round.
+/// Ratio of each round.
 fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
     ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect()
 }

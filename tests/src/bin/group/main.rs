@@ -1,8 +1,8 @@
-//! `make group`: what several metaservers cost and bring, beside one, on one machine.
+//! `make group`: cost and benefit of several metaservers compared with one, on one machine.
 //!
 //! `group [changes] [misses] [reads]`, all of them without arguments. Metaservers are processes on 127.0.0.1,
-//! each with a directory of its own on the disk that holds /var/tmp, and clients are nfs-rs by NFSv3: nothing
-//! is cached and each call is one round trip. What is compared is measured in turns, within one run.
+//! each with a directory of its own on the disk of /var/tmp, and clients are nfs-rs with NFSv3: without
+//! caches, each call is one round trip. Compared systems are measured in turns, within one run.
 
 mod changes;
 mod misses;
@@ -12,7 +12,7 @@ mod servers;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The parts, by name.
+/// Parts by name.
 const PARTS: [(&str, fn()); 3] = [("changes", changes::run), ("misses", misses::run), ("reads", reads::run)];
 
 fn main() -> ExitCode {
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How long one call took, in milliseconds.
+/// Duration of one call, in milliseconds.
 fn timed(call: impl FnOnce()) -> f64 {
     let began = Instant::now();
     call();
@@ -40,7 +40,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The value in the middle; NaN of nothing.
+/// Median; NaN without values.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! A file that was made at one metaserver, looked up at another, against their number.
+//! Look-up at one metaserver of a file that was created at another, by number of metaservers.
 
 use crate::servers::{DIR, Group, create, stat};
 use crate::{median, timed};
@@ -6,7 +6,7 @@ use crate::{median, timed};
 const COUNTS: [usize; 4] = [2, 4, 8, 16];
 const FILES: usize = 400;
 
-/// Measures and prints.
+/// Measures and prints the results.
 pub fn run() {
     println!("Files made at one metaserver and looked up at once: {FILES} files; medians");
     println!("| metaservers | made | looked up where it was made | looked up at another | more |");
@@ -20,7 +20,7 @@ pub fn run() {
             let home = file % count;
             let other = &clients[(home + 1 + file / count % (count - 1)) % count];
             made.push(timed(|| create(&clients[home], &path)));
-            // First here for every other file: whoever asks second may find caches warm.
+            // The order changes with every second file: the second look-up may find warm caches.
             if file / 2 % 2 == 0 {
                 there.push(timed(|| stat(other, &path)));
                 here.push(timed(|| stat(&clients[home], &path)));

@@ -1,4 +1,4 @@
-//! What a read costs the metaserver that serves it, and what it costs the leader: how far reads grow with
+//! CPU cost of a read at the metaserver that serves it, and at the leader: the scaling of reads with
 //! metaservers.
 
 use std::thread::{self, sleep};
@@ -18,7 +18,7 @@ struct Cost {
     reads_per_second: f64,
 }
 
-/// Measures and prints.
+/// Measures and prints the results.
 pub fn run() {
     let alone = { cost(&Group::start(1), 0) };
     let group = Group::start(SERVERS);
@@ -34,8 +34,8 @@ pub fn run() {
     let at_leader =
         format!("{:.2} µs, {:.1} % of its own", other.leader * 1e6, other.leader / other.server * 100.0);
     row(&format!("another of {SERVERS}"), &other, &at_leader);
-    // Each metaserver on a machine of its own, and all of them busy: the others give what they have to reads,
-    // the leader what is left to it.
+    // With each metaserver on a machine of its own, and all of them busy: the others use all their CPU for
+    // reads, the leader the rest of its own.
     let others = (SERVERS - 1) as f64 / other.server;
     let left = 1.0 - others * other.leader;
     let reads = others + left / leader.server;
@@ -43,7 +43,7 @@ pub fn run() {
     println!("and {:.2} times those of one of them", reads * other.server);
 }
 
-/// Reads at metaserver `n`; what the leader uses when nothing happens is taken off.
+/// Cost of reads at metaserver `n`, without the leader's idle CPU use.
 fn cost(group: &Group, n: usize) -> Cost {
     let clients: Vec<_> = (0..CLIENTS).map(|_| group.client(n)).collect();
     (0..FILES).for_each(|file| create(&clients[0], &format!("{DIR}/{n}-{file}")));

@@ -1,5 +1,4 @@
-//! Groups of metaservers on 127.0.0.1, each with a data server: files are given a place on it when they are
-//! made.
+//! Groups of metaservers on 127.0.0.1, each with a data server, for the placement of new files.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,10 +15,10 @@ use tests::cpu_seconds;
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(20);
-/// Where files are made.
+/// Directory of the files.
 pub const DIR: &str = "files";
 
-/// A group. Dropping it ends its processes.
+/// Group of metaservers; drop ends its processes.
 pub struct Group {
     metaservers: Vec<Server>,
     serving: Vec<SocketAddr>,
@@ -28,7 +27,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// So many metaservers; returns when each has its vote. Number 0 leads.
+    /// Starts `count` metaservers; returns when each has its vote. Number 0 leads.
     pub fn start(count: usize) -> Group {
         let folder = tempfile::tempdir_in("/var/tmp").expect("a folder in /var/tmp");
         let ports = free_ports(3 * count + 1);
@@ -73,7 +72,7 @@ impl Group {
         group
     }
 
-    /// A client of metaserver `n`.
+    /// Client of metaserver `n`.
     pub fn client(&self, n: usize) -> NfsServer {
         let address = format!("nfs://{}/?version=3", self.serving[n]).parse().expect("an address");
         NfsServer::connect(address).unwrap_or_else(|why| panic!("{why}"))
@@ -84,18 +83,18 @@ impl Group {
         cpu_seconds(self.metaservers[n].pid().expect("it runs"))
     }
 
-    /// CPU-seconds that each has used.
+    /// CPU-seconds that each metaserver has used.
     pub fn cpu_of_each(&self) -> Vec<f64> {
         (0..self.metaservers.len()).map(|n| self.cpu(n)).collect()
     }
 }
 
-/// Makes an empty file.
+/// Creates an empty file.
 pub fn create(client: &NfsServer, path: &str) {
     drop(client.open(path, Open::New).unwrap_or_else(|e| panic!("make {path}: {e}")));
 }
 
-/// Asks for a file's attributes, which it must have.
+/// Reads a file's attributes; the file must exist.
 pub fn stat(client: &NfsServer, path: &str) {
     let attributes = client.stat(path).unwrap_or_else(|e| panic!("stat {path}: {e}"));
     assert_eq!(attributes.bytes, 0, "{path} is empty");
@@ -112,7 +111,7 @@ fn started(role: &str, n: usize, folder: &Path, text: &str) -> Server {
     server
 }
 
-/// The first leads, and the data server is known here.
+/// Whether the first metaserver leads, and the data server is registered here.
 fn is_ready(directory: &Path) -> bool {
     let output = Command::new(tests::binary()).args(["status", "--json", "--admin"]).arg(directory).output();
     let status: serde_json::Value =
@@ -122,7 +121,7 @@ fn is_ready(directory: &Path) -> bool {
     led && status["data_servers"][0]["targets"][0]["state"] == "ok"
 }
 
-/// Ports that nobody has now; all are held until all are known, so that none comes twice.
+/// Free ports; all are held until all are known, so that none occurs twice.
 fn free_ports(count: usize) -> Vec<SocketAddr> {
     let any = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let held: Vec<TcpListener> = (0..count).map(|_| any()).collect();

@@ -1,4 +1,4 @@
-//! A document whose command lines are to be run: it knows which ones it has, and which were run.
+//! Document with command lines to run: it records which ones were run.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,25 +10,25 @@ use tests::documents::{self, Shown};
 pub struct Book {
     commands: Vec<Shown>,
     run: RefCell<BTreeSet<(String, String)>>,
-    /// Words of the document, and what they are in the lab.
+    /// Words of the document, and their replacements in the lab.
     words: Vec<(String, String)>,
 }
 
 impl Book {
-    /// Opens the document `file` of this repository: what its code blocks have, and, if it is said so, what
-    /// its text has, too.
+    /// Opens the document `file` of this repository: commands of its code blocks, and with `with_text` those
+    /// of its text.
     pub fn open(file: &str, with_text: bool, words: Vec<(String, String)>) -> Book {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let all = documents::commands(&text, "heorot");
-        // A sentence that names `heorot run` means what a block of its section has.
+        // `heorot run` in a sentence refers to a block of its section.
         let counts = |shown: &Shown| shown.is_block || (with_text && shown.line != "heorot run");
         let commands: Vec<Shown> = all.into_iter().filter(counts).collect();
         assert!(!commands.is_empty(), "{file} has no commands");
         Book { commands, run: RefCell::default(), words }
     }
 
-    /// The command line of a section, as it is typed in the lab; it counts as run.
+    /// Command line of a section, as typed in the lab; it counts as run.
     #[track_caller]
     pub fn line(&self, section: &str, line: &str) -> String {
         let is_there = self.commands.iter().any(|shown| shown.section == section && shown.line == line);
@@ -42,7 +42,7 @@ impl Book {
         words.join(" ")
     }
 
-    /// Every command of these sections was run; of all, where none is named.
+    /// Checks that every command of these sections was run; of all sections, if none is given.
     #[track_caller]
     pub fn was_run(&self, sections: &[&str]) {
         let run = self.run.borrow();

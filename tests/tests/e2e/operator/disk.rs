@@ -1,16 +1,16 @@
-//! A disk of a machine: an ext4 in a file, which turns read-only at the first error, as most are mounted.
+//! Disk of a machine: an ext4 in a file, which becomes read-only at the first error, as most are mounted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Mounted; unmounted when dropped.
+/// Mounted disk; unmounted on drop.
 pub struct Disk {
     image: PathBuf,
     at: PathBuf,
 }
 
 impl Disk {
-    /// An empty disk of so many MiB at `at`.
+    /// Empty disk of `mib` MiB at `at`.
     pub fn new(at: &Path, mib: u64) -> Disk {
         let image = at.with_extension("image");
         std::fs::File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("a file for a disk");
@@ -21,7 +21,7 @@ impl Disk {
         disk
     }
 
-    /// Another file takes all the room but for `left` MiB; returned, to be removed.
+    /// Fills the disk with another file, except `left` MiB; returns its path, for removal.
     pub fn fill(&self, left_mib: u64) -> PathBuf {
         let room = rustix::fs::statvfs(&self.at).expect("the room of a disk");
         let bytes = (room.f_bavail * room.f_frsize).saturating_sub(left_mib << 20);
@@ -30,8 +30,8 @@ impl Disk {
         path
     }
 
-    /// The kernel finds an error of its file system. What was done before is on the disk: a removed file does
-    /// not come back.
+    /// Makes the kernel find an error of the file system. Earlier changes are on the disk: a removed file
+    /// does not come back.
     pub fn fail(&self) {
         run(Command::new("sync").arg("-f").arg(&self.at));
         let source =
@@ -41,14 +41,14 @@ impl Disk {
         std::fs::write(&trigger, "a disk that fails").unwrap_or_else(|e| panic!("{trigger}: {e}"));
     }
 
-    /// Its machine's processes are stopped: unmounted, mended, mounted again. A copy is mended: the mount
-    /// namespaces of other machines keep the old file system in the kernel, with its error.
+    /// Repairs the disk while its machine's processes are stopped: unmount, fsck, mount. Repairs a copy: the
+    /// mount namespaces of other machines keep the old file system in the kernel, with its error.
     pub fn mend(&mut self) {
         self.unmount();
         let mended = self.image.with_extension("mended");
         std::fs::copy(&self.image, &mended).expect("a copy of the disk");
         self.image = mended;
-        // 1: errors were mended.
+        // Exit status 1: errors were corrected.
         let status =
             Command::new("fsck.ext4").args(["-y", "-f"]).arg(&self.image).output().expect("fsck.ext4").status;
         assert!(status.code().is_some_and(|code| code <= 1), "{status}");
@@ -67,7 +67,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a server that is being killed may still have files open there.
+        // Lazy unmount: a server that is being killed may still have open files there.
         let _ = Command::new("umount").arg("-l").arg(&self.at).status();
     }
 }

@@ -1,5 +1,4 @@
-//! What two clients keep, and look at after each step: every file has the bytes that were written, or is lost
-//! and said to be.
+//! Files of two clients, checked after each step: every file has its bytes, or is lost and reported as lost.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use tests::Client;
 
 const MINUTES: Duration = Duration::from_secs(240);
 
-/// Files with their inode, on one target, and on several. Adds their sums to what must be there.
+/// Writes files with inline data, on one target, and on several. Adds their checksums to the expected ones.
 const WRITE: &str = r#"
 mkdir -p /mnt/h/DIR; cd /mnt/h
 for n in $(seq 6); do
@@ -17,7 +16,7 @@ for n in $(seq 3); do head -c 5000000 /dev/urandom >DIR/big$n; done
 sync; sha256sum DIR/* >>/tmp/sums
 "#;
 
-/// Reads all from the servers. Those in /tmp/lost must answer EIO, all others have their bytes.
+/// Reads all files from the servers. Those in /tmp/lost must give EIO, all others have their bytes.
 const CHECK: &str = r#"
 echo 3 >/proc/sys/vm/drop_caches; cd /mnt/h
 while read -r sum file; do
@@ -30,7 +29,7 @@ while read -r sum file; do
 done </tmp/sums
 "#;
 
-/// Removes those that are lost: what a backup of file data has is then written again, as new files.
+/// Removes lost files; the restore of file data then writes them again, as new files.
 const GIVE_UP: &str = r#"
 cd /mnt/h; : >/tmp/sums.left
 while read -r sum file; do
@@ -39,7 +38,7 @@ done </tmp/sums
 mv /tmp/sums.left /tmp/sums
 "#;
 
-/// A client with a directory of its own.
+/// Client with a directory of its own.
 pub struct Keeper {
     pub client: Client,
     version: &'static str,
@@ -56,12 +55,12 @@ impl Keeper {
         self.client.run(&lab::heorot::mount_script((self.service, 2049).into(), self.version, "/mnt/h"));
     }
 
-    /// Its servers are gone: without waiting for them.
+    /// Unmounts without waiting, since its servers are gone.
     pub fn unmount(&self) {
         self.client.run("umount -f -l /mnt/h");
     }
 
-    /// More files, in a directory below its own.
+    /// Writes more files, in a directory below its own.
     pub fn write(&self, step: &str) {
         let dir = self.dir(step);
         self.client.run_within(MINUTES, &WRITE.replace("DIR", &dir));
@@ -71,13 +70,13 @@ impl Keeper {
         format!("{}-{step}", self.client.name())
     }
 
-    /// All that was written is there, but for what is `lost`, as `heorot files` lists it.
+    /// Checks that all written files are there, except those in `lost`, the output of `heorot files`.
     pub fn check(&self, lost: &str) {
         self.client.run(&format!("cat >/tmp/lost <<'LOST'\n{}\nLOST\n", lost.trim_end()));
         self.client.run_within(MINUTES, CHECK);
     }
 
-    /// Removes what is lost.
+    /// Removes lost files.
     pub fn give_up(&self, lost: &str) {
         self.check(lost);
         self.client.run_within(MINUTES, GIVE_UP);
