@@ -1,11 +1,12 @@
-//! A backup that is tried out beside the living cluster, with its secret and a route to its data servers.
+//! Trial restore beside the live cluster, with its secret and a route to its data servers.
 
 use bytes::Bytes;
 
 use crate::name_space::objects;
 use crate::servers::{ADMIN_PORT, Client, Cluster, PORT, Process, ask, mount, own_ip, run, until};
+use crate::trash::in_trash;
 
-/// More than a file has with its inode.
+/// Larger than inline data.
 const BYTES: usize = 200 << 10;
 
 async fn write(client: &Client, name: &str, byte: u8) {
@@ -41,11 +42,7 @@ async fn trying_out_a_backup_beside_the_living_cluster_touches_no_object() {
     write(&client, "later", 3).await;
     client.remove_path("early").await.unwrap();
     until("the object of a removed file is in the trash", || objects(&target) == 2);
-    let in_trash = || {
-        let periods = std::fs::read_dir(target.join("trash")).unwrap();
-        periods.map(|period| std::fs::read_dir(period.unwrap().path()).unwrap().count()).sum::<usize>()
-    };
-    assert_eq!(in_trash(), 1);
+    assert_eq!(in_trash(&target), 1);
 
     run(&["restore", &backup, &dir, "--secret-file", &secret]).unwrap();
     let ip = own_ip();
@@ -66,15 +63,15 @@ async fn trying_out_a_backup_beside_the_living_cluster_touches_no_object() {
     let refused = ask(ip, &["clean", "--after-restore"]).unwrap_err();
     assert!(refused.contains("not cleaned"), "{refused}");
     let trial_client = mount(ip).await;
-    // Its removal of what it has from the backup must not reach the living cluster's object either.
+    // The removal of a file of the backup must not reach the live cluster's object, either.
     trial_client.remove_path("kept").await.unwrap();
     let _ = ask(ip, &["clean", "--after-restore"]);
-    assert_eq!((objects(&target), in_trash()), (2, 1));
+    assert_eq!((objects(&target), in_trash(&target)), (2, 1));
     assert_eq!((read(&client, "later").await, read(&client, "kept").await), (vec![3; 16], vec![2; 16]));
     client.umount().await.unwrap();
     trial_client.umount().await.unwrap();
 
-    // Nobody has told the data server of it: there is nothing to adopt.
+    // The data server has not heard of a restored group: nothing to adopt.
     let nothing = run(&["ds", "adopt", "--admin", &name("ds0")]).unwrap_err();
     assert!(nothing.contains("nothing to adopt"), "{nothing}");
     cluster.stop_metaserver(0);
@@ -87,12 +84,12 @@ async fn trying_out_a_backup_beside_the_living_cluster_touches_no_object() {
     let mut ds = Process::start(&["ds", "--config", toml.to_str().unwrap()], &cluster.file("ds0.again.log"));
     ds.wait_for_log("it was restored from a backup (incarnation 2)");
     trial.wait_for_log("this data server obeys another incarnation");
-    assert_eq!((objects(&target), in_trash()), (2, 1));
+    assert_eq!((objects(&target), in_trash(&target)), (2, 1));
     run(&["ds", "adopt", "--admin", &name("ds0")]).unwrap();
     ds.wait_for_log("registered");
-    // What the restored metadata do not know goes now, to the trash: the operator has said so.
-    // The hour counts from the restore, and not from a start of the metaserver.
+    // The operator confirmed it: objects that the restored metadata do not have go to the trash now. The hour
+    // counts from the restore, not from a start of the metaserver.
     assert!(ask(ip, &["clean"]).unwrap_err().contains("less than an hour ago"));
     until("it is cleaned", || ask(ip, &["clean", "--after-restore"]).is_ok() && objects(&target) == 0);
-    assert_eq!(in_trash(), 3);
+    assert_eq!(in_trash(&target), 3);
 }

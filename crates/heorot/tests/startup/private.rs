@@ -1,4 +1,4 @@
-//! What another user of a server's machine can read and command: nothing.
+//! Another user of a server's machine can read no file and use no admin socket.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -8,15 +8,23 @@ use super::process::{ADMIN_PORT, PORT, Server, http, own_ip};
 use bytes::Bytes;
 use rustix::process::Signal;
 
-/// Of somebody who may log in.
+/// Id of a user who may log in.
 const STRANGER: &str = "1000";
-/// No user of a test machine is in it.
+/// Id of a group without members.
 const GROUP: &str = "4242";
 const SECRET_NAME: &str = "plan-of-grendel";
 
-/// A directory that everybody may enter, with the program in it.
+/// Directory that all users may enter, with the program in it.
 struct Lab {
     dir: tempfile::TempDir,
+}
+
+/// What was found, or nothing if a server that runs has removed it.
+fn present<T>(found: std::io::Result<T>) -> Option<T> {
+    match found {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        found => Some(found.unwrap()),
+    }
 }
 
 impl Lab {
@@ -30,7 +38,7 @@ impl Lab {
         Self { dir }
     }
 
-    /// `heorot ARGS` with a umask that hides nothing.
+    /// Starts `heorot ARGS` with a umask that hides nothing.
     fn start(&self, args: &str) -> Server {
         self.start_with(args, &[])
     }
@@ -47,7 +55,7 @@ impl Lab {
         self.dir.path().join("heorot").display().to_string()
     }
 
-    /// Runs a command as a user who is nobody here, in these groups too.
+    /// Runs a command as an unprivileged user, with these groups.
     fn as_stranger(&self, groups: &[&str], words: &[&str]) -> Output {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", STRANGER, "--regid", STRANGER]);
@@ -58,23 +66,25 @@ impl Lab {
         command.args(words).current_dir("/").output().unwrap()
     }
 
-    /// Everything that a server has made.
+    /// All files and directories of a server. The server may run: what it removes meanwhile is left out.
     fn all(dir: &Path) -> Vec<PathBuf> {
+        let Some(entries) = present(std::fs::read_dir(dir)) else { return Vec::new() };
         let mut all = vec![dir.to_owned()];
-        for entry in std::fs::read_dir(dir).unwrap() {
+        for entry in entries {
             let entry = entry.unwrap();
-            match entry.file_type().unwrap().is_dir() {
-                true => all.extend(Self::all(&entry.path())),
-                false => all.push(entry.path()),
+            match present(entry.file_type()).map(|kind| kind.is_dir()) {
+                Some(true) => all.extend(Self::all(&entry.path())),
+                Some(false) => all.push(entry.path()),
+                None => {}
             }
         }
         all
     }
 
-    /// Every directory is 0700, every file 0600; those on the way to a socket are the group's to pass.
+    /// Checks modes: directories 0700, files 0600; the group may pass those on the way to a socket.
     fn check_modes(dir: &Path, passage: &[&Path]) {
         for path in Self::all(dir) {
-            let metadata = path.symlink_metadata().unwrap();
+            let Some(metadata) = present(path.symlink_metadata()) else { continue };
             let kind = metadata.file_type();
             let expected = match passage.iter().any(|passage| *passage == path) {
                 true => 0o710,
@@ -87,7 +97,7 @@ impl Lab {
         }
     }
 
-    /// What an earlier version made, with a common umask.
+    /// Sets the modes of an earlier version with a common umask.
     fn open_all(dir: &Path) {
         for path in Self::all(dir) {
             let mode = if path.is_dir() { 0o755 } else { 0o644 };
@@ -122,7 +132,7 @@ impl Lab {
             assert!(said.contains("admin.sock: not permitted: root and the members of"), "{command}: {said}");
         }
         let member = self.as_stranger(&[GROUP], &[&self.program(), "status", "--admin", &shown]);
-        // Its exit status is the cluster's verdict.
+        // The exit status is the verdict of the cluster.
         assert!(!member.stdout.is_empty(), "{}", String::from_utf8_lossy(&member.stderr));
         let read = self.as_stranger(&[GROUP], &["cat", dir.join("secret").to_str().unwrap()]);
         assert!(!read.status.success(), "the group reads no files");
@@ -163,7 +173,7 @@ fn another_user_of_the_machine_reads_nothing_and_commands_nothing() {
     Lab::check_modes(&dir, &[&dir, &mds]);
     lab.check_stranger(&dir);
 
-    // The address gives metrics, without names, and nothing else.
+    // The address gives metrics, without names of files, and nothing else.
     let get = |path: &str| {
         http((ip, ADMIN_PORT).into(), &format!("GET {path} HTTP/1.1\r\nHost: {ip}:{ADMIN_PORT}\r\n\r\n"))
     };
