@@ -1,14 +1,13 @@
-//! Two agents and a coordinator, in one process, over loopback: what they do together, and whom they send
-//! away.
+//! Two agents and a coordinator, in one process, over loopback: joint phases, and refusals.
 //!
-//! What is under test is made of memory, so that a story can say how quick each agent is.
+//! The target is in memory, so that a story can set the speed of each agent.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -20,16 +19,17 @@ use bench::task::{Direction, Order, Records, Task, Transfer};
 use bench::team::Team;
 use bench::trouble::Trouble;
 use bench::work::Progress;
+use parking_lot::Mutex;
 
 const VERSION: &str = "1.2.3";
 const RECORD_BYTES: u64 = 4096;
 
-/// A file system that takes some time to open a file, and some for each record.
+/// File system with a delay for each open and each record.
 #[derive(Clone, Default)]
 struct Memory {
     open: Duration,
     record: Duration,
-    /// When each record was written.
+    /// Time of each record's write.
     written: Arc<Mutex<Vec<Instant>>>,
 }
 
@@ -78,7 +78,7 @@ impl OpenFile for Memory {
         unreachable!("no story asks")
     }
     fn write_at(&self, _offset: u64, _data: &[u8]) -> io::Result<()> {
-        self.written.lock().unwrap().push(Instant::now());
+        self.written.lock().push(Instant::now());
         thread::sleep(self.record);
         Ok(())
     }
@@ -106,7 +106,7 @@ fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// A team of one agent for each of these, and what was said when they came.
+/// Team with one agent for each memory, and the lines about their joins.
 fn team(memories: &[Memory]) -> (Coordinator, Vec<Agent>, String) {
     let (listener, address) = listen();
     let mut said = String::new();
@@ -136,7 +136,7 @@ fn operations(agents: &[AgentDone]) -> Vec<u64> {
     agents.iter().flat_map(|agent| &agent.workers).map(|worker| worker.operations).collect()
 }
 
-/// The line that an agent ended with.
+/// Error line of an agent.
 fn ended(agent: Agent) -> String {
     agent.join().unwrap().unwrap_err().to_string()
 }
@@ -154,12 +154,12 @@ fn agents_start_together_however_long_one_takes_to_get_ready() {
     counts.sort_unstable();
     assert_eq!(counts, [5, 10, 20]);
     for memory in [&quick, &slow] {
-        let first = memory.written.lock().unwrap()[0];
+        let first = memory.written.lock()[0];
         assert!(first - began >= slow.open, "it wrote before all were ready");
     }
     for machine in team.machines() {
         let clock = machine.clock.unwrap();
-        // One clock, compared with itself.
+        // The clock is compared with itself.
         assert!(clock.ahead_us.abs() < 1e6, "{clock:?}");
         assert!(clock.error_us > 0.0 && clock.error_us < 1e6, "{clock:?}");
     }
@@ -181,7 +181,7 @@ fn after_the_time_all_agents_go_on_to_the_highest_count_of_any() {
     let counts = operations(&done);
     assert_eq!(counts.len(), 3);
     assert!(counts[0] > 10 && counts.iter().all(|count| *count == counts[0]), "{counts:?}");
-    // And again: nothing is left over from the phase before.
+    // Once more: nothing remains from the previous phase.
     let tasks = vec![vec![write("a", 7)], vec![write("c", 7), Task::Rest]];
     let done = team.run(&phase(tasks, Some(limit)), &mut watching).unwrap();
     let mut counts = operations(&done);
@@ -223,7 +223,7 @@ fn one_agents_trouble_ends_the_phase_for_all_and_names_the_agent() {
     let tasks = vec![vec![write("a", 1)], vec![write("../b", 1)]];
     let line = team.run(&phase(tasks, None), &mut watching).unwrap_err().to_string();
     assert!(line.contains("an agent refuses the path \"../b\""), "{line}");
-    // Both are still of use.
+    // Both agents still work.
     let tasks = vec![vec![write("a", 1)], vec![write("b", 2)]];
     assert_eq!(team.run(&phase(tasks, None), &mut watching).unwrap().len(), 2);
 }
@@ -272,13 +272,13 @@ fn strangers_are_sent_away_and_do_no_harm() {
     let spoke = thread::spawn(move || {
         for bytes in strangers {
             let mut stream = TcpStream::connect(address).unwrap();
-            // Whoever is sent away while it speaks may not get to the end.
+            // A refused connection may be closed before all is written.
             let _ = stream.write_all(&bytes);
             let _ = stream.shutdown(std::net::Shutdown::Write);
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest);
         }
-        // One that says nothing, and stays.
+        // A silent connection that stays open.
         let silent = TcpStream::connect(address).unwrap();
         let joined = agents::join(
             &address.to_string(),
@@ -314,7 +314,7 @@ fn an_agent_that_is_gone_ends_the_phase_and_later_ones_that_need_it() {
     let (proxy, through) = listen();
     let cut = Arc::new(AtomicBool::new(false));
     let cutting = Arc::clone(&cut);
-    // A wire that somebody can cut.
+    // Connection that the test can cut.
     thread::spawn(move || {
         let near = proxy.accept().unwrap().0;
         let far = TcpStream::connect(address).unwrap();
@@ -338,13 +338,13 @@ fn an_agent_that_is_gone_ends_the_phase_and_later_ones_that_need_it() {
     });
     let line = line.unwrap_err().to_string();
     assert!(line.starts_with("agent ") && line.contains(" is gone: "), "{line}");
-    // The other one is told to stop, and is there for what is to be tidied up.
+    // The other agent is stopped, and remains for the cleanup.
     let tasks = [vec![vec![write("a", 1)], vec![]], vec![vec![], vec![write("b", 1)]]];
     let outcomes = tasks.map(|tasks| team.run(&phase(tasks, None), &mut watching).is_ok());
     assert!(outcomes == [true, false] || outcomes == [false, true], "{outcomes:?}");
     drop(team);
     let lines = agents.map(ended);
-    // By the end of what it reads, or by what it writes.
+    // Either the read or the write detects the loss.
     assert!(lines.iter().any(|line| line.contains(" is gone: ")), "{lines:?}");
     assert!(lines.iter().any(|line| line.ends_with("ended the run: the coordinator gave up")), "{lines:?}");
 }

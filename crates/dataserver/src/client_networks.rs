@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host::{Network, SystemFiles};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
 const FILE: &str = "server.networks";
@@ -109,7 +110,7 @@ impl ClientNetworks {
     /// The system's.
     pub fn write_down(&self) -> io::Result<()> {
         let Some(networks) = self.told.borrow().networks.clone() else { return Ok(()) };
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         if written.as_ref() == Some(&networks.all) {
             return Ok(());
         }

@@ -10,13 +10,14 @@ mod records;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use host::{Clock, Entropy};
 use nfs::{Backchannel, Session, SessionLimits};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use wire::nfs4::create_session::{self, ChannelAttrs};
 use wire::nfs4::exchange_id::{self, ServerOwner, StateProtectArgs, StateProtectRes};
 use wire::nfs4::{ClientId, OwnerName, SessionId, Status, Verifier};
@@ -277,7 +278,7 @@ impl Clients {
 
     /// The session that SEQUENCE names; its client has been heard of.
     pub(crate) fn session(&self, id: SessionId) -> Option<Arc<Session>> {
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.read();
         let held = sessions.get(&id)?;
         held.heard_ms.store(self.now_ms(), Ordering::Relaxed);
         Some(Arc::clone(&held.session))
@@ -385,11 +386,11 @@ impl Clients {
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock()
     }
 
-    fn sessions_mut(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<SessionId, Held>> {
-        self.sessions.write().unwrap_or_else(PoisonError::into_inner)
+    fn sessions_mut(&self) -> parking_lot::RwLockWriteGuard<'_, HashMap<SessionId, Held>> {
+        self.sessions.write()
     }
 }
 

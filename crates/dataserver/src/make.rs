@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::object::ObjectName;
-use crate::objects::{ObjectError, Objects, answer_to, lock};
+use crate::objects::{ObjectError, Objects, answer_to};
 
 impl Objects {
     /// Makes the objects, empty and durable. One that is there stays as it is.
@@ -19,8 +19,8 @@ impl Objects {
         self.check()?;
         let mut directories = BTreeSet::new();
         for name in names {
-            let _name = lock(self.name_lock(name));
-            if lock(&self.removed).contains(name) {
+            let _name = self.name_lock(name).lock();
+            if self.removed.lock().contains(name) {
                 return Err(ObjectError::Stale);
             }
             let mut made = self.root.create_file(&name.path());
@@ -50,9 +50,9 @@ impl Objects {
         self.check()?;
         let mut directories = BTreeSet::new();
         for name in names {
-            let _name = lock(self.name_lock(name));
-            lock(&self.removed).insert(*name);
-            lock(&self.open).remove(name);
+            let _name = self.name_lock(name).lock();
+            self.removed.lock().insert(*name);
+            self.open.lock().remove(name);
             match self.trash.take(&self.root, &name.path(), name) {
                 Ok(()) => {
                     self.count.fetch_sub(1, Ordering::Relaxed);

@@ -10,9 +10,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use wire::handle::ObjectHandle;
 
 /// Directories that objects are spread over: with ten million objects each holds 40,000, which any file
@@ -125,7 +125,7 @@ impl OpenObject {
 
     /// Length and modification time now. A write that is not part of this gets another modification time.
     pub(crate) fn stat(&self) -> io::Result<ObjectStat> {
-        let mut told_ns = self.told_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told_ns = self.told_ns.lock();
         // Before the look: a write that sees it unset was over before.
         self.asked.store(true, Ordering::SeqCst);
         let found = stat(&self.file)?;
@@ -139,7 +139,7 @@ impl OpenObject {
         if !self.asked.load(Ordering::SeqCst) {
             return Ok(());
         }
-        let mut told_ns = self.told_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told_ns = self.told_ns.lock();
         let now = stat(&self.file)?.modified_ns;
         if now > *told_ns {
             self.asked.store(false, Ordering::SeqCst);
@@ -161,7 +161,7 @@ impl OpenObject {
     /// Makes its data and length durable: `file` syncs them, and is called only if there is need.
     pub(crate) fn sync<E>(&self, file: impl FnOnce(&File) -> Result<(), E>) -> Result<(), E> {
         // A poisoned lock only says that another sync panicked; the flag decides.
-        let _one = self.syncing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one = self.syncing.lock();
         if self.dirty.swap(false, Ordering::AcqRel) { file(&self.file) } else { Ok(()) }
     }
 }

@@ -20,11 +20,12 @@
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use host::BufferPool;
+use parking_lot::Mutex;
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use wire::data::WriteVerifier;
@@ -115,11 +116,6 @@ pub struct Objects {
     lost: AtomicBool,
     pub(crate) capacity: Capacity,
     pub(crate) count: AtomicU64,
-}
-
-/// A panic elsewhere leaves these maps as they were between two calls: they are still right.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Objects {
@@ -216,7 +212,7 @@ impl Objects {
         let object = self.find(name)?;
         let mut at = offset;
         let mut outcome = Ok(());
-        let one = lock(&object.writing);
+        let one = object.writing.lock();
         for piece in data.segments() {
             outcome = self.disk.write_all_at(&object.file, piece, at);
             if outcome.is_err() {
@@ -253,7 +249,7 @@ impl Objects {
     /// [`ObjectError`]; after a failed sync the target is failed, or the verifier is another one.
     pub fn commit(&self, name: ObjectName) -> Result<(), ObjectError> {
         self.check()?;
-        let object = lock(&self.open).get(&name);
+        let object = self.open.lock().get(&name);
         match object {
             Some(object) => self.sync(&name, &object),
             None => Ok(()),
@@ -340,15 +336,15 @@ impl Objects {
 
     /// The open object.
     pub(crate) fn find(&self, name: ObjectName) -> Result<Arc<OpenObject>, ObjectError> {
-        if let Some(object) = lock(&self.open).get(&name) {
+        if let Some(object) = self.open.lock().get(&name) {
             return Ok(object);
         }
         self.make_room()?;
-        let _name = lock(self.name_lock(&name));
-        if lock(&self.removed).contains(&name) {
+        let _name = self.name_lock(&name).lock();
+        if self.removed.lock().contains(&name) {
             return Err(ObjectError::Stale);
         }
-        if let Some(object) = lock(&self.open).get(&name) {
+        if let Some(object) = self.open.lock().get(&name) {
             return Ok(object);
         }
         let file = match self.root.open_file(&name.path()) {
@@ -360,13 +356,13 @@ impl Objects {
             opened => opened.map_err(|e| self.trouble("open", &name, e))?,
         };
         let object = Arc::new(OpenObject::new(file));
-        lock(&self.open).insert(name, Arc::clone(&object));
+        self.open.lock().insert(name, Arc::clone(&object));
         Ok(object)
     }
 
     fn make_room(&self) -> Result<(), ObjectError> {
         loop {
-            let mut open = lock(&self.open);
+            let mut open = self.open.lock();
             if !open.is_full() {
                 return Ok(());
             }

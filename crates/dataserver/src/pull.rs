@@ -9,12 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use host::Entropy;
 use nfs::{Peer, PeerKey};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use wire::data::{self, Piece, Procedure, Run, Status, read, read_plus};
@@ -86,7 +87,7 @@ impl Others {
 
     fn peer(&self, address: SocketAddr) -> Arc<Peer> {
         // A panic elsewhere leaves the map as it was between two calls: still right.
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = self.peers.lock();
         if peers.len() >= PEERS_MAX && !peers.contains_key(&address) {
             peers.clear();
         }

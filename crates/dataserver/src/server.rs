@@ -4,12 +4,13 @@ use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use host::{Clock, Entropy};
 use nfs::{Metrics, Nfs4Program, PeerAuth, PeerKey, Programs};
+use parking_lot::Mutex;
 use wire::data::{TargetCondition, TargetSpace};
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
@@ -257,7 +258,7 @@ impl DataServer {
     pub fn belong_to(&self, name_space: u64, told: Incarnation) -> Result<Obeyed, TargetError> {
         let other = |target: &Arc<Target>| target.incarnation().is_some_and(|own| own != told.id);
         if self.targets.all.iter().any(other) {
-            let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut offered = self.offered.lock();
             *offered = Some((name_space, told));
             return Ok(Obeyed::Not);
         }
@@ -274,7 +275,7 @@ impl DataServer {
     /// # Errors
     /// [`TargetError`].
     pub fn adopt(&self) -> Result<Option<Incarnation>, TargetError> {
-        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offered = self.offered.lock();
         let Some((name_space, told)) = *offered else { return Ok(None) };
         let foreign = |target: &Arc<Target>| target.name_space().is_some_and(|own| own != name_space);
         if self.targets.all.iter().any(foreign) {

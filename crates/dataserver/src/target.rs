@@ -12,9 +12,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use host::{Clock, Entropy, SystemClock, private};
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
 use crate::disk::{Disk, SystemDisk};
@@ -188,13 +189,13 @@ impl Target {
     /// The name space of its objects; `None` before the first one.
     #[must_use]
     pub fn name_space(&self) -> Option<u64> {
-        self.identity.lock().unwrap_or_else(PoisonError::into_inner).name_space
+        self.identity.lock().name_space
     }
 
     /// The incarnation of the metaservers that it obeys; none: it was not told any yet.
     #[must_use]
     pub fn incarnation(&self) -> Option<u64> {
-        self.identity.lock().unwrap_or_else(PoisonError::into_inner).incarnation
+        self.identity.lock().incarnation
     }
 
     /// Notes, durably, whose objects it has from now on, and which incarnation of metaservers it obeys; what
@@ -219,7 +220,7 @@ impl Target {
     }
 
     fn change_identity(&self, change: impl FnOnce(Identity) -> Identity) -> Result<bool, TargetError> {
-        let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut identity = self.identity.lock();
         let new = change(*identity);
         if new == *identity || self.objects.lost() {
             return Ok(false);

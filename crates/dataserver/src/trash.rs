@@ -12,11 +12,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use host::Clock;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::held_dir::{HeldDir, Visit};
 use crate::object::ObjectName;
@@ -128,7 +129,7 @@ impl Trash {
 
     /// Removes for good the objects that have been here for long enough, and those over the bound.
     pub(crate) fn sweep(&self) -> io::Result<()> {
-        let _one = lock(&self.emptying);
+        let _one = self.emptying.lock();
         let oldest_kept = self.now().saturating_sub(self.keep.load(Ordering::Relaxed));
         loop {
             let oldest = {
@@ -150,7 +151,7 @@ impl Trash {
     /// Removes for good, the oldest first, until `bytes` are freed or it is empty. Returns how many were.
     pub(crate) fn reclaim(&self, bytes: u64) -> io::Result<u64> {
         let before = self.bytes();
-        let _one = lock(&self.emptying);
+        let _one = self.emptying.lock();
         // The bytes that another thread freed meanwhile may be enough.
         let mut freed = before.saturating_sub(self.bytes());
         while freed < bytes {
@@ -228,13 +229,8 @@ impl Trash {
     }
 
     fn periods(&self) -> MutexGuard<'_, BTreeMap<u64, Period>> {
-        lock(&self.periods)
+        self.periods.lock()
     }
-}
-
-/// A panic elsewhere leaves the map as it was between two changes: still right.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn directory(begin: u64) -> String {

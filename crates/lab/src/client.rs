@@ -1,4 +1,4 @@
-//! A client machine: a real Linux kernel as a child process, which runs scripts when it is told to.
+//! Client machine: a real Linux kernel as a child process, which runs scripts on request.
 //!
 //! ```text
 //!   host                                         linux.uml, or QEMU
@@ -7,8 +7,8 @@
 //!   console log                         ◀─ stderr ── con1 ◀─ the kernel's messages
 //! ```
 //!
-//! Files carry the scripts and their output, each written once and read once, since the client's view of the
-//! host's files (hostfs, 9p) is not coherent; the serial line says when. Several scripts can run at once.
+//! Files have the scripts and their output, each written once and read once, since the client's view of the
+//! host's files (hostfs, 9p) is not coherent; the serial line synchronizes. Several scripts can run at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -19,9 +19,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::boot::Boot;
 use crate::{Error, Result, interrupt};
@@ -32,11 +34,11 @@ const SIGNAL_POLL: Duration = Duration::from_millis(200); // how soon a wait not
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 const CONSOLE_LINES_MAX: usize = 400; // a panic with its trace is 60
 
-/// Comes before each script, on its first line, so that the numbers of the script's lines stay right.
+/// Prefix of each script, on its first line, so that the script's line numbers stay right.
 const PRELUDE: &str =
     r#"trap 'echo "line $LINENO: exit status $?: $BASH_COMMAND" >&2' ERR; set -E; export LC_ALL=C; "#;
 
-/// A booted client machine. Dropping it kills it.
+/// Booted client machine, killed on drop.
 pub struct Client {
     name: String,
     address: Ipv4Addr,
@@ -45,21 +47,21 @@ pub struct Client {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// A script that was started on a client.
+/// Running script on a client.
 pub struct Running {
     machine: Arc<Machine>,
     id: u32,
     started: Instant,
 }
 
-/// Output of a script, standard output and error together, and its exit status.
+/// Output and exit status of a script.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// 128 + N if signal N ended it.
+    /// Exit status; 128 + N after signal N.
     pub status: i32,
     /// Standard output and standard error, in the order written.
     pub text: String,
-    /// How long it took, as seen from the host.
+    /// Duration, measured on the host.
     pub took: Duration,
 }
 
@@ -101,36 +103,36 @@ impl Client {
         Ok(Client { name: boot.name.to_owned(), address: boot.address, machine, process, readers })
     }
 
-    /// Waits until it takes scripts, and returns the release of its kernel, such as `6.1.176`.
+    /// Waits until the machine accepts scripts, and returns the release of its kernel, such as `6.1.176`.
     ///
     /// # Errors
-    /// If it does not boot.
+    /// When the machine does not boot.
     pub fn wait_booted(&self) -> Result<String> {
         let kernel = self.machine.wait_until(BOOT_TIMEOUT, |state| state.kernel.clone());
         kernel.map_err(|why| why.of(&self.name, "did not boot: ", self.console()))
     }
 
-    /// Its host name, by which NFSv4 servers tell it apart.
+    /// Host name, which is part of the NFSv4 client owner.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its address in the lab's network.
+    /// Address in the lab's network.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// The one folder of the host that it may write to. What is put there is written once and read once: the
-    /// client's view of it is not coherent.
+    /// The only host folder that the machine may write to. Write each file once and read it once: the
+    /// client's view is not coherent.
     pub fn exchange(&self) -> &Path {
         &self.machine.exchange
     }
 
     /// Starts a bash script (`-eu -o pipefail`) as root. Several can run at once. It may write under /mnt and
-    /// /tmp, which are the client's own, in memory.
+    /// /tmp, which are in the client's memory.
     ///
     /// # Errors
-    /// If the script cannot be written down.
+    /// When the script cannot be written.
     pub fn spawn(&self, script: &str) -> Result<Running> {
         let id = {
             let mut state = self.machine.state();
@@ -143,10 +145,10 @@ impl Client {
         Ok(Running { machine: self.machine.clone(), id, started: Instant::now() })
     }
 
-    /// Runs a script, and returns what it wrote.
+    /// Runs a script and returns its output.
     ///
     /// # Errors
-    /// If it fails, or is not done in time.
+    /// When the script fails or exceeds the timeout.
     pub fn run(&self, timeout: Duration, script: &str) -> Result<String> {
         let output = self.spawn(script)?.wait(timeout)?;
         if output.status == 0 {
@@ -156,7 +158,7 @@ impl Client {
         Err(Error::Client { name: self.name.clone(), why, known: String::new() })
     }
 
-    /// The last lines of its kernel's log.
+    /// Last lines of the kernel's log.
     pub fn console(&self) -> String {
         self.machine.console()
     }
@@ -164,7 +166,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // User Mode Linux runs each of its processes as a process of the host: the group is all of them.
+        // User Mode Linux runs each of its processes as a process of the host, all in this process group.
         if let Some(group) = rustix::process::Pid::from_raw(self.process.id().cast_signed()) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
@@ -176,11 +178,11 @@ impl Drop for Client {
 }
 
 impl Running {
-    /// Waits for it to end.
+    /// Waits for the end of the script.
     ///
     /// # Errors
-    /// If it does not within `timeout`, or if the client's kernel dies; with the kernel's log, and with what
-    /// the script was doing.
+    /// When the script exceeds `timeout`, or the client's kernel dies; with the kernel's log and the script's
+    /// state.
     pub fn wait(self, timeout: Duration) -> Result<Output> {
         let id = self.id;
         match self.machine.wait_until(timeout, |state| state.done.remove(&id)) {
@@ -196,12 +198,12 @@ impl Running {
         }
     }
 
-    /// Whether it has ended: [`wait`](Running::wait) then returns at once.
+    /// Whether the script has ended: [`wait`](Running::wait) then returns at once.
     pub fn is_done(&self) -> bool {
         self.machine.state().done.contains_key(&self.id)
     }
 
-    /// Kills it and the processes it started; [`wait`](Running::wait) still tells how it ended.
+    /// Kills the script and its processes; [`wait`](Running::wait) still returns its status.
     pub fn kill(&self) {
         self.machine.send(&format!("kill {}", self.id));
     }
@@ -231,7 +233,7 @@ struct Machine {
     changed: Condvar,
 }
 
-/// Why a machine did not answer.
+/// Reason for no answer of a machine.
 enum NoAnswer {
     Died,
     Late(Duration),
@@ -260,17 +262,17 @@ struct State {
 }
 
 impl Machine {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     fn file(&self, id: u32, extension: &str) -> PathBuf {
         self.exchange.join(format!("{id}.{extension}"))
     }
 
-    /// A dead machine is noticed where its answer is awaited.
+    /// Ignores errors: the wait for the answer detects a dead machine.
     fn send(&self, request: &str) {
-        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.line.lock();
         let _ = writeln!(line, "{request}");
     }
 
@@ -294,11 +296,7 @@ impl Machine {
             if interrupt::check().is_err() {
                 return Err(NoAnswer::Interrupted);
             }
-            state = self
-                .changed
-                .wait_timeout(state, left.min(SIGNAL_POLL))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            self.changed.wait_for(&mut state, left.min(SIGNAL_POLL));
         }
     }
 

@@ -1,32 +1,32 @@
-//! Labs with real clients and real servers: their links are as slow as they are told to be, and nothing of
-//! them is left.
+//! Labs with real clients and real servers: links keep their speed limit, and nothing remains after the
+//! removal.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lab::config::{Config, Run};
 use lab::experiment::Experiment;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Two at once would take each other's CPU.
+/// One lab at a time: two would share the CPUs.
 static ONE_LAB_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Of 100 Mbit/s; a full frame of 1538 bytes on the wire carries 1448 of a TCP stream.
+/// Share of a stream in 100 Mbit/s: a full frame of 1538 bytes on the wire has 1448 bytes of TCP payload.
 const STREAM_MAX: f64 = 1448.0 / 1538.0;
-/// The bursts that token buckets let through at once, and what the last wait for the clock counts for.
+/// Tolerance for the bursts of token buckets and for the last read of the clock.
 const SLACK: f64 = 1.005;
-/// Only that it is this link which was measured: other work on this machine takes CPU from the stream.
+/// Lower bound, which only shows that this link was measured: other load on this machine slows the stream.
 const STREAM_MIN: f64 = 0.3;
 
 #[test]
 fn nothing_is_quicker_than_its_link_and_nothing_is_left_of_a_lab() {
-    let _turn = ONE_LAB_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = ONE_LAB_AT_A_TIME.lock();
     let config = configuration("dd if=/dev/zero of={dir}/f bs=1M count=16 conv=fsync 2>&1");
     let experiment = Experiment::build(&config, &config.clusters[0]).unwrap_or_else(|e| panic!("{e}"));
     let folder = experiment.lab().folder().to_owned();
@@ -58,7 +58,7 @@ fn nothing_is_quicker_than_its_link_and_nothing_is_left_of_a_lab() {
 
 #[test]
 fn a_lab_that_was_interrupted_takes_itself_down_and_a_killed_one_is_taken_down_by_the_next() {
-    let _turn = ONE_LAB_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = ONE_LAB_AT_A_TIME.lock();
     let file = tempfile::NamedTempFile::new().expect("a file");
     for signal in [Signal::INT, Signal::KILL] {
         fs::write(file.path(), text("echo in {dir}; sleep 1000")).expect("write the configuration");
@@ -91,7 +91,7 @@ fn text(command: &str) -> String {
     )
 }
 
-/// `lab run`, killed when dropped.
+/// `lab run`, killed on drop.
 struct Driver(Child);
 
 impl Driver {
@@ -118,8 +118,8 @@ impl Drop for Driver {
     }
 }
 
-/// Links, namespaces, queues, mounts, processes and files. What the kernel takes down after the last user of
-/// a thing is gone may take a moment.
+/// Checks links, namespaces, queues, mounts, processes and files. The kernel may need a moment to remove an
+/// object after its last use.
 #[track_caller]
 fn nothing_is_left(bridge: &str, folder: &Path) {
     let asked = Instant::now();
@@ -148,7 +148,7 @@ fn bridge_of(process: u32) -> Option<String> {
     names("/sys/class/net").into_iter().find(|link| alias(link).trim() == process.to_string())
 }
 
-/// The bridge and what hangs on it; a queue is there as long as its link is.
+/// Links of the bridge; a queue exists as long as its link.
 fn links_of(bridge: &str) -> Vec<String> {
     let mut links = names("/sys/class/net");
     links.retain(|link| {
@@ -169,7 +169,7 @@ fn folder_of(process: u32) -> std::path::PathBuf {
     Path::new("/var/tmp").join(name.expect("the driver's folder"))
 }
 
-/// Clients and servers have it in their command lines.
+/// Processes with the folder in their command lines, which those of clients and servers have.
 fn processes_of(folder: &Path) -> Vec<String> {
     let line = |pid: &String| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let folder = folder.display().to_string();

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::{Durability, Edit, Pairs, Store, StoreError, View, Visitor};
 
@@ -26,7 +28,7 @@ impl MemoryStore {
     }
 
     fn current(&self) -> Arc<Map> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.lock().clone()
     }
 }
 
@@ -40,12 +42,12 @@ impl Store for MemoryStore {
         _durability: Durability,
         edit: &mut dyn FnMut(&mut dyn Edit) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writer = self.writer.lock();
         let mut batch = Batch { base: self.current(), changes: BTreeMap::new() };
         edit(&mut batch)?;
         let Batch { base, changes } = batch;
         drop(base); // otherwise `make_mut` would copy the map even without a snapshot
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         let map = Arc::make_mut(&mut current);
         for (key, value) in changes {
             match value {
@@ -57,9 +59,9 @@ impl Store for MemoryStore {
     }
 
     fn replace(&self, pairs: &mut Pairs<'_>) -> Result<(), StoreError> {
-        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writer = self.writer.lock();
         let map = pairs.collect::<Result<Map, _>>()?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+        *self.current.lock() = Arc::new(map);
         Ok(())
     }
 }
@@ -105,7 +107,7 @@ impl View for Batch {
         let mut base = self.base.range::<[u8], _>(range).peekable();
         let mut changes = self.changes.range::<[u8], _>(range).peekable();
         loop {
-            // The lower key of the two; at the same key the change hides the base.
+            // Take the lower of the two keys; at equal keys the change hides the base.
             let change_is_next = match (base.peek(), changes.peek()) {
                 (None, None) => return Ok(()),
                 (Some(_), None) => false,

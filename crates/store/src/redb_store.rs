@@ -7,16 +7,17 @@
 //! ```
 //!
 //! A read looks in this order; a snapshot is a copy of the three references. So a deferred commit costs only
-//! its keys, not a copied path of pages for each; a key that changes a thousand times in a second is written
-//! once; and no batch waits for the disk. After a crash the store is as the last flush left it.
+//! its keys, not a copied path of pages for each key; a key that changes a thousand times in a second is
+//! written once; and no batch waits for the disk. After a crash the store has the state of the last flush.
 
 use std::fs::File;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host::patiently;
+use parking_lot::Mutex;
 use redb::backends::FileBackend;
 use redb::{
     AccessGuard, Builder, Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase as _,
@@ -60,11 +61,6 @@ struct Snapshot {
     base: Base,
 }
 
-/// A panic elsewhere leaves the guarded state between two steps, where it is consistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl RedbStore {
     /// Default memory.
     pub const MEMORY_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
@@ -91,10 +87,10 @@ impl RedbStore {
         Err(if is_damage(&error) { OpenError::Damaged(because) } else { OpenError::Failed(because) })
     }
 
-    /// Opens the store in `backend`, which a simulation uses in place of a file.
+    /// Opens the store in `backend`; a simulation uses this in place of a file.
     ///
     /// # Errors
-    /// [`StoreError`] when what the backend holds is not a store.
+    /// [`StoreError`] when the content of the backend is not a store.
     pub fn open_backend(backend: impl StorageBackend, memory_bytes: usize) -> Result<Self, StoreError> {
         let database = Self::database(backend, memory_bytes).map_err(|cause| failed("open", cause))?;
         Self::prepare(database, memory_bytes)
@@ -105,7 +101,7 @@ impl RedbStore {
     }
 
     fn prepare(database: Database, memory_bytes: usize) -> Result<Self, StoreError> {
-        // Creates the table, so that a snapshot of an empty store finds it.
+        // Create the table, so that a snapshot of an empty store finds it.
         write(&database, &Layer::default())?;
         let current = Snapshot { live: Layer::default(), frozen: Layer::default(), base: base(&database)? };
         Ok(Self {
@@ -119,11 +115,11 @@ impl RedbStore {
 
     /// Writes to disk all batches that were committed before this call.
     fn flush(&self) -> Result<(), StoreError> {
-        let _one = lock(&self.flusher);
+        let _one = self.flusher.lock();
         let frozen = {
             // Not while a batch is between its copy and its assignment.
-            let _no_batch = lock(&self.writer);
-            let mut current = lock(&self.current);
+            let _no_batch = self.writer.lock();
+            let mut current = self.current.lock();
             if !current.frozen.is_empty() {
                 return Err(failed("commit", "an earlier commit failed"));
             }
@@ -132,15 +128,15 @@ impl RedbStore {
         };
         write(&self.database, &frozen)?;
         let base = base(&self.database)?;
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         current.base = base;
         current.frozen = Layer::default();
         Ok(())
     }
 }
 
-/// True if the bytes of the file are not those of a store. A file of an unknown version may be a later
-/// version's, and an error of the disk may pass.
+/// True if the bytes of the file are not those of a store. False for an unknown version, which may be a later
+/// one, and for an error of the disk, which may be temporary.
 fn is_damage(error: &DatabaseError) -> bool {
     match error {
         DatabaseError::RepairAborted | DatabaseError::Storage(StorageError::Corrupted(_)) => true,
@@ -198,7 +194,7 @@ impl std::fmt::Debug for RedbStore {
 
 impl Store for RedbStore {
     fn snapshot(&self) -> Result<Box<dyn View + Send + Sync>, StoreError> {
-        Ok(Box::new(lock(&self.current).clone()))
+        Ok(Box::new(self.current.lock().clone()))
     }
 
     fn batch(
@@ -207,19 +203,19 @@ impl Store for RedbStore {
         edit: &mut dyn FnMut(&mut dyn Edit) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let full = {
-            let _writer = lock(&self.writer);
-            let mut batch = lock(&self.current).clone();
+            let _writer = self.writer.lock();
+            let mut batch = self.current.lock().clone();
             edit(&mut batch)?;
             let full = batch.live.bytes() > self.layer_bytes_max;
             // Only this layer: a flush may have ended meanwhile.
-            lock(&self.current).live = batch.live;
+            self.current.lock().live = batch.live;
             full
         };
         if full || durability == Durability::Immediate { self.flush() } else { Ok(()) }
     }
 
     fn replace(&self, pairs: &mut crate::Pairs<'_>) -> Result<(), StoreError> {
-        let (_no_flush, _no_batch) = (lock(&self.flusher), lock(&self.writer));
+        let (_no_flush, _no_batch) = (self.flusher.lock(), self.writer.lock());
         let transaction = begin(&self.database)?;
         transaction.delete_table(TABLE).map_err(|cause| failed("replace", cause))?;
         {
@@ -231,7 +227,7 @@ impl Store for RedbStore {
         }
         transaction.commit().map_err(|cause| failed("commit", cause))?;
         let base = base(&self.database)?;
-        *lock(&self.current) = Snapshot { live: Layer::default(), frozen: Layer::default(), base };
+        *self.current.lock() = Snapshot { live: Layer::default(), frozen: Layer::default(), base };
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Crash: afterwards the store is at one whole batch, the last immediate one or a later one.
+//! Crash: afterwards the store has the state of one whole batch, the last immediate one or a later one.
 //!
 //! At a crash this disk loses the writes since the last sync, except a random few, whole or torn in two: as a
 //! disk with a write cache does at a power failure.
@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use proptest::prelude::*;
 use redb::StorageBackend;
 use store::{Durability, RedbStore, Store};
@@ -48,7 +49,7 @@ struct Disk(Arc<Mutex<Image>>);
 
 impl Disk {
     fn image(&self) -> MutexGuard<'_, Image> {
-        self.0.lock().expect("no test thread panicked")
+        self.0.lock()
     }
 
     fn change(&self, change: Pending) {
@@ -57,7 +58,7 @@ impl Disk {
         image.pending.push(change);
     }
 
-    /// The disk after a crash now; `kept` chooses the fate of each write since the last sync.
+    /// Disk after a crash now; `kept` chooses the fate of each write since the last sync.
     fn after_crash(&self, kept: &mut impl FnMut() -> u8) -> Disk {
         let image = self.image();
         let mut survived = image.synced.clone();

@@ -1,10 +1,11 @@
-//! Shortage of descriptors, memory or space for a while: the store waits, and goes on.
+//! Shortage of descriptors, memory or space for a while: the store waits, and then continues.
 
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use redb::StorageBackend;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -57,7 +58,7 @@ fn an_open_store_needs_no_further_descriptor() {
     done.unwrap();
 }
 
-/// File in memory. Each fiftieth call fails first: for want of memory, or of space if it is a write.
+/// File in memory. Each fiftieth call fails first: from lack of memory, or of space if it is a write.
 #[derive(Debug, Default)]
 struct Short {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -78,12 +79,12 @@ impl Short {
 impl StorageBackend for Short {
     fn len(&self) -> io::Result<u64> {
         self.try_it(Errno::NOMEM)?;
-        Ok(self.bytes.lock().unwrap().len() as u64)
+        Ok(self.bytes.lock().len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.try_it(Errno::NOMEM)?;
-        let bytes = self.bytes.lock().unwrap();
+        let bytes = self.bytes.lock();
         let at = offset as usize;
         out.copy_from_slice(bytes.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
@@ -91,7 +92,7 @@ impl StorageBackend for Short {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.try_it(Errno::NOSPC)?;
-        self.bytes.lock().unwrap().resize(len as usize, 0);
+        self.bytes.lock().resize(len as usize, 0);
         Ok(())
     }
 
@@ -103,9 +104,9 @@ impl StorageBackend for Short {
         let at = offset as usize;
         let half = data.len() / 2;
         // The first half is written again by the retry.
-        self.bytes.lock().unwrap()[at..at + half].copy_from_slice(&data[..half]);
+        self.bytes.lock()[at..at + half].copy_from_slice(&data[..half]);
         self.try_it(Errno::NOSPC)?;
-        self.bytes.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
+        self.bytes.lock()[at..at + data.len()].copy_from_slice(data);
         Ok(())
     }
 }

@@ -1,57 +1,58 @@
-//! An NFS server spoken to without a mount, by nfs-rs.
+//! NFS server without a mount, by nfs-rs.
 //!
-//! No kernel is in between: nothing is cached, read ahead or written behind, so every figure is one of the
-//! server's and the network's. Each worker is a client of its own, with its own connection (and, in v4, its
-//! own session). A record is cut into pieces of what the server takes at once, and up to [`REQUESTS_MAX`] of
-//! them are under way together. Writes are UNSTABLE, and [`OpenFile::sync`] commits them, to the data servers
-//! where pNFS has led them there.
+//! Without a kernel in between there is no cache, readahead or write-behind, so every result is that of
+//! server and network. Each worker is a client of its own, with its own connection (and, in v4, its own
+//! session). A record is split into pieces of the server's maximal size, and up to [`REQUESTS_MAX`] of them
+//! are in flight together. Writes are UNSTABLE, and [`OpenFile::sync`] commits them, at the data servers with
+//! pNFS.
 //!
-//! What it cannot do, because nfs-rs 0.11 cannot: guarded creation (see [`Open::New`] below), and two opens
-//! of one file by one client.
+//! Limits of nfs-rs 0.11: no guarded creation (see [`Open::New`] below), and no two opens of one file by one
+//! client.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use nfs_rs::{Mount, NfsError, OPEN_READ, ObjRes, WriteOutcome};
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
 use super::nfs_address::NfsAddress;
 use super::{Attributes, Open, OpenFile, Target};
 use crate::trouble::Trouble;
 
-/// Pieces of one record under way: what nfs-rs itself does, and enough for a stripe of eight data servers.
+/// Pieces of one record in flight, as in nfs-rs itself: enough for a stripe of eight data servers.
 const REQUESTS_MAX: usize = 8;
-/// A server that does not answer at all is told from a slow one.
+/// Time limit of a connect.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
-/// Saying goodbye is a courtesy.
+/// Time limit of an unmount, which is optional.
 const UNMOUNT_TIME_MAX: Duration = Duration::from_secs(5);
-/// Acknowledged writes that are not committed yet; each keeps about 100 bytes. More are committed in between.
+/// Maximal number of uncommitted writes, of about 100 bytes each; at the limit they are committed.
 const UNCOMMITTED_MAX: usize = 1 << 16;
 /// Type number of a directory in `fattr3` and `fattr4`.
 const DIRECTORY: u32 = 2;
 
-/// One client of a server.
+/// Client of a server.
 pub struct NfsServer {
     address: NfsAddress,
     client: Client,
-    /// Handles of directories, as a kernel keeps them: otherwise each operation would first walk down its
-    /// path again.
+    /// Cache of directory handles, as in a kernel: otherwise each operation would look up its whole path
+    /// again.
     dirs: Mutex<HashMap<String, Bytes>>,
 }
 
 #[derive(Clone)]
 struct Client {
-    /// With threads of its own: leases are renewed, and layouts given back, also while no worker waits for an
-    /// answer.
+    /// Runtime with threads of its own: it renews leases and returns layouts also while no worker waits for
+    /// an answer.
     runtime: Arc<Runtime>,
     mount: Arc<dyn Mount>,
-    /// By all clients of this process.
+    /// Bytes read by all clients of this process.
     read_bytes: Arc<AtomicU64>,
 }
 
@@ -59,7 +60,7 @@ impl NfsServer {
     /// Connects.
     ///
     /// # Errors
-    /// A line that names the address.
+    /// One line with the address.
     pub fn connect(address: NfsAddress) -> Result<Self, Trouble> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("nfs").build();
         let runtime = runtime.map_err(|e| Trouble::io("start threads", &e))?;
@@ -79,31 +80,31 @@ impl NfsServer {
         Ok(Self { address, client: Client { runtime, mount, read_bytes }, dirs: Mutex::default() })
     }
 
-    /// The handle of a directory; `""` is the root.
+    /// Handle of a directory; `""` is the root.
     async fn dir(&self, path: &str) -> nfs_rs::Result<Bytes> {
         let mount = &self.client.mount;
         if path.is_empty() {
             return Ok(mount.getfh().await);
         }
-        let kept = self.dirs.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
+        let kept = self.dirs.lock().get(path).cloned();
         if let Some(handle) = kept {
             return Ok(handle);
         }
         let handle = mount.lookup_path(path).await?.fh;
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), handle.clone());
+        self.dirs.lock().insert(path.to_owned(), handle.clone());
         Ok(handle)
     }
 
-    /// Looks a changed directory up again, once, as a kernel does.
+    /// Drops stale directory handles, as a kernel does; true: retry once.
     fn forget(&self, error: &NfsError) -> bool {
         let stale = matches!(code(error).as_deref(), Some("STALE" | "FHEXPIRED"));
         if stale {
-            self.dirs.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.dirs.lock().clear();
         }
         stale
     }
 
-    /// Does something until its handles of directories are good.
+    /// Runs an operation, with a retry after stale directory handles.
     fn wait<T>(&self, does: impl AsyncFn() -> nfs_rs::Result<T>) -> io::Result<T> {
         let outcome = self.client.runtime.block_on(async {
             match does().await {
@@ -125,12 +126,12 @@ impl Target for NfsServer {
         Some(stat.abytes)
     }
 
-    /// All that is read: there is no cache.
+    /// All bytes read, since there is no cache.
     fn fetched_bytes(&self) -> Option<u64> {
         Some(self.client.read_bytes.load(Ordering::Relaxed))
     }
 
-    /// What is remembered of directories, a kernel would have in its mount, too.
+    /// False: a kernel would cache the directory handles in its mount, too.
     fn has_caches(&self) -> bool {
         false
     }
@@ -144,8 +145,8 @@ impl Target for NfsServer {
         Ok(Some(Arc::new(Self::client(self.address.clone(), runtime, read_bytes)?)))
     }
 
-    /// [`Open::New`] of an empty file that is there already goes unnoticed: nfs-rs knows no GUARDED4, and a
-    /// LOOKUP first would be measured too.
+    /// [`Open::New`] does not detect an existing empty file: nfs-rs has no GUARDED4, and a LOOKUP before
+    /// would be measured too.
     fn open(&self, path: &str, open: Open) -> io::Result<Box<dyn OpenFile>> {
         let (dir, name) = split(path);
         let mount = &self.client.mount;
@@ -153,7 +154,7 @@ impl Target for NfsServer {
             let dir = self.dir(dir).await?;
             match open {
                 Open::Read { .. } => mount.open(dir, name, OPEN_READ).await,
-                // Keeps what is there. No mode: nfs-rs would send it in a SETATTR of its own.
+                // No truncation. No mode: nfs-rs would send it in a separate SETATTR.
                 Open::Write { .. } | Open::New => mount.create(dir, name, None).await,
             }
         })?;
@@ -230,7 +231,7 @@ impl Drop for NfsServer {
 
 struct NfsFile {
     client: Client,
-    /// Nothing once it is closed.
+    /// Handle; none after the close.
     handle: Option<Bytes>,
     uncommitted: RefCell<Vec<WriteOutcome>>,
 }
@@ -254,7 +255,7 @@ impl NfsFile {
         committed.and(self.client.mount.close(handle).await)
     }
 
-    /// One piece, up to the end of the file.
+    /// Reads one piece, up to the end of the file.
     async fn read_piece(&self, offset: u64, into: &mut [u8]) -> nfs_rs::Result<usize> {
         let mut done = 0;
         while done < into.len() {
@@ -273,7 +274,7 @@ impl NfsFile {
         Ok(done)
     }
 
-    /// One piece, all of it.
+    /// Writes one whole piece.
     async fn write_piece(&self, offset: u64, data: Bytes) -> nfs_rs::Result<()> {
         let mut done = 0;
         while done < data.len() {
@@ -305,7 +306,7 @@ impl OpenFile for NfsFile {
             });
             let mut pieces = stream::iter(pieces).buffered(REQUESTS_MAX);
             let mut done = 0;
-            // In the order of offsets: what lies behind a short piece is behind the end.
+            // In the order of offsets: data after a short piece are after the end.
             while let Some((length, got)) = pieces.try_next().await? {
                 done += got;
                 if got < length {
@@ -336,12 +337,12 @@ impl OpenFile for NfsFile {
         self.client.runtime.block_on(self.commit()).map_err(said)
     }
 
-    /// There is no cache.
+    /// No effect: there is no cache.
     fn forget(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Commits first, as a kernel does: who opens the file next sees it all.
+    /// Commits first, as a kernel does, for close-to-open consistency.
     fn close(mut self: Box<Self>) -> io::Result<()> {
         let runtime = Arc::clone(&self.client.runtime);
         runtime.block_on(NfsFile::close(&mut self)).map_err(said)
@@ -357,12 +358,12 @@ impl Drop for NfsFile {
     }
 }
 
-/// The directory and the name.
+/// Splits a path into directory and name.
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// The protocol's own error, in v4's words, without the prefix.
+/// Error name of the protocol, in v4's form, without the prefix.
 fn code(error: &NfsError) -> Option<String> {
     let name = match error {
         NfsError::Nfs3(code) => format!("{code:?}"),
@@ -372,7 +373,7 @@ fn code(error: &NfsError) -> Option<String> {
     Some(name.trim_start_matches("NFS3ERR_").trim_start_matches("NFS4ERR_").to_owned())
 }
 
-/// In the words of [`io::Error`], so that workers need not know whose error it is.
+/// Converts to [`io::Error`], so that workers handle all targets alike.
 fn said(error: NfsError) -> io::Error {
     let kind = match code(&error).as_deref() {
         Some("NOENT") => io::ErrorKind::NotFound,

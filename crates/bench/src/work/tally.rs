@@ -1,11 +1,11 @@
-//! State shared by the workers of a machine in a phase: the common start, the stonewall, what was done so
-//! far, and the end.
+//! State shared by the workers of a machine in a phase: the common start, the stonewall, the progress, and
+//! the end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 /// Progress of a phase.
@@ -17,13 +17,13 @@ pub struct Progress {
     pub operations: u64,
 }
 
-/// How far the workers of a machine are.
+/// Stage of the workers of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// At work.
+    /// Running.
     Working,
-    /// All have said how many of their records or names were done when the stonewall's time was over, and
-    /// wait to hear how far to go; the greatest of these numbers.
+    /// All workers have reported their number of records or names at the stonewall's time, and wait for the
+    /// common goal; has the maximum of these numbers.
     AtTheWall(u64),
     /// All have ended.
     Ended,
@@ -44,7 +44,7 @@ struct Gate {
     ready: usize,
     ended: usize,
     start: Option<Start>,
-    /// Who has said how far they are, and how far the furthest was.
+    /// Number of workers that have reported at the stonewall, and the maximum.
     said: usize,
     furthest: u64,
     goal: Option<u64>,
@@ -71,7 +71,7 @@ impl Tally {
 
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // With the lock held, so that nobody misses it between looking and waiting.
+        // Take the lock once, so that no waiter misses the change between its check and its wait.
         drop(self.gate());
         self.changed.notify_all();
     }
@@ -80,20 +80,23 @@ impl Tally {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The common start, waited for; `None`: there will be none.
+    /// Waits for the common start; `None`: there will be none.
     pub fn ready(&self) -> Option<Instant> {
         self.change(|gate| gate.ready += 1);
-        let gate = self.changed.wait_while(self.gate(), |gate| gate.start.is_none());
-        let start = gate.unwrap_or_else(PoisonError::into_inner).start;
+        let mut gate = self.gate();
+        self.changed.wait_while(&mut gate, |gate| gate.start.is_none());
+        let start = gate.start;
+        drop(gate);
         let Some(Start::At(start)) = start else { return None };
         thread::sleep(start.saturating_duration_since(Instant::now()));
         Some(start)
     }
 
-    /// Whether all `workers` are ready, waited for; otherwise some ended before.
+    /// Waits until all `workers` are ready; false if some ended before.
     pub fn all_ready(&self, workers: usize) -> bool {
-        let gate = self.changed.wait_while(self.gate(), |gate| gate.ready + gate.ended < workers);
-        gate.unwrap_or_else(PoisonError::into_inner).ready == workers
+        let mut gate = self.gate();
+        self.changed.wait_while(&mut gate, |gate| gate.ready + gate.ended < workers);
+        gate.ready == workers
     }
 
     pub fn start(&self, at: Instant) {
@@ -104,7 +107,7 @@ impl Tally {
         self.change(|gate| gate.start = Some(Start::Never));
     }
 
-    /// One worker says how many it did; each says it once.
+    /// Reports a worker's count at the stonewall, once for each worker.
     pub fn say(&self, done: u64) {
         self.change(|gate| {
             gate.said += 1;
@@ -112,10 +115,11 @@ impl Tally {
         });
     }
 
-    /// How many each is to do, waited for; `None` when all are to stop.
+    /// Waits for the common goal; `None` after a stop.
     pub fn goal(&self) -> Option<u64> {
-        let gate = self.changed.wait_while(self.gate(), |gate| gate.goal.is_none() && !self.stopped());
-        gate.unwrap_or_else(PoisonError::into_inner).goal
+        let mut gate = self.gate();
+        self.changed.wait_while(&mut gate, |gate| gate.goal.is_none() && !self.stopped());
+        gate.goal
     }
 
     pub fn set_goal(&self, goal: u64) {
@@ -126,16 +130,16 @@ impl Tally {
         self.change(|gate| gate.ended += 1);
     }
 
-    /// How far all `workers` are, when that has changed, or after a while.
+    /// Stage of all `workers`, after a change or after `at_most`.
     pub fn stage(&self, workers: usize, at_most: Duration) -> Stage {
         let stage = |gate: &Gate| match gate {
             Gate { ended, .. } if *ended == workers => Stage::Ended,
             Gate { said, goal: None, furthest, .. } if *said == workers => Stage::AtTheWall(*furthest),
             _ => Stage::Working,
         };
-        let waited =
-            self.changed.wait_timeout_while(self.gate(), at_most, |gate| stage(gate) == Stage::Working);
-        stage(&waited.unwrap_or_else(PoisonError::into_inner).0)
+        let mut gate = self.gate();
+        self.changed.wait_while_for(&mut gate, |gate| stage(gate) == Stage::Working, at_most);
+        stage(&gate)
     }
 
     fn change(&self, change: impl FnOnce(&mut Gate)) {
@@ -144,6 +148,6 @@ impl Tally {
     }
 
     fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gate.lock()
     }
 }

@@ -1,30 +1,31 @@
-//! A file system in memory, with the faults that a story asks for.
+//! File system in memory, with faults.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bench::target::{Attributes, Open, OpenFile, Target};
+use parking_lot::Mutex;
 
 /// Files by path; directories end with a slash.
 #[derive(Clone, Default)]
 pub struct Memory {
     pub files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
-    /// Writes beyond this offset fail with ENOSPC, however much `free_bytes` promises.
+    /// Offset from which writes fail with ENOSPC, regardless of `free_bytes`.
     pub full_at: Option<u64>,
     pub free_bytes: Option<u64>,
-    /// Nobody may make directories.
+    /// Whether directories cannot be made.
     pub forbidden: bool,
-    /// The page cache answers all reads that are not direct.
+    /// Whether the page cache answers all reads that are not direct.
     pub cached: bool,
-    /// Bytes at this offset are read with a bit flipped.
+    /// Offset of bytes that are read with a flipped bit.
     pub flips: Option<u64>,
     pub fetched: Arc<Mutex<u64>>,
 }
 
 impl Memory {
     pub fn names(&self) -> Vec<String> {
-        self.files.lock().unwrap().keys().cloned().collect()
+        self.files.lock().keys().cloned().collect()
     }
 }
 
@@ -48,7 +49,7 @@ impl Target for Memory {
     }
 
     fn fetched_bytes(&self) -> Option<u64> {
-        Some(*self.fetched.lock().unwrap())
+        Some(*self.fetched.lock())
     }
 
     fn forget_names(&self) -> io::Result<()> {
@@ -56,7 +57,7 @@ impl Target for Memory {
     }
 
     fn open(&self, path: &str, open: Open) -> io::Result<Box<dyn OpenFile>> {
-        let mut files = self.files.lock().unwrap();
+        let mut files = self.files.lock();
         let (direct, made) = match open {
             Open::Read { direct } => (direct, false),
             Open::Write { direct } => (direct, true),
@@ -70,27 +71,27 @@ impl Target for Memory {
     }
 
     fn stat(&self, path: &str) -> io::Result<Attributes> {
-        let files = self.files.lock().unwrap();
+        let files = self.files.lock();
         let bytes = files.get(path).ok_or_else(not_found)?.len() as u64;
         Ok(Attributes { bytes, changed: 0 })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut files = self.files.lock().unwrap();
+        let mut files = self.files.lock();
         let file = files.remove(from).ok_or_else(not_found)?;
         files.insert(to.to_owned(), file);
         Ok(())
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
-        self.files.lock().unwrap().remove(path).map(drop).ok_or_else(not_found)
+        self.files.lock().remove(path).map(drop).ok_or_else(not_found)
     }
 
     fn mkdir(&self, path: &str) -> io::Result<()> {
         if self.forbidden {
             return Err(io::Error::from_raw_os_error(13)); // EACCES
         }
-        self.files.lock().unwrap().insert(format!("{path}/"), vec![]);
+        self.files.lock().insert(format!("{path}/"), vec![]);
         Ok(())
     }
 
@@ -112,7 +113,7 @@ impl Target for Memory {
 
 impl OpenFile for MemoryFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        let files = self.memory.files.lock().unwrap();
+        let files = self.memory.files.lock();
         let file = &files[&self.path];
         let from = file.len().min(offset as usize);
         let found = &file[from..file.len().min(from + into.len())];
@@ -121,7 +122,7 @@ impl OpenFile for MemoryFile {
             *byte ^= 0x10;
         }
         if self.direct || !self.memory.cached {
-            *self.memory.fetched.lock().unwrap() += found.len() as u64;
+            *self.memory.fetched.lock() += found.len() as u64;
         }
         Ok(found.len())
     }
@@ -131,7 +132,7 @@ impl OpenFile for MemoryFile {
         if self.memory.full_at.is_some_and(|full| end as u64 > full) {
             return Err(io::Error::from_raw_os_error(28)); // ENOSPC
         }
-        let mut files = self.memory.files.lock().unwrap();
+        let mut files = self.memory.files.lock();
         let file = files.get_mut(&self.path).ok_or_else(not_found)?;
         file.resize(file.len().max(end), 0);
         file[offset as usize..end].copy_from_slice(data);

@@ -9,14 +9,15 @@ mod targets;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use dataserver::{DataServer, DataServerConfig, Incarnation, ObjectLengths, TargetError};
 use host::{ManualClock, SeededEntropy};
 use nfs::{Limits, PeerKey, Server};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use wire::handle::{FileHandle, HandleKey, ObjectHandle};
 
@@ -41,7 +42,7 @@ struct Told {
 
 impl Told {
     fn set(&self, length: Option<u64>) {
-        *self.length.lock().unwrap() = length;
+        *self.length.lock() = length;
     }
 
     fn asked(&self) -> u32 {
@@ -52,7 +53,7 @@ impl Told {
 impl ObjectLengths for Told {
     fn length(&self, _: ObjectHandle) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + '_>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let length = *self.length.lock().unwrap();
+        let length = *self.length.lock();
         Box::pin(async move { length })
     }
 }
